@@ -3,6 +3,8 @@
 discovery         the default
 farthest, center  images: the window farthest from the mean of its own image; the box in the middle, a third of the side
 lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2022), on the same features
+crl-tac           images: CRL-TAC, 60 epochs, which starts from discovery by default; also from there without further
+                  weight of the places ("start only"), and without discovery, with crops of the cells' size ("none")
 
 Sets: bccd (blood smears), bccd_gray, crp (binding sites), ecg100 (as it is, with drift, with noise), planted (a word of
 15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000), half (10,000 sequences of 200, half of
@@ -35,7 +37,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.common.runner import RESULTS, Cell, rows
 from benchmarks.quality.suite import command, rounded
-from viewsmith import Discovery
+from viewsmith import CRLTAC, Discovery
 from viewsmith.methods.discovery.events import random_phases
 from viewsmith.methods.discovery.image_search import ImageList, ImageSearch, reduced
 from viewsmith.methods.discovery.images import window_means
@@ -175,6 +177,29 @@ def in_smears_with(**options: Any) -> dict[str, Any]:
         boxes = [np.array([p[0][s] for s in ("left", "top", "right", "bottom")], float) for p in found]
         result |= places(boxes, known)
     return result | {"cpu_seconds": time.process_time() - began}
+
+
+#: Options of CRL-TAC by row.
+CRL_TAC: dict[str, dict[str, Any]] = {
+    "crl-tac": {},
+    "crl-tac, start only": {"place_weight": 0.0},
+    "crl-tac, none": {"start": "none", "crop_size": 36},
+}
+
+
+def crl_tac_in_smears(row: str, seed: int) -> dict[str, Any]:
+    """Center and CorLoc of the places that CRL-TAC locates; an image without one counts as wrong."""
+    images, known = smears()
+    x = np.stack([images.read(i, (96, 128)) for i in range(len(images))])
+    began = time.process_time()
+    model = CRLTAC(epochs=60, random_state=seed, **CRL_TAC[row]).fit(x)
+    found = model.locate(x)
+    boxes = np.full((len(x), 4), -1.0)
+    sides = [found["left"], found["top"], found["left"] + found["width"], found["top"] + found["height"]]
+    boxes[found["sample"]] = np.stack(sides, 1) * 5
+    at_places = {key: model.metrics_[-1][key] for key in ("at_places", "effective") if key in model.metrics_[-1]}
+    spent = time.process_time() - began
+    return places(list(boxes), known) | at_places | {"located": len(found) / len(x), "cpu_seconds": spent}
 
 
 def many_smears(n: int, shape: tuple[int, int]) -> ImageList:
@@ -373,6 +398,7 @@ def cells(quick: bool = False) -> list[Cell]:
     found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in ("many", "large")]
     given: dict[str, dict[str, Any]] = {f"windows {side}": {"windows": [side]} for side in (2, 3, 4, 5, 7, 9, 11)}
     given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)} | {"kinds": {"kinds": 3}}
+    found += [Cell("bccd", row, seed, work(crl_tac_in_smears, row, seed)) for seed in range(3) for row in CRL_TAC]
     found += [Cell(name, "discovery", 0, work(partial(in_smears_with, **options))) for name, options in given.items()]
     return found
 

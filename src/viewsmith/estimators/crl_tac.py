@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -12,6 +14,7 @@ from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.method import Method, Optimizer
 from viewsmith.core.registry import register
@@ -25,10 +28,13 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.channels import make_channel, make_family
 from viewsmith.estimators.build.crl_tac import (
     CRLTACResolved,
+    Places,
     adapted,
     check_crop,
     chosen_views_of,
+    discovered,
     family_options_of,
+    known_places,
     near_of,
     nonempty_of,
     recurrence_weight_of,
@@ -128,6 +134,13 @@ class CRLTAC(ViewsmithEstimator):
         In exact steps, only pairs of different transformations are positives.
     importance_weights : {"plain", "normalized"}
         Weights of the transformations drawn in a sampled channel step.
+    start : {"auto", "discovery", "none"}
+        Images with crops. "discovery": `viewsmith.Discovery` finds what recurs in the images, and where (in at most
+        5,000 of them). P(T|x) and the encoder start from there in the first `start_steps` steps, and P(T|x) is held
+        there with `place_weight`; crops have its size, if `crop_size` is None. "none": as published. "auto": discovery
+        with the encoder "crl-cnn" for at least 100 images of 48 pixels or more; if nothing recurs, as published.
+    place_weight : float
+        Weight of E_Q log P(T|x), where Q is concentrated on the place that discovery found.
     start_steps : int or "auto"
         Images with crops: in so many first steps, positives are crops that overlap each other, and P(T|x) moves to
         where such crops agree. Later all crops that are drawn from P(T|x) are positives. "auto": 50, or 0 if black
@@ -199,6 +212,8 @@ class CRLTAC(ViewsmithEstimator):
     channel_rows: Count = 32
     distinct: bool = False
     importance_weights: Literal["plain", "normalized"] = "plain"
+    start: Literal["auto", "discovery", "none"] = "auto"
+    place_weight: Rate = 1.0
     start_steps: Steps | Auto = "auto"
     recurrence_weight: Rate | Auto = "auto"
     entropy_weight: Rate = 0.0025
@@ -213,10 +228,17 @@ class CRLTAC(ViewsmithEstimator):
         """Fill in the defaults of this method; raise InputError for options without effect."""
         return adapted(options, type(self), domain, rows)
 
-    def _resolve(self, options: CRLTAC, shared: dict[str, Any], data: TrainingData) -> tuple[CRLTACResolved, None]:
+    def _resolve(
+        self, options: CRLTAC, shared: dict[str, Any], data: TrainingData
+    ) -> tuple[CRLTACResolved, Places | None]:
         domain, row_shape, device = data.domain, data.row_shape, data.device
         crop_cnn = shared["encoder"] == "crl-cnn"
         custom, family_options = None, {}
+        places, sentence = discovered(options, shared["encoder"], data)
+        if places is not None and options.crop_size is None:
+            options = dataclasses.replace(options, crop_size=places.side)
+        if sentence and options.verbose and distributed.rank() == 0:
+            print(f"discovery: {sentence}", file=sys.stderr)
         options, scores = with_crop_size(self, options, data)
         if is_custom(options.family):
             custom = inspect_family(options, shared, data)
@@ -243,10 +265,12 @@ class CRLTAC(ViewsmithEstimator):
             custom_family=custom,
             centered=not crop_cnn if options.centered == "auto" else options.centered,
             effective_target=target_of(options, family),
-            start_steps=start_steps_of(options, shared["scaling"], family),
+            start_steps=start_steps_of(options, shared["scaling"], family, places),
+            start="none" if places is None else "discovery",
+            discovered=sentence,
             recurrence_weight=recurrence_weight_of(options, shared["scaling"], family),
         )
-        return resolved, None
+        return resolved, places
 
     def _build(self, plan: Plan[CRLTAC, CRLTACResolved]) -> Method:
         options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
@@ -273,6 +297,8 @@ class CRLTAC(ViewsmithEstimator):
             effective_target=resolved.effective_target,
             near=near_of(family),
             start_steps=resolved.start_steps,
+            places=None if plan.inputs is None else known_places(plan.inputs, family),
+            place_weight=options.place_weight,
             chosen_views=chosen_views_of(resolved),
             inference=options.inference,
             inference_count=options.inference_count,

@@ -146,6 +146,7 @@ CRL_TAC: dict[str, dict[str, Any]] = {
         "encoder_step": "sampled",
         "channel_step": "sampled",
         "importance_weights": "plain",
+        "start": "none",
         "start_steps": 0,
         "recurrence_weight": 0.0,
         "objective": "bound",

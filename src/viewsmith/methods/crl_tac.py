@@ -32,6 +32,7 @@ from viewsmith.methods.channel_state import ChannelState, channel_states, early_
 from viewsmith.methods.chosen_views import ChosenViews
 from viewsmith.networks.eval_mode import eval_mode
 from viewsmith.views.learned.augmentation_channel import AugmentationChannel, Predicate
+from viewsmith.views.learned.known_places import KnownPlaces
 
 Step = Literal["exact", "sampled"]
 Objective = Literal["bound", "information"]
@@ -40,6 +41,8 @@ Inference = Literal["expectation", "top", "uniform"]
 
 #: Additional weight of the entropy for each nat below its target.
 TARGET_WEIGHT = 1.0
+#: Probability at the places that discovery found below which training warns.
+KEPT = 0.5
 
 
 class CRLTACMethod(Method):
@@ -74,6 +77,10 @@ class CRLTACMethod(Method):
     near, start_steps : Tensor of bool, shape (M, M), and int
         In so many first steps, positives are transformations near each other (`near_info_max_bound`): the encoder gets
         some near one drawn from P(T|x), and the channel's step uses all.
+    places, place_weight : KnownPlaces, optional, and float
+        Where training samples have what recurs in all, Q(T|x). In the first `start_steps` steps, the encoder gets views
+        drawn from Q, and the channel learns Q alone; later ``place_weight * E_Q log P(T|x)`` is added to the channel's
+        objective: the contrast with all other places, which I(X; Z) lacks. Not of the paper.
     chosen_views : ChosenViews, optional
         Adds their `recurrence` to the channel's objective after `start_steps`: what other samples show, too, is
         preferred. Not of the paper.
@@ -111,6 +118,8 @@ class CRLTACMethod(Method):
         effective_target: float | None,
         near: Tensor | None = None,
         start_steps: int = 0,
+        places: KnownPlaces | None = None,
+        place_weight: float = 0.0,
         chosen_views: ChosenViews | None = None,
         inference: Inference,
         inference_count: int | None,
@@ -127,8 +136,9 @@ class CRLTACMethod(Method):
         self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
         self.entropy_weight, self.effective_target = entropy_weight, effective_target
         self.chosen_views = chosen_views
-        self.start_steps = 0 if near is None or channel.scores is None else start_steps
-        self.register_buffer("near", near, persistent=False)
+        self.places, self.place_weight = places, place_weight
+        self.start_steps = 0 if (near is None and places is None) or channel.scores is None else start_steps
+        self.register_buffer("near", None if places is not None else near, persistent=False)
         self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
         self.epochs, self.optimizer, self.channel_optimizer = epochs, optimizer, channel_optimizer
         self.register_buffer("chosen", torch.tensor(0.0))  # effective number in the last `diagnose`; 0 before it
@@ -142,7 +152,11 @@ class CRLTACMethod(Method):
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """theta: m draws T ~ P(T|x), or all T weighted by P(T|x); trains encoder and head."""
         near = self.near if batch.step < self.start_steps else None
-        if self.exact_encoder and near is None:
+        if self.places is not None and batch.step < self.start_steps:
+            q, _ = self.places.for_rows(batch.index, self.channel.log_p(batch.x).detach().exp())
+            z = self.some_projections(batch.x, torch.multinomial(q, self.draws, True, generator=batch.generator))
+            gain = self._estimate(z, torch.ones_like(z[..., 0]), self.beta)
+        elif self.exact_encoder and near is None:
             p = self.channel.log_p(batch.x).detach().exp()
             gain = self._gain(self.every_projection(batch.x), p, self.beta)
         else:
@@ -152,17 +166,35 @@ class CRLTACMethod(Method):
 
     def channel_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """eta: all T weighted by P(T|x), or T ~ Uniform with importance weights; trains the channel."""
+        if self.places is not None and batch.step < self.start_steps:
+            log_p = self.channel.log_p(batch.x)
+            return -self._at_places(log_p, batch.index), self._told(log_p, batch.index)
         near = self.near if batch.step < self.start_steps else None
         x = batch.x[: self.channel_rows] if self.exact_channel or near is not None else batch.x
         log_p = self.channel.log_p(x)
         h = entropy(log_p)
         objective = self._channel_gain(batch, x, log_p, near) + self.entropy_weight * h
+        if self.places is not None and self.place_weight:
+            objective = objective + self.place_weight * self._at_places(log_p, batch.index[: len(x)])
         if self.effective_target is not None:
             objective = objective - TARGET_WEIGHT / 2 * (math.log(self.effective_target) - h).clamp_min(0).square()
         rest = len(batch.x) - len(x)
         if rest:  # one value per sample, 0 for samples that are not used
             objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
-        return -objective, {"entropy": h.mean()}
+        return -objective, self._told(log_p, batch.index[: len(x)])
+
+    def _at_places(self, log_p: Tensor, index: Tensor) -> Tensor:
+        """E_Q log P(T|x) for samples with a known place, otherwise 0, (B,)."""
+        assert self.places is not None
+        q, known = self.places.for_rows(index, log_p.exp())
+        return torch.where(known, (q.detach() * log_p).sum(dim=1), 0)
+
+    def _told(self, log_p: Tensor, index: Tensor) -> dict[str, Tensor]:
+        """Metrics of a channel step."""
+        found = {"entropy": entropy(log_p).mean()}
+        if self.places is not None:
+            found["at_places"] = self.places.share(index, log_p.detach().exp())
+        return found
 
     def _channel_gain(self, batch: Batch, x: Tensor, log_p: Tensor, near: Tensor | None) -> Tensor:
         """The channel's objective for the first samples of a batch, without the entropy, (B,).
@@ -252,7 +284,13 @@ class CRLTACMethod(Method):
         return found
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
-        return final_warnings(self._states(rows or ([{"effective": float(self.chosen)}] if self.chosen else [])))
+        found = final_warnings(self._states(rows or ([{"effective": float(self.chosen)}] if self.chosen else [])))
+        if rows and rows[-1].get("at_places", 1.0) < KEPT:
+            found.append(
+                f"P(T|x) has left the places that discovery found: {rows[-1]['at_places']:.0%} of its probability is "
+                "there; trust `viewsmith discover`, or raise place_weight"
+            )
+        return found
 
     def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
         return early_warnings(self._states(rows), progress)

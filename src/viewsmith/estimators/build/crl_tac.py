@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import entries, find, register
 from viewsmith.core.row_source import RowSource
 from viewsmith.domains import Domain
@@ -23,12 +24,17 @@ from viewsmith.estimators.build.resolve import MODULE, part_options
 from viewsmith.estimators.build.sizes import check_crops
 from viewsmith.methods.chosen_views import ChosenViews
 from viewsmith.methods.crl_tac import Inference
+from viewsmith.methods.discovery.image_search import ImageSearch, as_images
 from viewsmith.networks.encoders.cnn import CropCNN
 from viewsmith.views.learned.augmentation_channel import Predicate, nonzero
+from viewsmith.views.learned.known_places import KnownPlaces
 from viewsmith.views.learned.locations import near_views
 from viewsmith.views.learned.transforms import Crops, Family, crop_grid
 
 BLACK_ROWS = 1000
+# Discovery before the training: in images of at least so many pixels, so many of them, in at most so many rows.
+SMALLEST, FEWEST, PLACED = 48, 100, 5000
+MAX_Q = 0.1
 START_STEPS = 50
 RECURRENCE = 3.0
 
@@ -52,6 +58,9 @@ class CRLTACResolved(Resolved):
     centered : bool
     effective_target : float or None
     start_steps : int
+    start : {"discovery", "none"}
+    discovered : str
+        What discovery found, in one sentence; empty if it was not asked.
     recurrence_weight : float
     """
 
@@ -62,6 +71,8 @@ class CRLTACResolved(Resolved):
     centered: bool
     effective_target: float | None = None
     start_steps: int = 0
+    start: str = "none"
+    discovered: str = ""
     recurrence_weight: float = 0.0
 
 
@@ -100,11 +111,74 @@ def has_crops(options: Any, domain: Domain) -> bool:
     return "crop_size" in transforms_of(domain).options
 
 
-def start_steps_of(options: Any, scaling: str, family: Family) -> int:
-    """Number of first steps with positives near each other; none if black stays zero, where they can mislead."""
+def start_steps_of(options: Any, scaling: str, family: Family, places: Places | None) -> int:
+    """Number of first steps at known places or with positives near each other.
+
+    None if no place is known and black stays zero, where such positives can mislead.
+    """
     if options.start_steps != "auto":
         return int(options.start_steps)
+    if places is not None:
+        return START_STEPS
     return START_STEPS if scaling != "none" and isinstance(family, Crops) else 0
+
+
+@dataclass(frozen=True)
+class Places:
+    """What discovery found in the training images.
+
+    Attributes
+    ----------
+    boxes : Tensor, shape (n, 4)
+        Top, left, height, width; NaN without a part.
+    side : int
+        Side of crops of this size, a multiple of 4 pixels and at least 20.
+    """
+
+    boxes: Tensor
+    side: int
+
+
+def discovered(options: Any, encoder: str, data: TrainingData) -> tuple[Places | None, str]:
+    """The places that P(T|x) starts from, or None, and what discovery said.
+
+    Raises
+    ------
+    InputError
+        ``start="discovery"`` and the samples have no crops, or discovery does not take them.
+    """
+    asked = options.start == "discovery"
+    if options.start == "none" or options.channel == "uniform":
+        return None, ""
+    height, width = data.row_shape[:2] if len(data.row_shape) > 1 else (0, 0)
+    crops = not is_custom(options.family) and has_crops(options, data.domain)
+    if asked and not crops:
+        raise InputError("start is 'discovery', which is for crops of images: leave it out")
+    large = crops and encoder == "crl-cnn" and min(height, width) >= SMALLEST and len(data.rows) >= FEWEST
+    if not (large or asked):
+        return None, ""
+    rng = np.random.default_rng(derive_seed(data.seed, "discovery"))
+    rows = np.sort(rng.permutation(len(data.rows))[:PLACED])
+    images = as_images(np.asarray(data.rows[rows]))
+    search = ImageSearch(seed=data.seed)
+    search.fit(images)
+    if not search.parts:
+        return None, f"nothing recurs: {search.describe()}"
+    found = search.candidates(images)
+    found = found[found["q"] <= MAX_Q]
+    boxes = torch.full((len(data.rows), 4), torch.nan)
+    corners = np.stack([found[side] for side in ("top", "left", "bottom", "right")], axis=1).astype(np.float32)
+    sizes = corners[:, 2:] - corners[:, :2]
+    boxes[rows[found["sample"]]] = torch.from_numpy(np.concatenate([corners[:, :2], sizes], axis=1))
+    side = int(np.median(sizes.max(axis=1))) // CropCNN.stride * CropCNN.stride
+    return Places(boxes, max(CropCNN.crop, min(side, min(height, width) // 2))), search.describe()
+
+
+def known_places(places: Places, family: Family) -> KnownPlaces:
+    """Q(T|x) of the training images."""
+    boxes = family.boxes(torch.zeros(1))
+    assert boxes is not None  # of crops
+    return KnownPlaces(places.boxes, boxes[0])
 
 
 def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:

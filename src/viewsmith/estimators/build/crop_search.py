@@ -73,7 +73,8 @@ def choose_crop_size(estimator: Any, options: Any, data: TrainingData) -> tuple[
     scores = {}
     for size in sizes:
         crops = {"crop_size": CROP, "crop_stride": STRIDE, "crop_scales": (CROP / size,)}
-        brief = {"epochs": epochs, "batch_size": batch, "recurrence_weight": 0}  # the score is the information alone
+        # The score is the information alone.
+        brief = {"epochs": epochs, "batch_size": batch, "recurrence_weight": 0, "start": "none"}
         trial = train_briefly(estimator, data, order, "crop size trial", **crops, **brief)
         generator = torch.Generator(data.device).manual_seed(derive_seed(data.seed, "crop size"))
         score = information(trial.method_, trial.samples(data.rows[order[:SCORED_ROWS]])[:], generator)

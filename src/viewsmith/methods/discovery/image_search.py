@@ -36,7 +36,7 @@ from viewsmith.methods.discovery.search import q_values
 NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
 SURROGATES = 100  # images with random phases
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
-BLOCK = 64
+BLOCK = 16  # images whose features are computed at once: more take more memory and no less time
 #: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score and q-value.
 PARTS = np.dtype(
     [
