@@ -287,8 +287,8 @@ class CRLTACMethod(Method):
         found = final_warnings(self._states(rows or ([{"effective": float(self.chosen)}] if self.chosen else [])))
         if rows and rows[-1].get("at_places", 1.0) < KEPT:
             found.append(
-                f"P(T|x) has left the places that discovery found: {rows[-1]['at_places']:.0%} of its probability is "
-                "there; trust `viewsmith discover`, or raise place_weight"
+                f"P(T|x) is not at the places that discovery found: {rows[-1]['at_places']:.0%} of its probability is "
+                "there; train longer, raise place_weight, or take the places of `viewsmith discover`"
             )
         return found
 

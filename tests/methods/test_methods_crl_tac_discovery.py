@@ -1,0 +1,124 @@
+"""CRL-TAC that starts from discovery: Q(T|x) and the steps against slow forms, objects found, what is recorded."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from crl_tac_processes import M, batch, crl_tac, samples
+from test_methods_crl_tac import slow_projections, steps
+
+import viewsmith
+from located_discs import noise, with_discs
+from refusals import refusal
+from slow_info_max import slow_sampled
+from viewsmith import CRLTAC
+from viewsmith.losses.info_max import entropy
+from viewsmith.views.learned.known_places import SHARPNESS, KnownPlaces
+from viewsmith.views.learned.locations import SAME
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+VIEWS = torch.tensor([[top, left, 8.0, 8.0] for top in (0.0, 4.0, 8.0) for left in (0.0, 4.0)])
+QUICK = {"epochs": 4, "batch_size": 32, "random_state": 0}
+
+
+def overlap(a, b):
+    """Intersection over union of two boxes (top, left, height, width)."""
+    down = max(0.0, min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0]))
+    across = max(0.0, min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1]))
+    return down * across / (a[2] * a[3] + b[2] * b[3] - down * across)
+
+
+def test_the_distribution_of_known_places_against_a_loop():
+    boxes = torch.tensor([[1.0, 1.0, 4.0, 6.0], [9.0, 0.0, 9.0, 4.0], [torch.nan] * 4])
+    found = KnownPlaces(boxes, VIEWS)
+    for row, box in enumerate(boxes[:2].tolist()):
+        # A view of 8 x 8 around the middle of the box, within 16 x 12.
+        middle = box[0] + box[2] / 2, box[1] + box[3] / 2
+        corner = [min(max(0.0, m - 4), last) for m, last in zip(middle, (8.0, 4.0), strict=True)]
+        each = [overlap((*corner, 8.0, 8.0), view) for view in VIEWS.tolist()]
+        weights = np.exp(np.array(each) / SHARPNESS)
+        np.testing.assert_allclose(found.q[row], weights / weights.sum(), atol=1e-3)
+        assert found.here[row].tolist() == [value >= SAME for value in each]
+    p = torch.full((2, 6), 1 / 6)
+    q, known = found.for_rows(torch.tensor([2, 0]), p)
+    assert known.tolist() == [False, True] and torch.equal(q[0], p[0]) and torch.equal(q[1], found.q[0].float())
+    assert float(found.share(torch.tensor([2, 0]), p)) == pytest.approx(float(found.here[0].float().mean()))
+    assert float(found.share(torch.tensor([2]), p[:1])) == 0
+
+
+def places():
+    """Known places of the samples of the tests but the first, among M views in a row."""
+    views = torch.tensor([[0.0, 4.0 * i, 8.0, 8.0] for i in range(M)])
+    boxes = torch.tensor([[torch.nan] * 4, *([0.0, float(i % 14), 8.0, 8.0] for i in range(20))])
+    return KnownPlaces(boxes, views)
+
+
+@pytest.mark.parametrize("step", ["exact", "sampled"])
+def test_the_steps_with_known_places(step):
+    known = places()
+    options = {"places": known, "start_steps": 3, "encoder_step": step, "channel_step": step}
+    x, method = samples(), crl_tac(**options, place_weight=0.7)
+    without = crl_tac(encoder_step=step, channel_step=step)
+    index = batch(x).index
+    first, later = (dataclasses.replace(batch(x), step=number) for number in (2, 3))
+    log_p = method.channel.log_p(x)
+    q, has = known.for_rows(index, log_p.exp().detach())
+    expected = torch.where(has, (q * log_p).sum(1), 0)
+    loss, told = steps(method)["channel"].step(first)
+    torch.testing.assert_close(loss, -expected)
+    assert float(told["at_places"]) == pytest.approx(float(known.share(index, log_p.detach().exp())))
+    drawn = torch.multinomial(q, 3, True, generator=batch().generator)
+    z = slow_projections(method, x).gather(1, drawn[..., None].expand(-1, -1, 4))
+    torch.testing.assert_close(
+        steps(method)["encoder"].step(first)[0], -slow_sampled(z, torch.ones_like(z[..., 0]), 3.0)
+    )
+    # Later the usual objective, and the weighted term.
+    again = dataclasses.replace(later, generator=batch().generator)
+    loss, plain = steps(method)["channel"].step(again)[0], steps(without)["channel"].step(batch(x))[0]
+    torch.testing.assert_close(loss, plain - 0.7 * expected)
+    torch.testing.assert_close(told["entropy"], entropy(log_p).mean())
+
+
+def test_it_starts_at_the_objects_that_discovery_finds(tmp_path):
+    x, _ = with_discs(128)
+    model = CRLTAC(**QUICK).fit(x, run=tmp_path / "run")
+    assert model.resolved_.start == "discovery" and model.resolved_.start_steps == 50
+    assert "one kind of part recurs" in model.resolved_.discovered
+    assert model.method_.channel.family.crop == 20
+    assert model.metrics_[-1]["at_places"] > 1.5 * model.metrics_[0]["at_places"]
+    loaded = viewsmith.load(tmp_path / "run")
+    assert np.array_equal(loaded.distribution(x), model.distribution(x))
+    assert loaded.resolved_.discovered == model.resolved_.discovered
+
+
+def test_a_resumed_training_has_the_same_places(tmp_path):
+    x, _ = with_discs(128)
+    whole = CRLTAC(**QUICK).fit(x, run=tmp_path / "whole")
+    CRLTAC(**QUICK, minutes=1e-9).fit(x, run=tmp_path / "cut")
+    resumed = CRLTAC(**QUICK).fit(x, run=tmp_path / "cut", resume=True)
+    assert np.array_equal(resumed.distribution(x), whole.distribution(x))
+
+
+def test_without_anything_that_recurs_it_starts_as_published():
+    x = noise(100)
+    model = CRLTAC(**QUICK | {"epochs": 1}).fit(x)
+    none = CRLTAC(**QUICK | {"epochs": 1}, start="none").fit(x)
+    assert model.resolved_.start == "none" and model.resolved_.discovered.startswith("nothing recurs: ")
+    assert np.array_equal(model.distribution(x), none.distribution(x))
+    assert "at_places" not in model.metrics_[-1] and none.resolved_.discovered == ""
+
+
+def test_other_places_than_those_found_are_said():
+    method = crl_tac(places=places(), place_weight=0.0)
+    line = "P(T|x) is not at the places that discovery found: 20% of its probability is there"
+    assert any(each.startswith(line) for each in method.warnings([{"effective": 3.0, "at_places": 0.2}]))
+    assert not method.warnings([{"effective": 3.0, "at_places": 0.6}])
+
+
+def test_discovery_as_the_start_of_other_samples():
+    rows = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    assert "start is 'discovery', which is for crops of images" in refusal(CRLTAC(start="discovery").fit, rows)
+    small = np.random.default_rng(0).integers(0, 255, (40, 24, 24), dtype=np.uint8)
+    assert "the smallest image has 24 pixels" in refusal(CRLTAC(start="discovery").fit, small)
