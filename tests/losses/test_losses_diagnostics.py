@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
+from viewsmith.losses.diagnostics import told_apart, view_distance
 
 DTYPES = (torch.float64, torch.float32)
 
@@ -109,3 +110,38 @@ def test_values_of_a_normal_sample():
     assert float(feature_std(h)) == pytest.approx(1, abs=0.01)
     assert 31 < float(effective_rank(h)) <= 32
     assert float(uniformity(h)) == pytest.approx(-3.78, abs=0.05)  # E exp(-2 d^2) over the sphere in 32 dimensions
+
+
+def test_the_distance_of_views_equals_the_loop():
+    x, v = (rng.normal(size=(9, 3)) for rng in (np.random.default_rng(0), np.random.default_rng(1)))
+    others = [[j for j in range(9) if j != i] for i in range(9)]
+    own = np.sort([min(np.linalg.norm(x[i] - x[j]) for j in others[i]) for i in range(9)])[4]
+    other = np.sort([min(np.linalg.norm(v[i] - x[j]) for j in others[i]) for i in range(9)])[4]
+    for dtype, rel in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
+        found = view_distance(torch.from_numpy(x).to(dtype), torch.from_numpy(v).to(dtype))
+        assert float(found) == pytest.approx(other / own, rel=rel)
+
+
+def test_views_are_told_apart_as_by_ridge_regression():
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 5)) @ rng.normal(size=(5, 5))
+    v = x + rng.normal(size=x.shape)
+    is_view = np.arange(80) % 2 == 1
+    axes = np.linalg.svd(x - x.mean(0), full_matrices=False)[2][:3]
+    z = (np.where(is_view[:, None], v, x) - x.mean(0)) @ axes.T / ((x - x.mean(0)) @ axes.T).std(0, ddof=1)
+    features = np.concatenate([z, z**2, np.ones((80, 1))], 1)
+    half, right = np.arange(80) // 2 % 2 == 1, 0
+    for held in (half, ~half):
+        model = Ridge(alpha=1, fit_intercept=False).fit(features[~held], np.where(is_view, 1, -1)[~held])
+        right += ((model.predict(features[held]) > 0) == is_view[held]).sum()
+    assert float(told_apart(torch.from_numpy(x), torch.from_numpy(v), components=3)) == pytest.approx(right / 80)
+
+
+def test_views_of_the_same_kind_are_not_told_apart():
+    draws = torch.Generator().manual_seed(0)
+    x, v = torch.randn(2, 400, 6, generator=draws)
+    assert 0.4 < float(told_apart(x, v)) < 0.6 and 0.9 < float(view_distance(x, v)) < 1.1
+    assert float(told_apart(x, v + 2)) > 0.95 and float(told_apart(x, 4 * v)) > 0.8
+    assert float(view_distance(x, v + 4)) > 3

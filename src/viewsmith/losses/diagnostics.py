@@ -1,4 +1,4 @@
-"""Label-free measures of a representation: collapse, uniformity, and alignment of views."""
+"""Label-free measures of a representation (collapse, uniformity, alignment of views), and of views beside the data."""
 
 from __future__ import annotations
 
@@ -83,3 +83,56 @@ def uniformity(h: Tensor, t: float = 2.0) -> Tensor:
     logits = -t * squared_distances(unit(h), unit(h))
     off_diagonal = ~torch.eye(n, dtype=torch.bool, device=h.device)
     return torch.logsumexp(logits[off_diagonal], dim=0) - torch.log(torch.tensor(n * (n - 1), dtype=h.dtype))
+
+
+def view_distance(x: Tensor, v: Tensor) -> Tensor:
+    """Median distance of views to the nearest other sample, over that of the samples themselves.
+
+    Parameters
+    ----------
+    x, v : Tensor, shape (n, d)
+        Samples, and a view of each.
+
+    Returns
+    -------
+    Tensor, shape ()
+        About 1 where views lie among the samples; larger where they leave them.
+    """
+    same = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    own, other = (torch.cdist(rows, x).masked_fill(same, torch.inf).amin(dim=1).median() for rows in (x, v))
+    return other / own.clamp_min(torch.finfo(x.dtype).tiny)
+
+
+def told_apart(x: Tensor, v: Tensor, components: int = 32) -> Tensor:
+    """Held-out accuracy of a classifier of samples against views (Lopez-Paz and Oquab 2017).
+
+    Every second row is replaced by its view, so that no row meets its own copy. Ridge regression on principal
+    components and their squares is fitted on one half of the rows, and tested on the other, both ways.
+
+    Parameters
+    ----------
+    x, v : Tensor, shape (n, d)
+        Samples in random order, and a view of each; n at least 8.
+    components : int
+
+    Returns
+    -------
+    Tensor, shape ()
+        About 0.5 if views look like samples, 1 if each is recognized.
+    """
+    n = len(x)
+    is_view = torch.arange(n, device=x.device) % 2 == 1
+    mean = x.mean(dim=0)
+    axes = torch.linalg.svd(x - mean, full_matrices=False).Vh[:components]
+    z = (torch.where(is_view[:, None], v, x) - mean) @ axes.T
+    z = z / (x - mean).matmul(axes.T).std(dim=0).clamp_min(1e-6)
+    features = torch.cat([z, z.square(), torch.ones_like(z[:, :1])], dim=1).clamp(-1e3, 1e3)
+    target = torch.where(is_view, 1.0, -1.0).to(x.dtype)
+    half = torch.arange(n, device=x.device) // 2 % 2 == 1
+    ridge = torch.eye(features.shape[1], dtype=x.dtype, device=x.device)
+    right = []
+    for held in (half, ~half):
+        weighted = torch.where(held[:, None], 0, features)
+        weights = torch.linalg.solve(weighted.T @ features + ridge, weighted.T @ target)
+        right.append(((features @ weights > 0) == is_view) & held)
+    return (right[0] | right[1]).to(x.dtype).mean()

@@ -27,6 +27,16 @@ DIAGNOSTICS: dict[str, tuple[str, str]] = {
         "Uniformity",
         "How evenly the rows cover the sphere: 0 if all rows are equal, about −4 at best.",
     ),
+    "view_distance": (
+        "Distance of views from the data",
+        "Median distance of a view to the nearest other sample, over that of samples: about 1 where views lie among "
+        "the samples; learned views far above it have left the data.",
+    ),
+    "told_apart": (
+        "Views told apart",
+        "Held-out accuracy of a classifier of views against samples: at 0.5 they look the same, at 1 each view is "
+        "recognized, which is no harm by itself: crops are recognized, too.",
+    ),
     "drift": (
         "Drift of generated views",
         "Fraction of the generated views whose nearest real row is neither their sample nor one of its neighbors: "

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.distributed import rank
@@ -17,12 +18,23 @@ from viewsmith.core.errors import TrainingError
 from viewsmith.core.memory import resident_bytes, return_freed_memory
 from viewsmith.core.messages import warn
 from viewsmith.core.random import stream
-from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
+from viewsmith.losses.diagnostics import (
+    alignment,
+    effective_rank,
+    feature_std,
+    told_apart,
+    uniformity,
+    view_distance,
+)
 from viewsmith.training.engine import Callback, Status, Trainer
 from viewsmith.training.run import json_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+
+SMALL = 14  # pixels of a side of images whose views are compared with samples
+FEWEST_TOLD_APART = 50  # samples
 
 
 class ProgressBar(Callback):
@@ -160,6 +172,7 @@ class Diagnostics(Callback):
     """Adds label-free diagnostics of the representation to the metrics, about `points` times in a training.
 
     They are the feature standard deviation, effective rank and uniformity, the alignment of rows with views of them,
+    the distance of views from the data and how well they are told apart from samples,
     and the values of `Method.diagnose`, computed on a fixed sample of at most `rows` rows with the current weights and
     BatchNorm statistics. They do not change the training.
 
@@ -194,14 +207,25 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
             f"the representation is no longer finite after {trainer.steps} steps: lower the learning rate "
             "or check the data for extreme values"
         )
-    h_view = method.represent(method.view(x, index=index, generator=generator)).float()
+    view = method.view(x, index=index, generator=generator)
+    h_view = method.represent(view).float()
     return {
         "feature_std": float(feature_std(h)),
         "effective_rank": float(effective_rank(h)),
         "uniformity": float(uniformity(h)),
         "alignment": float(alignment(h, h_view)),
+        **view_numbers(x, view),
         **method.diagnose(x, generator),
     }
+
+
+def view_numbers(x: Tensor, view: Tensor, rows: int = 256) -> dict[str, float]:
+    """How far views are from the data, for views of the shape of their samples; see `viewsmith.losses.diagnostics`."""
+    if view.shape != x.shape or len(x) < FEWEST_TOLD_APART:
+        return {}
+    flat = [(F.adaptive_avg_pool2d(part, SMALL) if part.ndim == 4 else part).flatten(1) for part in (x, view)]
+    a, b = (part[:rows].float() for part in flat)
+    return {"view_distance": float(view_distance(a, b)), "told_apart": float(told_apart(a, b))}
 
 
 class EarlyWarnings(Callback):
