@@ -6,6 +6,7 @@ import pytest
 import viewsmith
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.registry import entries
+from viewsmith.data import load_dataset
 from viewsmith.evaluation.symmetries import TRANSFORMATIONS
 
 TINY = {"epochs": 1, "batch_size": 32, "random_state": 0, "device": "cpu"}
@@ -115,3 +116,31 @@ def test_every_declared_symmetry_is_an_option_and_a_transformation():
     for entry, option, transformation in declared:
         assert entry.options[option].default == "auto"
         assert all(transformation in TRANSFORMATIONS[domain] for domain in entry.domains)
+
+
+def test_the_report_shows_transformed_samples_beside_what_the_test_has_shown(tmp_path):
+    x = strokes()
+    np.savez(tmp_path / "strokes.npz", X=x)
+    data = load_dataset(tmp_path / "strokes.npz")
+    model = Contrastive(**TINY).fit(x)
+    gallery = model.figures(data).galleries[-1]
+    assert gallery.title == "Symmetries" and gallery.caption == model.summary_["symmetries"]["mirror"]["verdict"]
+    np.testing.assert_array_equal(gallery.views[:, 0], gallery.samples[:, :, ::-1])
+    forced = Contrastive(**TINY, flip=0).fit(x).figures(data)
+    assert [each.title for each in forced.galleries] == ["Views"]
+
+
+def test_views_beside_the_data_are_logged_and_learned_ones_that_left_them_are_said():
+    x = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
+    near, far = (
+        Contrastive(**TINY, view_maker="noise", noise_strength=strength).fit(x).metrics_[-1] for strength in (0.1, 9.0)
+    )
+    assert near["view_distance"] < 1.2 and far["view_distance"] > 3
+    assert near["told_apart"] < 0.75 < far["told_apart"]
+    assert "told_apart" not in Contrastive(**TINY).fit(x[:40]).metrics_[-1]  # too few samples
+    method = PiNDA(**TINY).fit(x).method_
+    line = (
+        "the views have left the data: they are 3.1 times as far from other samples as samples are (told apart in 90%)"
+    )
+    assert any(each.startswith(line) for each in method.warnings([{"view_distance": 3.1, "told_apart": 0.9}]))
+    assert not method.warnings([{"view_distance": 1.9, "told_apart": 1.0}])

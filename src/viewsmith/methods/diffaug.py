@@ -23,6 +23,7 @@ from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks.soft import SoftContrastive
 from viewsmith.methods.generator_step import generator_update
+from viewsmith.methods.left_data import left_the_data
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.pair import Pair, ViewPair
 
@@ -180,7 +181,7 @@ class DiffAugMethod(Method):
         return self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
-        found = self.generated.warnings()
+        found = self.generated.warnings() + left_the_data(rows)
         if float(self.generated.drift) > MANY_OUTLIERS:
             found.append(
                 f"generated views drift from their samples: the nearest row of {float(self.generated.drift):.0%} of "

@@ -22,6 +22,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods.generator_step import generator_update
+from viewsmith.methods.left_data import left_the_data
 from viewsmith.views.generated.cache import take
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.quality import Passes, ViewQuality
@@ -242,4 +243,4 @@ class GenViewMethod(Method):
         return {} if self.generated is None else self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
-        return [] if self.generated is None else self.generated.warnings()
+        return [] if self.generated is None else self.generated.warnings() + left_the_data(rows)

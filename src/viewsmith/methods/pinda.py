@@ -17,6 +17,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
 from viewsmith.core.samples import Rows
 from viewsmith.frameworks import Framework
+from viewsmith.methods.left_data import left_the_data
 from viewsmith.views.learned.pi_noise import PiNoise, inverse_norm, log_barrier
 from viewsmith.views.pair import Pair, ViewPair
 
@@ -138,7 +139,7 @@ class PiNDAMethod(Method):
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         """Warnings if the noise is on few features, has collapsed or has grown."""
         diagnosed = [row for row in rows if "noise_level" in row]
-        return noise_warnings(diagnosed[0], diagnosed[-1]) if diagnosed else []
+        return left_the_data(rows) + (noise_warnings(diagnosed[0], diagnosed[-1]) if diagnosed else [])
 
     @torch.no_grad()
     def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ import numpy as np
 from viewsmith.data import Dataset
 from viewsmith.domains import domain_of
 from viewsmith.domains.few_labels import missing_labels
+from viewsmith.evaluation.symmetries import TRANSFORMATIONS
 from viewsmith.reports import (
     EmbeddingMap,
     FeatureProfile,
@@ -57,6 +58,8 @@ class Transformer(Protocol):
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]: ...
 
+    @property
+    def resolved_(self) -> Any: ...
     @property
     def transform(self) -> Callable[..., np.ndarray]: ...
 
@@ -105,4 +108,16 @@ def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, d
         views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
         caption = f"{len(samples)} {split} rows and six views of each"
         found.galleries.append(Gallery("Views", caption, samples, views, domain_of(dataset.domain).picture))
+    if tested := transformed(model.resolved_.symmetries, dataset):
+        found.galleries.append(tested)
     return found
+
+
+def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Gallery | None:
+    """Samples beside what tested transformations make of them, and what the tests have shown; None without tests."""
+    if not tests:
+        return None
+    samples, known = gallery_samples(dataset), TRANSFORMATIONS[dataset.domain]
+    views = np.stack([known[name](samples) for name in tests], axis=1)
+    caption = "; ".join(str(test["verdict"]) for test in tests.values())
+    return Gallery("Symmetries", caption, samples, views, domain_of(dataset.domain).picture)
