@@ -90,3 +90,27 @@ def test_mirrored_images(name, on_the_data):
     x = np.load(Path(os.environ["VIEWSMITH_DATA"]) / f"{name}.npz")["X_train"]
     (test,) = symmetries(x, "images", {"mirror": TRANSFORMATIONS["images"]["mirror"]})
     assert test.on_the_data == on_the_data
+
+
+def test_stronger_views_leave_the_data(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "x.npz", X=rng.normal(size=(200, 8)))
+    options = ("--option", "noise_strength", "--values", ".1,4", "--views", "noise", "--json")
+    curve = json.loads(good("symmetries", tmp_path / "x.npz", *options).out)
+    weak, strong = curve
+    assert [each["name"] for each in curve] == ["noise_strength 0.1", "noise_strength 4"]
+    assert weak["ratio"] < 1.1 and weak["on_the_data"] and strong["ratio"] > 2 and not strong["on_the_data"]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (("--option", "flip"), "--option is given without --values"),
+        (("--values", "1"), "--values is given without --option"),
+        (("--option", "noise_strength", "--values", "a"), "--values is 'a', expected numbers separated by commas"),
+        (("--option", "nothing", "--values", "1"), "option is 'nothing', expected an option of views"),
+    ],
+)
+def test_a_curve_that_cannot_be_made(tmp_path, given, line):
+    np.savez(tmp_path / "x.npz", X=np.random.default_rng(0).normal(size=(60, 4)))
+    assert call("symmetries", tmp_path / "x.npz", *given).refused(line)

@@ -9,12 +9,18 @@ from typing import Annotated
 
 import typer
 
-from viewsmith.cli.options import Data, Debug, ImageSize, Label, Labels, Threads, set_threads
+from viewsmith.cli.options import Data, Debug, ImageSize, Label, Labels, Threads, names, set_threads
+from viewsmith.core.errors import InputError
 
 
 def symmetries(
     data: Data,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    option: Annotated[
+        str | None, typer.Option(metavar="NAME", help="An option of the views, such as noise_strength, to vary.")
+    ] = None,
+    values: Annotated[str | None, typer.Option(metavar="V,V", help="Values of --option, such as .1,.25,.5.")] = None,
+    views: Annotated[str, typer.Option(metavar="NAME", help="With --option: the view maker.")] = "auto",
     label: Label = None,
     labels: Labels = None,
     image_size: ImageSize = None,
@@ -26,17 +32,36 @@ def symmetries(
     """Test without labels which transformations of DATA are safe as views: mirror, turns, reverse complement.
 
     A transformation is off the data if transformed samples are far from all other samples, and a classifier tells them
-    apart from the samples. Only train rows are read; labels are not.
+    apart from the samples. Only train rows are read; labels are not. With --option, views are tested at several values
+    of an option instead: how far do they leave the data, from which strength?
     """
+    if (option is None) != (values is None):
+        given, missing = ("--option", "--values") if values is None else ("--values", "--option")
+        raise InputError(
+            f"{given} is given without {missing}, expected both, such as --option noise_strength --values .1,.5"
+        )
     from viewsmith.data import load_dataset
     from viewsmith.evaluation.symmetries import symmetries as tested
 
     set_threads(threads)
     path = None if labels is None else Path(labels)
     dataset = load_dataset(data, label=label, labels=path, image_size=image_size, domain=domain)
-    found = tested(dataset.x_train, dataset.domain, seed=seed)
+    if option is not None and values is not None:
+        from viewsmith.workflows.strengths import strength_curve
+
+        found = strength_curve(dataset, option, _numbers(values), views, seed=seed)
+    else:
+        found = tested(dataset.x_train, dataset.domain, seed=seed)
     if json_:
         typer.echo(json.dumps([asdict(test) | {"on_the_data": test.on_the_data} for test in found], indent=2))
         return
     for test in found:
         typer.echo(test.describe())
+
+
+def _numbers(text: str) -> list[float]:
+    """Numbers separated by commas."""
+    try:
+        return [float(part) for part in names(text)]
+    except ValueError as error:
+        raise InputError(f"--values is {text!r}, expected numbers separated by commas, such as .1,.25,.5") from error
