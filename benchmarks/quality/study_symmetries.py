@@ -5,7 +5,8 @@ auto      the rate that the default chooses from the train rows of the cell, and
           those of the row on or off with the same seed, for the same settings give the same model
 
 All rows of a set train `STEPS` steps with batches of 256 on the same 3,000 train rows, with the default encoder for
-CPUs; probes on at most 2,000 test rows. Labels are read by probes alone.
+CPUs; probes on at most 2,000 test rows. Labels are read by probes alone. The sets signs (hands), smiles (faces) and
+omniglot (characters) are written by `benchmarks.common.prepare_images`.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_symmetries [minutes] [set ...]
 """
@@ -36,6 +37,7 @@ _NEW = (
     DataSet("mnist", "images"),
     DataSet("dna_4mc_celegans", "dna"),
     DataSet("dna_4mc_athaliana", "dna"),
+    *(DataSet(name, "images") for name in ("signs", "smiles", "omniglot")),
 )
 SETS = {
     known.file: replace(known, train_rows=ROWS, test_rows=TEST_ROWS)

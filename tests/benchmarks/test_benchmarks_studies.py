@@ -7,7 +7,15 @@ import pytest
 
 from benchmarks.common import data
 from benchmarks.common.runner import Cell, done, rows
-from benchmarks.quality import metaug_objective, study_discovery, study_domains, study_metaug, study_symmetries, suite
+from benchmarks.quality import (
+    metaug_objective,
+    study_discovery,
+    study_domains,
+    study_metaug,
+    study_strengths,
+    study_symmetries,
+    suite,
+)
 from benchmarks.quality.crl_tac import crl_tac_mnist, crl_tac_start, crop_sizes, study_crl_tac, what_and_where
 from benchmarks.quality.generated import diffaug_preset, diffaug_sampler, diffaug_strength, study_diffaug, study_genview
 from benchmarks.quality.vectors import do_no_harm, short_training, study, study_cells, tuning
@@ -35,7 +43,7 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
     module.PATH: module.cells()
     for module in (
         *(crl_tac_mnist, crl_tac_start, crop_sizes, tuning, what_and_where),
-        *(study_discovery, study_symmetries),
+        *(study_discovery, study_strengths, study_symmetries),
     )
 }
 SIZES = {
@@ -57,8 +65,9 @@ SIZES = {
     "crop_sizes": 27,
     "tuning": 28,
     "what_and_where": 311,
-    "study_discovery": 93,
-    "study_symmetries": 81,
+    "study_discovery": 116,
+    "study_symmetries": 108,
+    "study_strengths": 98,
 }
 
 
