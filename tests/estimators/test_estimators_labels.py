@@ -84,8 +84,9 @@ def test_a_framework_object_gets_labels_too():
 
 @pytest.mark.slow
 def test_a_strength_is_chosen_with_the_labels_of_its_rows():
-    x, y = clusters(80)
-    model = Contrastive(**TINY | {"noise_strength": "auto", "epochs": 1}, framework="supcon").fit(x, y)
+    x, y = np.random.default_rng(0).integers(0, 256, (80, 8, 8), dtype=np.uint8), np.arange(80) % 2
+    options = {"epochs": 1, "batch_size": 16, "view_maker": "noise", "noise_strength": "auto", "random_state": 0}
+    model = Contrastive(**options, framework="supcon").fit(x, y)
     assert set(model.fitted_["strength_scores"]) == {"0.25", "0.5", "1.0", "2.0"}
 
 

@@ -4,13 +4,16 @@ import importlib
 
 import numpy as np
 import pytest
+import torch
 
 from viewsmith import Contrastive, PiNDA
+from viewsmith.core.random import stream
 from viewsmith.estimators.build import strength as module
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
+SHORT = {"epochs": 2, "n_components": 8, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
+TINY = SHORT | {"hidden": (16,)}
 NOISE = {"view_maker": "noise", "kernel": "cosine"}
 
 
@@ -19,20 +22,53 @@ def short_trials(monkeypatch):
     monkeypatch.setattr(module, "TRIAL_STEPS", 40)
 
 
-@pytest.mark.parametrize(
+@pytest.fixture(scope="module")
+def images():
+    """Small images, whose strengths are tried by trainings."""
+    return np.random.default_rng(0).integers(0, 256, (178, 8, 8), dtype=np.uint8)
+
+
+CASES = pytest.mark.parametrize(
     ("cls", "name", "options"),
     [(Contrastive, "noise_strength", NOISE), (PiNDA, "strength", {"view_maker": "identity"})],
 )
-def test_auto_takes_the_best_of_the_grid(cls, name, options, wine):
+
+
+@CASES
+def test_vectors_get_noise_that_stays_near_the_data(cls, name, options, wine):
     model = cls(**TINY, **options, **{name: "auto"}).fit(wine)
+    distances = {float(key): value for key, value in model.fitted_["strength_scores"].items()}
+    assert tuple(distances) == module.STRENGTHS
+    assert list(distances.values()) == sorted(distances.values())
+    chosen = model.fitted_[name]
+    assert chosen == min(distances, key=lambda value: abs(np.log(distances[value] / module.DISTANCE)))
+    by_hand = cls(**TINY, **options, **{name: chosen}).fit(wine)
+    assert np.array_equal(model.transform(wine), by_hand.transform(wine))
+
+
+def test_the_distance_at_each_strength_against_a_loop():
+    x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    _, distances = module.strength_at_distance(torch.from_numpy(np.concatenate([x, x[:5]])), 4)
+    ordered = torch.from_numpy(x).unique(dim=0).numpy()
+    noisy = ordered + 0.8 * torch.randn(30, 3, generator=stream(4, "strength")).numpy()
+    medians = []
+    for rows in (ordered, noisy):
+        near = [min(np.linalg.norm(rows[i] - ordered[j]) for j in range(30) if j != i) for i in range(30)]
+        medians.append(np.sort(near)[14])
+    assert distances["0.8"] == pytest.approx(medians[1] / medians[0], rel=1e-4)
+
+
+@CASES
+def test_auto_takes_the_best_of_the_grid(cls, name, options, images):
+    model = cls(**SHORT, **options, **{name: "auto"}).fit(images)
     scores = model.fitted_["strength_scores"]
     assert list(scores) == [str(value) for value in module.GRID]
     assert all(np.isfinite(score) and score <= 1 for score in scores.values()) and len(set(scores.values())) > 1
     chosen = model.fitted_[name]
     assert chosen in module.GRID and scores[str(chosen)] == max(scores.values())
     # The choice is all that auto does: the same strength by hand is the same model.
-    by_hand = cls(**TINY, **options, **{name: chosen}).fit(wine)
-    assert np.array_equal(model.transform(wine), by_hand.transform(wine))
+    by_hand = cls(**SHORT, **options, **{name: chosen}).fit(images)
+    assert np.array_equal(model.transform(images), by_hand.transform(images))
     assert model.get_params()[name] == "auto"
 
 
@@ -45,25 +81,25 @@ def test_the_choice_is_replayed_and_needs_no_labels(wine):
     assert other.fitted_["strength_scores"] != one.fitted_["strength_scores"]
 
 
-def test_the_strength_with_the_best_score_is_chosen(wine, monkeypatch):
+def test_the_strength_with_the_best_score_is_chosen(images, monkeypatch):
     def prefer_the_second(h_train, h_held, x_train, x_held):
         assert len(h_held) == len(x_held) == 35 and len(h_train) == len(x_train) == 143
-        assert h_train.shape[1] == 8 and x_train.shape[1] == 13
+        assert h_train.shape[1] == 8
         seen.append(h_train)
         return [0.1, 0.9, 0.2, 0.3][len(seen) - 1]
 
     seen = []
     label_free = importlib.import_module("viewsmith.evaluation.label_free")
     monkeypatch.setattr(label_free, "neighbor_r2", prefer_the_second)
-    model = Contrastive(**TINY | NOISE | {"noise_strength": "auto"}).fit(wine)
+    model = Contrastive(**SHORT | NOISE | {"noise_strength": "auto"}).fit(images)
     assert model.fitted_["noise_strength"] == module.GRID[1] and len(seen) == 4
 
 
-def test_trials_use_scaled_and_imputed_rows(wine):
+def test_scaled_and_imputed_rows_are_compared(wine):
     x = wine.copy()
     x[::5, 2] = np.nan
     model = Contrastive(**TINY | NOISE | {"noise_strength": "auto", "impute": "median"}).fit(x)
-    assert model.fitted_["noise_strength"] in module.GRID
+    assert model.fitted_["noise_strength"] in module.STRENGTHS
 
 
 @pytest.mark.parametrize("cls", [Contrastive, PiNDA])

@@ -202,7 +202,7 @@ def test_in_pipelines_and_column_transformers():
 @pytest.mark.slow
 def test_noise_strength_is_chosen_on_encoded_rows():
     model = Contrastive(view_maker="noise", noise_strength="auto", **TINY).fit(pd.concat([people()] * 2))
-    assert set(model.fitted_["strength_scores"]) == {"0.25", "0.5", "1.0", "2.0"}
+    assert str(model.fitted_["noise_strength"]) in model.fitted_["strength_scores"]
 
 
 @pytest.mark.slow

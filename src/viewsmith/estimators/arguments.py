@@ -90,7 +90,8 @@ SHARED_DOC = """\
         Space in which neighbors are searched. input: principal components, for DNA k-mer frequencies; encoder: the
         representation, searched again after each quarter of the training.
     noise_strength : float or "auto"
-        Standard deviation of noise views in scaled units; "auto" chooses among 0.25, 0.5, 1 and 2 without labels.
+        Standard deviation of noise views in scaled units; "auto" chooses it without labels: vectors, by the distance of
+        noisy rows from the data; others, among 0.25, 0.5, 1 and 2 by short trainings.
     noise_distribution : {"gaussian", "uniform"}
     corruption_rate : float
         Fraction of the features that corruption and conditional corruption replace.

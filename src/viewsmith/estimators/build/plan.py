@@ -100,7 +100,7 @@ class Resolved:
     epochs : int
     learning_rate, noise_strength : float
     strength_scores : dict
-        Label-free scores by strength, if the strength was chosen automatically.
+        By strength, if it was chosen automatically: the distance of views from the data, or label-free scores.
     symmetries : dict
         By transformation: whether views use it, and what a test of the samples has shown, if that decided.
     table : dict or None
