@@ -3,7 +3,7 @@
 discovery         the default
 farthest, center  images: the window farthest from the mean of its own image; the box in the middle, a third of the side
 lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2022), on the same features
-crl-tac           images: CRL-TAC, 60 epochs, which starts from discovery by default; also from there without further
+crl-tac           images: CRL-TAC, 60 (200) epochs of one step, which starts from discovery by default; also from there without further
                   weight of the places ("start only"), and without discovery, with crops of the cells' size ("none")
 
 Sets: bccd (blood smears), bccd_gray, crp (binding sites), ecg100 (as it is, with drift, with noise), planted (a word of
@@ -185,6 +185,7 @@ CRL_TAC: dict[str, dict[str, Any]] = {
     "crl-tac, start only": {"place_weight": 0.0},
     "crl-tac, none": {"start": "none", "crop_size": 36},
 }
+LONGER = {f"{row}, 200 epochs": CRL_TAC[row] | {"epochs": 200} for row in ("crl-tac", "crl-tac, start only")}
 
 
 def crl_tac_in_smears(row: str, seed: int) -> dict[str, Any]:
@@ -192,7 +193,7 @@ def crl_tac_in_smears(row: str, seed: int) -> dict[str, Any]:
     images, known = smears()
     x = np.stack([images.read(i, (96, 128)) for i in range(len(images))])
     began = time.process_time()
-    model = CRLTAC(epochs=60, random_state=seed, **CRL_TAC[row]).fit(x)
+    model = CRLTAC(**{"epochs": 60, "random_state": seed} | (CRL_TAC | LONGER)[row]).fit(x)
     found = model.locate(x)
     boxes = np.full((len(x), 4), -1.0)
     sides = [found["left"], found["top"], found["left"] + found["width"], found["top"] + found["height"]]
@@ -399,6 +400,7 @@ def cells(quick: bool = False) -> list[Cell]:
     given: dict[str, dict[str, Any]] = {f"windows {side}": {"windows": [side]} for side in (2, 3, 4, 5, 7, 9, 11)}
     given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)} | {"kinds": {"kinds": 3}}
     found += [Cell("bccd", row, seed, work(crl_tac_in_smears, row, seed)) for seed in range(3) for row in CRL_TAC]
+    found += [Cell("bccd", row, 0, work(crl_tac_in_smears, row, 0)) for row in LONGER]
     found += [Cell(name, "discovery", 0, work(partial(in_smears_with, **options))) for name, options in given.items()]
     return found
 

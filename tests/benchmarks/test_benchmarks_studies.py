@@ -65,7 +65,7 @@ SIZES = {
     "crop_sizes": 27,
     "tuning": 28,
     "what_and_where": 311,
-    "study_discovery": 116,
+    "study_discovery": 118,
     "study_symmetries": 108,
     "study_strengths": 98,
 }
