@@ -3,8 +3,9 @@
 discovery         the default
 farthest, center  images: the window farthest from the mean of its own image; the box in the middle, a third of the side
 lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2022), on the same features
-crl-tac           images: CRL-TAC, 60 (200) epochs of one step, which starts from discovery by default; also from there without further
-                  weight of the places ("start only"), and without discovery, with crops of the cells' size ("none")
+crl-tac           images: CRL-TAC, 60 or 200 epochs of one step, which starts from discovery by default; also without
+                  further weight of the places ("start only"), and without discovery, with crops of the cells' size
+                  ("none")
 
 Sets: bccd (blood smears), bccd_gray, crp (binding sites), ecg100 (as it is, with drift, with noise), planted (a word of
 15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000), half (10,000 sequences of 200, half of

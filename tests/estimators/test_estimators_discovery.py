@@ -179,7 +179,7 @@ def test_own_features_and_those_that_give_no_map(discs):
     assert len(model.locate(x)) == len(x)
     with pytest.raises(InputError, match="features is of the type function, which cannot be saved"):
         model.save("unused")
-    with pytest.raises(InputError, match=r"the features give \(60, 3\) for 60 images, expected maps \(n, d, h, w\)"):
+    with pytest.raises(InputError, match=r"the features give \(16, 3\) for 16 images, expected maps \(n, d, h, w\)"):
         Discovery(features=lambda images: torch.zeros(len(images), 3)).fit(x)
 
 

@@ -33,6 +33,7 @@ MIXED = 0.1
 CHOSEN = 3  # windows of a sample that p_P is fitted on
 ROUNDS = 12
 KEPT = 24  # whitened components of a window
+BLOCK = 2**16  # rows
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,13 @@ class Moments:
 
     @classmethod
     def of(cls, z: np.ndarray) -> Moments:
-        """The moments of rows z (n, d)."""
-        z = z.astype(np.float64)
-        return cls(float(len(z)), z.sum(0), z.T @ z)
+        """The moments of rows z (n, d); in blocks, because float64 takes twice the memory of all features."""
+        total, products = np.zeros(z.shape[1]), np.zeros((z.shape[1], z.shape[1]))
+        for start in range(0, len(z), BLOCK):
+            rows = z[start : start + BLOCK].astype(np.float64)
+            total += rows.sum(0)
+            products += rows.T @ rows
+        return cls(float(len(z)), total, products)
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.count + other.count, self.total + other.total, self.products + other.products)
