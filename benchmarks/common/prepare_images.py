@@ -1,7 +1,7 @@
 """Write three public sets of images as .npz files for the study of symmetries, from clones of their repositories.
 
-signs     hands that show ten digits, 48 x 48 in color (Mavi 2020, github.com/ardamavi/Sign-Language-Digits-Dataset)
-smiles    faces that smile or not, 64 x 64 in gray (github.com/hromi/SMILEsmileD)
+signs     hands that show ten digits, 32 x 32 in color (Mavi 2020, github.com/ardamavi/Sign-Language-Digits-Dataset)
+smiles    faces that smile or not, 32 x 32 in gray (github.com/hromi/SMILEsmileD)
 omniglot  characters of the small background sets, 28 x 28; the class is the alphabet (Lake et al. 2015,
           github.com/brendenlake/omniglot)
 
@@ -25,14 +25,14 @@ from PIL import Image
 def signs(folder: Path) -> Iterator[tuple[np.ndarray, int]]:
     """Image and class."""
     for file in sorted((folder / "Dataset").rglob("*.JPG")):
-        yield np.asarray(Image.open(file).convert("RGB").resize((48, 48), Image.Resampling.BOX)), int(file.parent.name)
+        yield np.asarray(Image.open(file).convert("RGB").resize((32, 32), Image.Resampling.BOX)), int(file.parent.name)
 
 
 def smiles(folder: Path) -> Iterator[tuple[np.ndarray, int]]:
     """Image and class."""
     for number, name in enumerate(("negatives", "positives")):
         for file in sorted((folder / "SMILEs" / name).rglob("*.jpg")):
-            yield np.asarray(Image.open(file).convert("L").resize((64, 64), Image.Resampling.BOX)), number
+            yield np.asarray(Image.open(file).convert("L").resize((32, 32), Image.Resampling.BOX)), number
 
 
 def omniglot(folder: Path) -> Iterator[tuple[np.ndarray, int]]:

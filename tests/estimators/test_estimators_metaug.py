@@ -191,7 +191,7 @@ def test_on_nnclr_it_is_the_papers_second_form(wine, tmp_path):
 def test_training_logs_how_close_augmented_features_are(wine):
     row = MetAug(**TINY).fit(wine).metrics_[-1]
     assert -1 <= row["feature_cosine"] <= 1 and row["margin"] >= 0 and row["augmented"] > 0
-    assert {"loss/encoder", "loss/features"} <= row.keys()
+    assert {"loss/encoder", "loss/features"} <= row.keys() and 0.3 < row["features_told_apart"] <= 1
 
 
 def test_rows_of_zeros_are_legal(wine):

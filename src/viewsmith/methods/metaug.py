@@ -21,6 +21,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.frameworks import FeatureContrast, Framework, Unified
 from viewsmith.frameworks.common import full_precision
 from viewsmith.frameworks.unified import Views, check_batch
+from viewsmith.losses.diagnostics import told_apart
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Margin
 from viewsmith.methods.meta_step import batch_statistics, check_statistics, inner_gradient, meta_losses
@@ -238,3 +239,10 @@ class MetAugMethod(Method):
             raise InputError("meta is 'none': there are no generators of features; fit with another value of meta")
         z = unit(full_precision(self.terms.projections(*self.views_of(x, index, generator))))
         return z, self.features(z)
+
+    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+        """How well augmented features of samples are told apart from their projections, held out: 0.5 is not at all."""
+        if self.features is None or len(x) < 8:
+            return {}
+        z, augmented = (part[0].float() for part in self.feature_views(x, generator=generator))
+        return {"features_told_apart": float(told_apart(z[:256], augmented[:256]))}

@@ -52,6 +52,11 @@ DIAGNOSTICS: dict[str, tuple[str, str]] = {
         "Mean cosine similarity of features and the augmented features that the generators make from them: at 1 the "
         "augmented features are copies and add nothing, near 0 they are unrelated to their sample.",
     ),
+    "features_told_apart": (
+        "Augmented features told apart",
+        "Held-out accuracy of a classifier of augmented features against projections of samples: at 0.5 they look the "
+        "same, at 1 each is recognized.",
+    ),
     "denoising": (
         "Denoising error",
         "Error of the generator on rows held out from its training: lower is better; when it rises again, "
