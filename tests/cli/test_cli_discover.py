@@ -139,3 +139,14 @@ def test_discover_in_recordings_writes_events(tmp_path):
     assert crops.x.shape == (len(table), 1, 128)
     page = (tmp_path / "found" / "report.html").read_text()
     assert "Mean and deciles" in page and "Pieces, from the best score" in page
+
+
+def test_discover_with_the_features_of_a_trained_model(folder, tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
+    viewsmith.Contrastive(encoder="cnn", epochs=1, batch_size=20, random_state=0).fit(x).save(tmp_path / "run")
+    good("discover", folder, "--out", tmp_path / "out", "--features", tmp_path / "run")
+    assert (tmp_path / "out" / "features" / "config.toml").exists()
+    lines = good("locate", tmp_path / "out", folder, "--out", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").exists() and lines.code == 0
+    message = "features is 'nowhere', expected 'patches', timm:NAME, or the folder of a model"
+    assert call("discover", folder, "--out", tmp_path / "no", "--features", "nowhere").refused(message)

@@ -28,8 +28,9 @@ OPTIONS = {
     "embed": "out output inference label labels stream cache threads debug",
     "evaluate": "json umap protocols label labels stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
-    "discover": "out kinds max-parts domain one-strand max-q image-size windows crop-size seed threads debug",
-    "symmetries": "json label labels image-size domain seed threads debug",
+    "discover": "out kinds max-parts domain one-strand max-q image-size features feature-layer feature-weights windows "
+    "crop-size seed threads debug",
+    "symmetries": "json label labels image-size domain seed threads debug option values views",
     "locate": "out n label labels stream cache threads debug",
     "crop": "out n label labels stream cache threads debug",
     "merge": "out debug",
