@@ -180,6 +180,8 @@ REFUSED_BY_CRLTAC = [
     ("channel_rows", 0, "greater than or equal to 1"),
     ("distinct", "perhaps", "boolean"),
     ("importance_weights", "none", "'plain' or 'normalized'"),
+    ("start", "middle", "'auto', 'discovery' or 'none'"),
+    ("place_weight", -1, "greater than or equal to 0"),
     ("start_steps", -1, "greater than or equal to 0 or 'auto'"),
     ("recurrence_weight", -1, "greater than or equal to 0 or 'auto'"),
     ("entropy_weight", -1, "greater than or equal to 0"),

@@ -126,7 +126,8 @@ def told_apart(x: Tensor, v: Tensor, components: int = 32) -> Tensor:
     axes = torch.linalg.svd(x - mean, full_matrices=False).Vh[:components]
     z = (torch.where(is_view[:, None], v, x) - mean) @ axes.T
     z = z / (x - mean).matmul(axes.T).std(dim=0).clamp_min(1e-6)
-    features = torch.cat([z, z.square(), torch.ones_like(z[:, :1])], dim=1).clamp(-1e3, 1e3)
+    z = z.clamp(-10, 10)  # of views far away, so that float32 suffices
+    features = torch.cat([z, z.square(), torch.ones_like(z[:, :1])], dim=1)
     target = torch.where(is_view, 1.0, -1.0).to(x.dtype)
     half = torch.arange(n, device=x.device) // 2 % 2 == 1
     ridge = torch.eye(features.shape[1], dtype=x.dtype, device=x.device)

@@ -115,6 +115,7 @@ def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, d
 
 def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Gallery | None:
     """Samples beside what tested transformations make of them, and what the tests have shown; None without tests."""
+    tests = {name: test for name, test in tests.items() if "told_apart" in test}
     if not tests:
         return None
     samples, known = gallery_samples(dataset), TRANSFORMATIONS[dataset.domain]
