@@ -1,16 +1,30 @@
-"""The command compare: several methods, seeds and baselines on one data set."""
+"""The command compare: several methods, seeds, splits and baselines on one data set."""
 
+import csv
+import io
 import json
+import os
+import signal
+import subprocess
+import time
 
 import numpy as np
 import pytest
-from cli_tools import call, files, good
+from cli_tools import ENVIRONMENT, MODULE, call, files, good
+from sklearn.datasets import load_wine
 
+from viewsmith.core.errors import TrainingError
+from viewsmith.data import load_dataset
+from viewsmith.data.validation import resplit
+from viewsmith.estimators import Contrastive, PiNDA
 from viewsmith.evaluation import baselines
+from viewsmith.evaluation import leaderboard as board
+from viewsmith.evaluation.differences import paired_difference
 from viewsmith.workflows import compare as workflow
 
 SMALL = [part for option in ("epochs=1", "hidden=8", "n_components=4") for part in ("--set", option)]
 GIVEN = ("wine", "--methods", "contrastive,pinda", "--seeds", 2, "--protocols", "knn,linear", *SMALL)
+ROWS = ["raw", "pca", "contrastive untrained", "contrastive", "pinda untrained", "pinda"]
 
 
 @pytest.fixture(scope="module")
@@ -19,37 +33,65 @@ def compared(tmp_path_factory):
     return folder / "out", good("compare", *GIVEN, "--out", folder / "out")
 
 
-def test_methods_are_compared_with_baselines(compared):
+@pytest.fixture(scope="module")
+def content(compared):
+    return json.loads((compared[0] / "leaderboard.json").read_text())
+
+
+@pytest.fixture
+def wine_npz(tmp_path):
+    x, y = load_wine(return_X_y=True)
+    np.savez(tmp_path / "wine.npz", X_train=x[::2], y_train=y[::2], X_test=x[1::2], y_test=y[1::2])
+    return tmp_path / "wine.npz"
+
+
+def test_methods_are_compared_with_baselines(compared, content):
     out, result = compared
-    content = json.loads((out / "compare.json").read_text())
-    rows = ["raw", "pca", "contrastive untrained", "contrastive", "pinda untrained", "pinda"]
-    assert sorted(content["rows"]) == sorted(rows) and content["protocols"] == ["knn", "linear"]
-    assert list(content["rows"])[:2] == ["raw", "pca"]
-    assert [(cell["method"], cell["seed"]) for cell in content["cells"]] == [
-        ("contrastive", 0),
-        ("pinda", 0),
-        ("contrastive", 1),
-        ("pinda", 1),
-    ]
+    assert list(content["rows"]) == ROWS and content["protocols"] == ["knn", "linear"]
+    cells = [(cell["method"], cell["seed"], cell["split"], cell["status"]) for cell in content["cells"]]
+    names = ("contrastive", "pinda")
+    assert cells == [(name, i, i, "finished") for i in (0, 1) for name in names]
     for cell in content["cells"]:
         saved = json.loads((out / f"{cell['method']}-{cell['seed']}" / "evaluation.json").read_text())
-        assert (
-            saved["embeddings"]["representation"]["knn"]
-            == content["rows"][cell["method"]]["knn"]["values"][cell["seed"]]
-        )
-    for row, scores in content["rows"].items():
+        values = content["rows"][cell["method"]]["knn"]["values"]
+        assert saved["embeddings"]["representation"]["knn"] == values[cell["seed"]]
+    for scores in content["rows"].values():
         for score in scores.values():
-            one = row in ("raw", "pca")
-            assert len(score["values"]) == (1 if one else 2) and score["mean"] == np.mean(score["values"])
-            assert score["deviation"] == (None if one else np.std(score["values"], ddof=1))
+            assert len(score["values"]) == 2 and score["mean"] == np.mean(score["values"])
+            assert score["deviation"] == np.std(score["values"], ddof=1)
     lines = result.out.splitlines()
-    assert lines[0].split() == ["knn", "linear"] and [line[:21].strip() for line in lines[1:7]] == list(content["rows"])
-    assert any("2 seeds" in line for line in lines)
+    assert lines[0].split() == ["knn", "linear"] and [line[:21].strip() for line in lines[1:7]] == ROWS
+    assert any("2 seeds, each with its own split" in line for line in lines)
 
 
-def test_rows_that_are_level_with_the_best_are_named(compared):
-    out, result = compared
-    content = json.loads((out / "compare.json").read_text())
+def test_each_seed_has_its_own_split(compared, content):
+    data, tests = load_dataset("wine"), []
+    for cell in content["cells"]:
+        summary = json.loads((compared[0] / f"{cell['method']}-{cell['seed']}" / "summary.json").read_text())
+        tests.append(tuple(summary["split"]["test_index"]))
+        assert tests[-1] == tuple(resplit(data, cell["split"]).test_index)
+    assert tests[0] == tests[1] == tuple(data.test_index) and tests[2] == tests[3] != tests[0]
+    assert content["split"] == {"kind": "stratified", "splits": 2}
+    raw = content["rows"]["raw"]["linear"]
+    assert raw["values"][0] != raw["values"][1]
+
+
+def test_the_leaderboard_is_a_table(compared, content):
+    lines = list(csv.DictReader(io.StringIO((compared[0] / "leaderboard.csv").read_text())))
+    assert sorted(line["row"] for line in lines) == sorted(ROWS)
+    means = [float(line["mean"]) for line in lines]
+    assert means == sorted(means, reverse=True) and [line["rank"] for line in lines] == list("123456")
+    for line in lines:
+        scores = content["rows"][line["row"]]
+        assert float(line["knn"]) == pytest.approx(scores["knn"]["mean"], abs=1e-5)
+        assert float(line["linear_deviation"]) == pytest.approx(scores["linear"]["deviation"], abs=1e-5)
+        assert float(line["mean"]) == pytest.approx((scores["knn"]["mean"] + scores["linear"]["mean"]) / 2, abs=1e-5)
+        assert (line["level_everywhere"] == "True") == (line["row"] in content["level_everywhere"])
+        assert bool(line["train_seconds"]) == (line["row"] in ("contrastive", "pinda"))
+
+
+def test_rows_that_are_level_with_the_best_are_named(compared, content):
+    _, result = compared
     times = {name: [cell["seconds"] for cell in content["cells"] if cell["method"] == name] for name in content["rows"]}
     methods = sorted(("contrastive", "pinda"), key=lambda name: sum(times[name]))
     order = ["raw", "pca", *(f"{name} untrained" for name in methods), *methods]
@@ -59,43 +101,129 @@ def test_rows_that_are_level_with_the_best_are_named(compared):
         assert level == near and any(f"{protocol:6}  {', '.join(near)}" in line for line in result.out.splitlines())
     everywhere = [row for row in order if all(row in level for level in content["level"].values())]
     assert content["level_everywhere"] == everywhere
-    answer, error = result.out.splitlines()[-2:]
+    answer, error, step = result.out.splitlines()[-3:]
     assert f"level with the best everywhere: {everywhere[0]}." in answer if everywhere else "None is level" in answer
     assert content["test_rows"] == 36 and "on 36 test rows is up to 0.083" in error
+    assert step == content["next"] and "--seeds 5" in step
 
 
-def test_an_answer_without_a_row_that_is_level_everywhere(compared):
-    content = json.loads((compared[0] / "compare.json").read_text())
-    content |= {"level": {"knn": ["raw"], "linear": ["pinda"]}, "level_everywhere": [], "test_rows": 5000}
-    last = workflow.format_comparison(content).splitlines()[-1]
-    assert last == "None is level with the best everywhere: choose by what the representation is for."
+@pytest.mark.parametrize(
+    ("everywhere", "begins"),
+    [
+        (["raw", "pinda"], "Use raw: no training is better"),
+        (["pinda untrained"], "Use pinda untrained, whose training changed nothing"),
+        (["pinda"], "Use pinda: `viewsmith embed runs/pinda-0 DATA --out FILE`"),
+        ([], "Choose by purpose: raw for neighbors, pinda for many labels"),
+    ],
+)
+def test_the_last_sentence_says_what_to_do(content, everywhere, begins):
+    result = content | {"level": {"knn": ["raw"], "linear": ["pinda"]}, "level_everywhere": everywhere}
+    kinds = {line["row"]: line["kind"] for line in content["leaderboard"]}
+    assert board._next_step(result, kinds, 3, "runs").startswith(begins)
+    assert "--seeds 5" in board._next_step(result, kinds, 2, "runs")
+    assert "the same command" in board._next_step(result | {"left_out": "pinda, seed 1"}, kinds, 3, "runs")
 
 
 def test_a_warning_of_several_trainings_is_given_once(compared):
     assert compared[1].err.count("142 rows are fewer than a batch of 256") == 1
 
 
-def test_differences_are_paired_by_seed(compared):
-    content = json.loads((compared[0] / "compare.json").read_text())
-    assert len(content["differences"]) == 2 * 3 * 2
+def test_differences_are_paired_by_split_and_corrected(content):
+    assert len(content["differences"]) == 6 * 5 // 2 * 2
     for found in content["differences"]:
-        name = f"{found['method']} untrained" if found["baseline"] == "untrained" else found["baseline"]
-        method, other = (content["rows"][row][found["protocol"]]["values"] for row in (found["method"], name))
-        values = np.array(method) - np.array(other if len(other) == 2 else other * 2)
-        assert found["mean"] == pytest.approx(values.mean()) and found["deviation"] == pytest.approx(values.std(ddof=1))
-        assert (found["p"] is None) == (found["deviation"] == 0)
+        one, other = (content["rows"][found[row]][found["protocol"]]["values"] for row in ("row", "other"))
+        expected = paired_difference(np.subtract(one, other), 36 / 142)
+        assert found["mean"] == pytest.approx(expected.mean) and found["p"] == pytest.approx(expected.p)
+
+
+def test_a_given_split_stays(wine_npz, tmp_path):
+    options = ("--methods", "contrastive", "--seeds", 2, "--splits", 3, "--protocols", "knn", *SMALL)
+    result = good("compare", wine_npz, *options, "--out", tmp_path / "out")
+    assert "--splits 3: data with a split of their own have one split, which stays" in result.err
+    content = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert content["split"] == {"kind": "given", "splits": 1} and [cell["split"] for cell in content["cells"]] == [0, 0]
+    raw = content["rows"]["raw"]["knn"]
+    assert raw["values"][0] == raw["values"][1] and raw["deviation"] is None
+    gaps = [a - b for a, b in zip(content["rows"]["contrastive"]["knn"]["values"], raw["values"], strict=True)]
+    found = next(each for each in content["differences"] if {each["row"], each["other"]} == {"raw", "contrastive"})
+    assert found["p"] == pytest.approx(paired_difference(gaps).p) and abs(found["mean"]) == abs(np.mean(gaps))
+
+
+def test_more_splits_than_seeds_are_more_trainings(compared, content, tmp_path):
+    options = ("--methods", "contrastive", "--seeds", 1, "--splits", 2, "--protocols", "knn", *SMALL)
+    good("compare", "wine", *options, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert [(cell["seed"], cell["split"]) for cell in found["cells"]] == [(0, 0), (1, 1)]
+    assert found["rows"]["contrastive"]["knn"] == content["rows"]["contrastive"]["knn"]
 
 
 def test_the_same_command_resumes_without_training(compared, monkeypatch):
     out, result = compared
-    before, table = files(out), (out / "compare.json").read_bytes()
+    before = files(out)
     monkeypatch.setattr(workflow, "compare", None)
     assert good("compare", *GIVEN, "--out", out).out == result.out
-    changed = {name for name, content in files(out).items() if content != before.get(name)}
-    assert changed == {"compare.json"} and (out / "compare.json").read_bytes() == table
+    written = {"leaderboard.json", "leaderboard.csv", "report.html"}
+    after = files(out)
+    assert {name for name, each in after.items() if each != before.get(name)} == written
+    assert all(after[name][0] == before[name][0] for name in written)
     other = [*SMALL, "--set", "n_neighbors=2"]
     given = ("wine", "--methods", "contrastive", "--seeds", 1, *other, "--out", out)
     assert call("compare", *given).refused("another configuration (n_neighbors is 5 there, 2 now)")
+
+
+def test_a_further_baseline_is_added_to_what_is_there(compared, content, tmp_path, monkeypatch):
+    monkeypatch.setattr(baselines, "umap", lambda train, test: (train[:, :2], test[:, :2]))
+    asked, real = [], workflow.compare
+    monkeypatch.setattr(workflow, "compare", lambda *a, **k: asked.append(k["rows"]) or real(*a, **k))
+    good("compare", *GIVEN, "--baselines", "raw,pca,umap", "--out", compared[0])
+    found = json.loads((compared[0] / "leaderboard.json").read_text())
+    assert asked == [["umap"], ["umap"]] and list(found["rows"]) == ["raw", "pca", "umap", "contrastive", "pinda"]
+    assert all(found["rows"][row] == content["rows"][row] for row in ("raw", "pca", "contrastive", "pinda"))
+    good("compare", *GIVEN, "--out", compared[0])
+
+
+def test_a_method_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
+    def fails(self, *args, **options):
+        raise TrainingError("the loss is not finite")
+
+    monkeypatch.setattr(PiNDA, "fit", fails)
+    result = good("compare", *GIVEN, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert list(found["rows"]) == ["raw", "pca", "contrastive untrained", "contrastive"]
+    assert found["failed"] == {"pinda": "the loss is not finite"}
+    assert (
+        found["leaderboard"][-1]["note"] == "failed: the loss is not finite" and found["leaderboard"][-1]["rank"] == 5
+    )
+    assert "pinda failed: the loss is not finite" in result.out
+    assert "failed: the loss is not finite" in (tmp_path / "out" / "report.html").read_text()
+    assert [cell["status"] for cell in found["cells"]] == ["finished", "failed"] * 2
+    assert not (tmp_path / "out" / "pinda-0").exists()
+    monkeypatch.undo()  # the cause is removed: the same command trains what failed, and nothing else
+    monkeypatch.setattr(Contrastive, "fit", fails)
+    good("compare", *GIVEN, "--out", tmp_path / "out")
+    assert list(json.loads((tmp_path / "out" / "leaderboard.json").read_text())["rows"]) == ROWS
+
+
+def test_methods_that_all_fail_are_an_error(tmp_path, monkeypatch):
+    def fails(self, *args, **options):
+        raise ValueError("of a plug-in")
+
+    monkeypatch.setattr(Contrastive, "fit", fails)
+    result = call("compare", "wine", "--methods", "contrastive", *SMALL, "--out", tmp_path / "out")
+    assert result.code == 2 and "no method works with these data: contrastive: ValueError: of a plug-in" in result.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_baseline_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
+    def fails(*rows):
+        raise baselines.MissingExtra("umap-learn", "viz", "the UMAP baseline")
+
+    monkeypatch.setattr(baselines, "umap", fails)
+    options = ("--methods", "contrastive", "--seeds", 1, "--protocols", "knn", "--baselines", "raw,umap", *SMALL)
+    result = good("compare", "wine", *options, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert list(found["rows"]) == ["raw", "contrastive"]
+    assert "umap failed: the UMAP baseline needs the package 'umap-learn'" in result.out
 
 
 def test_a_budget_ends_trainings_and_umap_is_a_baseline(tmp_path, monkeypatch):
@@ -107,6 +235,48 @@ def test_a_budget_ends_trainings_and_umap_is_a_baseline(tmp_path, monkeypatch):
     assert json.loads(good("compare", *given, *sets).out)["cells"] == content["cells"]
 
 
+def test_what_a_budget_leaves_out_is_said_and_trained_later(tmp_path):
+    given = (*GIVEN, "--out", tmp_path / "out")
+    result = good("compare", *given, "--budget", 0.0001)
+    assert "Left out, because the time of --budget was over: pinda, seed 0, 1; contrastive, seed 1." in result.out
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert [cell["status"] for cell in found["cells"]][1:] == ["left out"] * 3 and "pinda" not in found["rows"]
+    assert "the same command trains what was left out" in found["next"]
+    assert "Left out" in (tmp_path / "out" / "report.html").read_text()
+    good("compare", *given)
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert not found["left_out"] and list(found["rows"]) == ROWS
+
+
+def test_an_interrupted_comparison_loses_nothing(compared, content, tmp_path):
+    """The process is stopped in the middle of the trainings; the same command gives what one without a stop gives."""
+    command = [*MODULE, "compare", *map(str, GIVEN), "--out", str(tmp_path / "out")]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+    for _ in range(1200):
+        if (tmp_path / "out" / "pinda-0" / "evaluation.json").exists() or child.poll() is not None:
+            break
+        time.sleep(0.05)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    done = (tmp_path / "out" / "contrastive-0" / "model.safetensors").stat().st_mtime_ns
+    good("compare", *GIVEN, "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "contrastive-0" / "model.safetensors").stat().st_mtime_ns == done
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert found["rows"] == content["rows"] and found["differences"] == content["differences"]
+
+
+def test_methods_auto_are_a_few_for_the_data(tmp_path):
+    suggested = workflow.suggested_methods
+    assert suggested("vectors", 1000, 3, None) == suggested("dna", 1000, 3, 6) == ["contrastive", "pinda"]
+    assert suggested("images", 1000, 3, None) == suggested("series", 1000, 3, None) == ["contrastive", "crl-tac"]
+    assert suggested("vectors", 1000, 3, 5.9) == suggested("images", 50_001, 3, None) == ["contrastive"]
+    result = good("compare", "wine", "--seeds", 1, "--budget", 1, "--protocols", "knn", *SMALL, "--out", tmp_path)
+    assert "compared for vectors: contrastive; --methods all" in result.err
+    assert [cell["method"] for cell in json.loads((tmp_path / "leaderboard.json").read_text())["cells"]] == [
+        "contrastive"
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "parts"),
     [
@@ -116,6 +286,7 @@ def test_a_budget_ends_trainings_and_umap_is_a_baseline(tmp_path, monkeypatch):
         (("--protocols", "mean"), ("unknown protocol 'mean'",)),
         (("--budget", 0), ("--budget is 0.0, expected a number of minutes above 0",)),
         (("--seeds", 0), ("--seeds is '0'",)),
+        (("--splits", 0), ("--splits is '0'",)),
         (("--set", "nothing=1"), ("no option 'nothing'",)),
     ],
 )

@@ -35,7 +35,7 @@ def test_roles_do_as_drop_does_where_the_rest_is_numbers(plain, tmp_path, option
 def test_roles_of_plain_numbers_in_compare_and_tune(plain, tmp_path):
     given = (plain, "--label", "kind", "--columns", "id=drop", "--set", "epochs=1")
     good("compare", *given, "--methods", "contrastive", "--seeds", 1, "--protocols", "knn", "--out", tmp_path / "c")
-    assert "contrastive" in json.loads((tmp_path / "c" / "compare.json").read_text())["rows"]
+    assert "contrastive" in json.loads((tmp_path / "c" / "leaderboard.json").read_text())["rows"]
     said = good("tune", *given, "--search", "batch_size=16,32", "--trials", 2, "--out", tmp_path / "t").out
     config = tmp_path / "t" / "best.toml"
     assert str(config) in said

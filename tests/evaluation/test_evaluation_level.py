@@ -5,8 +5,28 @@ import math
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.level import TIES, level_rows
+from viewsmith.evaluation.level import TIES
+from viewsmith.evaluation.level import level_rows as level_by_repeat
 from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS
+
+
+def level_rows(values, tie, overlap=0.0):
+    """One score of several repeats is that of all of them, as that of a baseline on one split."""
+    count = max(map(len, values.values()))
+    each = {row: list(scores) * (count if len(scores) == 1 else 1) for row, scores in values.items()}
+    return level_by_repeat({row: dict(enumerate(scores)) for row, scores in each.items()}, tie, overlap)
+
+
+def test_repeats_that_only_one_row_has_do_not_count():
+    values = {"best": {0: 0.9, 1: 0.9}, "other": {1: 0.89}, "none": {}, "apart": {7: 0.9}}
+    assert level_by_repeat(values, 0.015) == ["best", "other"]
+    assert level_by_repeat(values | {"other": {0: 0.1}}, 0.015) == ["best"]
+
+
+def test_splits_that_overlap_are_level_more_often():
+    best, other = [0.9, 0.9, 0.9], [0.87, 0.88, 0.86]
+    assert level_rows({"best": best, "other": other}, 0.015) == ["best"]
+    assert level_rows({"best": best, "other": other}, 0.015, overlap=0.25) == ["best", "other"]
 
 
 def test_every_protocol_has_a_tie():

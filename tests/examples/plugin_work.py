@@ -226,7 +226,7 @@ def baseline(folder):
     for name, baselines in (("asked", "raw,asked"), ("all", "raw,always")):
         shared = ("wine", "--methods", "contrastive", "--seeds", 1, "--protocols", "knn", *options)
         found[name] = run_command("compare", *shared, "--baselines", baselines, "--out", out / name)
-    return found | {"rows": json.loads((out / "asked" / "compare.json").read_text())["rows"]}
+    return found | {"rows": json.loads((out / "asked" / "leaderboard.json").read_text())["rows"]}
 
 
 def without(folder):

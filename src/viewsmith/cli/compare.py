@@ -24,14 +24,23 @@ from viewsmith.cli.options import (
 
 def compare(
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the runs and compare.json; resumes.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder for the runs, leaderboard.csv, leaderboard.json and report.html; resumes."
+        ),
+    ],
     methods: Annotated[
-        str | None, typer.Option(help="[method] (comma-separated; default: all that work with the data)")
-    ] = None,
-    baselines: Annotated[
-        str, typer.Option(help="raw, pca, untrained, umap (extra viz), comma-separated")
-    ] = "raw,pca,untrained",
+        str, typer.Option(help="[method] (comma-separated), auto: a few for the data and --budget, or all that work")
+    ] = "auto",
+    baselines: Annotated[str, typer.Option(help="[baseline] (comma-separated)")] = "raw,pca,untrained",
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of each method, with the seeds 0, 1, ...")] = 3,
+    splits: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Random splits of data that have none: training i is on split i (default: as many as seeds)."
+        ),
+    ] = None,
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
     set_: Annotated[
@@ -55,9 +64,10 @@ def compare(
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
     from viewsmith.cli.methods import listing
     from viewsmith.core.errors import InputError
-    from viewsmith.core.messages import lines_once
+    from viewsmith.core.messages import lines_once, say
     from viewsmith.data import load_dataset
-    from viewsmith.workflows.compare import compare_methods, format_comparison
+    from viewsmith.evaluation.leaderboard import format_comparison
+    from viewsmith.workflows.compare import BOARD, compare_methods, suggested_methods
 
     if budget is not None and not 0 < budget < float("inf"):
         raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
@@ -65,7 +75,8 @@ def compare(
     common = {"impute": impute, "columns": roles(columns)}
     given = {name: value for name, value in common.items() if value is not None}
     # How the data are read is an option of all methods.
-    model = make_estimator(next(iter(names(methods or "")), None), None, None, set_ or [], given)
+    chosen = None if methods in ("auto", "all") else names(methods)
+    model = make_estimator(next(iter(chosen or []), None), None, None, set_ or [], given)
     dataset = load_dataset(
         data,
         label=label,
@@ -79,7 +90,10 @@ def compare(
         strict=model.strict,
         impute=model.impute,
     )
-    works = [name for name, entry in listing()["methods"].items() if dataset.domain in entry["domains"]]
+    if methods == "auto":
+        chosen = suggested_methods(dataset.domain, len(dataset.x), max(seeds, splits or 1), budget)
+    elif chosen is None:
+        chosen = [name for name, entry in listing()["methods"].items() if dataset.domain in entry["domains"]]
     with writing(out), lines_once():
         result = compare_methods(
             dataset.in_memory(),
@@ -87,10 +101,13 @@ def compare(
             lambda method, seed: make_estimator(
                 method, None, None, set_ or [], given | {"random_state": seed}, dataset.domain
             ),
-            methods=works if methods is None else names(methods),
+            methods=chosen,
             baselines=names(baselines),
             seeds=seeds,
+            splits=splits,
             budget=budget,
             protocols=names(protocols) if protocols else None,
         )
-    typer.echo((out / "compare.json").read_text(encoding="utf-8").rstrip() if json_ else format_comparison(result))
+    if methods == "auto":
+        say(f"compared for {dataset.domain}: {', '.join(chosen)}; --methods all, or names, for others")
+    typer.echo((out / BOARD).read_text(encoding="utf-8").rstrip() if json_ else format_comparison(result))

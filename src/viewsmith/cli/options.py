@@ -65,6 +65,7 @@ LISTED = {
     "grid-crop, identity, insertion, inversion, jitter, mask, mixup, moco, multicrop, mutation, neighbor-mix, "
     "neighbors, noise, reverse-complement, scale, simclr, thinning, translocation, window",
     "domain": "dna, images, series, vectors",
+    "baseline": "pca, raw, umap, untrained",
 }
 
 

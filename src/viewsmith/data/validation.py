@@ -1,4 +1,4 @@
-"""Validation rows: a part of the labeled train rows, to compare settings without test rows."""
+"""Validation rows, a part of the labeled train rows, to compare settings without test rows; and repeated splits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,36 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize
 from viewsmith.data.dataset import Dataset
-from viewsmith.data.split import TEST_FRACTION, split_groups
+from viewsmith.data.split import TEST_FRACTION, split_groups, split_indices
 from viewsmith.domains.few_labels import missing_labels
+
+
+def resplit(dataset: Dataset, seed: int) -> Dataset:
+    """The data set with another random split into train and test rows, of the kind it has.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Split by class or by groups, with labels.
+    seed : int
+        0 is the split that the data set was read with.
+
+    Returns
+    -------
+    Dataset
+        A data set whose split was given, or that has none, as it is.
+    """
+    if seed == 0:
+        return dataset
+    if dataset.split == "groups" and dataset.groups is not None:
+        train, test = split_groups(dataset.groups, seed)
+    elif dataset.split == "stratified" and dataset.y is not None:
+        labeled = np.flatnonzero(~_absent(dataset, dataset.y))
+        test = labeled[split_indices(dataset.y[labeled], seed)[1]]
+        train = np.setdiff1d(np.arange(len(dataset.x)), test)
+    else:
+        return dataset
+    return dataclasses.replace(dataset, train_index=train, test_index=test)
 
 
 def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = False) -> Dataset:

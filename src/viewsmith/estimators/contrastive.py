@@ -57,6 +57,7 @@ class ContrastiveResolved(Resolved):
     help="fixed views: by default nearest neighbors (vectors), SimCLR's crops and colors (images) or edits (dna)",
     source="SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
     search=presets.SEARCH["contrastive"],
+    compared=("vectors", "images", "dna", "series"),
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class Contrastive(ViewsmithEstimator):

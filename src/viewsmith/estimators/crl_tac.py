@@ -76,6 +76,7 @@ Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
     help="learns a distribution over transformations (crops, feature subsets, windows) for each sample",
     source="CRL-TAC: Koyama et al. 2021, Contrastive representation learning with trainable augmentation channel",
     part="transforms",
+    compared=("images", "series"),
     search=presets.SEARCH["crl-tac"],
 )
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -51,6 +51,7 @@ class PiNDAResolved(Resolved):
     source="PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating positive-incentive noise "
     "(arXiv 2408.09929)",
     part="noise generator",
+    compared=("vectors", "dna"),
     search=presets.SEARCH["pinda"],
 )
 @dataclass(kw_only=True, eq=False, repr=False)

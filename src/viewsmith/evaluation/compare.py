@@ -46,6 +46,8 @@ def compare(
     protocols: Sequence[str] | None = None,
     label_used: Callable[[Any], np.ndarray] | None = None,
     rows: Sequence[str] | None = None,
+    on_row: Callable[[str, np.ndarray, np.ndarray], None] | None = None,
+    failures: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Score a model and its baselines on the same rows with the same protocol.
 
@@ -64,6 +66,10 @@ def compare(
         For a model that was trained with some labels: maps rows to bool (n,), whether their labels were used.
     rows : sequence of str, optional
         Names of the table rows to compute; default: all but baselines that are computed on request.
+    on_row : callable, optional
+        Called with the name of each table row, and features and labels of the test rows that are scored.
+    failures : dict, optional
+        Takes, by name, why a baseline could not be computed; without it the error is raised.
 
     Returns
     -------
@@ -101,8 +107,16 @@ def compare(
         if rows is not None and name not in rows:
             continue
         started = time.perf_counter()
-        train, test = embed()
+        try:
+            train, test = embed()
+        except InputError as error:
+            if failures is None or name == "representation":
+                raise
+            failures[name] = str(error)
+            continue
         embedded = time.perf_counter()
+        if on_row is not None:
+            on_row(name, test, y_test)
         metric: Metric = "euclidean" if name in maps else "cosine"
         options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
         scores[name] = evaluate_embedding(train[chosen.train], y_train, test, y_test, **options)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
+
+from viewsmith.evaluation.differences import paired_difference
 
 #: Largest difference at each protocol that is a tie: nearly always within what another seed changes.
 TIES: dict[str, float] = {
@@ -26,39 +27,35 @@ TIES: dict[str, float] = {
 ROUNDING = 1e-9
 
 
-def level_rows(values: Mapping[str, Sequence[float]], tie: float) -> list[str]:
+def level_rows(values: Mapping[str, Mapping[int, float]], tie: float, overlap: float = 0.0) -> list[str]:
     """Rows that are not clearly behind the best one.
 
-    The best row has the highest mean. Another one is behind it if its mean is lower by more than `tie` and, from three
-    seeds on, if the 95 % interval of the differences, paired by seed, does not reach zero.
+    The best row has the highest mean. Another one is behind it if its mean difference from it, over the repeats that
+    both have, is more than `tie` and, from three repeats on, the 95 % interval of the differences does not reach zero.
 
     Parameters
     ----------
     values : mapping
-        By row, the scores of all seeds in their order, or one score for all seeds. Higher is better.
+        By row, the scores by number of the repeat, a seed or a split. Higher is better.
     tie : float
         See `TIES`.
+    overlap : float
+        See `viewsmith.evaluation.differences.paired_difference`.
 
     Returns
     -------
     list of str
-        In the order of `values`, the best row included; no row whose scores are not finite.
+        In the order of `values`, the best row included; no row without scores, or whose scores are not finite.
     """
-    finite = {row: np.asarray(scores) for row, scores in values.items() if np.isfinite(scores).all()}
+    finite = {row: scores for row, scores in values.items() if scores and np.isfinite([*scores.values()]).all()}
     if not finite:
         return []
-    best = max(finite.values(), key=lambda scores: float(scores.mean()))
-    return [row for row, scores in finite.items() if not _behind(np.atleast_1d(best - scores), tie)]
+    best = finite[max(finite, key=lambda row: float(np.mean([*finite[row].values()])))]
+    gaps = {row: [best[i] - scores[i] for i in sorted(best.keys() & scores.keys())] for row, scores in finite.items()}
+    return [row for row, of_row in gaps.items() if of_row and not _behind(of_row, tie, overlap)]
 
 
-def _behind(gaps: np.ndarray, tie: float) -> bool:
-    """Whether gaps between the best row and another, one for each seed, are more than a tie."""
-    mean = float(gaps.mean())
-    if mean <= tie + ROUNDING:
-        return False
-    if len(gaps) < 3:
-        return True
-    from scipy.stats import t
-
-    half = t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / math.sqrt(len(gaps))
-    return bool(mean > half)
+def _behind(gaps: list[float], tie: float, overlap: float) -> bool:
+    """Whether gaps between the best row and another, one for each repeat, are more than a tie."""
+    found = paired_difference(gaps, overlap)
+    return found.mean > tie + ROUNDING and (len(gaps) < 3 or found.low is None or found.low > 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ from viewsmith.core.files import write_text_atomic
 from viewsmith.reports.content import ReportContent
 from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.diagnostics import DIAGNOSTICS, collapse_warnings, drift_warnings
-from viewsmith.reports.drawing import Picture
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import draw_map
+from viewsmith.reports.page import format_number, plain_value, render
 from viewsmith.reports.profiles import draw_profile
 from viewsmith.reports.projections import draw_projections
 from viewsmith.reports.similarities import draw_histogram, draw_sorted
 from viewsmith.reports.transform_probabilities import draw_transform_probabilities
-from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_title, score, verdict
+from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_title, verdict
 from viewsmith.reports.violins import draw_violins
 
 __all__ = ["ReportContent", "render_report", "write_report"]
@@ -33,8 +32,6 @@ _STATES = {
         "Training was interrupted; viewsmith fit with --resume continues from the last checkpoint.",
     ),
 }
-_MAX_LIST = 12
-_DASH = "–"
 
 
 def write_report(path: str | Path, content: ReportContent) -> None:
@@ -53,16 +50,7 @@ def render_report(content: ReportContent) -> str:
 
     Equal content gives equal text. All names, labels and values are escaped.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(number=_number, score=_score, cosine=_cosine, signed=_signed, picture=_picture)
-    template = resources.files("viewsmith.reports").joinpath("report.html.j2").read_text(encoding="utf-8")
-    page = environment.from_string(template).render(_page(content))
-    # A lone surrogate (possible in file names) cannot be encoded: it becomes a question mark.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    return render("report.html.j2", **_page(content))
 
 
 def _page(content: ReportContent) -> dict[str, Any]:
@@ -138,7 +126,9 @@ def _config_lines(config: Mapping[str, Any], path: str = "") -> list[str]:
     """The nested values as the lines of a TOML file; values that TOML lacks (None) are written as in JSON."""
     plain = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
     lines = [f"[{path}]"] if path and (plain or not config) else []
-    lines += [f"{key} = {json.dumps(_native(value), ensure_ascii=False, default=str)}" for key, value in plain.items()]
+    lines += [
+        f"{key} = {json.dumps(plain_value(value), ensure_ascii=False, default=str)}" for key, value in plain.items()
+    ]
     for key, value in config.items():
         if isinstance(value, Mapping):
             inner = _config_lines(value, f"{path}.{key}" if path else str(key))
@@ -159,46 +149,4 @@ def _flat(values: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, str]
         if isinstance(value, Mapping):
             yield from _flat(value, f"{name}.")
         else:
-            yield name, _number(value)
-
-
-def _native(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _number(value: Any) -> str:
-    """Any value as text: four significant digits, grouped integers, a dash for missing values, long lists cut."""
-    value = _native(value)
-    if isinstance(value, list | tuple):
-        text = ", ".join(_number(item) for item in value[:_MAX_LIST])
-        return f"{text}, … ({len(value):,} values)" if len(value) > _MAX_LIST else text or _DASH
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if value is None or (isinstance(value, float) and score(value) is None):
-        return _DASH
-    return f"{value:.4g}".replace("-", "−", 1) if isinstance(value, float) else str(value)
-
-
-def _score(value: Any) -> str:
-    number = score(value)
-    return _DASH if number is None else f"{number:.3f}"
-
-
-def _cosine(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
-
-
-def _picture(picture: Picture) -> Any:
-    """The picture as markup; its alternative text is escaped here, its SVG was escaped when it was drawn."""
-    from markupsafe import Markup
-
-    if picture.svg:
-        return Markup('<div role="img" aria-label="{}">{}</div>').format(picture.alt, Markup(picture.svg))
-    kind = "pixels" if picture.pixelated else "plot"
-    return Markup('<img class="{}" src="{}" alt="{}">').format(kind, picture.uri, picture.alt)
+            yield name, format_number(value)

@@ -1,28 +1,33 @@
-"""Several methods on one data set, with the same seeds, rows and protocol."""
+"""Several methods on one data set, with the same seeds, splits, rows and protocol."""
 
 from __future__ import annotations
 
-import math
-import textwrap
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, StoppedEarly
-from viewsmith.core.files import write_json_atomic
-from viewsmith.core.messages import join_names
-from viewsmith.core.registry import names
+from viewsmith.core.errors import InputError, StoppedEarly, TrainingError
+from viewsmith.core.files import write_json_atomic, write_text_atomic
+from viewsmith.core.messages import error_text, join_names, say
+from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
+from viewsmith.data.validation import resplit
+from viewsmith.domains.tables.array import table_of
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.given.labels import labels_used
 from viewsmith.evaluation.compare import check_split, compare
-from viewsmith.evaluation.level import TIES, level_rows
+from viewsmith.evaluation.differences import Repeats
+from viewsmith.evaluation.leaderboard import Found, as_csv, leaderboard
 from viewsmith.evaluation.protocol import check_protocols
 from viewsmith.evaluation.scored_rows import scored_rows
-from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
+from viewsmith.reports.comparison import write_comparison
+from viewsmith.reports.layout import two_dimensional_map
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import (
     already_finished,
@@ -33,59 +38,112 @@ from viewsmith.workflows.runs import (
     warnings_once,
 )
 
+BOARD, TABLE, PAGE, MAPS = "leaderboard.json", "leaderboard.csv", "report.html", "maps.json"
+MAP_ROWS = 500
+#: `methods="auto"` compares the default method alone with more rows, or with less than a minute for each training.
+AUTO_ROWS = 50_000
+Make = Callable[[str, int], ViewsmithEstimator]
 Scores = dict[str, dict[str, float]]
-#: Protocols that decide which rows are level with the best ones everywhere: few labels, many, neighbors and clusters.
-MAIN = ("linear_1pct", "linear", "knn", "kmeans_accuracy")
+
+
+@dataclass
+class Cell:
+    """A method with a seed, on a split: what became of it.
+
+    Attributes
+    ----------
+    status : str
+        "finished", "time limit", "failed" or "left out".
+    seconds : float or None
+        Of the training.
+    why : str
+        Of a training that failed.
+    """
+
+    method: str
+    seed: int
+    split: int
+    status: str = "left out"
+    seconds: float | None = None
+    why: str = ""
+    scores: Scores = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """The plain values that ``leaderboard.json`` has."""
+        plain = ("method", "seed", "split", "status", "seconds", "why")
+        return {name: getattr(self, name) for name in plain}
+
+
+def suggested_methods(domain: str, n_rows: int, trainings: int, budget: float | None) -> list[str]:
+    """The methods of ``methods="auto"``: those with the trait ``compared`` for this kind of data, the cheapest first.
+
+    Parameters
+    ----------
+    domain : str
+    n_rows : int
+        With more than `AUTO_ROWS`, only the first one.
+    trainings : int
+        Of each method.
+    budget : float or None
+        Minutes; with less than one for each training, only the first one.
+    """
+    found = [entry.name for entry in entries("method", domain) if domain in entry.trait("compared", ())]
+    few = n_rows > AUTO_ROWS or (budget is not None and budget < len(found) * trainings)
+    return found[:1] if few else found
 
 
 def compare_methods(
     dataset: Dataset,
     out: Path,
-    make: Callable[[str, int], ViewsmithEstimator],
+    make: Make,
     *,
     methods: Sequence[str],
     baselines: Sequence[str] = ("raw", "pca", "untrained"),
     seeds: int = 3,
+    splits: int | None = None,
     budget: float | None = None,
     protocols: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Train every method with every seed, score all with one protocol, and write ``compare.json``.
+    """Train every method several times, score all with one protocol, and write a leaderboard and a report.
 
-    Training uses the train rows. A cell, a method with a seed, is a run folder ``METHOD-SEED`` in `out`. Cells with an
-    evaluation are not repeated, so that the same call resumes.
+    Repeat i has the seed i and, if the data have no split of their own, the split ``i % splits``: the spread is that of
+    both. Training uses the train rows. A cell, a method in a repeat, is a run folder ``METHOD-i`` in `out`. Cells with
+    an evaluation are not repeated, so that the same call resumes. A method, or a baseline, that fails is left out of
+    the table, with the reason; the others stand.
 
     Parameters
     ----------
     dataset : Dataset
         With labels and test rows.
     out : Path
+        Takes ``leaderboard.json``, ``leaderboard.csv``, ``report.html`` and the runs.
     make : callable
         From the name of a method and a seed to an estimator that is not fitted.
     methods : sequence of str
     baselines : sequence of str
         Names of registered baselines. "untrained" is a row for each method; the others have no seed and are computed
-        once, from the inputs of the first method.
+        once for each split, from the inputs of its first method.
     seeds : int
-        The seeds are 0 to ``seeds - 1``.
+        Number of repeats, at least.
+    splits : int, optional
+        Number of random splits; default: as many as repeats. Data with a given split have one.
     budget : float, optional
-        Minutes of all trainings; what is left is divided equally among the cells that are left. Default: no limit.
+        Minutes of this call; what is left is divided equally among the cells that are left. Cells for which there is no
+        time are left out, which is said; the first is not. Default: no limit.
     protocols : sequence of str, optional
         See `viewsmith.evaluation.PROTOCOLS`; default: all.
 
     Returns
     -------
     dict
-        Plain values: ``rows`` (by table row and protocol: ``mean``, ``deviation`` (of seeds, None with one), and
-        ``values`` by seed), ``differences`` (of each method and baseline, paired by seed: ``mean``, ``deviation``, and
-        ``p`` of a paired t-test, None where it is not defined), ``cells`` (method, seed, status and seconds of
-        training), ``level`` (by protocol, the rows that are level with the best one, see `viewsmith.evaluation.level`;
-        cheapest first: baselines, then methods by their time of training), ``level_everywhere`` (those that are at all
-        protocols of `MAIN`), ``protocols``, ``seeds``, ``test_rows``, ``data``.
+        Plain values, see `viewsmith.evaluation.leaderboard.leaderboard`.
 
     Raises
     ------
     InputError
-        Unknown names, a folder with runs of other settings or data, data without labels or test rows.
+        Unknown names, a folder with runs of other settings or data, data without labels or test rows; no method works.
     StoppedEarly
         A signal has stopped a training; the same call resumes.
     """
@@ -96,160 +154,213 @@ def compare_methods(
             raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
     if not methods:
         raise InputError("no method is given, expected at least one")
-    pairs = [(method, seed) for seed in range(seeds) for method in dict.fromkeys(methods)]
-    found: dict[str, list[dict[str, float]]] = {}
-    cells, started, warned = [], time.monotonic(), set[str]()
-    for number, (method, seed) in enumerate(pairs):
-        spent = (time.monotonic() - started) / 60
-        minutes = None if budget is None else max(1e-3, (budget - spent) / (len(pairs) - number))
-        with warnings_once(warned):
-            model = _trained(make(method, seed), dataset, out / f"{method}-{seed}", minutes)
-        own = ["representation", *model.outputs]
-        rows = [*(name for name in baselines if number == 0 or name == "untrained"), *own]
-        with warnings_once(warned):
-            scores = _scores(model, dataset, out / f"{method}-{seed}", rows, selected)
-        for name in rows:
-            row = name if name not in ("untrained", *own) else method if name == own[0] else f"{method} {name}"
-            found.setdefault(row, []).append(scores[name])
-        seconds = model.summary_["seconds"]["training"]
-        cells.append({"method": method, "seed": seed, "status": model.status_, "seconds": seconds})
-    ordered = [name for name in baselines if name in found]
-    ordered += [row for method in dict.fromkeys(methods) for row in found if row.split(" ")[0] == method]
-    level = _level(found, _cheapest_first(found, baselines, cells), selected)
-    main = [name for name in selected if name in MAIN and level[name]] or selected
-    result = {
-        "data": dataset.source,
-        "seeds": seeds,
-        "test_rows": int(scored_rows(dataset, None).test.sum()),
-        "protocols": selected,
-        "rows": {row: {p: _summary([s[p] for s in found[row]]) for p in selected} for row in ordered},
-        "differences": _differences(found, methods, baselines, selected),
-        "level": level,
-        "level_everywhere": [row for row in level[main[0]] if all(row in level[name] for name in main)],
-        "cells": cells,
-    }
-    write_json_atomic(out / "compare.json", result)
+    repeats = _repeats(dataset, seeds, splits)
+    cells = [Cell(m, i, split) for i, split in enumerate(repeats.splits) for m in dict.fromkeys(methods)]
+    for cell in cells:
+        make(cell.method, cell.seed)  # settings that no training can have are refused before any training
+    try:
+        _train_all(cells, dataset, out, make, baselines, selected, budget)
+    except StoppedEarly:
+        if any(cell.scores for cell in cells):
+            _write(out, _result(dataset, cells, repeats, methods, baselines, selected, out))
+        raise
+    _raise_if_none_works(cells)
+    result = _result(dataset, cells, repeats, methods, baselines, selected, out)
+    _write(out, result)
     return result
 
 
-def _trained(model: ViewsmithEstimator, dataset: Dataset, run: Path, minutes: float | None) -> ViewsmithEstimator:
-    """The model of a cell: that of its run if it was evaluated, else trained, or trained on."""
+def _repeats(dataset: Dataset, seeds: int, splits: int | None) -> Repeats:
+    """The split of each repeat; what a mixed table is encoded by is fitted on its train rows, so it has one split."""
+    drawn = dataset.split in ("stratified", "groups") and table_of(dataset.x) is None
+    if splits is not None and splits > 1 and not drawn:
+        why = "a mixed table" if dataset.split in ("stratified", "groups") else "data with a split of their own"
+        say(f"--splits {splits}: {why} have one split, which stays; the trainings differ by their seeds")
+    repeats = max(seeds, splits or 1) if drawn else seeds
+    count = (splits or repeats) if drawn else 1
+    rows = scored_rows(dataset, None)
+    overlap = float(rows.test.sum() / rows.train.sum()) if count > 1 else 0.0
+    return Repeats(tuple(i % count for i in range(repeats)), overlap)
+
+
+def _train_all(
+    cells: Sequence[Cell],
+    dataset: Dataset,
+    out: Path,
+    make: Make,
+    baselines: Sequence[str],
+    protocols: Sequence[str],
+    budget: float | None,
+) -> None:
+    """Train and score the cells, in their order, as long as there is time."""
+    started, warned, parts = time.monotonic(), set[str](), dict[int, Dataset]()
+    for number, cell in enumerate(cells):
+        spent = (time.monotonic() - started) / 60
+        if budget is not None and spent >= budget and any(done.scores for done in cells[:number]):
+            continue
+        minutes = None if budget is None else max(1e-3, (budget - spent) / (len(cells) - number))
+        part = parts.setdefault(cell.split, resplit(dataset, cell.split))
+        first = not any(done.scores for done in cells[:number] if done.split == cell.split)
+        rows = [name for name in baselines if first or name == "untrained"]
+        run = out / f"{cell.method}-{cell.seed}"
+        with warnings_once(warned):
+            _train(cell, make(cell.method, cell.seed), part, run, minutes, rows, protocols, drawn=cell.seed == 0)
+
+
+def _train(
+    cell: Cell,
+    model: ViewsmithEstimator,
+    dataset: Dataset,
+    run: Path,
+    minutes: float | None,
+    baselines: Sequence[str],
+    protocols: Sequence[str],
+    *,
+    drawn: bool,
+) -> None:
+    """Train and score a cell; `drawn`: its rows have maps in the report."""
+    trained = _finished(model, dataset, run)
+    try:
+        model = trained or _trained(model, dataset, run, minutes)
+        _score(cell, model, dataset, run, [*baselines, "representation", *model.outputs], protocols, drawn=drawn)
+    except (StoppedEarly, OSError):
+        raise
+    except Exception as error:  # of a plug-in, too: the other methods stand
+        cell.status, cell.scores = "failed", {}
+        cell.why = str(error) if isinstance(error, InputError | TrainingError) else error_text(error)
+        say(f"{cell.method} failed with seed {cell.seed}: {cell.why}")
+        return
+    cell.status, cell.seconds = model.status_, model.summary_["seconds"]["training"]
+
+
+def _finished(model: ViewsmithEstimator, dataset: Dataset, run: Path) -> ViewsmithEstimator | None:
+    """The model of the run of a cell that is trained; raises InputError if it is a run of something else."""
     record, given, folder = data_record(dataset), given_digest(model, dataset), RunFolder(run)
     if already_finished(model, run, record, given, resume=True):
         return load_run(run)
     if folder.evaluation.exists():  # its time was over
         folder.open_for(model.configuration(record["data"]) | {"fitted": {"given": given}}, resume=True)
         return load_run(run)
+    return None
+
+
+def _trained(model: ViewsmithEstimator, dataset: Dataset, run: Path, minutes: float | None) -> ViewsmithEstimator:
     model.set_params(minutes=minutes)
     y = dataset.fit_labels(False) if model.reads_labels() else None
     with removed_on_error(run):
-        model.fit(dataset.fit_rows(False), y, run=run, resume=True, context=record)
+        model.fit(dataset.fit_rows(False), y, run=run, resume=True, context=data_record(dataset))
     if model.status_ == "interrupted":
         raise StoppedEarly(f"interrupted in {run}: the same command resumes")
     return model
 
 
-def _scores(model: Any, dataset: Dataset, run: Path, rows: Sequence[str], protocols: Sequence[str]) -> Scores:
-    """Scores by table row; those that the run has been evaluated with are not computed again."""
-    known = RunFolder(run).read_evaluation() or {}
+def _score(
+    cell: Cell,
+    model: Any,
+    dataset: Dataset,
+    run: Path,
+    rows: Sequence[str],
+    protocols: Sequence[str],
+    *,
+    drawn: bool,
+) -> None:
+    """Fill in the scores of a cell by table row; those that its run has been evaluated with are not computed again."""
+    folder = RunFolder(run)
+    known: dict[str, Any] = folder.read_evaluation() or {}
     saved: Scores = known.get("embeddings", {})
-    if all(name in saved and set(protocols) <= saved[name].keys() for name in rows):
-        return saved
-    result = compare(model, dataset, protocols=protocols, rows=rows, label_used=labels_used(model))
-    write_json_atomic(RunFolder(run).evaluation, result)
-    scores: Scores = result["embeddings"]
-    return scores
+    missing = [name for name in rows if name not in saved or not set(protocols) <= saved[name].keys()]
+    if missing:
+        maps: dict[str, Any] = _read_maps(run)
+        options: Any = {"protocols": protocols, "rows": missing, "label_used": labels_used(model)}
+        if drawn:
+            options["on_row"] = partial(_add_map, maps)
+        result = compare(model, dataset, failures=cell.failures, **options)
+        for part in ("embeddings", "seconds", "label_free", "groups"):
+            if part in known:
+                result[part] = known[part] | result.get(part, {})
+        if drawn:
+            write_json_atomic(run / MAPS, maps)
+        write_json_atomic(folder.evaluation, result)
+        known = result
+    cell.scores = {name: known["embeddings"][name] for name in rows if name in known["embeddings"]}
+    cell.costs = {name: known["seconds"][name]["embed"] for name in cell.scores if name in known.get("seconds", {})}
 
 
-def _summary(values: Sequence[float]) -> dict[str, Any]:
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return {"mean": float(np.mean(values)), "deviation": spread, "values": list(values)}
+def _add_map(maps: dict[str, Any], name: str, test: np.ndarray, y_test: np.ndarray) -> None:
+    """Add a two-dimensional map of the features of test rows, by name of the table row."""
+    xy, index = two_dimensional_map(test, max_rows=MAP_ROWS)
+    scale = float(np.abs(xy).max()) or 1.0
+    maps[name] = {"xy": np.round(xy / scale, 4).tolist(), "labels": y_test[index].tolist()}
 
 
-def _differences(
-    found: Mapping[str, list[dict[str, float]]],
+def _read_maps(run: Path) -> dict[str, Any]:
+    path = run / MAPS
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}): delete it and {RunFolder(run).evaluation}") from error
+
+
+def _raise_if_none_works(cells: Sequence[Cell]) -> None:
+    if any(cell.scores for cell in cells):
+        return
+    reasons = list(dict.fromkeys(f"{cell.method}: {cell.why}" for cell in cells if cell.why))
+    raise InputError(f"no method works with these data: {'; '.join(reasons[:3])}")
+
+
+def _result(
+    dataset: Dataset,
+    cells: Sequence[Cell],
+    repeats: Repeats,
     methods: Sequence[str],
     baselines: Sequence[str],
     protocols: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Each method minus each baseline, paired by seed."""
-    from scipy.stats import ttest_1samp
-
-    rows = []
-    for method in dict.fromkeys(methods):
-        for baseline in baselines:
-            others = found[f"{method} untrained" if baseline == "untrained" else baseline]
-            others = others if len(others) > 1 else others * len(found[method])
-            for protocol in protocols:
-                values = [a[protocol] - b[protocol] for a, b in zip(found[method], others, strict=True)]
-                summary = _summary(values)
-                p = float(ttest_1samp(values, 0.0).pvalue) if summary["deviation"] else None
-                del summary["values"]
-                rows.append({"method": method, "baseline": baseline, "protocol": protocol, **summary, "p": p})
-    return rows
-
-
-def _cheapest_first(
-    found: Mapping[str, Any], baselines: Sequence[str], cells: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Baselines, untrained encoders, then methods by their mean time of training; no further outputs of methods."""
-    times: dict[str, list[float]] = {}
+    out: Path,
+) -> dict[str, Any]:
+    """The leaderboard of all cells, and the maps that are drawn of its rows."""
+    found = Found(len(repeats.splits), list(protocols))
+    order = list(dict.fromkeys(methods))
     for cell in cells:
-        times.setdefault(cell["method"], []).append(cell["seconds"])
-    methods = sorted(times, key=lambda method: float(np.mean(times[method])))
-    untrained = [f"{method} untrained" for method in methods]
-    return [row for row in (*baselines, *untrained, *methods) if row in found]
-
-
-def _level(
-    found: Mapping[str, list[dict[str, float]]], ordered: Sequence[str], protocols: Sequence[str]
-) -> dict[str, list[str]]:
-    """By protocol, the rows that are level with the best one."""
-    return {
-        name: level_rows({row: [scores[name] for scores in found[row]] for row in ordered}, TIES[name])
-        for name in protocols
+        for name, scores in cell.scores.items():
+            row = cell.method if name == "representation" else name if name in baselines else f"{cell.method} {name}"
+            row = f"{cell.method} untrained" if name == "untrained" else row
+            kind = {"representation": "method", "untrained": "untrained"}.get(name)
+            found.add(row, kind or ("baseline" if name in baselines else "output"), cell.seed, scores)
+            found.cost(row, cell.seed, cell.costs.get(name), cell.seconds if name == "representation" else None)
+            if name in baselines and name != "untrained":  # the same for all repeats on this split
+                for seed in (i for i, split in enumerate(repeats.splits) if split == cell.split):
+                    found.add(row, "baseline", seed, scores)
+        for name, why in cell.failures.items():
+            found.failed[f"{cell.method} {name}" if name == "untrained" else name] = why
+        if cell.status == "failed":
+            found.failed.setdefault(cell.method, cell.why)
+    found.sort([*baselines, *(row for method in order for row in (f"{method} untrained", method))])
+    rows = scored_rows(dataset, None)
+    classes = len(np.unique(np.asarray(dataset.y_test)[rows.test]))
+    about = {
+        "data": dataset.source,
+        "domain": dataset.domain,
+        "sizes": {"train": int(rows.train.sum()), "test": int(rows.test.sum()), "classes": classes},
+        "split": {"kind": dataset.split, "splits": len(set(repeats.splits))},
+        "seeds": len(repeats.splits),
+        "test_rows": int(rows.test.sum()),
     }
+    return about | leaderboard(found, repeats, [cell.record() for cell in cells], str(out))
 
 
-def _answer(result: Mapping[str, Any], width: int) -> str:
-    """Which rows are level with the best one, and the cheapest that is everywhere."""
-    level = {name: rows for name, rows in result["level"].items() if name in MAIN} or result["level"]
-    longest = max(map(len, level))
-    ties = ", ".join(f"{name} {TIES[name]}" for name in level)
-    lines = [textwrap.fill(f"Level with the best, cheapest first (a tie is {ties}):", width)]
-    for name, rows in level.items():
-        indent = " " * (longest + 4)
-        lines.append(
-            textwrap.fill(
-                ", ".join(rows) or "-", width, initial_indent=f"  {name:{longest}}  ", subsequent_indent=indent
-            )
-        )
-    everywhere = result["level_everywhere"]
-    if everywhere:
-        lines.append(f"The cheapest that is level with the best everywhere: {everywhere[0]}.")
-    else:
-        lines.append("None is level with the best everywhere: choose by what the representation is for.")
-    error = 0.5 / math.sqrt(result["test_rows"])
-    if error > TIES["linear"]:
-        lines.append(f"The standard error of an accuracy on {result['test_rows']:,} test rows is up to {error:.2g}.")
-    return "\n".join(lines)
+def _write(out: Path, result: dict[str, Any]) -> None:
+    """Write the leaderboard as JSON and CSV, and the report."""
+    write_json_atomic(out / BOARD, result)
+    write_text_atomic(out / TABLE, as_csv(result))
+    write_comparison(out / PAGE, result, _maps(out, result))
 
 
-def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
-    """The rows of `compare_methods` as plain text: mean and standard deviation over the seeds, the best mean marked.
-
-    Below the table, the rows that are level with the best one.
-    """
-    columns = []
-    for protocol in result["protocols"]:
-        scores = [row[protocol] for row in result["rows"].values()]
-        spreads = ["" if s["deviation"] is None else f" ± {s['deviation']:.3f}" for s in scores]
-        texts = [f"{mean}{spread:8}" for mean, spread in zip(marked([s["mean"] for s in scores]), spreads, strict=True)]
-        columns.append(aligned([protocol, *texts]))
-    tables = in_blocks(list(result["rows"]), columns, width)
-    seeds = "one seed" if result["seeds"] == 1 else f"mean and standard deviation of {result['seeds']} seeds"
-    early = sum(cell["status"] != "finished" for cell in result["cells"])
-    note = f"{seeds}; * best of the column; differences paired by seed, with p values, are in compare.json"
-    if early:
-        note += f"; {early} of {len(result['cells'])} trainings ended at the limit of their time"
-    return "\n\n".join([*tables, note, _answer(result, width)])
+def _maps(out: Path, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Maps by name of the table row, in the order of the table, from the runs of the first repeat."""
+    maps: dict[str, Any] = {}
+    for method in dict.fromkeys(cell["method"] for cell in result["cells"]):
+        for name, drawn in _read_maps(out / f"{method}-0").items():
+            row = method if name == "representation" else f"{method} {name}"
+            maps.setdefault(name if name in result["rows"] else row, drawn)
+    return {row: maps[row] for row in result["rows"] if row in maps}

@@ -1,0 +1,194 @@
+"""The page of a comparison of methods: one self-contained HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewsmith.core.files import write_text_atomic
+from viewsmith.evaluation.differences import SIGNIFICANCE
+from viewsmith.evaluation.leaderboard import PURPOSE, main_level, spread_words, standard_error
+from viewsmith.evaluation.level import ROUNDING, TIES
+from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS
+from viewsmith.reports.content import EmbeddingMap
+from viewsmith.reports.drawing import INK, PALETTE, Picture, as_svg, new_axes, shorten, style
+from viewsmith.reports.maps import draw_map
+from viewsmith.reports.page import render
+from viewsmith.reports.verdict import protocol_title
+
+#: Fractions of the labels, in percent, of the protocols that few-label curves show.
+FRACTIONS = {"linear_1pct": 1, "linear_10pct": 10, "linear": 100}
+MAX_MAPS, MAX_PAIRED = 16, 12  # rows, so that the page stays below 3 MB
+_DASHES = {"baseline": (3, 1.5), "untrained": (1, 1.5)}
+_WORDS = {"baseline": "baseline", "untrained": "before training", "method": "method", "output": "further output"}
+
+
+def write_comparison(path: Path, result: Mapping[str, Any], maps: Mapping[str, Any]) -> None:
+    """Write the page of a comparison, atomically.
+
+    Parameters
+    ----------
+    path : Path
+    result : mapping
+        What `viewsmith.workflows.compare.compare_methods` returns.
+    maps : mapping
+        By table row, ``xy`` (positions of test rows) and their ``labels``.
+    """
+    write_text_atomic(path, render_comparison(result, maps))
+
+
+def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str:
+    """The page of a comparison as one HTML document; equal content gives equal text."""
+    drawn = [
+        draw_map(EmbeddingMap(name, np.asarray(item["xy"], dtype=float).reshape(-1, 2), item["labels"]))
+        for name, item in list(maps.items())[:MAX_MAPS]
+    ]
+    shared = bool(drawn) and all(each.legend == drawn[0].legend for each in drawn)
+    kinds = {line["row"]: line["kind"] for line in result["leaderboard"]}
+    paired = {line["row"] for line in result["leaderboard"][:MAX_PAIRED]}
+    early = sum(cell["status"] == "time limit" for cell in result["cells"])
+    protocols = [name for name in result["protocols"] if not name.endswith("_l2")]
+    notes = [f"{row} failed: {why}" for row, why in result["failed"].items()]
+    if result["left_out"]:
+        notes.append(f"Left out, because the time was over: {result['left_out']}.")
+    if early:
+        notes.append(f"{early} of {len(result['cells'])} trainings ended at the limit of their time.")
+    return render(
+        "comparison.html.j2",
+        title=f"Comparison on {Path(result['data']).name}",
+        result=result,
+        spread=spread_words(result),
+        error=standard_error(result),
+        notes=notes,
+        protocols=[(name, protocol_title(name), (PROTOCOLS | OPTIONAL).get(name, "")) for name in protocols],
+        best={name: _best(result, name) for name in protocols},
+        kinds=_WORDS,
+        ties=[_tie(result, name, rows) for name, rows in main_level(result).items() if rows],
+        against=[_against_best(result, name) for name in main_level(result)],
+        pairs=[
+            test | {"title": protocol_title(test["protocol"]), "word": _word(test)}
+            for test in result["differences"]
+            if test["protocol"] in main_level(result) and {test["row"], test["other"]} <= paired
+        ],
+        more_pairs=max(0, len(kinds) - MAX_PAIRED),
+        paired_rows=MAX_PAIRED,
+        curves=_few_label_curves(result, kinds),
+        costs=_costs(result),
+        maps=drawn,
+        more_maps=max(0, len(maps) - MAX_MAPS),
+        legend_of_all=drawn[0].legend if shared else None,
+    )
+
+
+def _best(result: Mapping[str, Any], protocol: str) -> float | None:
+    means = [row[protocol]["mean"] for row in result["rows"].values() if row[protocol]["mean"] is not None]
+    return max(means, default=None)
+
+
+def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:
+    """The rows that are level with the best one, as a sentence."""
+    best = max(rows, key=lambda row: result["rows"][row][protocol]["mean"])
+    score = f"{best} is best with {result['rows'][best][protocol]['mean']:.3f}"
+    others = [row for row in rows if row != best]
+    what = f"{protocol_title(protocol)} ({PURPOSE[protocol]})" if protocol in PURPOSE else protocol_title(protocol)
+    if not others:
+        return f"{what}: {score}, and none is level with it."
+    verb = "is" if len(others) == 1 else "are"
+    return f"{what}: {score}; {', '.join(others)} {verb} level with it (a tie is {TIES[protocol]})."
+
+
+def _word(test: Mapping[str, Any]) -> str:
+    """What a paired difference says: better, worse, a tie, or not clear."""
+    if abs(test["mean"]) <= TIES[test["protocol"]] + ROUNDING:
+        return "tie"
+    if test["p_holm"] is None:
+        return "one pair" if test["deviation"] is None else "no spread"
+    if test["p_holm"] > SIGNIFICANCE:
+        return "not clear"
+    return "better" if test["mean"] > 0 else "worse"
+
+
+def _against_best(result: Mapping[str, Any], protocol: str) -> dict[str, Any]:
+    """The paired differences of all rows from the best one."""
+    of_protocol = [test for test in result["differences"] if test["protocol"] == protocol]
+    means = {row: table[protocol]["mean"] for row, table in result["rows"].items()}
+    known = {row: mean for row, mean in means.items() if mean is not None}
+    best = max(known, key=lambda row: known[row], default="")
+    tests = [_turned(test, best) for test in of_protocol if best in (test["row"], test["other"])]
+    tests.sort(key=lambda test: -test["mean"])
+    return {"title": protocol_title(protocol), "best": best, "tests": [t | {"word": _word(t)} for t in tests]}
+
+
+def _turned(test: Mapping[str, Any], best: str) -> dict[str, Any]:
+    """The difference of a pair as the other row minus the best one."""
+    if test["other"] == best:
+        return dict(test)
+    turned = {"row": test["other"], "other": best, "mean": -test["mean"]}
+    if test["low"] is not None:
+        turned |= {"low": -test["high"], "high": -test["low"]}
+    return dict(test) | turned
+
+
+def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Picture | None:
+    """Accuracy of a linear probe by the fraction of the labels that it is fitted on, a line for each row."""
+    names = [name for name in FRACTIONS if name in result["protocols"]]
+    if len(names) < 2:
+        return None
+    rows = {
+        row: [table[name]["mean"] for name in names]
+        for row, table in result["rows"].items()
+        if kinds.get(row) != "output" and all(table[name]["mean"] is not None for name in names)
+    }
+    with style():
+        figure, axes = new_axes(4.4, 3.2 + 0.16 * ((len(rows) + 1) // 2))
+        for number, (row, means) in enumerate(rows.items()):
+            line = axes.plot(
+                range(len(names)), means, color=PALETTE[number % len(PALETTE)], marker="o", markersize=3, linewidth=1.4
+            )[0]
+            if (dashes := _DASHES.get(kinds.get(row, ""))) is not None:
+                line.set_dashes(dashes)
+            line.set_label(shorten(row, 28))
+        axes.set_xticks(range(len(names)), [f"{FRACTIONS[name]} %" for name in names])
+        axes.set_xlabel("labels of the train rows")
+        axes.set_ylabel("accuracy of a linear probe")
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        listed = "; ".join(f"{row} {', '.join(f'{mean:.3f}' for mean in means)}" for row, means in rows.items())
+        return as_svg(figure, f"Accuracy with {', '.join(f'{FRACTIONS[name]} %' for name in names)} labels: {listed}.")
+
+
+def _costs(result: Mapping[str, Any]) -> Picture | None:
+    """Mean score by the seconds of training and embedding, a point for each row."""
+    points = []
+    for line in result["leaderboard"]:
+        seconds = (line.get("train_seconds") or 0) + (line.get("embed_seconds") or 0)
+        if line["mean"] is not None and line["kind"] != "output" and seconds > 0:
+            points.append((line["row"], max(seconds, 1e-3), line["mean"]))
+    if len(points) < 2:
+        return None
+    from matplotlib.ticker import FuncFormatter
+
+    middle = 10 ** float(np.mean([np.log10(seconds) for _, seconds, _ in points]))
+    with style():
+        figure, axes = new_axes(4.4, 3.2)
+        for number, (row, seconds, mean) in enumerate(points):
+            axes.plot(seconds, mean, "o", markersize=5, color=PALETTE[number % len(PALETTE)])
+            left = seconds > middle
+            axes.annotate(
+                shorten(row, 24),
+                (seconds, mean),
+                xytext=(-5 if left else 5, (3, -8)[number % 2]),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                fontsize=7,
+                color=INK,
+            )
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.margins(x=0.15, y=0.12)
+        axes.set_xlabel("seconds of training and embedding")
+        axes.set_ylabel("mean of the main scores")
+        listed = "; ".join(f"{row} {mean:.3f} in {seconds:.3g} s" for row, seconds, mean in points)
+        return as_svg(figure, f"Quality by cost: {listed}.")

@@ -1,0 +1,119 @@
+"""The page of a comparison: its parts, its size, and how a browser shows it."""
+
+import html
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from viewsmith.evaluation.differences import Repeats
+from viewsmith.evaluation.leaderboard import Found, leaderboard
+from viewsmith.reports.comparison import _against_best, _word, render_comparison
+
+PROTOCOLS = ["linear", "knn", "kmeans_accuracy", "linear_1pct", "linear_10pct"]
+KINDS = {"raw": "baseline", "a <b>": "method", "a <b> untrained": "untrained"}
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def compared(kinds=KINDS, repeats=3, failed=None):
+    rng, found = np.random.default_rng(0), Found(repeats, PROTOCOLS)
+    for row, kind in kinds.items():
+        for repeat in range(repeats):
+            found.add(row, kind, repeat, {name: 0.7 + 0.2 * rng.random() for name in PROTOCOLS})
+            found.cost(row, repeat, 0.1, 2.0 if kind == "method" else None)
+    found.failed = failed or {}
+    methods = [row for row, kind in kinds.items() if kind == "method"]
+    cells = [
+        {"method": name, "seed": i, "split": i, "status": "finished", "seconds": 2.0, "why": ""}
+        for name in methods
+        for i in range(repeats)
+    ]
+    about = {
+        "data": "runs/cells & more.csv",
+        "domain": "vectors",
+        "sizes": {"train": 80, "test": 20, "classes": 2},
+        "split": {"kind": "stratified", "splits": repeats},
+        "seeds": repeats,
+        "test_rows": 20,
+    }
+    return about | leaderboard(found, Repeats(tuple(range(repeats)), 0.25), cells, "runs/out")
+
+
+def maps(rows, count=60):
+    rng = np.random.default_rng(1)
+    return {row: {"xy": rng.normal(size=(count, 2)).tolist(), "labels": [i % 3 for i in range(count)]} for row in rows}
+
+
+def test_every_part_is_on_the_page_and_escaped():
+    result = compared(failed={"broken": "the loss is <not> finite"})
+    page = render_comparison(result, maps(result["rows"]))
+    text = html.unescape(re.sub(r"<[^>]+>", " ", page))
+    assert "<b>" not in page and page.count("<img class=") == 3 and page.count('<svg viewBox="') >= 1
+    for part in ("cells & more.csv", result["next"], "a <b> untrained", "broken failed: the loss is <not> finite"):
+        assert part in text
+    for name in PROTOCOLS:
+        for row in result["rows"].values():
+            assert f"{row[name]['mean']:.3f}" in text
+    assert "Nadeau and Bengio" in text and "3 seeds, each with its own split" in text
+    assert 'src="http' not in page and "<script" not in page
+    assert render_comparison(result, maps(result["rows"])) == page
+
+
+def test_a_page_without_maps_curves_or_costs():
+    found = Found(1, ["knn"])
+    found.add("raw", "baseline", 0, {"knn": 0.5})
+    result = compared() | leaderboard(found, Repeats((0,)), [], "out") | {"seeds": 1}
+    page = render_comparison(result, {})
+    assert 'id="maps"' not in page and 'id="labels"' not in page and 'id="cost"' not in page
+
+
+def test_many_rows_are_a_small_page():
+    kinds = {f"method{i}": "method" for i in range(34)}
+    result = compared(kinds)
+    page = render_comparison(result, maps(kinds, 500))
+    assert len(page.encode()) < 3e6 and "18 further rows have no map" in page
+
+
+def test_words_of_differences():
+    test = {"protocol": "linear", "mean": 0.1, "deviation": 0.01, "p_holm": 0.01}
+    assert _word(test) == "better" and _word(test | {"mean": -0.1}) == "worse"
+    assert _word(test | {"p_holm": 0.06}) == "not clear" and _word(test | {"mean": 0.015}) == "tie"
+    assert _word(test | {"p_holm": None, "deviation": None}) == "one pair"
+
+
+def test_differences_from_the_best_row_have_one_sign():
+    result = compared()
+    found = _against_best(result, "knn")
+    means = {row: scores["knn"]["mean"] for row, scores in result["rows"].items()}
+    assert found["best"] == max(means, key=means.get) and len(found["tests"]) == 2
+    for each in found["tests"]:
+        assert each["mean"] == pytest.approx(means[each["row"]] - means[found["best"]])
+        assert each["low"] < each["mean"] < each["high"] and each["mean"] <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_browser_shows_the_page_without_scrolling_sideways(tmp_path, width):
+    result = compared({f"a method with a long name {i}": "method" for i in range(8)})
+    page = render_comparison(result, maps(result["rows"]))
+    # The window of headless Chromium is at least 500 wide, so that a phone is a frame in a page that measures it.
+    inner = page.replace("default-src 'none'; ", "")
+    script = (
+        "<script>addEventListener('load',()=>{const e=document.documentElement;parent.postMessage([e.scrollWidth,"
+        "e.clientWidth,document.querySelectorAll('img').length,[...document.images].every(i=>i.naturalWidth>0)],'*')})"
+        "</script>"
+    )
+    (tmp_path / "inner.html").write_text(inner.replace("</body>", script + "</body>"))
+    (tmp_path / "outer.html").write_text(
+        f"<iframe src='inner.html' style='border:0;width:{width}px;height:900px'></iframe><p id='found'></p>"
+        "<script>addEventListener('message',e=>{found.textContent=e.data.join(' ')})</script>"
+    )
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    options = ["--virtual-time-budget=5000", "--dump-dom", str(tmp_path / "outer.html")]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120)
+    scroll, visible, images, loaded = re.search(r'id="found">([^<]*)<', done.stdout)[1].split()
+    assert int(scroll) <= int(visible) and width - 20 <= int(visible) <= width  # without the scroll bar
+    assert images == "8" and loaded == "true"
