@@ -97,9 +97,15 @@ def test_too_few_labels_are_refused(y, more, part):
         validation_split(data, whole_groups="groups" in more)
 
 
+def whole(y, **more):
+    """Rows with labels `y`, split by class."""
+    x, (train, test) = np.arange(len(y), dtype=np.float32)[:, None], split_indices(y)
+    return Dataset(x, y, train, test, "stratified", "vectors", "some rows", None, {}, None, **more)
+
+
 def test_another_split_is_of_the_kind_that_the_data_have():
     y = np.repeat([0, 1], 50)
-    data = dataclasses.replace(dataset(y), split="stratified")
+    data = whole(y)
     assert resplit(data, 0) is data
     for seed in (1, 2):
         found = resplit(data, seed)
@@ -116,6 +122,6 @@ def test_another_split_is_of_the_kind_that_the_data_have():
 
 
 def test_rows_without_a_label_are_train_rows_of_every_split():
-    data = dataclasses.replace(dataset(np.repeat([0, 1, -1], 50)), split="stratified", partly_labeled=True)
+    data = whole(np.repeat([0, 1, -1], 50), partly_labeled=True)
     found = resplit(data, 1)
     assert len(found.test_index) == 20 and found.test_index.max() < 100 and len(found.train_index) == 130
