@@ -37,8 +37,8 @@ OPTIONS = {
     "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
     "candidates batch-size epochs device label labels image-size domain transductive stream cache threads debug",
     "export": "out format debug",
-    "compare": "out methods baselines seeds splits budget protocols set json label labels image-size domain columns impute "
-    "threads debug",
+    "compare": "out methods baselines seeds splits budget protocols set json label labels image-size domain columns "
+    "impute threads debug",
     "tune": "method out search trials budget metric seed config set json label labels groups split-groups layer "
     "use-rep normalization image-size domain drop one-hot columns impute threads debug",
     "report": "data label labels threads debug",
