@@ -58,7 +58,7 @@ def runs(tmp_path_factory, plain):
 
 
 @pytest.mark.parametrize("name", ["plain", "mixed"])
-@pytest.mark.parametrize("labels", [None, np.arange(N) + 0.5, np.where(np.arange(N) % 2, -1, np.nan)])
+@pytest.mark.parametrize("labels", [None, np.where(np.arange(N) == 3, np.inf, 0.5), np.where(np.arange(N) % 2, -1, np.nan)])
 def test_later_labels_that_cannot_be_used_are_left_out(runs, tmp_path, name, labels):
     known = pd.read_csv(runs / "mixed.csv").iloc[::-1]  # the rows of the training in its order have its split
     known.assign(kind=labels).to_csv(tmp_path / "new.csv", index=False)
@@ -97,9 +97,9 @@ def test_locate_needs_no_labels(runs, tmp_path):
 def test_later_labels_of_an_archive_of_arrays(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     np.savez(tmp_path / "a.npz", X=x, y=np.arange(40) % 2)
-    np.savez(tmp_path / "new.npz", X=x[::-1], y=np.arange(40) / 7)
+    np.savez(tmp_path / "new.npz", X=x[::-1], y=np.where(np.arange(40) == 3, np.inf, np.arange(40) / 7))
     good("fit", tmp_path / "a.npz", "--epochs", 1, "--out", tmp_path / "run")
     assert "left out" in good("embed", tmp_path / "run", tmp_path / "new.npz", "--out", tmp_path / "h.npz").err
     with np.load(tmp_path / "h.npz") as written:
         assert list(written) == ["H"]
-    assert call("evaluate", tmp_path / "run", tmp_path / "new.npz").refused("not a continuous target")
+    assert call("evaluate", tmp_path / "run", tmp_path / "new.npz").refused("1 infinite number")

@@ -98,7 +98,7 @@ def test_messages_quote_the_value_that_makes_a_column_text(csv):
             "has no feature, only the label and dropped columns",
         ),
         ({"drop": ["town", "code", "kind"], "domain": "images"}, "images are uint8"),
-        ({"drop": ["town", "code", "kind"], "label": "height"}, "expected classes"),
+        ({"drop": ["town", "code", "kind"], "label": "height", "target": "numbers"}, "expected auto, class or number"),
         ({"drop": ["town", "code", "kind"], "label": "age"}, "20 labeled rows of 20 classes"),
     ],
 )

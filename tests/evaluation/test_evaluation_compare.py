@@ -238,7 +238,8 @@ def test_raw_features_are_selected_on_rows_that_the_probe_has_not_seen():
             rows = np.asarray(x)[:, 0].astype(int)
             return {"many": many[rows].astype(np.float32), "honest": honest[rows].astype(np.float32)}
 
-    assert _select_raw_features(TwoFeatures(), np.arange(80)[:, None], y) == "honest"
+    assert _select_raw_features(TwoFeatures(), np.arange(80)[:, None], y, "class") == "honest"
+    assert _select_raw_features(TwoFeatures(), np.arange(80)[:, None], y + 0.5, "number") == "honest"
 
 
 def test_diagnostics_are_of_test_rows(dataset):

@@ -5,9 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.level import TIES
+from viewsmith.evaluation.level import TIES, level_at
 from viewsmith.evaluation.level import level_rows as level_by_repeat
-from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS
+from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
+
+
+def test_the_lowest_error_is_the_best():
+    values = {"worst": {0: 9.0}, "near": {0: 5.07}, "best": {0: 5.0}, "none": {}}  # a tie is 1.5 % of 5
+    assert level_at("mae", values) == ["near", "best"]
+    assert level_at("r2", {name: {i: value / 10 for i, value in of.items()} for name, of in values.items()}) == ["worst"]
 
 
 def level_rows(values, tie, overlap=0.0):
@@ -30,7 +36,7 @@ def test_splits_that_overlap_are_level_more_often():
 
 
 def test_every_protocol_has_a_tie():
-    assert TIES.keys() == PROTOCOLS.keys() | OPTIONAL.keys()
+    assert TIES.keys() == PROTOCOLS.keys() | OPTIONAL.keys() | NUMBER_PROTOCOLS.keys()
 
 
 @pytest.mark.parametrize(("score", "level"), [(0.94, True), (0.9399, False), (0.97, True)])

@@ -199,7 +199,14 @@ def test_collapsed_and_zero_rows_are_legal(split):
         (lambda a, y, b, z: (a, y[:-1], b, z), "y_train has 88 labels for 89 rows"),
         (lambda a, y, b, z: (a, y * 0, b, z), "all train rows have the label 0, expected at least two classes"),
         (lambda a, y, b, z: (a, y.astype(str), b, z), "expected text or numbers in both"),
-        (lambda a, y, b, z: (a, y + 0.5, b, z), "not a continuous target"),
+        (lambda a, y, b, z: (a, y, b, z + 0.5), "not a continuous target"),
+        (lambda a, y, b, z: (a, y + 0.5, b, np.where(z == 1, np.nan, z)), "y_test has [0-9]+ missing numbers"),
+        (lambda a, y, b, z: (a, y * 0 + 0.5, b, z), "all 89 train rows have the target 0.5"),
+        (
+            lambda a, y, b, z: (a, y + 0.5, b, z.astype(str).astype("U4") + "m"),
+            "y_test holds .*m., expected numbers",
+        ),
+        (lambda a, y, b, z: (a, y / 2, b, z[:-1]), r"y_test has shape \(88,\), expected one number per row"),
     ],
 )
 def test_invalid_input_is_named(split, broken, message):

@@ -14,6 +14,7 @@ from viewsmith.cli.options import (
     ImageSize,
     Label,
     Labels,
+    Target,
     Threads,
     make_estimator,
     names,
@@ -49,6 +50,7 @@ def compare(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     label: Label = None,
     labels: Labels = None,
+    target: Target = None,
     image_size: ImageSize = None,
     domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
     columns: Annotated[
@@ -81,6 +83,7 @@ def compare(
         data,
         label=label,
         labels=labels,
+        target=target,
         image_size=image_size,
         domain=domain if domain is not None or model.domain == "auto" else model.domain,
         layer=model.layer,

@@ -18,6 +18,7 @@ from viewsmith.cli.options import (
     Labels,
     ListingCommand,
     Stream,
+    Target,
     Threads,
     label_column,
     make_estimator,
@@ -86,6 +87,7 @@ def fit(
     ] = None,
     label: Label = None,
     labels: Labels = None,
+    target: Target = None,
     supervise: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Use the labels in this column, which may be missing (-1, NaN or empty)."),
@@ -167,6 +169,7 @@ def fit(
         one_hot=names(one_hot),
         impute=model.impute,
         labels=labels,
+        target=target,
         layer=model.layer,
         use_rep=model.use_rep,
         normalization=model.normalization,

@@ -34,6 +34,10 @@ Label = Annotated[
 Labels = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(help="Labels are class or number (default: number if they have a fraction).", metavar="KIND"),
+]
 Features = Annotated[
     str | None,
     typer.Option(
@@ -196,13 +200,14 @@ def load_run_and_data(
     stream: bool = False,
     cache: Path | None = None,
     labeled: bool = False,
+    target: str | None = None,
 ) -> tuple[ViewsmithEstimator, Dataset]:
     """The model of a run, and data read in the form that it takes, see `load_for`; sets the number of threads."""
     from viewsmith.workflows.runs import load_for, load_run
 
     set_threads(threads)
     model = load_run(run)
-    return model, load_for(model, data, label, labels, labeled=labeled, **storage(run, stream, cache))
+    return model, load_for(model, data, label, labels, labeled=labeled, target=target, **storage(run, stream, cache))
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:

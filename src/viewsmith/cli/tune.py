@@ -16,6 +16,7 @@ from viewsmith.cli.options import (
     ImageSize,
     Label,
     Labels,
+    Target,
     Threads,
     assignments,
     make_estimator,
@@ -42,7 +43,9 @@ def tune(
     ] = None,
     trials: Annotated[int, typer.Option(min=2, help="Trainings, one with the default settings included.")] = 20,
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
-    metric: Annotated[str, typer.Option(help="Score of the validation rows: knn, linear, nmi, ...")] = "knn",
+    metric: Annotated[
+        str | None, typer.Option(help="Score of the validation rows: knn (default), linear, nmi; knn_r2, r2, mae.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of validation rows, trainings and search.")] = 0,
     config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")] = None,
     set_: Annotated[
@@ -51,6 +54,7 @@ def tune(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     label: Label = None,
     labels: Labels = None,
+    target: Target = None,
     groups: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Groups of the rows: whole groups are validation rows.")
     ] = None,
@@ -104,6 +108,7 @@ def tune(
         one_hot=names(one_hot),
         impute=model.impute,
         labels=labels,
+        target=target,
         layer=model.layer,
         use_rep=model.use_rep,
         normalization=model.normalization,
@@ -136,6 +141,7 @@ def tune(
         of_data = {
             "--label": label,
             "--labels": labels,
+            "--target": target,
             "--groups": groups,
             "--image-size": image_size,
             "--domain": domain,

@@ -17,6 +17,7 @@ from viewsmith.cli.options import (
     Labels,
     Run,
     Stream,
+    Target,
     Threads,
     check_only,
     check_out,
@@ -68,6 +69,7 @@ def evaluate(
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
     label: Label = None,
     labels: Labels = None,
+    target: Target = None,
     stream: Stream = False,
     cache: Cache = None,
     threads: Threads = None,
@@ -80,7 +82,9 @@ def evaluate(
     from viewsmith.reports.verdict import named_rows, verdict
     from viewsmith.training.run import RunFolder
 
-    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache, labeled=True)
+    model, dataset = load_run_and_data(
+        run, data, label, labels, threads, stream=stream, cache=cache, labeled=True, target=target
+    )
     sample = dataset.in_memory()
     result = compare(
         model,

@@ -12,7 +12,7 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.row_source import AnyRows, RowSource
 from viewsmith.data.split import Split
-from viewsmith.domains.few_labels import missing_labels
+from viewsmith.domains.targets import Target, kind_of, without_label
 
 # Values of the sample of a data set on disk, 512 MB as float32.
 SAMPLE_VALUES = 2**27
@@ -30,11 +30,12 @@ class Dataset:
         table that is not plain numbers, a `viewsmith.domains.tables.array.TableArray` of encoded rows. Vectors that are
         too large for memory are a source, from which slices and rows by index are read.
     y : ndarray, shape (n,), or None
-        Labels of the rows: integers, booleans or text.
+        Labels of the rows: classes as integers, booleans or text, or numbers (a continuous target) as float64.
     train_index, test_index : ndarray of int64, increasing; test_index is None without a split
         Rows of `x` in the train and the test split.
-    split : {"given", "stratified", "groups", "none"}
-        "given": by the file. "stratified": drawn here (80/20, seed 0). "groups": whole groups are test rows (about 20 %
+    split : {"given", "stratified", "random", "groups", "none"}
+        "given": by the file. "stratified": drawn here by class (80/20, seed 0). "random": the same for numbers, without
+        classes. "groups": whole groups are test rows (about 20 %
         of the rows, seed 0). "none": all rows are for training.
     domain : str
         Name of the domain.
@@ -54,7 +55,7 @@ class Dataset:
     groups : ndarray of str, shape (n,), or None
         Groups of the rows; None if they were not requested.
     partly_labeled : bool
-        Whether rows may have no label, which is -1 or "" in `y`.
+        Whether rows may have no label, which is -1 or "" in `y`, and NaN among numbers.
     label_fault : str or None
         Of rows for a fitted run whose labels cannot be used, and are therefore left out: why.
     """
@@ -103,6 +104,11 @@ class Dataset:
     def y_test(self) -> np.ndarray | None:
         """Labels of the test rows, or None if they are not known or there is no split."""
         return None if self.y is None or self.test_index is None else take(self.y, self.test_index)
+
+    @property
+    def target(self) -> Target:
+        """What labels are: classes, or numbers that are to be predicted."""
+        return "class" if self.y is None else kind_of(self.y)
 
     def in_memory(self) -> Dataset:
         """The data set itself; of one on disk, as many random rows, drawn with seed 0, as have `SAMPLE_VALUES` values.
@@ -167,7 +173,7 @@ class Dataset:
             )
         y = self.y if transductive else self.y_train
         if y is not None and self.partly_labeled:
-            absent, y = missing_labels(y), y.astype(object)
+            absent, y = without_label(y), y.astype(object)
             y[absent] = None
         return y
 

@@ -15,7 +15,8 @@ from viewsmith.core.messages import one_line, pluralize, warn
 from viewsmith.core.row_source import RowSource, is_large
 from viewsmith.domains.checks import Impute, check_labels, warn_outer_spaces
 from viewsmith.domains.counts import Normalization
-from viewsmith.domains.few_labels import lacks_labels, missing_labels, partial_labels
+from viewsmith.domains.few_labels import lacks_labels, partial_labels
+from viewsmith.domains.targets import Target, as_classes, numbers_of, without_label
 
 if TYPE_CHECKING:
     from viewsmith.domains.tables.encoder import TableEncoder
@@ -46,12 +47,21 @@ class Request:
     split_by_groups: bool = False
     test_groups: np.ndarray | None = None  # groups of the rows of a new table that is split by groups
     use_rep: str | None = None
+    target: Target | None = None
     normalization: Normalization = "auto"
 
     def or_fitted(self, option: str) -> Any:
         """The value of an option; if it is not given, the value that the run was fitted with."""
         given = getattr(self, option)
         return given if given is not None or self.schema is None else self.schema.get(option)
+
+    @property
+    def target_or_fitted(self) -> Target | None:
+        """What labels are, as given; as in the run, if the label is that of the run; None: by the rule."""
+        if self.target is not None or self.schema is None:
+            return self.target
+        same = self.label in (None, self.schema.get("label")) and self.labels is None
+        return self.schema.get("target") if same else None
 
     def streams(self, shape: Sequence[int], dtype: Any = np.float32) -> bool:
         """Whether rows of this shape stay on disk: if it was asked for, or if they are large."""
@@ -129,13 +139,10 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
     what, expected = f"{column} in {name}", bool(request.or_fitted("few_labels"))
     if found.y is None:
         return None, expected
-    if not expected and not lacks_labels(found.y, what):
-        y = check_labels(found.y, n_rows, what)
-        _warn_labels(y, what)
+    y, partial = labels_of(found.y, request, n_rows, what, say=request.schema is None)
+    if not partial:
         return y, False
-    y = partial_labels(found.y, n_rows, what)
-    _warn_labels(y, what)
-    absent = missing_labels(y)
+    absent = without_label(y)
     if absent.all() and labels_may_lack(request):
         return None, expected
     if absent.all():
@@ -146,6 +153,21 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
             "scored by evaluate"
         )
     return y, True
+
+
+def labels_of(y: np.ndarray, request: Request, n_rows: int, what: str, *, say: bool = False) -> tuple[np.ndarray, bool]:
+    """Checked labels, classes or numbers, and whether some may be missing; `say` where the kind may be wrong."""
+    target, expected = request.target_or_fitted, bool(request.or_fitted("few_labels"))
+    numbers = numbers_of(y, what, target, say=say)
+    if numbers is not None:
+        if len(numbers) != n_rows:
+            raise InputError(f"{what} has {pluralize(len(numbers), 'number')} for {pluralize(n_rows, 'row')}")
+        return numbers, expected or bool(np.isnan(numbers).any())
+    given = as_classes(y, target)
+    partial = expected or lacks_labels(given, what)
+    found = (partial_labels if partial else check_labels)(given, n_rows, what)
+    _warn_labels(found, what)
+    return found, partial
 
 
 def _warn_labels(y: np.ndarray, what: str) -> None:

@@ -28,9 +28,9 @@ from viewsmith.domains.base import domain_of
 from viewsmith.domains.checks import Impute
 from viewsmith.domains.counts import NORMALIZED, Normalization, check_counts, log_normalized, looks_like_counts
 from viewsmith.domains.detect import find_domain
-from viewsmith.domains.few_labels import missing_labels
 from viewsmith.domains.groups import group_names
 from viewsmith.domains.images import SMALLEST_SIDE
+from viewsmith.domains.targets import check_target, kind_of, without_label
 from viewsmith.domains.vectors import VECTORS
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def load_dataset(
     use_rep: str | None = None,
     normalization: Normalization = "auto",
     shared: bool = False,
+    target: str | None = None,
 ) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
@@ -150,6 +151,9 @@ def load_dataset(
     few_labels : bool
         Labels may be missing (-1, NaN or empty); `Dataset.y` then has -1 or "". `label` may be "y" for files that hold
         labels without a name.
+    target : {"auto", "class", "number"}, optional
+        What labels are. "auto", the default: numbers if they are of a numeric type and some have a fraction, else
+        classes. Numbers are float64 in `Dataset.y`, NaN where they are missing; -1 is then no missing label.
 
     Returns
     -------
@@ -178,6 +182,7 @@ def load_dataset(
         split_by_groups=split_by_groups,
         use_rep=use_rep,
         normalization=normalization,
+        target=check_target(target),
     )
     if columns is not None or strict or table is not None:
         request = dataclasses.replace(
@@ -225,8 +230,10 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
     if by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
         train, test, split = split_by_groups(groups, found.n_train, name, fresh=schema is None)
     else:
-        labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~missing_labels(y))
+        labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~without_label(y))
         train, test, split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=schema is None)
+    if (y is not None and kind_of(y) == "number") or request.target is not None:
+        new_schema["target"] = "class" if y is None else kind_of(y)
     dataset = Dataset(
         x=x,
         y=y,

@@ -9,21 +9,22 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize, warn
+from viewsmith.domains.targets import kind_of
 
-Split = Literal["given", "stratified", "groups", "none"]
+Split = Literal["given", "stratified", "random", "groups", "none"]
 
 TEST_FRACTION = 0.2
 
 
 def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Stratified 80/20 split of labeled rows, determined by labels and seed.
+    """Stratified 80/20 split of labeled rows, determined by labels and seed; of numbers, a random one.
 
     A class with a single row is in the train split only.
 
     Parameters
     ----------
     y : ndarray, shape (n,)
-        Class labels.
+        Class labels, or numbers (of type float).
     seed : int
         Seed of the draw.
 
@@ -35,10 +36,15 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     Raises
     ------
     InputError
-        The test split would be too small for all classes: there are few rows, or the target is continuous.
+        The test split would be too small for all classes; or there is one number.
     """
     from sklearn.model_selection import train_test_split
 
+    if kind_of(y) == "number":
+        if len(y) < 2:
+            raise InputError("cannot split one labeled row 80/20: label more rows, or leave the labels out")
+        parts = train_test_split(np.arange(len(y)), test_size=TEST_FRACTION, random_state=seed)
+        return np.sort(parts[0]), np.sort(parts[1])
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     divisible = np.flatnonzero(counts[codes] > 1)
     n_divisible_classes = int((counts > 1).sum())
@@ -47,7 +53,7 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
         raise InputError(
             f"cannot split {pluralize(len(y), 'labeled row')} of {pluralize(len(counts), 'class', 'classes')} 80/20 by "
             f"class: the test split would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
-            "train and test), or leave the labels out (a continuous target is not a label: --columns NAME=drop)"
+            "train and test), or leave the labels out; are they a continuous target? then give --target number"
         )
     train, test = train_test_split(divisible, test_size=TEST_FRACTION, random_state=seed, stratify=codes[divisible])
     single = np.flatnonzero(counts[codes] == 1)
@@ -96,7 +102,8 @@ def split_by_label(
         return rows, None, "none"
     try:
         _, test = split_indices(y[labeled])
-        return np.setdiff1d(rows, labeled[test]), labeled[test], "stratified"  # rows without a label are for training
+        kind: Split = "random" if kind_of(y) == "number" else "stratified"
+        return np.setdiff1d(rows, labeled[test]), labeled[test], kind  # rows without a label are for training
     except InputError as error:
         if fresh:
             raise InputError(f"{what}: {error}") from error

@@ -10,7 +10,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.split import TEST_FRACTION, split_groups, split_indices
-from viewsmith.domains.few_labels import missing_labels
+from viewsmith.domains.targets import kind_of, without_label
 
 
 def resplit(dataset: Dataset, seed: int) -> Dataset:
@@ -19,7 +19,7 @@ def resplit(dataset: Dataset, seed: int) -> Dataset:
     Parameters
     ----------
     dataset : Dataset
-        Split by class or by groups, with labels.
+        Split by class, by groups, or at random (numbers), with labels.
     seed : int
         0 is the split that the data set was read with.
 
@@ -32,7 +32,7 @@ def resplit(dataset: Dataset, seed: int) -> Dataset:
         return dataset
     if dataset.split == "groups" and dataset.groups is not None:
         train, test = split_groups(dataset.groups, seed)
-    elif dataset.split == "stratified" and dataset.y is not None:
+    elif dataset.split in ("stratified", "random") and dataset.y is not None:
         labeled = np.flatnonzero(~_absent(dataset, dataset.y))
         test = labeled[split_indices(dataset.y[labeled], seed)[1]]
         train = np.setdiff1d(np.arange(len(dataset.x)), test)
@@ -52,8 +52,8 @@ def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = Fa
         Seed of the draw.
     whole_groups : bool
         Groups are drawn, with all their rows, until they have a fifth of the labeled rows. Their rows without a label
-        are left out. Otherwise a fifth of each class with at least two rows is drawn, at least one row; rows without a
-        label are train rows.
+        are left out. Otherwise a fifth of each class with at least two rows is drawn, at least one row, or a fifth of
+        the rows if labels are numbers; rows without a label are train rows.
 
     Returns
     -------
@@ -79,9 +79,12 @@ def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = Fa
         held = np.isin(groups, np.unique(groups[labeled[split_groups(groups[labeled], seed)[1]]]))
     else:
         held = np.zeros(len(y), dtype=bool)
-        held[labeled[_fifth_of_classes(y[labeled], seed)]] = True
+        draw = _fifth_of_rows if kind_of(y) == "number" else _fifth_of_classes
+        held[labeled[draw(y[labeled], seed)]] = True
     train, test = np.flatnonzero(~held), np.flatnonzero(held & ~absent)
     classes = len(np.unique(y[train][~absent[train]]))
+    if classes < 2 and len(test) and kind_of(y) == "number":
+        raise InputError(f"{dataset.source}: all train rows have the target {y[train][0]:g}, nothing to predict")
     if classes < 2 or not len(test):
         raise InputError(
             f"{dataset.source} has {pluralize(len(labeled), 'labeled train row')}, of which {len(test)} would be "
@@ -92,7 +95,13 @@ def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = Fa
 
 
 def _absent(dataset: Dataset, y: np.ndarray) -> np.ndarray:
-    return missing_labels(y) if dataset.partly_labeled else np.zeros(len(y), dtype=bool)
+    return without_label(y) if dataset.partly_labeled else np.zeros(len(y), dtype=bool)
+
+
+def _fifth_of_rows(y: np.ndarray, seed: int) -> np.ndarray:
+    """A fifth of the rows, at least one of two or more."""
+    members = np.random.default_rng(seed).permutation(len(y))
+    return members[: max(1, round(TEST_FRACTION * len(members))) if len(members) > 1 else 0]
 
 
 def _fifth_of_classes(y: np.ndarray, seed: int) -> np.ndarray:

@@ -13,11 +13,13 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.core.registry import entries
+from viewsmith.domains.targets import Target, numbers_of
 from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
 from viewsmith.evaluation.groups import GROUP_SCORES, group_scores
 from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.neighbors import Metric
-from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS, check_protocols, evaluate_embedding
+from viewsmith.evaluation.numbers import LOWER_IS_BETTER, few_number_rows
+from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS, check_protocols, evaluate_embedding
 from viewsmith.evaluation.scored_rows import ScoredRows, scored_rows
 from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
 
@@ -61,7 +63,7 @@ def compare(
     umap : bool
         Add a row for UMAP (needs the extra ``viz``).
     protocols : sequence of str, optional
-        Names from `PROTOCOLS` or `OPTIONAL`; default: all of `PROTOCOLS`.
+        Names from `PROTOCOLS` or `OPTIONAL`, of numbers from `NUMBER_PROTOCOLS`; default: all but the optional ones.
     label_used : callable, optional
         For a model that was trained with some labels: maps rows to bool (n,), whether their labels were used.
     rows : sequence of str, optional
@@ -76,7 +78,8 @@ def compare(
     dict
         Plain values only: ``embeddings`` (scores by table row: raw, pca, untrained, representation, the model's
         additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
-        ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes), ``label_free``
+        ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes; for
+        numbers without classes, with ``target``: "number"), ``label_free``
         (diagnostics by table row, on the same up to 2,000 test rows; alignment, of the representation with that of
         views, on 512 of them), ``seconds`` (by table row: ``embed`` and ``score``); if the encoder started from given
         weights, ``names`` (the row untrained is shown as given encoder); with labels used in training, or missing,
@@ -88,19 +91,21 @@ def compare(
     InputError
         No labels, no test rows, unknown protocols, or an embedding that is not finite (the message names it).
     """
-    selected = check_protocols(protocols)
     check_split(dataset)
+    target = target_of(dataset)
+    selected = check_protocols(protocols, target)
     chosen = scored_rows(dataset, label_used)
     x_train, x_test = dataset.x_train, dataset.x_test[chosen.test]
     y_train, y_test = np.asarray(dataset.y_train)[chosen.train], np.asarray(dataset.y_test)[chosen.test]
     groups_train, groups = _groups(dataset, chosen)
-    _warn_new_classes(y_train, y_test)
+    if target == "class":
+        _warn_new_classes(y_train, y_test)
 
     scores: dict[str, dict[str, float]] = {}
     diagnostics: dict[str, dict[str, float]] = {}
     seconds: dict[str, dict[str, float]] = {}
     of_groups: dict[str, dict[str, float]] = {}
-    raw, maps = _select_raw_features(model, x_train[chosen.train], y_train), getattr(model, "outputs", {})
+    raw, maps = _select_raw_features(model, x_train[chosen.train], y_train, target), getattr(model, "outputs", {})
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
     requested = {*(rows or ()), *(("umap",) if umap else ())}
     for name, embed in _embeddings(model, raw, maps, x_train, x_test, requested):
@@ -119,6 +124,7 @@ def compare(
             on_row(name, test, y_test)
         metric: Metric = "euclidean" if name in maps else "cosine"
         options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
+        options["target"] = target
         scores[name] = evaluate_embedding(train[chosen.train], y_train, test, y_test, **options)
         seconds[name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
         if len(sample) > 1:
@@ -126,19 +132,20 @@ def compare(
             if name == "representation" and (view := getattr(model, "represented_views", None)) is not None:
                 few = sample[:ALIGNED_ROWS]
                 diagnostics[name] = label_free(test[few], view(x_test[few], pool=x_train)) | diagnostics[name]
-            if groups is not None and len(np.unique(groups)) > 1:
+            if target == "class" and groups is not None and len(np.unique(groups)) > 1:
                 of_groups[name] = group_scores(test[sample], groups[sample], y_test[sample])
     left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
     labels = {"trained_with": label_used is not None, "test_rows_left_out": left_out}
     return {
         "embeddings": scores,
         "raw": raw,
-        "protocols": {name: (PROTOCOLS | OPTIONAL)[name] for name in selected},
+        "protocols": {name: (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS)[name] for name in selected},
         "rows": {
             "train": len(y_train),
             "test": len(x_test),
-            "classes": len(np.union1d(np.asarray(y_train), np.asarray(y_test))),
+            **({} if target == "number" else {"classes": len(np.union1d(y_train, y_test))}),
         },
+        **({"target": target} if target == "number" else {}),
         "label_free": diagnostics,
         "seconds": seconds,
         **({} if label_used is None and not chosen.unlabeled else {"labels": labels}),
@@ -162,15 +169,16 @@ def format_table(result: Mapping[str, Any]) -> str:
     names = result.get("names", {})
     tables = in_blocks([names.get(name, name) for name in rows], columns)
     count = result["rows"]
-    size = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows, {count['classes']} classes."
+    labels = f"{count['classes']} classes" if "classes" in count else "labels are numbers"
+    size = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows, {labels}."
     if "sampled_from" in count:
         size += f" A random sample of {count['sampled_from']:,} rows on disk."
     if result.get("groups"):
         tables.append("\n".join(_group_lines(result["groups"])))
-    labels = [_label_note(result["labels"])] if result.get("labels") else []
+    left_out = [_label_note(result["labels"])] if result.get("labels") else []
     notes = [
         size,
-        *labels,
+        *left_out,
         f"raw: {result['raw']}",
         '* best of the column; docs/evaluation.md and result["protocols"], in evaluation.json, describe the columns',
     ]
@@ -212,14 +220,22 @@ def _group_lines(groups: Mapping[str, Mapping[str, float]]) -> list[str]:
     return [*in_blocks(list(groups), columns), *texts]
 
 
-def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:
-    """Name of the raw features with the best linear probe on held-out train rows (a fifth of each class)."""
+def target_of(dataset: Any) -> Target:
+    """What the labels of a data set are; of one that does not say it, by the labels of its train rows."""
+    given: Target | None = getattr(dataset, "target", None)
+    return given or ("class" if numbers_of(np.asarray(dataset.y_train), "y_train") is None else "number")
+
+
+def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Target) -> str:
+    """Name of the raw features with the best linear probe on held-out train rows (a fifth of each class, or of all)."""
     names = list(model.raw_features(x_train[:2]))
     if len(names) == 1:
         return names[0]
     y = np.asarray(y_train)
     held_out = np.zeros(len(y), dtype=bool)
-    for label in np.unique(y):
+    if target == "number":
+        held_out[few_number_rows(len(y), 0.2, 0)] = True
+    for label in np.unique(y) if target == "class" else ():
         members = np.random.default_rng(0).permutation(np.flatnonzero(y == label))
         held_out[members[: len(members) // 5]] = True
     if not held_out.any():
@@ -229,7 +245,8 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any) -> str:
     def linear_probe(name: str) -> float:
         rows = features[name]
         train, y_fit, test, y_score = rows[~held_out], y[~held_out], rows[held_out], y[held_out]
-        return evaluate_embedding(train, y_fit, test, y_score, protocols=["linear"], name=name)["linear"]
+        score = "linear" if target == "class" else "r2"
+        return evaluate_embedding(train, y_fit, test, y_score, protocols=[score], name=name, target=target)[score]
 
     return max(names, key=linear_probe)
 
@@ -270,4 +287,4 @@ def check_split(dataset: LabeledSplit) -> None:
 
 
 def _column(title: str, values: Sequence[float]) -> list[str]:
-    return aligned([f"{title} ", *marked(values)], str.rjust)
+    return aligned([f"{title} ", *marked(values, lower=title in LOWER_IS_BETTER)], str.rjust)

@@ -13,16 +13,20 @@ from typing import Any
 import numpy as np
 
 from viewsmith.evaluation.differences import Repeats, all_pairs, by_repeat
-from viewsmith.evaluation.level import TIES, level_rows
+from viewsmith.evaluation.level import TIES, level_at
+from viewsmith.evaluation.numbers import LOWER_IS_BETTER
 from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
 
 #: Protocols that decide which rows are level with the best ones everywhere: few labels, many, neighbors and clusters.
-MAIN = ("linear_1pct", "linear", "knn", "kmeans_accuracy")
+MAIN = ("linear_1pct", "linear", "knn", "kmeans_accuracy", "r2_1pct", "r2", "knn_r2")
 PURPOSE = {
     "linear_1pct": "few labels",
     "linear": "many labels",
     "knn": "neighbors",
     "kmeans_accuracy": "clusters",
+    "r2_1pct": "few labels",
+    "r2": "many labels",
+    "knn_r2": "neighbors",
 }
 
 
@@ -132,7 +136,7 @@ def _level(found: Found, repeats: Repeats) -> dict[str, list[str]]:
 
     ordered = sorted((row for row in found.scores if found.kinds[row] != "output"), key=cost)
     return {
-        name: level_rows({r: by_repeat(found.scores[r][name], repeats) for r in ordered}, TIES[name], repeats.overlap)
+        name: level_at(name, {r: by_repeat(found.scores[r][name], repeats) for r in ordered}, repeats.overlap)
         for name in found.protocols
     }
 
@@ -242,7 +246,7 @@ def main_level(result: Mapping[str, Any]) -> dict[str, list[str]]:
 def standard_error(result: Mapping[str, Any]) -> str:
     """The sampling error of an accuracy, in words, if it is larger than a tie; else empty."""
     error = 0.5 / math.sqrt(result["test_rows"])
-    if error <= TIES["linear"]:
+    if error <= TIES["linear"] or {"r2", "mae", "knn_r2"} & set(result["protocols"]):
         return ""
     return f"The standard error of an accuracy on {result['test_rows']:,} test rows is up to {error:.2g}."
 
@@ -281,7 +285,7 @@ def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
         scores = [row[protocol] for row in result["rows"].values()]
         spreads = ["" if s["deviation"] is None else f" ± {s['deviation']:.3f}" for s in scores]
         means = [math.nan if s["mean"] is None else s["mean"] for s in scores]
-        texts = [f"{mean}{spread:8}" for mean, spread in zip(marked(means), spreads, strict=True)]
+        texts = [f"{mean}{spread:8}" for mean, spread in zip(marked(means, lower=protocol in LOWER_IS_BETTER), spreads, strict=True)]
         columns.append(aligned([protocol, *texts]))
     tables = in_blocks(list(result["rows"]), columns, width)
     early = sum(cell["status"] == "time limit" for cell in result["cells"])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from viewsmith.evaluation.differences import paired_difference
+from viewsmith.evaluation.numbers import LOWER_IS_BETTER
 
 #: Largest difference at each protocol that is a tie: nearly always within what another seed changes.
 TIES: dict[str, float] = {
@@ -22,9 +23,23 @@ TIES: dict[str, float] = {
     "linear_1pct": 0.03,
     "linear_10pct": 0.015,
     "softmax_50": 0.015,
+    "r2": 0.015,
+    "knn_r2": 0.015,
+    "r2_1pct": 0.03,
+    "r2_10pct": 0.015,
+    "mae": 0.015,  # of the smallest error, because it has the unit of the target
 }
 # 0.955 - 0.940 is a tie of 0.015, although it is 0.0150...01 in binary floats.
 ROUNDING = 1e-9
+
+
+def level_at(protocol: str, values: Mapping[str, Mapping[int, float]], overlap: float = 0.0) -> list[str]:
+    """`level_rows` at a protocol, with its tie, also where lower is better."""
+    if protocol not in LOWER_IS_BETTER:
+        return level_rows(values, TIES[protocol], overlap)
+    means = [float(np.mean([*each.values()])) for each in values.values() if each and np.isfinite([*each.values()]).all()]
+    negated = {row: {i: -score for i, score in scores.items()} for row, scores in values.items()}
+    return level_rows(negated, TIES[protocol] * min(means, default=0.0), overlap)
 
 
 def level_rows(values: Mapping[str, Mapping[int, float]], tie: float, overlap: float = 0.0) -> list[str]:

@@ -1,4 +1,4 @@
-"""The evaluation protocol: classifiers are fitted on train rows and scored on test rows."""
+"""The evaluation protocol: classifiers or regressions are fitted on train rows and scored on test rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from scipy.optimize import linear_sum_assignment
 from viewsmith.core.errors import InputError
 from viewsmith.core.messages import warn
 from viewsmith.domains.checks import check_finite, check_labels, check_numbers
+from viewsmith.domains.targets import Target, numbers_of
 from viewsmith.evaluation.linear import Loss, fit_linear, standardize
 from viewsmith.evaluation.neighbors import Metric, majority, neighbors
+from viewsmith.evaluation.numbers import in_turn, number_scores, protocols_of
 from viewsmith.evaluation.softmax import train_softmax
 
 Codes = NDArray[np.int64]
@@ -31,7 +33,7 @@ _FEW_LABELS = (
 )
 _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)", "adjusted Rand index"
 
-#: Name and one-line description of each score, printed with every table. Higher is better for all scores.
+#: Name and one-line description of each score of classes, printed with every table. Higher is better for all scores.
 PROTOCOLS: dict[str, str] = {
     "linear": "accuracy of logistic regression (softmax, L2, C = 1), columns standardized on the train rows",
     "knn": f"accuracy of the majority of the {NEIGHBORS} nearest train rows by cosine (map: Euclidean), ties to the "
@@ -51,6 +53,8 @@ OPTIONAL: dict[str, str] = {
     "softmax_50": "accuracy of a linear softmax layer after 50 epochs of Adam, batches of 256, learning rate 0.001, on "
     "the columns as they are, seed 0 (PiNDA: appendix B.3, which names no optimizer)",
 }
+#: The same for numbers (a continuous target). Lower is better for `mae` alone.
+NUMBER_PROTOCOLS: dict[str, str] = protocols_of(NEIGHBORS, DRAWS)
 
 
 def evaluate_embedding(
@@ -63,42 +67,51 @@ def evaluate_embedding(
     name: str = "the embedding",
     metric: Metric = "cosine",
     groups: ArrayLike | None = None,
+    target: Target | None = None,
 ) -> dict[str, float]:
-    """Score one embedding: classifiers are fitted on its train rows and scored on its test rows.
+    """Score one embedding: classifiers or regressions are fitted on its train rows and scored on its test rows.
 
     Parameters
     ----------
     train, test : arrays (n, d) and (m, d)
         Finite rows of the same width.
     y_train, y_test : arrays (n,) and (m,)
-        Classes as integers or text. Test rows of a class without train rows count as errors.
+        Classes as integers or text, or numbers. Test rows of a class without train rows count as errors.
     protocols : sequence of str, optional
-        Names from `PROTOCOLS` or `OPTIONAL`; default: all of `PROTOCOLS`.
+        Names from `PROTOCOLS` or `OPTIONAL`, of numbers from `NUMBER_PROTOCOLS`; default: all but the optional ones.
     name : str
         Name of the embedding in messages.
     metric : {"cosine", "euclidean"}
         Metric of the nearest neighbors. Use "euclidean" for positions in a map.
     groups : array (n,), optional
         Groups of the train rows: few labels are drawn from the groups of a class in turn.
+    target : {"class", "number"}, optional
+        What labels are. Default: numbers if a label of the train rows has a fraction, else classes.
 
     Returns
     -------
     dict of str to float
-        One score per protocol, in the order of `protocols`, at most 1. The k-means scores are NaN, with a warning, if
-        there are fewer test rows than classes.
+        One score per protocol, in the order of `protocols`, at most 1, but for `mae`. The k-means scores are NaN, with
+        a warning, if there are fewer test rows than classes.
 
     Raises
     ------
     InputError
-        Unknown protocol, shapes that do not match, values that are not finite, labels that are not classes, or fewer
-        than two classes in the train rows.
+        Unknown protocol, shapes that do not match, values that are not finite, missing or mixed labels, or train rows
+        of fewer than two classes or numbers.
     """
-    selected = check_protocols(protocols)
+    y = np.asarray(y_train)
+    target = target or ("class" if numbers_of(y, "y_train") is None else "number")
+    selected = check_protocols(protocols, target)
     rows, test_rows = _rows(train, f"{name} (train)"), _rows(test, f"{name} (test)")
     if rows.shape[1] != test_rows.shape[1]:
         raise InputError(
             f"{name} has {rows.shape[1]} columns in train and {test_rows.shape[1]} in test, expected equal numbers"
         )
+    if target == "number":
+        y, y_test = _numbers(y, len(rows), "y_train"), _numbers(np.asarray(y_test), len(test_rows), "y_test")
+        options = {"k": NEIGHBORS, "draws": DRAWS, "metric": metric, "groups": groups}
+        return number_scores(rows, y, test_rows, y_test, selected, **options)  # type: ignore[arg-type]
     codes, test_codes, n_classes = _encode(y_train, len(rows), y_test, len(test_rows))
 
     scores: dict[str, float] = {}
@@ -118,13 +131,16 @@ def evaluate_embedding(
     return {protocol: scores[protocol] for protocol in selected}
 
 
-def check_protocols(protocols: Sequence[str] | None) -> list[str]:
+def check_protocols(protocols: Sequence[str] | None, target: Target = "class") -> list[str]:
     """The selected protocols; None selects all. Raises InputError for an unknown name or an empty list."""
-    selected = list(PROTOCOLS) if protocols is None else list(protocols)
-    known = PROTOCOLS | OPTIONAL
+    known = PROTOCOLS | OPTIONAL if target == "class" else NUMBER_PROTOCOLS
+    selected = [name for name in known if name not in OPTIONAL] if protocols is None else list(protocols)
     unknown = [protocol for protocol in selected if protocol not in known]
     if unknown or not selected:
         given = f"unknown protocol {unknown[0]!r}" if unknown else "no protocol given"
+        if unknown and unknown[0] in PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS:
+            labels = "numbers" if target == "number" else "classes"
+            given = f"the protocol {unknown[0]!r} is not for labels that are {labels}"
         raise InputError(f"{given}; expected one or more of {', '.join(known)}")
     return selected
 
@@ -155,18 +171,9 @@ def few_label_rows(codes: Codes, fraction: float, draw: int, groups: ArrayLike |
     for code in range(codes.max() + 1):
         members = rng.permutation(np.flatnonzero(codes == code))
         if groups is not None:
-            members = _in_turn(members, np.asarray(groups)[members])
+            members = in_turn(members, np.asarray(groups)[members])
         labeled.append(members[: max(1, round(fraction * len(members)))])
     return np.sort(np.concatenate(labeled))
-
-
-def _in_turn(members: Codes, groups: np.ndarray) -> Codes:
-    """Rows in an order in which the groups take turns; rows of a group keep their order."""
-    turn = np.zeros(len(members), dtype=np.int64)
-    for group in np.unique(groups):
-        here = groups == group
-        turn[here] = np.arange(here.sum())
-    return members[np.argsort(turn, kind="stable")]
 
 
 def matched_accuracy(clusters: Codes, classes: Codes) -> float:
@@ -247,6 +254,16 @@ def _rows(x: ArrayLike, what: str) -> Rows:
         raise InputError(f"{what} has shape {rows.shape}, expected rows of features, (n, d) with n and d at least 1")
     check_finite(rows, what=what)
     return np.ascontiguousarray(rows, dtype=np.float32)  # also of negative strides, which torch does not take
+
+
+def _numbers(y: np.ndarray, n_rows: int, what: str) -> NDArray[np.float64]:
+    if y.shape != (n_rows,):
+        raise InputError(f"{what} has shape {y.shape}, expected one number per row, shape ({n_rows},)")
+    numbers = numbers_of(y, what, "number")
+    assert numbers is not None
+    if missing := int(np.isnan(numbers).sum()):
+        raise InputError(f"{what} has {missing} missing numbers (NaN): leave these rows out")
+    return numbers
 
 
 def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) -> tuple[Codes, Codes, int]:

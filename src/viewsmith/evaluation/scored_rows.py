@@ -10,6 +10,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.domains.few_labels import MISSING, missing_labels
+from viewsmith.domains.targets import without_label
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def scored_rows(dataset: Any, label_used: Callable[[Any], np.ndarray] | None) ->
     """
     train, test = (np.ones(len(y), dtype=bool) for y in (dataset.y_train, dataset.y_test))
     if label_used is not None or getattr(dataset, "partly_labeled", False):
-        train, test = (~missing_labels(np.asarray(y)) for y in (dataset.y_train, dataset.y_test))
+        train, test = (~_absent(np.asarray(y), dataset) for y in (dataset.y_train, dataset.y_test))
     unlabeled, used = int((~test).sum()), 0
     if label_used is not None:
         seen = label_used(dataset.x_test) & test
@@ -56,3 +57,8 @@ def scored_rows(dataset: Any, label_used: Callable[[Any], np.ndarray] | None) ->
             why = f"their labels are missing ({MISSING}) or were used in training"
             raise InputError(f"no {rows} row is left to score: {why}; give more labels, or other test rows")
     return ScoredRows(train, test, unlabeled, used)
+
+
+def _absent(y: np.ndarray, dataset: Any) -> np.ndarray:
+    """Which rows have no label; floats of a data set that does not say that they are numbers may be classes."""
+    return without_label(y) if getattr(dataset, "target", "class") == "number" else missing_labels(y)

@@ -14,11 +14,14 @@ def aligned(cells: Sequence[str], pad: Callable[[str, int], str] = str.ljust) ->
     return [pad(cell, width) for cell in cells]
 
 
-def marked(values: Sequence[float]) -> list[str]:
-    """Scores to three decimals, each followed by ``*`` if it equals the best one in this form, else by a space."""
+def marked(values: Sequence[float], *, lower: bool = False) -> list[str]:
+    """Scores to three decimals, each followed by ``*`` if it equals the best one in this form, else by a space.
+
+    The best is the highest, or the lowest if `lower`.
+    """
     texts = [f"{value:.3f}" for value in values]
     finite = [text for text, value in zip(texts, values, strict=True) if math.isfinite(value)]
-    best = max(finite, key=float, default=None)
+    best = (min if lower else max)(finite, key=float, default=None)
     return [text + ("*" if text == best else " ") for text in texts]
 
 

@@ -12,7 +12,8 @@ from viewsmith.core.files import write_text_atomic
 from viewsmith.evaluation.differences import SIGNIFICANCE
 from viewsmith.evaluation.leaderboard import PURPOSE, main_level, spread_words, standard_error
 from viewsmith.evaluation.level import ROUNDING, TIES
-from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS
+from viewsmith.evaluation.numbers import LOWER_IS_BETTER
+from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 from viewsmith.reports.content import EmbeddingMap
 from viewsmith.reports.drawing import INK, PALETTE, Picture, as_svg, new_axes, shorten, style
 from viewsmith.reports.maps import draw_map
@@ -20,7 +21,7 @@ from viewsmith.reports.page import render
 from viewsmith.reports.verdict import protocol_title
 
 #: Fractions of the labels, in percent, of the protocols that few-label curves show.
-FRACTIONS = {"linear_1pct": 1, "linear_10pct": 10, "linear": 100}
+FRACTIONS = {"linear_1pct": 1, "linear_10pct": 10, "linear": 100, "r2_1pct": 1, "r2_10pct": 10, "r2": 100}
 MAX_MAPS, MAX_PAIRED = 16, 12  # rows, so that the page stays below 3 MB
 _DASHES = {"baseline": (3, 1.5), "untrained": (1, 1.5)}
 _WORDS = {"baseline": "baseline", "untrained": "before training", "method": "method", "output": "further output"}
@@ -63,7 +64,7 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         spread=spread_words(result),
         error=standard_error(result),
         notes=notes,
-        protocols=[(name, protocol_title(name), (PROTOCOLS | OPTIONAL).get(name, "")) for name in protocols],
+        protocols=[(name, protocol_title(name), (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS).get(name, "")) for name in protocols],
         best={name: _best(result, name) for name in protocols},
         kinds=_WORDS,
         ties=[_tie(result, name, rows) for name, rows in main_level(result).items() if rows],
@@ -85,12 +86,13 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
 
 def _best(result: Mapping[str, Any], protocol: str) -> float | None:
     means = [row[protocol]["mean"] for row in result["rows"].values() if row[protocol]["mean"] is not None]
-    return max(means, default=None)
+    return (min if protocol in LOWER_IS_BETTER else max)(means, default=None)
 
 
 def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:
     """The rows that are level with the best one, as a sentence."""
-    best = max(rows, key=lambda row: result["rows"][row][protocol]["mean"])
+    choose = min if protocol in LOWER_IS_BETTER else max
+    best = choose(rows, key=lambda row: result["rows"][row][protocol]["mean"])
     score = f"{best} is best with {result['rows'][best][protocol]['mean']:.3f}"
     others = [row for row in rows if row != best]
     what = f"{protocol_title(protocol)} ({PURPOSE[protocol]})" if protocol in PURPOSE else protocol_title(protocol)
@@ -102,13 +104,14 @@ def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:
 
 def _word(test: Mapping[str, Any]) -> str:
     """What a paired difference says: better, worse, a tie, or not clear."""
-    if abs(test["mean"]) <= TIES[test["protocol"]] + ROUNDING:
+    lower = test["protocol"] in LOWER_IS_BETTER  # its tie is in units of the target, so the test alone decides
+    if not lower and abs(test["mean"]) <= TIES[test["protocol"]] + ROUNDING:
         return "tie"
     if test["p_holm"] is None:
         return "one pair" if test["deviation"] is None else "no spread"
     if test["p_holm"] > SIGNIFICANCE:
         return "not clear"
-    return "better" if test["mean"] > 0 else "worse"
+    return "better" if (test["mean"] > 0) != lower else "worse"
 
 
 def _against_best(result: Mapping[str, Any], protocol: str) -> dict[str, Any]:
@@ -116,7 +119,8 @@ def _against_best(result: Mapping[str, Any], protocol: str) -> dict[str, Any]:
     of_protocol = [test for test in result["differences"] if test["protocol"] == protocol]
     means = {row: table[protocol]["mean"] for row, table in result["rows"].items()}
     known = {row: mean for row, mean in means.items() if mean is not None}
-    best = max(known, key=lambda row: known[row], default="")
+    choose = min if protocol in LOWER_IS_BETTER else max
+    best = choose(known, key=lambda row: known[row], default="")
     tests = [_turned(test, best) for test in of_protocol if best in (test["row"], test["other"])]
     tests.sort(key=lambda test: -test["mean"])
     return {"title": protocol_title(protocol), "best": best, "tests": [t | {"word": _word(t)} for t in tests]}
@@ -133,7 +137,7 @@ def _turned(test: Mapping[str, Any], best: str) -> dict[str, Any]:
 
 
 def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Picture | None:
-    """Accuracy of a linear probe by the fraction of the labels that it is fitted on, a line for each row."""
+    """Accuracy of a linear probe, R² for numbers, by the fraction of the labels that it is fitted on, a line for each row."""
     names = [name for name in FRACTIONS if name in result["protocols"]]
     if len(names) < 2:
         return None
@@ -153,10 +157,11 @@ def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Pi
             line.set_label(shorten(row, 28))
         axes.set_xticks(range(len(names)), [f"{FRACTIONS[name]} %" for name in names])
         axes.set_xlabel("labels of the train rows")
-        axes.set_ylabel("accuracy of a linear probe")
+        score = "R² of ridge regression" if "r2" in names else "accuracy of a linear probe"
+        axes.set_ylabel(score)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         listed = "; ".join(f"{row} {', '.join(f'{mean:.3f}' for mean in means)}" for row, means in rows.items())
-        return as_svg(figure, f"Accuracy with {', '.join(f'{FRACTIONS[name]} %' for name in names)} labels: {listed}.")
+        return as_svg(figure, f"{score[0].upper()}{score[1:]} with {', '.join(f'{FRACTIONS[name]} %' for name in names)} labels: {listed}.")
 
 
 def _costs(result: Mapping[str, Any]) -> Picture | None:

@@ -94,9 +94,11 @@ def _page(content: ReportContent) -> dict[str, Any]:
 def _comparison(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     rows = evaluation.get("rows") or {}
     test_rows, embeddings = rows.get("test"), named_rows(evaluation)
+    numbers = evaluation.get("target") == "number"
     return {
         "verdict": verdict(embeddings, test_rows),
-        "caveat": caveat(test_rows),
+        "caveat": caveat(None if numbers else test_rows),
+        "numbers": numbers,
         "table": comparison(embeddings, test_rows),
         "unit_table": comparison(embeddings, test_rows, unit_rows=True),
         "protocols": [(protocol_title(key), text) for key, text in (evaluation.get("protocols") or {}).items()],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from viewsmith.evaluation.level import ROUNDING, TIES
+from viewsmith.evaluation.numbers import LOWER_IS_BETTER
 
 #: Column title of each protocol and the largest difference that counts as a tie, in the order of the table.
 PROTOCOLS: dict[str, tuple[str, float]] = {
@@ -24,10 +25,18 @@ PROTOCOLS: dict[str, tuple[str, float]] = {
         "kmeans_accuracy_l2": "k-means",
         "nmi_l2": "NMI",
         "ari_l2": "ARI",
+        "r2": "R²",
+        "mae": "MAE",
+        "knn_r2": "kNN R²",
+        "r2_1pct": "R², 1% labels",
+        "r2_10pct": "R², 10% labels",
     }.items()
 }
 # NMI, ARI and the variants on normalized rows are in the table only, because they mostly agree with k-means.
-_VERDICT_PROTOCOLS = ("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy")
+_VERDICT_PROTOCOLS = (
+    *("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy"),
+    *("r2_1pct", "r2_10pct", "r2", "knn_r2"),
+)
 
 _SUBJECT = "representation"
 _LEARNED = {_SUBJECT, "map", "projection"}
@@ -86,8 +95,8 @@ def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
     Parameters
     ----------
     embeddings : mapping
-        ``{embedding: {protocol: score}}``; higher is better. All embeddings except those learned by the run
-        (representation, map, projection) are baselines.
+        ``{embedding: {protocol: score}}``; higher is better, except MAE. All embeddings except those learned by the
+        run (representation, map, projection) are baselines.
     test_rows : int, optional
         Number of test rows: a difference of a single row counts as a tie.
 
@@ -134,7 +143,8 @@ def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: b
     keys = [key for key in keys if key.endswith("_l2") == unit_rows]
     names = [*_baselines(embeddings), *(name for name in embeddings if name in _LEARNED)]
     best = {
-        key: max((s for n in names if (s := score(embeddings[n].get(key))) is not None), default=None) for key in keys
+        key: _best(key)((s for n in names if (s := score(embeddings[n].get(key))) is not None), default=None)
+        for key in keys
     }
     rows = []
     for name in names:
@@ -161,11 +171,17 @@ def _compare(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outco
     theirs = [s for name in _baselines(embeddings) if (s := score(embeddings[name].get(key))) is not None]
     if key not in PROTOCOLS or ours is None or not theirs:
         return None
-    difference = ours - max(theirs)
+    difference = ours - _best(key)(theirs)
     width = max(PROTOCOLS[key][1], 1 / test_rows if test_rows else 0.0)
+    if key in LOWER_IS_BETTER:  # in units of the target
+        width = PROTOCOLS[key][1] * min(theirs)
     if abs(difference) <= width + ROUNDING:
         return "ties", difference
-    return ("beats" if difference > 0 else "loses"), difference
+    return ("beats" if (difference > 0) != (key in LOWER_IS_BETTER) else "loses"), difference
+
+
+def _best(key: str) -> Callable[..., Any]:
+    return min if key in LOWER_IS_BETTER else max
 
 
 def _baselines(embeddings: Scores) -> list[str]:

@@ -147,8 +147,8 @@ def compare_methods(
     StoppedEarly
         A signal has stopped a training; the same call resumes.
     """
-    selected = check_protocols(protocols)
     check_split(dataset)
+    selected = check_protocols(protocols, dataset.target)
     for kind, given in (("method", methods), ("baseline", baselines)):
         if unknown := [name for name in given if name not in names(kind)]:  # type: ignore[arg-type]
             raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
@@ -337,7 +337,7 @@ def _result(
             found.failed.setdefault(cell.method, cell.why)
     found.sort([*baselines, *(row for method in order for row in (f"{method} untrained", method))])
     rows = scored_rows(dataset, None)
-    classes = len(np.unique(np.asarray(dataset.y_test)[rows.test]))
+    classes = len(np.unique(np.asarray(dataset.y_test)[rows.test])) if dataset.target == "class" else 0
     about = {
         "data": dataset.source,
         "domain": dataset.domain,

@@ -12,7 +12,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.messages import pluralize, warn
 from viewsmith.data import Dataset
 from viewsmith.data.split import Split
-from viewsmith.domains.few_labels import missing_labels
+from viewsmith.domains.targets import without_label
 from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.rows import fingerprint, row_hashes
 
@@ -82,14 +82,14 @@ def _split_as_in_run(dataset: Dataset, recorded: _Recorded) -> Dataset:
     if dataset.split == "given" or recorded.test is None or cannot_be_split:
         return dataset
     # "given" is of files that have the parts separately, which are also written so.
-    kind: Split = "groups" if recorded.kind == "groups" else "stratified"
+    kind: Split = recorded.kind if recorded.kind in ("groups", "random") else "stratified"
     return dataclasses.replace(dataset, train_index=recorded.train, test_index=recorded.test, split=kind)
 
 
 def _warn_trained(dataset: Dataset, trained: np.ndarray) -> None:
     test = dataset.test_index
     if test is not None and dataset.y is not None and dataset.partly_labeled:
-        test = test[~missing_labels(dataset.y[test])]  # others are not scored
+        test = test[~without_label(dataset.y[test])]  # others are not scored
     if test is None or not trained[test].any():
         return
     warn(

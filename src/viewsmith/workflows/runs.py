@@ -180,7 +180,7 @@ def reading_run(run: Path) -> Iterator[None]:
 def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
     """Record of the data in a run: the part of the configuration, the split and the names of features."""
     split: dict[str, Any] = {"kind": dataset.split, "train": len(dataset.train_index), "transductive": transductive}
-    drawn = dataset.split in ("stratified", "groups")
+    drawn = dataset.split in ("stratified", "random", "groups")
     if dataset.test_index is not None:
         split["test"] = len(dataset.test_index)
     if drawn:

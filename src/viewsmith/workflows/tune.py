@@ -27,6 +27,7 @@ from viewsmith.estimators.base import ViewsmithEstimator
 from viewsmith.estimators.build.routing import KINDS
 from viewsmith.estimators.given.labels import codes_digest
 from viewsmith.estimators.rows import fingerprint
+from viewsmith.evaluation.numbers import LOWER_IS_BETTER
 from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding
 from viewsmith.evaluation.scored_rows import scored_rows
 from viewsmith.evaluation.text_table import WIDTH, aligned, beside
@@ -54,7 +55,7 @@ def tune(
     *,
     trials: int = 20,
     budget: float | None = None,
-    metric: str = "knn",
+    metric: str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Train with several settings, score each on validation rows, and write ``tune.json`` and ``best.toml``.
@@ -77,9 +78,9 @@ def tune(
         Number of settings, the default settings included.
     budget : float, optional
         Minutes of all trainings and scores. A training that this ends is not scored; with more minutes it is resumed.
-    metric : str
-        The score, higher is better: a name from `viewsmith.evaluation.protocol.PROTOCOLS`. Its classifier is fitted on
-        the labeled rows among those that are trained on.
+    metric : str, optional
+        The score: a name from `viewsmith.evaluation.protocol.PROTOCOLS`, of numbers from `NUMBER_PROTOCOLS`; default:
+        knn, of numbers knn_r2. It is fitted on the labeled rows among those that are trained on.
     seed : int
         Of the validation rows, of all trainings and of the search.
 
@@ -101,7 +102,8 @@ def tune(
         A signal has stopped a training; the same call resumes.
     """
     check_optuna()
-    check_protocols([metric])
+    metric = metric or ("knn" if dataset.target == "class" else "knn_r2")
+    check_protocols([metric], dataset.target)
     space, default = read_space(search), make({})
     check_space(space, make, dataset.domain)
     by_groups = dataset.groups is not None and (dataset.split == "groups" or default.group_mode == "none")
@@ -182,7 +184,8 @@ def _search(
             return "time limit"
         done.append({"number": number, "values": values} | trial)
         scored = [each for each in done if each["score"] is not None]
-        state["best"] = max(scored, key=lambda each: each["score"])["number"] if scored else None
+        best = min if state["metric"] in LOWER_IS_BETTER else max
+        state["best"] = best(scored, key=lambda each: each["score"])["number"] if scored else None
         write_json_atomic(out / FILE, state)
         _remove(run)
     return "finished"
@@ -225,6 +228,7 @@ def _score(model: ViewsmithEstimator, split: Dataset, metric: str) -> float:
     assert y is not None and y_test is not None
     train, test = model.transform(split.x_train[fitted]), model.transform(split.x_test)
     options: Any = {"name": "the representation", "groups": None if groups is None else groups[fitted]}
+    options["target"] = split.target
     score = evaluate_embedding(train, y[fitted], test, y_test, protocols=[metric], **options)[metric]
     if not math.isfinite(score):
         raise InputError(
@@ -245,7 +249,9 @@ def _record(
     fitted, y, y_test = scored_rows(split, None).train, split.y_train, split.y_test
     assert y is not None and y_test is not None
     classes, codes = np.unique(np.concatenate([y[fitted], y_test]), return_inverse=True)
-    rows = {"train": len(y), "fitted": int(fitted.sum()), "validation": len(y_test), "classes": len(classes)}
+    rows = {"train": len(y), "fitted": int(fitted.sum()), "validation": len(y_test)}
+    rows |= {"classes": len(classes)} if split.target == "class" else {}
+    content = codes if split.target == "class" else np.concatenate([y[fitted], y_test])
     return {
         "method": model.name,
         "settings": settings(model),
@@ -253,7 +259,7 @@ def _record(
         "metric": metric,
         "seed": seed,
         "data": split.source.encode("utf-8", "replace").decode("utf-8"),
-        "content": f"{fingerprint(split.x)} {codes_digest(codes)}",
+        "content": f"{fingerprint(split.x)} {codes_digest(content)}",
         "rows": rows | sampled,
     }
 

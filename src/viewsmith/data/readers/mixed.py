@@ -16,6 +16,7 @@ from viewsmith.data.split import split_groups, split_indices
 from viewsmith.domains.checks import check_labels
 from viewsmith.domains.few_labels import lacks_labels, missing_labels, partial_labels
 from viewsmith.domains.groups import group_names
+from viewsmith.domains.targets import numbers_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +43,7 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
     """
     from viewsmith.domains import frames
     from viewsmith.domains.tables.encoder import fit_table
-    from viewsmith.domains.tables.leaks import warn_leaks
+    from viewsmith.domains.tables.leaks import warn_leaks, warn_leaks_of_numbers
     from viewsmith.domains.tables.roles import choose_roles, is_plain
 
     columns = list(frame.columns)
@@ -58,7 +59,11 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
         raise InputError(f"{what} has no feature, only the label: {name_list(columns)}")
     y = None if request.label is None else frames.labels(frame[request.label])
     roles = choose_roles(features, given, what)
-    if y is not None and request.label is not None:
+    numbers = None if y is None else numbers_of(y, f"{what}: label column {request.label}", request.target)
+    if numbers is not None and request.label is not None:
+        y, used = numbers, [name for name, role in roles.items() if role == "numeric"]
+        warn_leaks_of_numbers(features[used], numbers, request.label, what)
+    elif y is not None and request.label is not None:
         partial = request.few_labels or lacks_labels(y, f"{what}: label column {one_line(request.label, 60)}")
         known = ~missing_labels(y) if partial else np.ones(len(y), dtype=bool)
         used = [name for name, role in roles.items() if role != "drop"]
@@ -154,6 +159,9 @@ def _train_rows(y: np.ndarray | None, request: Request, what: str) -> Any:
             return split_groups(group_names(request.test_groups, len(request.test_groups), what))[0]
         if y is None:
             return slice(None)
+        if y.dtype.kind == "f" and numbers_of(y, what, request.target) is not None:
+            labeled = np.flatnonzero(~np.isnan(y))
+            return np.setdiff1d(np.arange(len(y)), labeled[split_indices(y[labeled])[1]])
         check = partial_labels if request.few_labels or lacks_labels(y, what) else check_labels
         return split_indices(check(y, len(y), what))[0]
     except InputError:

@@ -9,6 +9,7 @@ from viewsmith.core.messages import name_list, one_line, warn
 from viewsmith.domains.few_labels import LEAK_ROWS, repeated_by
 
 PURE = 0.999  # of the rows whose value occurs again have the most frequent label of the value
+SAME = 0.9999  # correlation with a target that a column repeats
 REPEATED = 0.5  # of the rows must have a value that occurs again
 
 
@@ -52,3 +53,23 @@ def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> Non
             f"{one_line(label, 60)} (rows with equal values have one label): leave {'it' if one else 'them'} out with "
             f"--columns {option!r} unless new rows have {'it' if one else 'them'}, too"
         )
+
+
+def warn_leaks_of_numbers(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> None:
+    """Warn of numeric columns that are the target but for scale and offset: their correlation is nearly 1 or -1."""
+    target = pd.Series(y, index=frame.index)
+    same = [str(name) for name in frame.columns if abs(_correlation(frame[name], target)) > SAME]
+    if same:
+        option = ",".join(f"{one_line(name, 60)}=drop" for name in same[:5])
+        warn(
+            f"{what}: {'column' if len(same) == 1 else 'columns'} {name_list(same)} repeat the target "
+            f"{one_line(label, 60)} (correlation above {SAME}): leave out with --columns {option!r} unless new rows "
+            "have it, too"
+        )
+
+
+def _correlation(column: pd.Series, target: pd.Series) -> float:
+    numbers = pd.to_numeric(column, errors="coerce").astype(float)
+    if numbers.nunique() < 3 or (numbers.notna() & target.notna()).sum() < LEAK_ROWS:
+        return 0.0
+    return float(numbers.corr(target))

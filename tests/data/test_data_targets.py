@@ -1,0 +1,105 @@
+"""Numbers as labels: how they are recognized, and the split, gaps and leaks of a table that has some."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from viewsmith.core.errors import InputError
+from viewsmith.data import load_dataset
+from viewsmith.data.validation import validation_split
+from viewsmith.domains.targets import as_classes, numbers_of
+
+HALVES = np.arange(30) / 2
+
+
+@pytest.mark.parametrize(
+    "y",
+    [HALVES, HALVES.astype(np.float32), np.array([0.5, None, 2], object), np.array([1.5, np.nan, -1])],
+    ids=["float64", "float32", "objects", "gaps"],
+)
+def test_fractions_are_numbers(y):
+    found = numbers_of(y)
+    assert found.dtype == np.float64 and np.isnan(found).sum() == sum(v is None or v != v for v in y.tolist())
+
+
+@pytest.mark.parametrize(
+    "y",
+    [np.arange(30), np.arange(30.0), np.array(["1.5", "2.5"] * 9), np.arange(30) > 3, np.array([1.0, np.nan, 2.0])],
+    ids=["integers", "whole", "text", "booleans", "gaps"],
+)
+def test_others_are_classes_unless_it_is_said(y):
+    assert numbers_of(y) is None
+    assert numbers_of(y, target="number").dtype == np.float64
+    assert numbers_of(HALVES, target="class") is None
+
+
+def test_numbers_as_classes():
+    assert as_classes(np.array([0.5, 1.0, np.nan]), "class").tolist() == ["0.5", "1", ""]
+    assert as_classes(HALVES, None) is HALVES
+
+
+@pytest.mark.parametrize(
+    ("y", "target", "part"),
+    [
+        (np.array([*map(str, HALVES + 0.25), "high"]), None, "mixes 30 numbers and 1 texts, such as 'high'"),
+        (np.array(["1", "2", "high"]), "number", "holds 'high', expected numbers"),
+        (np.array([0.5, np.inf]), None, "1 infinite number"),
+    ],
+)
+def test_mixed_and_infinite(y, target, part):
+    with pytest.raises(InputError, match=part):
+        numbers_of(y, target=target)
+
+
+def test_what_may_be_the_other_kind_is_said():
+    with pytest.warns(UserWarning, match="3 different values, such as 0.5, taken as numbers"):
+        numbers_of(np.array([0, 0.5, 1] * 10), say=True)
+    with pytest.warns(UserWarning, match="300 different integers, taken as classes: give --target number"):
+        numbers_of(np.arange(300), say=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbers_of(np.arange(300))
+
+
+@pytest.fixture(scope="module")
+def diamonds(data_dir, tmp_path_factory):
+    path = tmp_path_factory.mktemp("diamonds") / "d.csv"
+    frame = pd.read_csv(data_dir / "tables" / "diamonds.csv").sample(200, random_state=0)
+    frame.loc[frame.index[:20], "carat"] = np.nan
+    frame.assign(grams=frame["carat"] * 0.2).to_csv(path, index=False)
+    return path
+
+
+def test_a_table_with_a_continuous_label(diamonds):
+    with pytest.warns(UserWarning) as said:
+        data = load_dataset(diamonds, label="carat")
+    texts = [str(each.message) for each in said]
+    assert any("column grams repeat the target carat (correlation above 0.9999)" in text for text in texts)
+    assert any("20 of 200 rows have no label" in text for text in texts)
+    assert (data.target, data.split, data.schema["target"]) == ("number", "random", "number")
+    assert data.y.dtype == np.float64 and np.isnan(data.y).sum() == 20 and not np.isnan(data.y_test).any()
+    assert len(data.test_index) == 36 and np.isnan(data.y_train).sum() == 20
+    assert sum(value is None for value in data.fit_labels(False)) == 20
+    again = load_dataset(diamonds, schema=data.schema, table=data.x.table)
+    assert np.array_equal(again.test_index, data.test_index)
+    validation = validation_split(data)
+    assert len(validation.test_index) == 29 and not np.isnan(validation.y_test).any()
+
+
+def test_the_kind_can_be_said(diamonds):
+    number = load_dataset(diamonds, label="price", target="number", drop=["grams", "carat"])
+    assert number.target == "number" and number.schema["target"] == "number"
+    with pytest.warns(UserWarning, match="different integers"), pytest.raises(InputError, match="--target number"):
+        load_dataset(diamonds, label="price")
+    with pytest.raises(InputError, match="expected auto, class or number"):
+        load_dataset(diamonds, label="price", target="float")
+    few = load_dataset(diamonds, label="cut", target="class")
+    assert (few.target, few.split) == ("class", "stratified")
+
+
+def test_equal_numbers_cannot_be_validated(tmp_path):
+    np.savez(tmp_path / "c.npz", X=np.random.default_rng(0).normal(size=(40, 3)), y=np.full(40, 0.5))
+    with pytest.raises(InputError, match=r"all train rows have the target 0\.5"):
+        validation_split(load_dataset(tmp_path / "c.npz"))
