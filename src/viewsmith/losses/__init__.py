@@ -8,6 +8,7 @@ from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
 from viewsmith.losses.numerics.batch_means import per_sample
 from viewsmith.losses.oucl import Logits, margin_regularization, margins, oucl
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
+from viewsmith.losses.rank_n_contrast import rank_n_contrast
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.losses.soft_contrastive import soft_contrastive
@@ -38,6 +39,7 @@ __all__ = [
     "per_sample",
     "quality_weights",
     "random_directions",
+    "rank_n_contrast",
     "recurrence",
     "sampled_info_max",
     "self_distillation",
