@@ -13,7 +13,9 @@ from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 def test_the_lowest_error_is_the_best():
     values = {"worst": {0: 9.0}, "near": {0: 5.07}, "best": {0: 5.0}, "none": {}}  # a tie is 1.5 % of 5
     assert level_at("mae", values) == ["near", "best"]
-    assert level_at("r2", {name: {i: value / 10 for i, value in of.items()} for name, of in values.items()}) == ["worst"]
+    assert level_at("r2", {name: {i: value / 10 for i, value in of.items()} for name, of in values.items()}) == [
+        "worst"
+    ]
 
 
 def level_rows(values, tie, overlap=0.0):

@@ -285,7 +285,10 @@ def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
         scores = [row[protocol] for row in result["rows"].values()]
         spreads = ["" if s["deviation"] is None else f" ± {s['deviation']:.3f}" for s in scores]
         means = [math.nan if s["mean"] is None else s["mean"] for s in scores]
-        texts = [f"{mean}{spread:8}" for mean, spread in zip(marked(means, lower=protocol in LOWER_IS_BETTER), spreads, strict=True)]
+        texts = [
+            f"{mean}{spread:8}"
+            for mean, spread in zip(marked(means, lower=protocol in LOWER_IS_BETTER), spreads, strict=True)
+        ]
         columns.append(aligned([protocol, *texts]))
     tables = in_blocks(list(result["rows"]), columns, width)
     early = sum(cell["status"] == "time limit" for cell in result["cells"])

@@ -37,7 +37,9 @@ def level_at(protocol: str, values: Mapping[str, Mapping[int, float]], overlap: 
     """`level_rows` at a protocol, with its tie, also where lower is better."""
     if protocol not in LOWER_IS_BETTER:
         return level_rows(values, TIES[protocol], overlap)
-    means = [float(np.mean([*each.values()])) for each in values.values() if each and np.isfinite([*each.values()]).all()]
+    means = [
+        float(np.mean([*each.values()])) for each in values.values() if each and np.isfinite([*each.values()]).all()
+    ]
     negated = {row: {i: -score for i, score in scores.items()} for row, scores in values.items()}
     return level_rows(negated, TIES[protocol] * min(means, default=0.0), overlap)
 

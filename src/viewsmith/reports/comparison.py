@@ -64,7 +64,9 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         spread=spread_words(result),
         error=standard_error(result),
         notes=notes,
-        protocols=[(name, protocol_title(name), (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS).get(name, "")) for name in protocols],
+        protocols=[
+            (name, protocol_title(name), (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS).get(name, "")) for name in protocols
+        ],
         best={name: _best(result, name) for name in protocols},
         kinds=_WORDS,
         ties=[_tie(result, name, rows) for name, rows in main_level(result).items() if rows],
@@ -137,7 +139,7 @@ def _turned(test: Mapping[str, Any], best: str) -> dict[str, Any]:
 
 
 def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Picture | None:
-    """Accuracy of a linear probe, R² for numbers, by the fraction of the labels that it is fitted on, a line for each row."""
+    """Accuracy, or R², of a linear probe by the fraction of the labels that it is fitted on, a line for each row."""
     names = [name for name in FRACTIONS if name in result["protocols"]]
     if len(names) < 2:
         return None
@@ -161,7 +163,8 @@ def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Pi
         axes.set_ylabel(score)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         listed = "; ".join(f"{row} {', '.join(f'{mean:.3f}' for mean in means)}" for row, means in rows.items())
-        return as_svg(figure, f"{score[0].upper()}{score[1:]} with {', '.join(f'{FRACTIONS[name]} %' for name in names)} labels: {listed}.")
+        fractions = ", ".join(f"{FRACTIONS[name]} %" for name in names)
+        return as_svg(figure, f"{score[0].upper()}{score[1:]} with {fractions} labels: {listed}.")
 
 
 def _costs(result: Mapping[str, Any]) -> Picture | None:

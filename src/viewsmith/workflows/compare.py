@@ -172,9 +172,11 @@ def compare_methods(
 
 def _repeats(dataset: Dataset, seeds: int, splits: int | None) -> Repeats:
     """The split of each repeat; what a mixed table is encoded by is fitted on its train rows, so it has one split."""
-    drawn = dataset.split in ("stratified", "groups") and table_of(dataset.x) is None
+    drawn = dataset.split in ("stratified", "random", "groups") and table_of(dataset.x) is None
     if splits is not None and splits > 1 and not drawn:
-        why = "a mixed table" if dataset.split in ("stratified", "groups") else "data with a split of their own"
+        why = (
+            "a mixed table" if dataset.split in ("stratified", "random", "groups") else "data with a split of their own"
+        )
         say(f"--splits {splits}: {why} have one split, which stays; the trainings differ by their seeds")
     repeats = max(seeds, splits or 1) if drawn else seeds
     count = (splits or repeats) if drawn else 1
