@@ -164,8 +164,13 @@ class Dataset:
         Raises
         ------
         InputError
-            The labels of test rows would be among them.
+            The labels of test rows would be among them, or they are numbers, which no setting of `fit` reads.
         """
+        if self.target == "number":
+            raise InputError(
+                f"{self.source}: labels are numbers, but training with labels needs classes: leave supervision out, or "
+                "give --target class"
+            )
         if transductive and self.test_index is not None and self.y is not None:
             raise InputError(
                 "fit would read the labels of the test rows, because it reads labels with these settings and trains on "
