@@ -85,3 +85,130 @@ def neighbor_r2(
         raise InputError(f"all {len(val)} validation rows are equal; R^2 needs rows that differ")
     predicted = fit[neighbors(h_fit, h_val, k)].mean(axis=1)
     return float(1 - np.square(val - predicted).sum() / total)
+
+
+EPSILON = 1e-7  # of RankMe and LiDAR, added to the normalized singular values or eigenvalues
+
+
+def rankme(h: ArrayLike) -> float:
+    r"""RankMe (Garrido et al. 2023, equation 2): exp of the entropy of the normalized singular values of `h`.
+
+    .. math:: \exp(-\sum_k p_k \log p_k), \quad p_k = \sigma_k / \lVert \sigma \rVert_1 + \epsilon
+
+    Parameters
+    ----------
+    h : array (n, d)
+        Representations, not centered.
+
+    Returns
+    -------
+    float
+        Up to about min(n, d); more is said to be better.
+    """
+    values = np.linalg.svd(np.asarray(h, dtype=np.float64), compute_uv=False)
+    return _effective_number(values)
+
+
+def lidar(h_views: ArrayLike, *, delta: float = 1e-4) -> float:
+    r"""LiDAR (Thilak et al. 2024, section 4): effective rank of the linear discriminant analysis of samples.
+
+    Each sample is a class, and its q views are the members:
+
+    .. math:: \Sigma_b = \frac1n \sum_i (\mu_i - \mu)(\mu_i - \mu)^T, \quad
+        \Sigma_w = \frac{1}{nq} \sum_{i,j} (h_{ij} - \mu_i)(h_{ij} - \mu_i)^T + \delta I
+
+    and the measure is that of RankMe on the eigenvalues of :math:`\Sigma_w^{-1/2} \Sigma_b \Sigma_w^{-1/2}`.
+
+    Parameters
+    ----------
+    h_views : array (n, q, d)
+        Representations of q views of each of n samples.
+    delta : float
+        Regularizes the covariance within samples.
+
+    Returns
+    -------
+    float
+        Up to about min(n, d); more is said to be better.
+    """
+    h = np.asarray(h_views, dtype=np.float64)
+    n, q, d = h.shape
+    centers = h.mean(axis=1)
+    between = centers - centers.mean(axis=0)
+    within = (h - centers[:, None]).reshape(n * q, d)
+    covariance = within.T @ within / (n * q) + delta * np.eye(d)
+    values, axes = np.linalg.eigh(covariance)
+    whitened = between @ (axes / np.sqrt(values)) / np.sqrt(n)
+    return _effective_number(np.square(np.linalg.svd(whitened, compute_uv=False)))
+
+
+def alpha_req(h: ArrayLike) -> float:
+    r"""Decay of the spectrum (alpha-ReQ, Agrawal et al. 2022): alpha of :math:`\lambda_j \propto j^{-\alpha}`.
+
+    The slope of a line through log eigenvalues of the covariance by log rank, by least squares, over the eigenvalues
+    that are above rounding.
+
+    Parameters
+    ----------
+    h : array (n, d)
+
+    Returns
+    -------
+    float
+        About 1 is said to be best: smaller is close to noise in all directions, larger close to collapse. NaN with
+        fewer than three eigenvalues.
+    """
+    rows = np.asarray(h, dtype=np.float64)
+    values = np.square(np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)) / len(rows)
+    values = values[values > 1e-10 * max(values[0], np.finfo(float).tiny)] if len(values) else values
+    if len(values) < 3:
+        return float("nan")
+    ranks = np.log(np.arange(1, len(values) + 1))
+    return float(-np.polyfit(ranks, np.log(values), 1)[0])
+
+
+def neighbor_overlap(h0: ArrayLike, h1: ArrayLike, *, k: int = 10) -> float:
+    """Stability of neighborhoods: the mean fraction of the `k` nearest rows that two representations have in common.
+
+    By cosine, among the same rows, of models with another seed or trained on other rows. The mean over rows of the
+    intersection of both sets of neighbors, divided by k.
+
+    Parameters
+    ----------
+    h0, h1 : arrays (n, d) and (n, e)
+        Representations of the same rows by two models.
+    k : int
+        At most n - 1 is used.
+
+    Returns
+    -------
+    float
+        1: the same neighbors; about k / (n - 1) for representations that have nothing in common.
+    """
+    n = len(np.asarray(h0))
+    if n != len(np.asarray(h1)) or n < 2:
+        raise InputError(
+            f"representations of {n} and {len(np.asarray(h1))} rows were given, expected two of the same rows"
+        )
+    count = min(k, n - 1)
+    found = []
+    for h in (h0, h1):
+        rows = _unit(np.asarray(h, dtype=np.float64))
+        similar = rows @ rows.T
+        np.fill_diagonal(similar, -np.inf)
+        found.append(np.argsort(-similar, axis=1, kind="stable")[:, :count])
+    common = [len(np.intersect1d(one, two)) for one, two in zip(*found, strict=True)]
+    return float(np.mean(common) / count)
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def _effective_number(values: np.ndarray) -> float:
+    """exp of the entropy of values that are normalized to a sum of 1; 0 if all are zero."""
+    total = values.sum()
+    if total <= 0:
+        return 0.0
+    p = values / total + EPSILON
+    return float(np.exp(-(p * np.log(p)).sum()))

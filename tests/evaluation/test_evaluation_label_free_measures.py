@@ -1,0 +1,81 @@
+"""RankMe, LiDAR, alpha-ReQ and the overlap of neighbors against slow loops, and on cases with a known answer."""
+
+import math
+
+import numpy as np
+import pytest
+
+from viewsmith.core.errors import InputError
+from viewsmith.evaluation.label_free import EPSILON, alpha_req, lidar, neighbor_overlap, rankme
+
+H = np.random.default_rng(0).normal(size=(40, 6)) @ np.diag([5, 3, 2, 1, 0.5, 0.1])
+
+
+def entropy_number(values):
+    total, entropy = sum(values), 0.0
+    for value in values:
+        p = value / total + EPSILON
+        entropy -= p * math.log(p)
+    return math.exp(entropy)
+
+
+def test_rankme_against_a_loop():
+    """Singular values are the roots of the eigenvalues of h^T h."""
+    gram = np.zeros((6, 6))
+    for row in H:
+        for i in range(6):
+            for j in range(6):
+                gram[i, j] += row[i] * row[j]
+    singular = [math.sqrt(max(value, 0)) for value in np.linalg.eigvalsh(gram)]
+    assert rankme(H) == pytest.approx(entropy_number(singular))
+    assert rankme(np.eye(5)) == pytest.approx(5, abs=1e-4) and rankme(np.zeros((4, 3))) == 0
+    assert rankme(np.ones((9, 4))) == pytest.approx(1, abs=1e-4)
+
+
+def test_lidar_against_a_loop():
+    rng = np.random.default_rng(1)
+    views = H[:12, None, :4] + 0.5 * rng.normal(size=(12, 5, 4)) * [1, 2, 0.5, 1]
+    n, q, d = views.shape
+    means = [views[i].mean(axis=0) for i in range(n)]
+    mean = sum(means) / n
+    between, within = np.zeros((d, d)), 1e-4 * np.eye(d)
+    for i in range(n):
+        between += np.outer(means[i] - mean, means[i] - mean) / n
+        for j in range(q):
+            within += np.outer(views[i, j] - means[i], views[i, j] - means[i]) / (n * q)
+    values = np.linalg.eigvals(np.linalg.inv(within) @ between).real  # those of the symmetric form
+    assert lidar(views) == pytest.approx(entropy_number(sorted(values, reverse=True)), rel=1e-6)
+
+
+def test_lidar_counts_directions_that_tell_samples_apart():
+    rng = np.random.default_rng(2)
+    sample = np.zeros((100, 1, 6))
+    sample[:, 0, :2] = rng.normal(size=(100, 2))
+    assert lidar(sample + 0.1 * rng.normal(size=(100, 20, 6))) == pytest.approx(2, abs=0.4)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_alpha_is_the_exponent_of_the_spectrum(alpha):
+    rng = np.random.default_rng(3)
+    axes = np.linalg.qr(rng.normal(size=(400, 50)) - 0)[0]
+    axes -= axes.mean(axis=0)
+    axes = np.linalg.qr(axes)[0]  # centered and orthogonal: the covariance has the given spectrum
+    h = axes * np.arange(1, 51) ** (-alpha / 2)
+    assert alpha_req(h) == pytest.approx(alpha, abs=1e-6)
+    assert math.isnan(alpha_req(h[:, :2])) and math.isnan(alpha_req(np.ones((5, 4))))
+
+
+def test_neighbor_overlap_against_a_loop():
+    rng = np.random.default_rng(4)
+    one, two = rng.normal(size=(30, 5)), rng.normal(size=(30, 3))
+    two[:, 0] = one[:, 0]
+
+    def nearest(h, i):
+        cosines = [(-h[i] @ h[j] / np.linalg.norm(h[i]) / np.linalg.norm(h[j]), j) for j in range(30) if j != i]
+        return {j for _, j in sorted(cosines)[:4]}
+
+    expected = sum(len(nearest(one, i) & nearest(two, i)) / 4 for i in range(30)) / 30
+    assert neighbor_overlap(one, two, k=4) == pytest.approx(expected)
+    assert neighbor_overlap(one, 3 * one, k=4) == 1 and neighbor_overlap(one[:3], two[:3]) == 1
+    with pytest.raises(InputError, match="30 and 29 rows"):
+        neighbor_overlap(one, two[:29])
