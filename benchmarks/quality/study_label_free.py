@@ -1,0 +1,122 @@
+"""Do measures without labels tell which of several trainings is best?
+
+A cell trains one row (a method with its views) on 1,000 train rows of a set with two seeds, and on two halves of these
+rows, and stores every measure of `viewsmith.evaluation.label_free`, computed on 400 test rows without their labels,
+beside the scores with labels: linear, kNN and k-means accuracy, and linear accuracy with 1 % of the labels. All
+trainings have 300 steps (images and DNA 100). `benchmarks/tables/label_free.py` compares the two.
+
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_label_free [minutes] [set or row ...]
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.common.data import SETS as KNOWN
+from benchmarks.common.data import Data, DataSet, load
+from benchmarks.common.runner import RESULTS, Cell
+from benchmarks.quality.suite import command, rounded
+from viewsmith.estimators import Contrastive, PiNDA, ViewsmithEstimator
+from viewsmith.evaluation.label_free import alpha_req, label_free, lidar, neighbor_overlap, neighbor_r2, rankme
+from viewsmith.evaluation.protocol import evaluate_embedding
+from viewsmith.losses.diagnostics import told_apart
+
+PATH = RESULTS / "study_label_free.jsonl"
+PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
+STEPS, DOMAIN_STEPS, BATCH = 300, 100, 128
+VIEWED, VIEWS = 100, 8  # samples and views of each for LiDAR
+# The order in which they are measured.
+NAMES = (
+    *("optdigits", "sc_citeseq_cbmc", "letter", "dna_ienhancer2l", "satimage", "text_r8_tfidf2000", "wisdm_har"),
+    *("fashion_mnist", "gas_drift", "sc_10x_pbmc", "texture", "sc_human_kidney", "dna_human_core_promoter"),
+    *("cifar10_small", "text_20news_tfidf2000"),
+)
+SETS = {name: replace(KNOWN[name], train_rows=1000, test_rows=1000) for name in NAMES}
+LEARNED: dict[str, Any] = {"encoder_options": {"skip_components": 0}}
+
+Row = tuple[type[ViewsmithEstimator], Mapping[str, Any]]
+OF_VECTORS: dict[str, Row] = {
+    "contrastive": (Contrastive, {}),
+    "noise": (Contrastive, {"view_maker": "noise"}),
+    "corruption": (Contrastive, {"view_maker": "corruption"}),
+    "mixup": (Contrastive, {"view_maker": "mixup"}),
+    "simclr": (Contrastive, {"framework": "simclr", "framework_options": {"kernel": "cosine"}}),
+    "vicreg": (Contrastive, {"framework": "vicreg"}),
+    "pinda": (PiNDA, {}),
+}
+OF_DOMAINS: dict[str, Row] = {
+    "contrastive": (Contrastive, {}),
+    "noise": (Contrastive, {"view_maker": "noise"}),
+    "vicreg": (Contrastive, {"framework": "vicreg"}),
+    "pinda": (PiNDA, {}),
+}
+
+
+def work(name: str, row: str) -> dict[str, Any]:
+    """Measures and scores of a row on a set, mean of two seeds, and its stability."""
+    torch.set_num_threads(1)
+    dataset, began = SETS[name], time.process_time()
+    data = load(dataset)
+    models = [_trained(dataset, row, data.x, seed) for seed in (0, 1)]
+    order = np.random.default_rng(0).permutation(len(data.x))
+    halves = [_trained(dataset, row, data.x[np.sort(order[i::2])], 0) for i in (0, 1)]
+    few = np.random.default_rng(1).permutation(len(data.x_test))[:400]
+    found = [_measured(model, data, few) for model in models]
+    together = {key: float(np.mean([each[key] for each in found])) for key in found[0]}
+    rows = [model.transform(data.x_test[few]) for model in (*models, *halves)]
+    together["stability_seeds"] = neighbor_overlap(rows[0], rows[1])
+    together["stability_halves"] = neighbor_overlap(rows[2], rows[3])
+    return rounded(together) | {"cpu_seconds": round(time.process_time() - began, 2)}
+
+
+def _trained(dataset: DataSet, row: str, x: np.ndarray, seed: int) -> ViewsmithEstimator:
+    vectors = dataset.domain == "vectors"
+    cls, options = (OF_VECTORS if vectors else OF_DOMAINS)[row]
+    batch = min(BATCH, len(x))
+    epochs = -(-(STEPS if vectors else DOMAIN_STEPS) // max(1, len(x) // batch))
+    learned = LEARNED if cls is Contrastive and (dataset.wide or not vectors) else {}
+    return cls(**{**learned, **options}, epochs=epochs, batch_size=batch, random_state=seed).fit(x)
+
+
+def _measured(model: Any, data: Data, few: np.ndarray) -> dict[str, float]:
+    """Scores with labels, with their own names, and measures without."""
+    h, h_test = model.transform(data.x), model.transform(data.x_test)
+    scores = evaluate_embedding(h, data.y, h_test, data.y_test, protocols=PROTOCOLS)
+    x, own = data.x_test[few], h_test[few]
+    raw, raw_test = (list(model.raw_features(part).values())[-1] for part in (data.x, x))
+    views = model.views(x[:VIEWED], VIEWS, random_state=0, pool=data.x)
+    of_views = np.stack([model.transform(views[:, j]) for j in range(VIEWS)], axis=1)
+    measures = label_free(own, model.represented_views(x, pool=data.x))
+    one = model.views(x, 1, random_state=0, pool=data.x)[:, 0]
+    flat, flat_view = (torch.as_tensor(model.scaled(part).reshape(len(x), -1)) for part in (x, one))
+    return scores | {
+        "effective_rank": measures["effective_rank"],
+        "uniformity": measures["uniformity"],
+        "alignment": measures["alignment"],
+        "rankme": rankme(own),
+        "lidar": lidar(of_views),
+        "alpha": alpha_req(own),
+        "neighbor_r2": neighbor_r2(h, own, raw, raw_test),
+        "told_apart": float(told_apart(flat, flat_view)),
+    }
+
+
+def cells(quick: bool = False) -> list[Cell]:
+    """All cells: the rows of a set, set by set; in a small form one of each kind of data."""
+    names = ("optdigits", "dna_ienhancer2l") if quick else NAMES
+    return [
+        Cell(name, row, 0, partial(work, name, row))
+        for name in names
+        for row in (OF_VECTORS if SETS[name].domain == "vectors" else OF_DOMAINS)
+    ]
+
+
+if __name__ == "__main__":
+    command(__doc__, PATH, cells)
