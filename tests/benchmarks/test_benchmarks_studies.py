@@ -11,6 +11,7 @@ from benchmarks.quality import (
     metaug_objective,
     study_discovery,
     study_domains,
+    study_label_free,
     study_metaug,
     study_strengths,
     study_symmetries,
@@ -43,13 +44,14 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
     module.PATH: module.cells()
     for module in (
         *(crl_tac_mnist, crl_tac_start, crop_sizes, tuning, what_and_where),
-        *(study_discovery, study_strengths, study_symmetries),
+        *(study_discovery, study_label_free, study_strengths, study_symmetries),
     )
 }
 SIZES = {
     "study": 200,
     "study_cells": 36,
     "study_domains": 77,
+    "study_label_free": 93,
     "study_diffaug": 201,
     "study_metaug": 59,
     "study_genview": 45,
