@@ -122,7 +122,7 @@ def page(table: Table) -> Sequence[str]:
         "",
         f"{count} rows on {len(table)} of {len(NAMES)} sets so far ({', '.join(table)}): seven methods and views of",
         f"vectors, four of images and DNA, each trained on 1,000 rows for {STEPS} steps (images and DNA 100) with two",
-        "seeds and on two halves of the rows. Measures are of 400 test rows without their labels, scores of up to 1,000",
+        "seeds and on two halves of the rows. Measures are of 400 test rows without labels, scores of up to 1,000",
         "with them, means of two seeds; one thread of an AMD EPYC, torch 2.13.0. With so few sets the numbers are",
         "preliminary. Definitions and papers: `viewsmith.evaluation.label_free`.",
         "",
