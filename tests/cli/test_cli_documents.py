@@ -23,10 +23,10 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
     "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
-    "device precision config set resume label labels layer image-size domain drop one-hot columns strict impute "
+    "device precision config set resume label labels target layer image-size domain drop one-hot columns strict impute "
     "transductive threads use-rep normalization checkpoint-every stream cache supervise groups split-groups debug",
     "embed": "out output inference label labels stream cache threads debug",
-    "evaluate": "json umap protocols label labels stream cache threads debug",
+    "evaluate": "json umap protocols label labels target stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
     "discover": "out kinds max-parts domain one-strand max-q image-size features feature-layer feature-weights windows "
     "crop-size seed threads debug",
@@ -37,9 +37,9 @@ OPTIONS = {
     "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
     "candidates batch-size epochs device label labels image-size domain transductive stream cache threads debug",
     "export": "out format debug",
-    "compare": "out methods baselines seeds splits budget protocols set json label labels image-size domain columns "
-    "impute threads debug",
-    "tune": "method out search trials budget metric seed config set json label labels groups split-groups layer "
+    "compare": "out methods baselines seeds splits budget protocols set json label labels target image-size domain "
+    "columns impute threads debug",
+    "tune": "method out search trials budget metric seed config set json label labels target groups split-groups layer "
     "use-rep normalization image-size domain drop one-hot columns impute threads debug",
     "report": "data label labels threads debug",
     "methods": "json debug",

@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +98,21 @@ def test_a_claim_of_another_machine_counts_while_its_heart_beats(tmp_path):
             with Claims(folder, patience=0.3).hold("a") as other:
                 assert not other
         assert not folder.exists()
+
+
+def test_the_folder_may_be_removed_while_a_piece_is_claimed(tmp_path, monkeypatch):
+    make, moments = Path.mkdir, [FileNotFoundError, FileExistsError]
+
+    def removed_at_once(folder, *args, **kwargs):
+        make(folder, *args, **kwargs)
+        if moments:
+            folder.rmdir()
+            if moments.pop() is FileExistsError:  # it was there for the system, not for Python a moment later
+                raise FileExistsError
+
+    monkeypatch.setattr(Path, "mkdir", removed_at_once)
+    with Claims(tmp_path / "claims").hold("a") as mine:
+        assert mine and not moments
 
 
 def test_what_killed_processes_left_is_cleared(tmp_path):

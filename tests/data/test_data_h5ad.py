@@ -139,13 +139,21 @@ def test_labels_from_obs(save, label, values):
     assert load_dataset(save(bare), schema=data.schema, label="number" if label != "number" else "kind").y is not None
 
 
+def test_numbers_from_obs_are_a_target(save):
+    data = load_dataset(save(cells()), label="depth")
+    assert (data.target, data.split, data.y.dtype) == ("number", "random", np.float64)
+    np.testing.assert_array_equal(data.y, np.linspace(0, 1, CELLS))
+    assert len(data.test_index) == CELLS // 5
+
+
 @pytest.mark.parametrize(
     ("options", "part"),
     [
         ({"label": "knd"}, "obs has no column 'knd', given as label; did you mean kind?"),
         ({"label": "zzz"}, "its columns are: kind, number, text, depth, gaps"),
-        ({"label": "depth"}, "the label column 'depth' in "),
-        ({"label": "depth"}, "expected classes"),
+        ({"label": "depth", "target": "class"}, "cannot split 20 labeled rows of 20 classes 80/20 by class"),
+        ({"label": "text", "target": "number"}, "the label column 'text' in "),
+        ({"label": "text", "target": "number"}, "holds 'b', expected numbers"),
         ({"layer": "count"}, "has no layer 'count'; did you mean counts?"),
         ({"layer": "zzz"}, "has no layer 'zzz'; its layers are: counts"),
         ({"drop": ["gene1"]}, "leave drop out"),

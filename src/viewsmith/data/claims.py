@@ -108,7 +108,8 @@ class Claims:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _create(self, path: Path) -> bool:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # another process has removed the folder at the same moment
+            self.folder.mkdir(parents=True, exist_ok=True)
         try:
             with path.open("x", encoding="utf-8") as file:
                 json.dump({"host": socket.gethostname(), "process": os.getpid()}, file)

@@ -78,13 +78,15 @@ class ViewCacheFolder:
 
     def check_record(self, record: dict[str, Any]) -> None:
         """Raise InputError if the folder has other files, or a view cache that differs in one of the given values."""
+        # Listed before another process may write the record.
+        fits = not self.path.exists() or (self.path.is_dir() and all(map(_may_precede_record, self.path.iterdir())))
         if self.exists():
             existing = self.read_record()
             if difference := _difference({key: existing.get(key) for key in record}, record):
                 raise InputError(
                     f"{self.path} has another view cache ({difference}): give another folder, or delete this one"
                 )
-        elif self.path.exists() and not (self.path.is_dir() and all(map(_may_precede_record, self.path.iterdir()))):
+        elif not fits:
             raise InputError(f"{self.path} exists and is not a view cache: give an empty or new folder")
 
     def read_record(self) -> dict[str, Any]:
