@@ -114,7 +114,7 @@ def processes():
     """Starts processes that have run no other code; the server that they are forked from imports torch once."""
     context = multiprocessing.get_context("forkserver")
     # torch imports its compiler with the first optimizer, which takes longer than any training in the tests.
-    context.set_forkserver_preload(["torch", "torch._dynamo", "viewsmith.estimators"])
+    context.set_forkserver_preload(["torch", "torch._dynamo", "viewsmith.methods.loading"])
     return context
 
 

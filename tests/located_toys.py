@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from viewsmith import CRLTAC
-from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
+from viewsmith.methods.crl_tac.scores import CropScores, MaskScores, PositionScores
 
 MOTIF = b"GGGGGGGGGGGG"
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-import viewsmith.estimators  # noqa: F401, it registers parts
+import viewsmith.methods.loading  # noqa: F401, it registers parts
 from viewsmith.core.registry import find, registered
-from viewsmith.domains import domain_of
+from viewsmith.modalities import domain_of
 
 DOMAINS = ("vectors", "images", "dna")
 assert {*registered("domain")} == {*DOMAINS, "series"}  # the last has tests of its own, test_estimators_series.py

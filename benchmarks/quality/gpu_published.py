@@ -24,7 +24,7 @@ from benchmarks.common.data import DataSet, load
 from benchmarks.common.runner import RESULTS, append, done, when
 from benchmarks.quality.crl_tac.crl_tac_mnist import SETS
 from benchmarks.quality.suite import score
-from viewsmith.estimators import estimators
+from viewsmith.methods.loading import estimators
 from viewsmith.training.run import environment
 
 ROOT = Path(__file__).parents[2]

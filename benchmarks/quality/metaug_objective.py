@@ -19,11 +19,10 @@ from torch import Tensor
 from benchmarks.common.data import sets
 from benchmarks.quality.suite import SEEDS, Budget, Stage, Study, Trained, main
 from benchmarks.tables.formatting import collect, gain
-from viewsmith.core.method import Batch
-from viewsmith.estimators import MetAug
-from viewsmith.methods.meta_step import batch_statistics, meta_losses
-from viewsmith.methods.meta_terms import BatchLosses, BatchProjections, InnerStep
-from viewsmith.methods.metaug import MetAugMethod
+from viewsmith import MetAug
+from viewsmith.core.schedule import Batch
+from viewsmith.methods.metaug.objective import BatchLosses, BatchProjections, InnerStep, batch_statistics, meta_losses
+from viewsmith.methods.metaug.training import MetAugMethod
 
 RATE, DECAY, EPSILON = 3e-3, 0.99, 1e-8
 

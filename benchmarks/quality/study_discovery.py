@@ -40,8 +40,7 @@ from benchmarks.common.runner import RESULTS, Cell, rows
 from benchmarks.quality.suite import command, rounded
 from viewsmith import CRLTAC, Discovery
 from viewsmith.methods.discovery.events import random_phases
-from viewsmith.methods.discovery.image_search import ImageList, ImageSearch, reduced
-from viewsmith.methods.discovery.images import window_means
+from viewsmith.methods.discovery.images import ImageList, ImageSearch, reduced, window_means
 from viewsmith.workflows.discover import read_samples
 
 PATH = RESULTS / "study_discovery.jsonl"
@@ -119,7 +118,7 @@ def in_smears(row: str, gray: bool, seed: int) -> dict[str, Any]:
 
 def search_images(images: Any) -> Any:
     """Images in the form that `ImageSearch` reads."""
-    from viewsmith.methods.discovery.image_search import as_images
+    from viewsmith.methods.discovery.images import as_images
 
     return as_images(images)
 

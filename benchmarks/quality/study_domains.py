@@ -18,7 +18,7 @@ from dataclasses import replace
 from benchmarks.common.data import sets
 from benchmarks.quality.suite import PCA, RAW, UMAP, UNTRAINED, Budget, Row, Search, Stage, Study, Trained, main
 from benchmarks.quality.vectors.study import PROTOCOLS
-from viewsmith.estimators import Contrastive, PiNDA
+from viewsmith import Contrastive, PiNDA
 
 SETS = sets("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ienhancer2l")
 STEPS = 300

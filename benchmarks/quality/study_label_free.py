@@ -23,7 +23,8 @@ from benchmarks.common.data import SETS as KNOWN
 from benchmarks.common.data import Data, DataSet, load
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import command, rounded
-from viewsmith.estimators import Contrastive, PiNDA, ViewsmithEstimator
+from viewsmith import Contrastive, PiNDA
+from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.evaluation.label_free import alpha_req, label_free, lidar, neighbor_overlap, neighbor_r2, rankme
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.losses.diagnostics import told_apart

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.common.data import sets
 from benchmarks.quality.suite import RAW, SEEDS, UNTRAINED, Budget, Stage, Study, Trained, main
-from viewsmith.estimators import MetAug
+from viewsmith import MetAug
 
 SETS = sets("letter", "wisdm_har", "cifar10_small")
 VECTORS, IMAGES = ("letter", "wisdm_har"), ("cifar10_small",)

@@ -22,7 +22,8 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.common.data import Data, DataSet, load
 from benchmarks.common.runner import RESULTS, Cell, rows, run
-from viewsmith.estimators import Contrastive, ViewsmithEstimator
+from viewsmith import Contrastive
+from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.evaluation.label_free import neighbor_r2
 from viewsmith.evaluation.protocol import evaluate_embedding

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.speed.timing import clock, milliseconds, parser, ratio, read, record, time_interleaved
+from viewsmith.modalities.dna import views as dna
 from viewsmith.views import ViewMaker
-from viewsmith.views.fixed import dna
 
 BATCH, LENGTH = 256, 200
 View = Callable[[Tensor], Tensor]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.speed.timing import clock, parser, read, record, time_interleaved
-from viewsmith.core.method import Optimizer
+from viewsmith.core.schedule import Optimizer
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod
 from viewsmith.networks import MLP

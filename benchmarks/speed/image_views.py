@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.speed.timing import clock, milliseconds, parser, ratios, read, record, time_interleaved
+from viewsmith.modalities.images.views import image_recipe
 from viewsmith.views import Pair
-from viewsmith.views.fixed.images import image_recipe
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TARGETS = {"lightly, image by image": 10, "kornia, batched": 3}

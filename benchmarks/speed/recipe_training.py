@@ -27,12 +27,12 @@ from torch import Tensor
 
 from benchmarks.speed.resnet_step import MAKERS, SIDE
 from benchmarks.speed.timing import Clock, clock, milliseconds, parser, ratios, read, record
-from viewsmith.core.method import Method, Optimizer
+from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.frameworks import SimSiam, simsiam
 from viewsmith.methods import ContrastiveMethod
 from viewsmith.networks import resnet18
-from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
+from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import ViewPair
 
 PLAIN = Optimizer(weight_decay=0.04)

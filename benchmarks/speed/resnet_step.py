@@ -19,13 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.speed.timing import clock, parser, read, record
-from viewsmith.core.method import Batch, Method, Optimizer
+from viewsmith.core.schedule import Batch, Method, Optimizer
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod
+from viewsmith.modalities.images.views import image_recipe
 from viewsmith.networks import MLP, resnet18
-from viewsmith.training.optimizers import make_optimizer
+from viewsmith.training.updates import make_optimizer
 from viewsmith.views import Identity, ViewMaker, ViewPair
-from viewsmith.views.fixed.images import image_recipe
 
 SIDE, WARM = 32, 1
 MAKERS: dict[str, Callable[[], ViewMaker]] = {

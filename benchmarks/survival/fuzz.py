@@ -33,7 +33,7 @@ import scipy.sparse
 from benchmarks.common.runner import RESULTS, append, rows, when
 from viewsmith import Contrastive, load
 from viewsmith.core.errors import InputError
-from viewsmith.core.row_source import row_blocks
+from viewsmith.core.rows import row_blocks
 from viewsmith.data import load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.training.run import RunFolder, environment

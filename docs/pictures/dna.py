@@ -10,9 +10,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from saving import bare, save
 
-from viewsmith.domains import dna_rows
-from viewsmith.networks import Nucleotides
-from viewsmith.views.fixed.dna import (
+from viewsmith.modalities import dna_rows
+from viewsmith.modalities.dna.views import (
     Deletion,
     DNAViews,
     Insertion,
@@ -21,6 +20,7 @@ from viewsmith.views.fixed.dna import (
     ReverseComplement,
     Translocation,
 )
+from viewsmith.networks import Nucleotides
 
 random.seed(0)
 layer = Nucleotides()

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from saving import bare, save
 from sklearn.datasets import load_sample_images
 
-from viewsmith.views.fixed.images import image_recipe
+from viewsmith.modalities.images.views import image_recipe
 
 SIDE = 96
 photos = [photo[:420:4, 100:520:4][:SIDE, :SIDE] for photo in load_sample_images().images]

@@ -9,10 +9,10 @@ import numpy as np
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
 from viewsmith.core.version import __version__
-from viewsmith.data.readers.cells import is_anndata, neighbors_of
-from viewsmith.estimators import ViewsmithEstimator
-from viewsmith.estimators.build.options import check_options
-from viewsmith.estimators.build.routing import route_options
+from viewsmith.data.readers.h5ad import is_anndata, neighbors_of
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.options import check_options
+from viewsmith.estimator.routing import route_options
 
 
 def embed(

@@ -20,7 +20,7 @@ from benchmarks.quality import (
 from benchmarks.quality.crl_tac import crl_tac_mnist, crl_tac_start, crop_sizes, study_crl_tac, what_and_where
 from benchmarks.quality.generated import diffaug_preset, diffaug_sampler, diffaug_strength, study_diffaug, study_genview
 from benchmarks.quality.vectors import do_no_harm, short_training, study, study_cells, tuning
-from viewsmith.estimators import CRLTAC
+from viewsmith import CRLTAC
 
 STUDIES = [
     module.STUDY

@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.quality.crl_tac import clutter, salience, what_and_where
 from benchmarks.tables import what_and_where as tables
-from viewsmith.estimators import CRLTAC
+from viewsmith import CRLTAC
 
 
 @pytest.fixture

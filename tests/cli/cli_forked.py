@@ -11,7 +11,7 @@ def as_program(
 ) -> None:
     """Run the command in this process, which was forked after torch was imported, with output to files or terminals."""
     os.environ.update(environment)
-    from viewsmith.cli import main  # it may read the environment when it is imported
+    from viewsmith.cli import main
 
     torch.set_num_threads(1)
     for path, number in ((out, 1), (err, 2)):

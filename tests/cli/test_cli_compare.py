@@ -13,13 +13,13 @@ import pytest
 from cli_tools import ENVIRONMENT, MODULE, call, files, good
 from sklearn.datasets import load_wine
 
+from viewsmith import Contrastive, PiNDA
 from viewsmith.core.errors import TrainingError
 from viewsmith.data import load_dataset
-from viewsmith.data.validation import resplit
-from viewsmith.estimators import Contrastive, PiNDA
+from viewsmith.data.dataset import resplit
 from viewsmith.evaluation import baselines
 from viewsmith.evaluation import leaderboard as board
-from viewsmith.evaluation.differences import paired_difference
+from viewsmith.evaluation.level import paired_difference
 from viewsmith.workflows import compare as workflow
 
 SMALL = [part for option in ("epochs=1", "hidden=8", "n_components=4") for part in ("--set", option)]

@@ -15,9 +15,10 @@ from cli_tools import good
 from cases import slow
 from viewsmith.cli import app
 from viewsmith.core.registry import entries
-from viewsmith.estimators import contrastive, crl_tac
-from viewsmith.estimators import figures as pictures
-from viewsmith.estimators.build import strength
+from viewsmith.estimator import figures as pictures
+from viewsmith.estimator import strength
+from viewsmith.methods.contrastive import estimator as contrastive
+from viewsmith.methods.crl_tac import estimator as crl_tac
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]

@@ -12,8 +12,8 @@ import pytest
 from cli_tools import call, files, good, process
 
 import viewsmith
-from viewsmith.estimators import estimators
-from viewsmith.estimators.build.options import check_options
+from viewsmith.estimator.options import check_options
+from viewsmith.methods.loading import estimators
 
 EPOCHS = ("--epochs", 2)
 FILES = {"config.toml", "initial.safetensors", "metrics.jsonl", "model.safetensors", "report.html"}

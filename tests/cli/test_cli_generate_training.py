@@ -6,8 +6,8 @@ import signal
 import pytest
 from cli_tools import call, files, good
 
-from viewsmith.domains import domain_of
-from viewsmith.estimators.build.resolve import default_epochs
+from viewsmith.estimator.resolve import default_epochs
+from viewsmith.modalities import domain_of
 from viewsmith.training.engine import Trainer
 from viewsmith.workflows.generator_training import plan_training
 

@@ -15,7 +15,7 @@ import pytest
 from cli_forked import as_program
 from cli_tools import good
 
-from viewsmith.core.peers import LOST
+from viewsmith.core.distributed import LOST
 from viewsmith.training import RunFolder
 
 FIT = (

@@ -9,10 +9,10 @@ from safetensors.torch import save_file
 
 import viewsmith
 from located_toys import bright, pointing
-from viewsmith.core import row_source
-from viewsmith.core.row_source import RowSource
+from viewsmith.core import rows as row_source
+from viewsmith.core.rows import RowSource
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimators import locations
+from viewsmith.methods.crl_tac import locating as locations
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SMALL = (

@@ -11,7 +11,7 @@ from people import ROWS
 from people import people as people_table
 from refusals import refusal
 from viewsmith.data import split_indices
-from viewsmith.data.write_views import write_views_table
+from viewsmith.data.write import write_views_table
 
 
 def people() -> pd.DataFrame:

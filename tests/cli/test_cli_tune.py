@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from cli_tools import call, files, good
 
+from viewsmith import Contrastive, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.data import load_dataset
-from viewsmith.estimators import Contrastive, PiNDA
 from viewsmith.training import engine
 from viewsmith.workflows import tune as workflow
 
@@ -71,7 +71,7 @@ def test_the_first_trial_is_the_default_and_others_are_in_their_ranges(searched)
 
 
 def test_the_score_of_a_trial_is_that_of_a_training_on_the_other_rows(searched, file):
-    from viewsmith.data.validation import validation_split
+    from viewsmith.data.dataset import validation_split
     from viewsmith.evaluation import evaluate_embedding
 
     rows = validation_split(load_dataset(file), 0)

@@ -6,12 +6,11 @@ import logging
 import numpy as np
 import pytest
 
+from viewsmith import Contrastive
 from viewsmith.core.registry import entries, register
-from viewsmith.domains import domain_of
-from viewsmith.estimators import Contrastive
-from viewsmith.estimators.build.options import check_options
-from viewsmith.workflows.search_space import Choices, Range, default_space, next_values, read_space
-from viewsmith.workflows.tune import check_space
+from viewsmith.estimator.options import check_options
+from viewsmith.modalities import domain_of
+from viewsmith.workflows.tune import Choices, Range, check_space, default_space, next_values, read_space
 
 optuna = pytest.importorskip("optuna")
 

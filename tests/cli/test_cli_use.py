@@ -12,8 +12,9 @@ from cli_tools import call, files, good
 
 import viewsmith
 from registered import ENCODERS, FRAMEWORKS, VIEWS
-from viewsmith.estimators import PiNDA, estimators
+from viewsmith import PiNDA
 from viewsmith.evaluation import PROTOCOLS, baselines
+from viewsmith.methods.loading import estimators
 
 ISSUE = {"linear", "knn", "svm", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct"}
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from viewsmith.core.memory import resident_bytes, return_freed_memory
+from viewsmith.core.device import resident_bytes, return_freed_memory
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="known on Linux only")
 

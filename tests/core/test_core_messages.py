@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from viewsmith import Contrastive
-from viewsmith.core.messages import lines_once, say
+from viewsmith.core.errors import lines_once, say
 
 
 def test_lines_are_repeated_only_outside_of_the_context(capsys):

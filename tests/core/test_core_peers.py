@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 import torch
 
-from viewsmith.core.peers import LOST, watched_peers
+from viewsmith.core.distributed import LOST, watched_peers
 
 KILLED = -signal.SIGKILL
 

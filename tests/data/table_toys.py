@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from viewsmith.domains.tables.encoder import TableEncoder, fit_table
-from viewsmith.domains.tables.roles import choose_roles
+from viewsmith.modalities.tables.encoder import TableEncoder, fit_table
+from viewsmith.modalities.tables.roles import choose_roles
 
 N = 60
 ROWS = np.arange(N)

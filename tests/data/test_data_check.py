@@ -11,9 +11,9 @@ import scipy.sparse
 import torch
 
 from refusals import refusal
-from viewsmith.domains.base import Domain
-from viewsmith.domains.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
-from viewsmith.domains.detect import find_domain
+from viewsmith.modalities.base import Domain
+from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
+from viewsmith.modalities.detect import find_domain
 
 rng = np.random.default_rng(0)
 FLOATS = rng.normal(size=(6, 3))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from viewsmith.data import claims
-from viewsmith.data.claims import Claims
+from viewsmith.data import reading as claims
+from viewsmith.data.reading import Claims
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from refusals import refusal
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
-from viewsmith.domains import log_normalize
-from viewsmith.domains.counts import check_counts, looks_like_counts
+from viewsmith.modalities import log_normalize
+from viewsmith.modalities.vectors.counts import check_counts, looks_like_counts
 
 FORMS = {
     "dense": np.asarray,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from properties import examples
 from refusals import refusal
-from viewsmith.core import memory
+from viewsmith.core import device as memory
 from viewsmith.data import load_dataset
-from viewsmith.domains import dna
-from viewsmith.domains.dna import dna_rows, kmer_frequencies
+from viewsmith.modalities.dna import modality as dna
+from viewsmith.modalities.dna.modality import dna_rows, kmer_frequencies
 
 rng = np.random.default_rng(0)
 RECORDS = {"a": "ACGTN", "b two": "acgtnACG", "c": "TT"}

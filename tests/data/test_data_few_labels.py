@@ -6,9 +6,8 @@ import pytest
 
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
-from viewsmith.data.split import split_groups
-from viewsmith.domains.few_labels import check_no_leak, few_label_codes, missing_labels, partial_labels
-from viewsmith.domains.groups import group_codes
+from viewsmith.data.dataset import split_groups
+from viewsmith.data.labels import check_no_leak, few_label_codes, group_codes, missing_labels, partial_labels
 
 RNG = np.random.default_rng(0)
 

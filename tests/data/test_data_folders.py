@@ -8,11 +8,11 @@ import pytest
 from PIL import Image, features
 
 from refusals import refusal
-from viewsmith.core import memory
+from viewsmith.core import device as memory
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
 from viewsmith.data.readers import folders
-from viewsmith.domains.images import image_rows
+from viewsmith.modalities.images.modality import image_rows
 
 rng = np.random.default_rng(0)
 

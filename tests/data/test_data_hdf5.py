@@ -8,8 +8,9 @@ import pytest
 
 from refusals import refusal
 from viewsmith.data import load_dataset
-from viewsmith.data.readers import h5ad, hdf5
-from viewsmith.data.readers.hdf5 import try_attributes
+from viewsmith.data.readers import h5ad
+from viewsmith.data.readers import h5ad as hdf5
+from viewsmith.data.readers.h5ad import try_attributes
 
 h5py = pytest.importorskip("h5py")
 

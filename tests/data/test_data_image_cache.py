@@ -8,8 +8,8 @@ import pytest
 
 from refusals import refusal
 from viewsmith import Contrastive
-from viewsmith.core import row_source
-from viewsmith.core.row_source import RowSource
+from viewsmith.core import rows as row_source
+from viewsmith.core.rows import RowSource
 from viewsmith.data import load_dataset
 from viewsmith.data.readers import folders
 

@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as hnp
 from properties import examples
 from viewsmith.core.errors import InputError
 from viewsmith.data import READERS, load_dataset
-from viewsmith.domains.checks import as_vectors, to_rows
-from viewsmith.domains.tables.array import table_of
+from viewsmith.modalities.checks import as_vectors, to_rows
+from viewsmith.modalities.tables.array import table_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from refusals import refusal
-from viewsmith.core import row_source
-from viewsmith.core.row_source import RowSource
+from viewsmith.core import rows as row_source
+from viewsmith.core.rows import RowSource
 from viewsmith.data import load_dataset, sources
 
 rng = np.random.default_rng(0)

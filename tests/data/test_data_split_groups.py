@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from viewsmith.data.split import TEST_FRACTION, split_groups
+from viewsmith.data.dataset import TEST_FRACTION, split_groups
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from viewsmith.data import load_dataset
-from viewsmith.domains.tables.roles import choose_roles
+from viewsmith.modalities.tables.roles import choose_roles
 
 N = 100
 ROWS = np.arange(N)

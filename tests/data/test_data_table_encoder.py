@@ -13,12 +13,11 @@ from table_toys import ROLES, ROWS, N, encoder, people
 
 from properties import examples
 from refusals import refusal
-from viewsmith.domains.tables.array import TableArray, table_of
-from viewsmith.domains.tables.encoder import TableEncoder, fit_table
-from viewsmith.domains.tables.leaks import leaking_columns, warn_leaks
-from viewsmith.domains.tables.roles import choose_roles, describe_roles, infer_role
-from viewsmith.domains.tables.weights import fit_scaler
-from viewsmith.networks.inputs.scaling import Scaler
+from viewsmith.data.readers.leaks import leaking_columns, warn_leaks
+from viewsmith.modalities.tables.array import TableArray, table_of
+from viewsmith.modalities.tables.encoder import TableEncoder, fit_scaler, fit_table
+from viewsmith.modalities.tables.roles import choose_roles, describe_roles, infer_role
+from viewsmith.networks.scaling import Scaler
 
 # --- roles
 

@@ -13,13 +13,12 @@ from table_toys import ROLES, ROWS, encoder, people
 
 from properties import examples
 from refusals import refusal
-from viewsmith.domains.checks import check_container
-from viewsmith.domains.tables.encoder import known_values
-from viewsmith.domains.tables.frame import as_frame
-from viewsmith.domains.tables.protocols import speaks_table
-from viewsmith.domains.tables.roles import choose_roles
-from viewsmith.domains.tables.weights import facts_for_views, fit_scaler
-from viewsmith.networks.inputs.scaling import Scaler
+from viewsmith.modalities.checks import check_container
+from viewsmith.modalities.frames import as_frame
+from viewsmith.modalities.tables.array import speaks_table
+from viewsmith.modalities.tables.encoder import facts_for_views, fit_scaler, known_values
+from viewsmith.modalities.tables.roles import choose_roles
+from viewsmith.networks.scaling import Scaler
 
 # --- weights
 

@@ -8,8 +8,8 @@ import pytest
 
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
-from viewsmith.data.validation import validation_split
-from viewsmith.domains.targets import as_classes, numbers_of
+from viewsmith.data.dataset import validation_split
+from viewsmith.data.labels import as_classes, numbers_of
 
 HALVES = np.arange(30) / 2
 

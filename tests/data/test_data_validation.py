@@ -8,8 +8,7 @@ import scipy.sparse
 
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset
-from viewsmith.data.split import split_groups, split_indices
-from viewsmith.data.validation import resplit, validation_split
+from viewsmith.data.dataset import resplit, split_groups, split_indices, validation_split
 
 
 def dataset(y, y_test=(), **more):

@@ -6,7 +6,7 @@ import re
 import pytest
 from test_docs_pages import methods, page
 
-from viewsmith.estimators import estimators
+from viewsmith.methods.loading import estimators
 
 HEADING = "## Published settings"
 WITH_TABLE = [name for name in methods() if HEADING in page(name)]

@@ -9,7 +9,7 @@ import torch
 
 from viewsmith import PiNDA
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.build import strength
+from viewsmith.estimator import strength
 
 
 def fit_rows(rank, meet, folder, options):

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits, load_wine
 
+from viewsmith import load
 from viewsmith.core.tensors import save_tensors
-from viewsmith.estimators import estimators, load
+from viewsmith.methods.loading import estimators
 
 OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from viewsmith import Contrastive
-from viewsmith.core import row_source
-from viewsmith.core.row_source import ArrayRows
+from viewsmith.core import rows as row_source
+from viewsmith.core.rows import ArrayRows
 
 FEATURES = 300
 

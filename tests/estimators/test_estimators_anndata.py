@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive
-from viewsmith.domains import log_normalize
+from viewsmith.modalities import log_normalize
 from viewsmith.workflows.runs import load_for
 
 anndata = pytest.importorskip("anndata")

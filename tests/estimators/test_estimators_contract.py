@@ -8,7 +8,7 @@ import torch
 
 import viewsmith
 from cases import covering, slow
-from viewsmith.estimators import estimators
+from viewsmith.methods.loading import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -11,7 +11,7 @@ import viewsmith
 from crl_tac_toys import DATA, TINY, images, vectors
 from refusals import refusal
 from viewsmith import CRLTAC
-from viewsmith.methods.chosen_views import ChosenViews
+from viewsmith.methods.crl_tac.objective import ChosenViews
 from viewsmith.views import Crops
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -156,7 +156,7 @@ def test_a_custom_encoder_must_accept_the_views(view, domain):
 
 def test_a_training_resumed_within_an_epoch_ends_with_the_same_weights(tmp_path, monkeypatch):
     # A memory of chosen views that is full, and used, after two steps.
-    monkeypatch.setattr("viewsmith.estimators.build.crl_tac.ChosenViews", partial(ChosenViews, size=16))
+    monkeypatch.setattr("viewsmith.methods.crl_tac.building.ChosenViews", partial(ChosenViews, size=16))
     x, options = images(24), TINY | {"epochs": 4, "channel_step": "sampled"}
     whole = CRLTAC(**options).fit(x, run=tmp_path / "whole")
     for stop in range(5):

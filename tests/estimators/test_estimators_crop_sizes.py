@@ -8,8 +8,8 @@ import viewsmith
 from crl_tac_toys import TINY
 from refusals import refusal
 from viewsmith import CRLTAC
-from viewsmith.estimators.build import crop_search
-from viewsmith.estimators.build.crop_search import crop_sizes, drawn_information, information
+from viewsmith.methods.crl_tac import building as crop_search
+from viewsmith.methods.crl_tac.building import crop_sizes, drawn_information, information
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SMALL = TINY | {"epochs": 1, "crop_stride": 4}

@@ -14,7 +14,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, PiNDA
 from viewsmith.cli import main
-from viewsmith.estimators.figures.channel import channel_figures
+from viewsmith.methods.crl_tac.figures import channel_figures
 from viewsmith.networks import ImageScores, MaskScores, SequenceScores
 from viewsmith.views import Crops, Family, Functions
 from viewsmith.workflows import runs as sessions

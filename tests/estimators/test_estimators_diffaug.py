@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from viewsmith import DiffAug
-from viewsmith.methods.diffaug import parse_phases
+from viewsmith.methods.diffaug.training import parse_phases
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -18,11 +18,8 @@ from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
 from viewsmith.core.tensors import save_tensors
-from viewsmith.methods.discovery.boxes import best_boxes
-from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, folds, held_out_scores
-from viewsmith.methods.discovery.image_search import as_images
-from viewsmith.methods.discovery.images import random_phases
-from viewsmith.methods.discovery.search import q_values
+from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, best_boxes, folds, held_out_scores, q_values
+from viewsmith.methods.discovery.images import as_images, random_phases
 from viewsmith.workflows.discover import read_samples
 
 

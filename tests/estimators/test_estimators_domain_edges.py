@@ -19,8 +19,8 @@ from cases import covering, slow
 from refusals import refusal
 from registered import ENCODERS, FRAMEWORKS, GENERATORS, labels
 from viewsmith import Contrastive, PiNDA
-from viewsmith.estimators import estimators
-from viewsmith.estimators.build.options import check_options
+from viewsmith.estimator.options import check_options
+from viewsmith.methods.loading import estimators
 from viewsmith.training.callbacks import collapse_warnings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -116,7 +116,7 @@ def test_invalid_initial_weights_are_refused(tmp_path):
             and "encoder_weights" in message
             and "train again" not in message
         )
-    viewsmith.training.checkpoint.save_tensors(tmp_path / "other.safetensors", {"a": torch.zeros(1)})
+    viewsmith.training.run.save_tensors(tmp_path / "other.safetensors", {"a": torch.zeros(1)})
     message = refusal(Contrastive(**TINY, encoder_weights=str(tmp_path / "other.safetensors")).fit, images())
     assert "does not fit the encoder cnn" in message and "unknown 'a'" in message
 

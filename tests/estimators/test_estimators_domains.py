@@ -10,8 +10,8 @@ from refusals import refusal
 from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS, heads, labels, taken_by
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.registry import find
-from viewsmith.estimators import estimators
-from viewsmith.estimators.rows import block_size
+from viewsmith.core.rows import block_size
+from viewsmith.methods.loading import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -15,7 +15,7 @@ from viewsmith.core.tensors import load_tensors
 from viewsmith.data import load_dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.losses.quality import map_pools, pair_quality
-from viewsmith.networks.clip import load_clip
+from viewsmith.methods.genview.clip import load_clip
 from viewsmith.views.generated.noise_level import adaptive_levels, foreground_fractions
 from viewsmith.workflows.generate import generate_cache
 

@@ -9,7 +9,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.given.labels import labels_used
+from viewsmith.estimator.inputs import labels_used
 
 X, Y = (part[:120] for part in load_digits(return_X_y=True))
 FEW = np.where(np.arange(120) < 30, Y, -1)
@@ -116,7 +116,7 @@ def test_a_method_without_framework(tmp_path):
 
 
 def test_a_strength_is_chosen_without_labels(monkeypatch):
-    monkeypatch.setattr("viewsmith.estimators.build.strength.TRIAL_STEPS", 2)
+    monkeypatch.setattr("viewsmith.estimator.strength.TRIAL_STEPS", 2)
     options = SMALL | {"view_maker": "noise", "noise_strength": "auto", "supervision": "labels"}
     assert Contrastive(**options).fit(X, FEW).resolved_.strength_scores
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from viewsmith.data import load_dataset
-from viewsmith.estimators.figures import figure_rows, gallery_samples
+from viewsmith.estimator.figures import figure_rows, gallery_samples
 
 
 def test_a_gallery_shows_every_class_in_turn():

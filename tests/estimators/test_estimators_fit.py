@@ -11,7 +11,7 @@ from torch import nn
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.estimators import estimators
+from viewsmith.methods.loading import estimators
 from viewsmith.networks import PrincipalAxes
 
 pytestmark = pytest.mark.filterwarnings("ignore:the representation has collapsed", "ignore:training ended early")
@@ -293,7 +293,7 @@ def test_transform_has_a_progress_bar_on_a_terminal(monkeypatch, capsys):
     quiet = model.transform(rows)
     sizes = []
     monkeypatch.setattr(
-        "viewsmith.estimators.rows.with_progress",
+        "viewsmith.estimator.rows.with_progress",
         lambda items, what, total, unit, size: (sizes.append(size(item)) or item for item in items),
     )
     assert np.array_equal(model.set_params(verbose=True).transform(rows), quiet)

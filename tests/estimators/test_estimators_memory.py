@@ -23,7 +23,7 @@ def test_blocks_of_images_give_the_same_representations(output, monkeypatch):
     with torch.no_grad():
         expected, message = method._represent(x, output), method.diagnose(x, stream(0, "x"))
         sizes, represent = [], method._represent
-        monkeypatch.setattr("viewsmith.methods.crl_tac.block_size", lambda x: 2)
+        monkeypatch.setattr("viewsmith.methods.crl_tac.training.block_size", lambda x: 2)
         monkeypatch.setattr(
             method, "_represent", lambda part, output: sizes.append(len(part)) or represent(part, output)
         )

@@ -9,8 +9,8 @@ from cases import slow
 from refusals import refusal
 from viewsmith import Contrastive, MetAug
 from viewsmith.data import Dataset
-from viewsmith.estimators.build.metaug import resolve_features
 from viewsmith.frameworks import NNCLR, SimCLR, Unified
+from viewsmith.methods.metaug.estimator import resolve_features
 from viewsmith.networks import SplitAlexNet, ViewEncoders
 from viewsmith.reports import ReportContent, render_report
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, MetAug
-from viewsmith.estimators.given.neighbors import graph_record, read_neighbors
+from viewsmith.estimator.inputs import graph_record, read_neighbors
 from viewsmith.training.engine import Trainer
 from viewsmith.views import nearest_neighbors
 

@@ -7,11 +7,10 @@ import pytest
 
 from registered import FRAMEWORKS
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import join_names
+from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import registered
-from viewsmith.estimators import estimators
-from viewsmith.estimators.build.options import check_options, schema
+from viewsmith.estimator.options import check_options, schema
+from viewsmith.methods.loading import estimators
 
 # Option, given value, expected part of the message. Options of the first block belong to both estimators.
 REFUSED = [

@@ -6,9 +6,9 @@ import torch
 
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core import Optimizer
-from viewsmith.domains import domain_of
-from viewsmith.estimators import estimators
-from viewsmith.estimators.build.resolve import default_epochs
+from viewsmith.estimator.resolve import default_epochs
+from viewsmith.methods.loading import estimators
+from viewsmith.modalities import domain_of
 from viewsmith.networks import PrincipalAxes
 from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
 

@@ -8,7 +8,7 @@ import pytest
 from cases import covering
 from refusals import refusal
 from viewsmith import PiNDA
-from viewsmith.estimators.figures.noise import noise_gallery
+from viewsmith.methods.pinda.estimator import noise_gallery
 
 # The published settings with narrower networks and the penalty for images; half a second of training.
 PAPER = PiNDA.presets["paper"] | {

@@ -10,15 +10,15 @@ from torch import nn
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
 from viewsmith.core import Optimizer
-from viewsmith.core.messages import join_names
-from viewsmith.core.row_source import ArrayRows
-from viewsmith.domains.vectors import Vectors
-from viewsmith.estimators import contrastive
-from viewsmith.estimators.arguments import with_role
-from viewsmith.estimators.build.recipe import freeze_layers
+from viewsmith.core.errors import join_names
+from viewsmith.core.rows import ArrayRows
+from viewsmith.estimator.arguments import with_role
+from viewsmith.estimator.recipe import freeze_layers
 from viewsmith.frameworks import SimCLR
+from viewsmith.methods.contrastive import estimator as contrastive
+from viewsmith.modalities.vectors.modality import Vectors
 from viewsmith.networks import MLP
-from viewsmith.networks.inputs.skip import SkipAxes, variance_kept
+from viewsmith.networks.skip import SkipAxes, variance_kept
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

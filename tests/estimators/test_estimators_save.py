@@ -14,7 +14,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core.tensors import load_tensors, save_tensors
-from viewsmith.estimators import estimators
+from viewsmith.methods.loading import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore:training ended early")
 

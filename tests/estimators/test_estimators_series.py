@@ -10,13 +10,12 @@ from crl_tac_toys import TINY
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.core.registry import find
-from viewsmith.domains import domain_of
-from viewsmith.domains.series import channel_statistics
+from viewsmith.modalities import domain_of
+from viewsmith.modalities.series.modality import ChannelScaler, channel_statistics
+from viewsmith.modalities.series.views import ChannelMask, TimeWindow
 from viewsmith.networks import PositionScores, SequenceCNN
-from viewsmith.networks.inputs.recordings import ChannelScaler
 from viewsmith.views import Windows
 from viewsmith.views.base import ViewContext
-from viewsmith.views.fixed.series import ChannelMask, TimeWindow
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SERIES = domain_of("series")

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cases import slow
-from viewsmith.estimators import estimators
+from viewsmith.methods.loading import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -11,9 +11,9 @@ import torch
 
 import viewsmith
 from viewsmith import Contrastive, DiffAug, PiNDA
-from viewsmith.core import row_source
+from viewsmith.core import rows as row_source
 from viewsmith.core.errors import InputError
-from viewsmith.core.row_source import ArrayRows
+from viewsmith.core.rows import ArrayRows
 from viewsmith.data import load_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -13,8 +13,8 @@ import viewsmith
 from people import N
 from people import people as people_table
 from refusals import refusal
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.data import load_dataset
-from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.networks import PrincipalAxes
 from viewsmith.workflows.report import report
 from viewsmith.workflows.runs import data_record

@@ -20,9 +20,8 @@ from viewsmith.views.generated.noise_level import (
     noise_tolerance,
     strength_to_level,
 )
-from viewsmith.workflows.diffusion_generator import DiffusionGenerator
-from viewsmith.workflows.generate import generate_cache
-from viewsmith.workflows.precomputed_views import PrecomputedViews
+from viewsmith.workflows.generate import PrecomputedViews, generate_cache
+from viewsmith.workflows.generator_training import DiffusionGenerator
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -140,7 +139,7 @@ def test_views_on_disk_train_as_views_in_memory(runs, domain, monkeypatch):
         return [data.domain.scaled(views[:, number].contiguous(), data.layer) for number in range(views.shape[1])]
 
     on_disk = weights()
-    monkeypatch.setattr("viewsmith.estimators.genview._cached_views", in_memory)
+    monkeypatch.setattr("viewsmith.methods.genview.estimator._cached_views", in_memory)
     expected = weights()
     assert all(torch.equal(value, expected[name]) for name, value in on_disk.items())
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from viewsmith.evaluation.groups import GROUP_SCORES, K, biology_kept, group_mixing, group_scores
+from viewsmith.evaluation.neighbors import GROUP_SCORES, K, biology_kept, group_mixing, group_scores
 from viewsmith.evaluation.protocol import few_label_rows
 
 RNG = np.random.default_rng(0)

@@ -8,9 +8,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation import evaluate_embedding
 from viewsmith.evaluation.linear import standardize
-from viewsmith.evaluation.numbers import few_number_rows, r_squared
+from viewsmith.evaluation.numbers import few_number_rows, fit_ridge, r_squared
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, PROTOCOLS
-from viewsmith.evaluation.ridge import fit_ridge
 
 
 @pytest.fixture(scope="module")

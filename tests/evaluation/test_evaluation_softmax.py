@@ -4,9 +4,8 @@ import numpy as np
 import torch
 from sklearn.datasets import load_wine
 
-from viewsmith.evaluation.linear import standardize
+from viewsmith.evaluation.linear import standardize, train_softmax
 from viewsmith.evaluation.protocol import OPTIONAL, PROTOCOLS, evaluate_embedding
-from viewsmith.evaluation.softmax import train_softmax
 
 
 def written_out(x, y, n_classes, *, epochs, batch_size, learning_rate, seed):

@@ -87,7 +87,7 @@ def in_python(folder):
     from viewsmith_example import AlignUniform, Denoising, Drift
 
     from viewsmith.core.registry import register
-    from viewsmith.estimators.build.routing import route_options
+    from viewsmith.estimator.routing import route_options
 
     folder, x = Path(folder), wine()
     options = {"framework_options": {"uniformity": 2.0}, "view_options": {"drift_strength": 0.3, "drift_knots": 3}}
@@ -142,8 +142,8 @@ def in_python(folder):
 def domain(folder):
     """A custom domain: what every method does with it."""
     from viewsmith.core.registry import register
-    from viewsmith.domains import Domain
-    from viewsmith.estimators import estimators
+    from viewsmith.methods.loading import estimators
+    from viewsmith.modalities import Domain
 
     class Log(torch.nn.Module):
         def __init__(self):

@@ -7,8 +7,7 @@ from framework_cases import B, assert_value_and_gradient, build, networks, pair,
 from viewsmith.core.errors import InputError
 from viewsmith.frameworks import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.losses import nt_xent, soft_contrastive
-from viewsmith.losses.soft_contrastive import default_negative_weight
-from viewsmith.losses.soft_normalized import soft_normalized
+from viewsmith.losses.soft_contrastive import default_negative_weight, soft_normalized
 from viewsmith.networks import MLP
 
 

@@ -14,7 +14,7 @@ register_backend()  # torch counts devices in the first backward pass, which may
 @pytest.fixture
 def simulated(monkeypatch):
     """The simulated device, which viewsmith finds by its name."""
-    from viewsmith.estimators import base, fitting
+    from viewsmith.estimator import base, fitting
     from viewsmith.workflows import generate, generator_training
 
     find_device = fitting.find_device

@@ -9,13 +9,12 @@ from gpu_cases import DATA, cases, options_of
 from synchronization import NoSynchronization, Synchronized
 
 from registered import DEFAULT_VIEWS, taken_by
-from viewsmith.domains import domain_of
-from viewsmith.estimators import estimators
-from viewsmith.networks.encoders.sequence import SequenceCNN
+from viewsmith.methods.crl_tac.transforms import Crops, Windows
+from viewsmith.methods.loading import estimators
+from viewsmith.modalities import domain_of
+from viewsmith.modalities.dna.networks import SequenceCNN
+from viewsmith.modalities.images.views import _blur_some
 from viewsmith.training.engine import Trainer
-from viewsmith.views.fixed.images import _blur_some
-from viewsmith.views.learned.transforms import Crops
-from viewsmith.views.learned.windows import Windows
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -10,7 +10,7 @@ from simulated import no_waiting
 
 import viewsmith
 from registered import taken_by
-from viewsmith.estimators import estimators
+from viewsmith.methods.loading import estimators
 from viewsmith.training.engine import Trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

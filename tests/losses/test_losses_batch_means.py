@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from viewsmith.losses.numerics.batch_means import centered, count, per_sample
+from viewsmith.losses.numerics import centered, count, per_sample
 
 B, D = 7, 3
 WEIGHTS = torch.tensor([0.5, 2.0, 0.0, 1.0, 3.0, 1.5, 0.1], dtype=torch.float64)

@@ -10,8 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cases import covering
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.losses import moco_info_nce, nt_xent, soft_contrastive
-from viewsmith.losses.numerics import chunked
-from viewsmith.losses.numerics.chunked import CAUCHY, EXPONENTIAL, Excluded, by_rows, similarity_sums
+from viewsmith.losses import numerics as chunked
+from viewsmith.losses.numerics import CAUCHY, EXPONENTIAL, Excluded, by_rows, similarity_sums
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
 

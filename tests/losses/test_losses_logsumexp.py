@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from viewsmith.losses.logsumexp import logsumexp_of_products
+from viewsmith.losses.numerics import logsumexp_of_products
 
 V, B, K, D = 2, 5, 7, 3
 

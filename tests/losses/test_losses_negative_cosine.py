@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from viewsmith.losses.negative_cosine import negative_cosine
+from viewsmith.losses.self_distillation import negative_cosine
 
 TOLERANCE = {torch.float64: {"rtol": 1e-12, "atol": 1e-12}, torch.float32: {"rtol": 1e-5, "atol": 1e-6}}
 

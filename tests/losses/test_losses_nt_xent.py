@@ -10,9 +10,9 @@ import torch
 
 from cases import covering
 from viewsmith.core.errors import InputError
+from viewsmith.losses import numerics as chunked
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent, squared_distances, unit
-from viewsmith.losses.numerics import chunked
-from viewsmith.losses.numerics.cauchy import matches
+from viewsmith.losses.numerics import matches
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 2e-4, "atol": 1e-5}}
 DTYPES = (torch.float64, torch.float32)

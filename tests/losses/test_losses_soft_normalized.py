@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from viewsmith.losses import nt_xent
-from viewsmith.losses.soft_normalized import soft_normalized
+from viewsmith.losses.soft_contrastive import soft_normalized
 
-module = importlib.import_module("viewsmith.losses.soft_normalized")
+module = importlib.import_module("viewsmith.losses.soft_contrastive")
 TOLERANCE = {torch.float64: {"rtol": 1e-9, "atol": 1e-9}, torch.float32: {"rtol": 1e-3, "atol": 1e-4}}
 EXPONENT = {"paper": lambda nu: (nu + 1) / 2, "plain": lambda nu: nu + 1, "published": lambda nu: nu + 1}
 SETTINGS = [

@@ -6,10 +6,11 @@ from torch import nn
 from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import SoftContrastive
 from viewsmith.methods import DiffAugMethod
+from viewsmith.modalities.vectors.codes import VectorCodes
 from viewsmith.networks import MLP
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import Neighbors, ViewPair
-from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 
 N, D, M = 60, 4, 5

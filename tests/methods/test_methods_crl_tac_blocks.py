@@ -11,8 +11,8 @@ def test_a_channel_step_in_blocks_equals_one_in_one_pass(monkeypatch):
     x, generator = squares(24), torch.Generator()
     results = []
     for limit in (2**40, 64 * 64 * 5):
-        monkeypatch.setattr("viewsmith.views.learned.transforms.MAX_PIXELS", limit)
-        monkeypatch.setattr("viewsmith.views.learned.augmentation_channel.VALUES", limit)
+        monkeypatch.setattr("viewsmith.methods.crl_tac.transforms.MAX_PIXELS", limit)
+        monkeypatch.setattr("viewsmith.methods.crl_tac.channel.VALUES", limit)
         method, sizes = crops(False, False), []
         real = method.encoder.dense
         method.encoder.dense = lambda x, real=real, sizes=sizes: sizes.append(len(x)) or real(x)

@@ -14,8 +14,7 @@ from refusals import refusal
 from slow_info_max import slow_sampled
 from viewsmith import CRLTAC
 from viewsmith.losses.info_max import entropy
-from viewsmith.views.learned.known_places import SHARPNESS, KnownPlaces
-from viewsmith.views.learned.locations import SAME
+from viewsmith.methods.crl_tac.locations import SAME, SHARPNESS, KnownPlaces
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -10,8 +10,8 @@ from diffaug_cases import LABELS, D, M, N, Stop, X, batch, changed, diffaug, tra
 from refusals import refusal
 from viewsmith.core import Optimizer
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
+from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import Identity
 from viewsmith.views.generated.cache import ViewCache
 from viewsmith.views.neighbors import outliers

@@ -3,10 +3,10 @@
 import torch
 from diffaug_cases import X
 
-from viewsmith.core.samples import Samples
+from viewsmith.core.rows import Samples
+from viewsmith.modalities.images.pixels import PixelCodes
 from viewsmith.networks import Pixels
 from viewsmith.views.generated.cache import ViewCache
-from viewsmith.views.generated.diffusion import PixelCodes
 
 
 def test_a_cache_of_images_stores_bytes():

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from viewsmith.methods.discovery.events import (
-    Event,
-    choose,
-    find_events,
-    free_windows,
-    random_phases,
-    window_values,
-)
+from viewsmith.methods.discovery.events import Event, choose, find_events, free_windows, random_phases, window_values
 
 
 def with_events(n=60, length=240, seed=0, channels=1):

@@ -10,13 +10,15 @@ from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import BYOL, SimCLR
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods import ContrastiveMethod, GenViewMethod
+from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.modalities.vectors.codes import VectorCodes
 from viewsmith.networks import MLP
 from viewsmith.networks.feature_maps import FrozenMaps
-from viewsmith.networks.momentum import cosine_momentum
-from viewsmith.training.checkpoint import CheckpointFolder
+from viewsmith.networks.wrappers import cosine_momentum
 from viewsmith.training.engine import Callback, Trainer
+from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import GaussianNoise, Identity, Neighbors, ViewPair
-from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import (
     AdaptiveStrength,
@@ -25,7 +27,6 @@ from viewsmith.views.generated.noise_level import (
     level_to_strength,
     noise_tolerance,
 )
-from viewsmith.views.generated.quality import ViewQuality
 
 N, D, M = 60, 4, 5
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
@@ -232,7 +233,7 @@ def test_weights_are_computed_over_all_processes(monkeypatch):
     method = with_precomputed()
     method.quality.numbers["ready"] = 1
     others = torch.tensor([2.0, -1.0])
-    monkeypatch.setattr("viewsmith.methods.genview.gather", lambda q: torch.cat([others, q]))
+    monkeypatch.setattr("viewsmith.methods.genview.training.gather", lambda q: torch.cat([others, q]))
     pair, _ = method.pair(batch())
     q = method.quality(pair.first, pair.second)
     weights, _ = method.weights(batch(), pair, None)

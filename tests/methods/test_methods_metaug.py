@@ -11,11 +11,10 @@ from refusals import refusal
 from viewsmith.core import Optimizer
 from viewsmith.frameworks import moco
 from viewsmith.losses import info_nce
-from viewsmith.methods.meta_step import batch_statistics, inner_gradient, mean
-from viewsmith.methods.meta_terms import BatchLosses
+from viewsmith.methods.metaug.objective import BatchLosses, batch_statistics, inner_gradient, mean
 from viewsmith.networks import ColorSplit, SmallCNN, ViewEncoders, ViewHeads
-from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
+from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import AdversarialViews, MetaFeatures, Neighbors
 
 IMAGES = torch.randn(N, 3, 16, 16, generator=torch.Generator().manual_seed(2), dtype=torch.float64)

@@ -5,16 +5,16 @@ import torch
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.method import Batch, Method, Optimizer
+from viewsmith.core.schedule import Batch, Method, Optimizer
 from viewsmith.frameworks import SimCLR
-from viewsmith.methods.contrastive import ContrastiveMethod
-from viewsmith.methods.supervision import (
+from viewsmith.frameworks.supervision import (
     FewLabels,
     SupervisedTerm,
     draw_weights,
     supervised_phases,
     unchanged_statistics,
 )
+from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.views import Identity
 from viewsmith.views.pair import ViewPair
 

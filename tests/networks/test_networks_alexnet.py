@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from refusals import refusal
+from viewsmith.methods.metaug.networks import ColorSplit
 from viewsmith.networks import MLP, SplitAlexNet, ViewEncoders, ViewHeads
-from viewsmith.networks.color_split import ColorSplit
 
 
 def images(*shape):

@@ -11,8 +11,8 @@ import torch
 from clip_toys import processor, save_clip
 from refusals import refusal
 from viewsmith.core.errors import MissingExtra
-from viewsmith.networks.clip import load_clip
-from viewsmith.networks.inputs.pixels import Pixels
+from viewsmith.methods.genview.clip import load_clip
+from viewsmith.modalities.images.pixels import Pixels
 
 KINDS = ("CLIPVisionModel", "CLIPVisionModelWithProjection", "CLIPModel")
 

@@ -8,8 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from refusals import refusal
-from viewsmith.networks.clip import load_clip
-from viewsmith.networks.clip_convnext import MEAN, SIZE, STD
+from viewsmith.methods.genview.clip import MEAN, SIZE, STD, load_clip
 
 transformers = pytest.importorskip("transformers")
 

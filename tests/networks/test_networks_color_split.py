@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.networks.color_split import ColorSplit, rgb_to_lab, rgb_to_ydbdr
+from viewsmith.methods.metaug.networks import ColorSplit, rgb_to_lab, rgb_to_ydbdr
 
 # Lab under D65, two degrees, of the corners of the sRGB cube and two grays.
 KNOWN = {

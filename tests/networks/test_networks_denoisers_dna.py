@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from viewsmith.networks.denoisers.dna import SequenceDenoiser
+from viewsmith.modalities.dna.networks import SequenceDenoiser
 
 CONDITION = 5
 

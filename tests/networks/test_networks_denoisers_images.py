@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from cases import slow
 from viewsmith.core.errors import InputError
-from viewsmith.networks.denoisers.images import ImageDenoiser, PublishedImageDenoiser
+from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
 
 KINDS = {"default": ImageDenoiser, "published": PublishedImageDenoiser}
 every_kind = pytest.mark.parametrize("kind", KINDS)

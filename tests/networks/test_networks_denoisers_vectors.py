@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from viewsmith.networks.denoisers.layers import Modulation, TimestepEmbedding, time_features, zero_initialized
-from viewsmith.networks.denoisers.vectors import PublishedVectorDenoiser, VectorDenoiser
+from viewsmith.modalities.vectors.networks import PublishedVectorDenoiser, VectorDenoiser
+from viewsmith.networks.denoisers import Modulation, TimestepEmbedding, time_features, zero_initialized
 
 CONDITION = 5
 KINDS = {

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from refusals import refusal
-from viewsmith.networks.encoders.cnn import SmallCNN
-from viewsmith.networks.encoders.resnet import resnet18
+from viewsmith.modalities.images.cnn import SmallCNN
+from viewsmith.modalities.images.encoders import resnet18
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.encoders.hyena import Hyena, causal_convolution
+from viewsmith.modalities.dna.hyena import Hyena, causal_convolution
 
 PUBLISHED = json.loads((Path(__file__).parent / "fixtures" / "hyenadna_tiny_1k.json").read_text(encoding="utf-8"))
 SMALL = {"d_model": 6, "n_layer": 2, "d_inner": 10, "emb_dim": 5, "filter_order": 7, "max_length": 20}

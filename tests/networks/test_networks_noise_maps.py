@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from cases import covering
+from viewsmith.methods.pinda.networks import _enlarged
 from viewsmith.networks import (
     CropCNN,
     LowResolutionMap,
@@ -19,7 +20,6 @@ from viewsmith.networks import (
     UNet,
     resnet18,
 )
-from viewsmith.networks.noise_maps import _enlarged
 
 
 def shared(encoder, outputs=3, **options):

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from viewsmith.core.errors import InputError
+from viewsmith.modalities.images.encoders import BasicBlock, Bottleneck
 from viewsmith.networks import ResNet, resnet18, resnet50
-from viewsmith.networks.encoders.resnet import BasicBlock, Bottleneck
 
 MAKERS = {"resnet18": resnet18, "resnet50": resnet50}
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from viewsmith.core import device
 from viewsmith.core.errors import InputError
-from viewsmith.networks.encoders.sequence import SequenceBatchNorm, SequenceCNN
+from viewsmith.modalities.dna.networks import SequenceBatchNorm, SequenceCNN
 
 
 def generator(seed=0):

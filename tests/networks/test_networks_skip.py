@@ -10,12 +10,12 @@ import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
+from viewsmith.modalities.dna.nucleotides import kmer_frequencies
+from viewsmith.modalities.vectors.networks import vector_encoder
+from viewsmith.networks import skip as skip_module
 from viewsmith.networks.base import EncoderContext
-from viewsmith.networks.encoders.vectors import vector_encoder
-from viewsmith.networks.inputs import skip as skip_module
-from viewsmith.networks.inputs.nucleotides import kmer_frequencies
-from viewsmith.networks.inputs.scaling import PrincipalAxes
-from viewsmith.networks.inputs.skip import SkipAxes, SkipCoordinates, variance_kept
+from viewsmith.networks.scaling import PrincipalAxes
+from viewsmith.networks.skip import SkipAxes, SkipCoordinates, variance_kept
 
 
 @pytest.fixture

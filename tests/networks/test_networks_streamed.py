@@ -5,11 +5,10 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from viewsmith.core import row_source
-from viewsmith.core.row_source import ArrayRows, SparseRows
-from viewsmith.core.samples import Samples
+from viewsmith.core import rows as row_source
+from viewsmith.core.rows import ArrayRows, Samples, SparseRows
 from viewsmith.networks import PrincipalAxes, Scaler
-from viewsmith.networks.inputs import streamed
+from viewsmith.networks import scaling as streamed
 
 ROWS = np.random.default_rng(0).normal(size=(90, 24)).astype(np.float32) @ np.diag(1.5 ** np.arange(24)).astype("f4")
 

@@ -8,8 +8,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.differences import Repeats
 from viewsmith.evaluation.leaderboard import Found, leaderboard
+from viewsmith.evaluation.level import Repeats
 from viewsmith.reports.comparison import _against_best, _word, render_comparison
 
 PROTOCOLS = ["linear", "knn", "kmeans_accuracy", "linear_1pct", "linear_10pct"]

@@ -24,10 +24,10 @@ from viewsmith.reports import (
     render_report,
     write_report,
 )
+from viewsmith.reports.charts import draw_profile
 from viewsmith.reports.curves import draw_curves, training_axis
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import color_by
-from viewsmith.reports.profiles import draw_profile
 
 EVIL = "<script>alert('$x^2$')</script>"
 VOID = {"meta", "img", "br", "link", "input", "hr"}

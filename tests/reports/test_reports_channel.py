@@ -9,9 +9,8 @@ from cases import slow
 from refusals import refusal
 from viewsmith import CRLTAC
 from viewsmith.core.errors import InputError
-from viewsmith.estimators.figures import Figures
-from viewsmith.estimators.figures.boxes import COLOR, box_gallery, cover, draw_box
-from viewsmith.estimators.figures.channel import PAIRS, projection_figures
+from viewsmith.estimator.figures import Figures
+from viewsmith.methods.crl_tac.figures import COLOR, PAIRS, box_gallery, cover, draw_box, projection_figures
 from viewsmith.reports import (
     Gallery,
     Projections,
@@ -20,12 +19,10 @@ from viewsmith.reports import (
     TransformProbabilities,
     render_report,
 )
+from viewsmith.reports.charts import draw_sorted, draw_transform_probabilities
 from viewsmith.reports.curves import draw_curves
-from viewsmith.reports.galleries import draw_gallery
-from viewsmith.reports.projections import CURVES, draw_panel, draw_projections, spread
-from viewsmith.reports.similarities import draw_sorted
-from viewsmith.reports.transform_probabilities import draw_transform_probabilities
-from viewsmith.reports.view_shapes import match_sample_shape
+from viewsmith.reports.galleries import draw_gallery, match_sample_shape
+from viewsmith.reports.maps import CURVES, draw_panel, draw_projections, spread
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}

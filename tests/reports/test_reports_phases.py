@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from viewsmith.methods.diffaug import DiffAugMethod
+from viewsmith.methods.diffaug.training import DiffAugMethod
 from viewsmith.reports import ReportContent, render_report
-from viewsmith.reports.curves import draw_curves, phase_kind
-from viewsmith.reports.diagnostics import DIAGNOSTICS, collapse_warnings, drift_warnings
+from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings, phase_kind
 
 
 def run(schedule: str = "ABA", epochs: int = 4) -> list[dict[str, Any]]:

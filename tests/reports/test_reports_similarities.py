@@ -9,7 +9,7 @@ import pytest
 
 from viewsmith.core.errors import InputError
 from viewsmith.reports import ReportContent, SimilarityHistogram, render_report
-from viewsmith.reports.similarities import common_bins, draw_histogram
+from viewsmith.reports.charts import common_bins, draw_histogram
 
 
 def kinds() -> dict[str, np.ndarray]:

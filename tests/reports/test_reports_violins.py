@@ -9,8 +9,8 @@ import pytest
 
 from viewsmith.core.errors import InputError
 from viewsmith.reports import FeatureViolins, ReportContent, render_report
+from viewsmith.reports.charts import draw_violins, kernel_density
 from viewsmith.reports.drawing import BLUE, VERMILION
-from viewsmith.reports.violins import draw_violins, kernel_density
 
 
 def rows(n: int = 200, d: int = 20, seed: int = 0) -> np.ndarray:

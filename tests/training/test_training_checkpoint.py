@@ -11,7 +11,7 @@ from training_toys import BATCH, SEED, make_contrastive, make_players, rows
 from refusals import refusal
 from viewsmith.core.tensors import load_tensors, load_weights, save_tensors
 from viewsmith.training import Callback, CheckpointFolder, History, Trainer
-from viewsmith.training.checkpoint import pack_optimizer, unpack_optimizer
+from viewsmith.training.run import pack_optimizer, unpack_optimizer
 
 
 class Stop(Callback):

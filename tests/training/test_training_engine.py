@@ -10,7 +10,7 @@ from training_toys import BATCH, SEED, STEPS, D, N, make_contrastive, make_playe
 from viewsmith.core import Method, Optimizer, Phase, TrainingError, Update, derive_seed
 from viewsmith.losses import nt_xent
 from viewsmith.training import Callback, CheckpointFolder, History, Trainer
-from viewsmith.training.optimizers import learning_rate
+from viewsmith.training.updates import learning_rate
 
 
 def trained(method, x=None, **options):

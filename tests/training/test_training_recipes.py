@@ -19,9 +19,7 @@ from viewsmith.frameworks import BYOL, DINO, MoCoV3, SimCLR, SimSiam, SwAV
 from viewsmith.methods import ContrastiveMethod
 from viewsmith.networks import MLP
 from viewsmith.training import Callback, CheckpointFolder, Trainer
-from viewsmith.training.lars import LARS
-from viewsmith.training.optimizers import make_groups, make_optimizer, set_rates, weight_decay
-from viewsmith.training.updates import prepare_update
+from viewsmith.training.updates import LARS, make_groups, make_optimizer, prepare_update, set_rates, weight_decay
 from viewsmith.views import GaussianNoise, ViewPair
 
 

@@ -7,7 +7,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from training_toys import BATCH, SEED, D, rows
 
 from viewsmith.core import Batch, InputError, Method, Optimizer, Phase, TrainingError, Update
-from viewsmith.networks.encoders.sequence import SequenceBatchNorm, SequenceCNN
+from viewsmith.modalities.dna.networks import SequenceBatchNorm, SequenceCNN
 from viewsmith.training import Trainer
 from viewsmith.training.updates import frozen, prepare_update, synchronize_batch_norm
 

@@ -14,7 +14,7 @@ from refusals import refusal
 from viewsmith.core.random import derive_seed
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
-from viewsmith.training.generation import check_noise, find_levels, parse_shard
+from viewsmith.methods.genview.parts import check_noise, find_levels, parse_shard
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import torch
 
 from viewsmith.data import view_cache as caches
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.training.generation import generate
+from viewsmith.methods.genview.parts import generate
 
 ROWS = torch.arange(22 * 3, dtype=torch.float32).view(22, 3)
 

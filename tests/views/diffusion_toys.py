@@ -5,8 +5,11 @@ import math
 import torch
 from torch import nn
 
+from viewsmith.modalities.dna.nucleotides import LetterCodes
+from viewsmith.modalities.images.pixels import PixelCodes
+from viewsmith.modalities.vectors.codes import VectorCodes
 from viewsmith.networks import Nucleotides
-from viewsmith.views.generated.diffusion import ConditionalDiffusion, LetterCodes, PixelCodes, VectorCodes
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 C = 3  # width of the conditions
 DOMAINS = ["vectors", "images", "dna"]

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from viewsmith.frameworks import SimCLR
+from viewsmith.modalities.vectors.trained_views import AdversarialViews
 from viewsmith.networks import MLP
 from viewsmith.views import Pair, ViewPair
-from viewsmith.views.fixed.adversarial import AdversarialViews
-from viewsmith.views.fixed.representation import RepresentationNoise, representation_noise
+from viewsmith.views.base import RepresentationNoise, representation_noise
 
 D = 6
 

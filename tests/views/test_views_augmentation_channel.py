@@ -8,8 +8,8 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
-from viewsmith.views.learned.augmentation_channel import AugmentationChannel, nonzero
-from viewsmith.views.learned.transforms import Masks
+from viewsmith.methods.crl_tac.channel import AugmentationChannel, nonzero
+from viewsmith.methods.crl_tac.transforms import Masks
 
 
 class Fixed(nn.Module):
@@ -137,7 +137,7 @@ def test_probability_of_views_equals_a_slow_sum(dtype, monkeypatch):
     assert (
         probability.dtype is dtype and probability[2] == 0 and probability.max() > 0 and len(probability.unique()) > 3
     )
-    monkeypatch.setattr("viewsmith.views.learned.augmentation_channel.ROWS", 3)
+    monkeypatch.setattr("viewsmith.methods.crl_tac.channel.ROWS", 3)
     assert torch.equal(maker.probability_of(x, positive), probability)
     assert torch.equal(maker.probability_of(x, nonzero).round(decimals=5), (x != 0).any(1).to(dtype))
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from viewsmith.core.errors import InputError
+from viewsmith.modalities.vectors.trained_views import ConditionalCorruption
 from viewsmith.views import Corruption, ViewPair
-from viewsmith.views.fixed.conditional import ConditionalCorruption
 
 D = 8
 

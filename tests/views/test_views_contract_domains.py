@@ -6,17 +6,12 @@ import torch
 
 from registered import VIEWS, taken_by
 from viewsmith.core.registry import find
-from viewsmith.domains import domain_of
 from viewsmith.frameworks import SimCLR
+from viewsmith.methods.pinda.networks import LowResolutionMap, SequenceMap
+from viewsmith.modalities import domain_of
+from viewsmith.modalities.dna.nucleotides import real_positions
 from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
-from viewsmith.networks.inputs.nucleotides import real_positions
-from viewsmith.networks.noise_maps import LowResolutionMap, SequenceMap
-from viewsmith.views import (
-    AdversarialViews,
-    ConditionalCorruption,
-    Pair,
-    PiNoise,
-)
+from viewsmith.views import AdversarialViews, ConditionalCorruption, Pair, PiNoise
 from viewsmith.views.base import ViewContext
 from viewsmith.views.neighbors import PrincipalSpace
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.networks.inputs.scaling import Scaler
+from viewsmith.modalities.vectors.counts import count_unit, counted_as
+from viewsmith.networks.scaling import Scaler
 from viewsmith.views import Masking, Thinning
-from viewsmith.views.fixed.thinning import count_unit, counted_as
 
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 

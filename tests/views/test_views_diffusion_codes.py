@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.core.samples import Samples
+from viewsmith.core.rows import Samples
+from viewsmith.modalities.dna.nucleotides import LetterCodes
+from viewsmith.modalities.images.pixels import PixelCodes
+from viewsmith.modalities.vectors.codes import VectorCodes
 from viewsmith.networks import Nucleotides, Pixels, PrincipalAxes
-from viewsmith.views.generated.diffusion import LetterCodes, PixelCodes, VectorCodes
 
 
 def draws(*shape, seed=0, dtype=torch.float64):
@@ -126,7 +128,7 @@ def test_the_result_does_not_depend_on_the_block_size(on_axes, monkeypatch):
     x = mixed(50)
     fitted = []
     for numbers in (1 << 22, 24, 1):  # blocks of all rows, four rows, one row
-        monkeypatch.setattr("viewsmith.networks.inputs.codes.BLOCK", numbers)
+        monkeypatch.setattr("viewsmith.modalities.vectors.codes.BLOCK", numbers)
         codes = VectorCodes(6, axes_of(x, 3) if on_axes else None).double()
         codes.fit(x if numbers != 24 else Samples(x, lambda rows: rows.clone()))
         fitted.append(codes.state_dict())

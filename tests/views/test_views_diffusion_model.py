@@ -7,9 +7,10 @@ import torch
 from diffusion_toys import DOMAINS, C, ToyDenoiser, data_of, draw, model_of, randn
 
 from refusals import refusal
+from viewsmith.modalities.vectors.codes import VectorCodes
 from viewsmith.networks import PrincipalAxes
-from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
-from viewsmith.views.generated.diffusion import diffusion as module
+from viewsmith.views.generated import diffusion as module
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 
 def by_steps(model, x, y, noise):
@@ -83,7 +84,7 @@ def test_a_sample_does_not_depend_on_its_batch(domain, guidance, monkeypatch):
     model, (x, y) = model_of(domain, sampler="ddpm", steps=3, drop=0.1, guidance=guidance), data_of(domain)
     noise = randn(6, *model.codes.encode(x).shape[1:], seed=4)
     monkeypatch.setattr(module, "randn", lambda like, generator: noise[rows])
-    monkeypatch.setattr("viewsmith.views.generated.diffusion.samplers.randn", lambda like, generator: noise[rows])
+    monkeypatch.setattr("viewsmith.views.generated.samplers.randn", lambda like, generator: noise[rows])
     rows = slice(0, 6)
     whole = model.sample(x, y)
     for rows in (slice(0, 1), slice(1, 4), slice(4, 6)):

@@ -4,7 +4,8 @@ import pytest
 import torch
 from diffusion_toys import ToyDenoiser
 
-from viewsmith.views.generated.diffusion import ConditionalDiffusion, VectorCodes
+from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 
 def model_of(**options):

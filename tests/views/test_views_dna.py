@@ -5,7 +5,7 @@ import torch
 from dna_toys import LENGTHS, LETTERS, decode, draw, encode, random_words
 
 from viewsmith.core.errors import InputError
-from viewsmith.views.fixed import dna
+from viewsmith.modalities.dna import views as dna
 
 MAKERS = {
     "reverse complement": lambda: dna.ReverseComplement(0.5),

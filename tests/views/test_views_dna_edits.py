@@ -6,7 +6,7 @@ import pytest
 import torch
 from dna_toys import LENGTHS, LETTERS, decode, draw, encode, random_words
 
-from viewsmith.views.fixed import dna
+from viewsmith.modalities.dna import views as dna
 
 COMPLEMENT = {"A": "T", "C": "G", "G": "C", "T": "A", "N": "N"}
 

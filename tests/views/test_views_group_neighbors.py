@@ -2,7 +2,7 @@
 
 import torch
 
-from viewsmith.views.group_neighbors import aligned_graph, mutual_neighbors
+from viewsmith.views.neighbors import aligned_graph, mutual_neighbors
 
 
 def slow_mutual_neighbors(x, groups, k):

@@ -10,17 +10,20 @@ import torch
 from image_toys import MEAN, STD, both_dtypes, close, draw, images, numbers, scaled, within
 from torch.autograd import gradcheck
 
-from viewsmith.views.fixed import resampling
-from viewsmith.views.fixed.color import (
+from viewsmith.modalities.images import operations as resampling
+from viewsmith.modalities.images.operations import (
     adjust_brightness,
     adjust_contrast,
     adjust_hue,
     adjust_saturation,
+    blur,
+    blur_size,
+    crop,
     gray,
+    random_boxes,
     recolor,
     solarize,
 )
-from viewsmith.views.fixed.resampling import blur, blur_size, crop, random_boxes
 
 FIXTURE = Path(__file__).parent / "fixtures" / "torchvision_images.npz"
 # The weight of red is .2989 in torchvision, so that its weights add up to .9999.

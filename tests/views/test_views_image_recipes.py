@@ -5,8 +5,8 @@ import torch
 from image_toys import MEAN, STD, draw, every_recipe, images, pixels_of, scaled, within
 
 from refusals import refusal
+from viewsmith.modalities.images.views import ImageViews, image_recipe
 from viewsmith.views import Identity, Neighbors, Pair, ViewPair
-from viewsmith.views.fixed.images import ImageViews, image_recipe
 
 
 def test_the_views_of_a_simclr_pair_are_drawn_independently():

@@ -8,16 +8,17 @@ from image_toys import MEAN, STD, both_dtypes, close, draw, every_recipe, images
 from torch.autograd import gradcheck
 
 from refusals import refusal
-from viewsmith.views import Pair
-from viewsmith.views.fixed.color import (
+from viewsmith.modalities.images.operations import (
     adjust_brightness,
     adjust_contrast,
     adjust_hue,
     adjust_saturation,
+    blur,
+    crop,
     solarize,
 )
-from viewsmith.views.fixed.images import ImageViews, PairedImageViews, image_recipe
-from viewsmith.views.fixed.resampling import blur, crop
+from viewsmith.modalities.images.views import ImageViews, PairedImageViews, image_recipe
+from viewsmith.views import Pair
 
 
 @pytest.mark.parametrize("channels", [1, 3])

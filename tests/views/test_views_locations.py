@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from viewsmith.views.learned.locations import (
+from viewsmith.methods.crl_tac.locations import (
     APART,
     CLEAR,
     NEAR,
@@ -21,8 +21,7 @@ from viewsmith.views.learned.locations import (
     overlaps,
     refine,
 )
-from viewsmith.views.learned.transforms import Crops, Masks
-from viewsmith.views.learned.windows import Windows
+from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -116,7 +115,7 @@ def test_overlaps_equal_a_slow_loop(dtype):
 
 @pytest.mark.parametrize("limit", [1, 10**6])
 def test_views_are_near_each_other_if_they_overlap(monkeypatch, limit):
-    monkeypatch.setattr("viewsmith.views.learned.locations.MAX_OVERLAPS", limit)
+    monkeypatch.setattr("viewsmith.methods.crl_tac.locations.MAX_OVERLAPS", limit)
     boxes = crops(scales=(1.0, 0.8), flip=True).boxes(torch.zeros(1))[0]
     near = near_views(boxes)
     expected = [[slow_overlap(a, b) >= NEAR for b in boxes.tolist()] for a in boxes.tolist()]
@@ -133,7 +132,7 @@ def test_expected_overlaps_equal_a_slow_loop_in_parts_of_any_size(monkeypatch, s
         for row, own in enumerate(boxes.expand(3, -1, -1))
     ]
     for limit in (1, 40, 2**22):
-        monkeypatch.setattr("viewsmith.views.learned.locations.MAX_OVERLAPS", limit)
+        monkeypatch.setattr("viewsmith.methods.crl_tac.locations.MAX_OVERLAPS", limit)
         torch.testing.assert_close(expected_overlaps(p, boxes), torch.tensor(expected, dtype=torch.float64))
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from viewsmith import Contrastive
-from viewsmith.views import Neighbors, NeighborSearch, inverted_lists, nearest_neighbors, neighbor_search
-from viewsmith.views.inverted_lists import InvertedLists, k_means, nearest_center
-from viewsmith.views.neighbor_search import EXACT
+from viewsmith.views import Neighbors, NeighborSearch, nearest_neighbors
+from viewsmith.views import neighbor_search as inverted_lists
+from viewsmith.views.neighbor_search import EXACT, InvertedLists, k_means, nearest_center
 
 METRICS = ("euclidean", "cosine")
 
@@ -227,8 +227,8 @@ def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
 # Once an array of 16 MB was freed, as after reading rows on disk, glibc takes smaller ones from the heap.
 GROWTH = """
 import numpy as np, torch
-from viewsmith.core.memory import resident_bytes
-from viewsmith.views.inverted_lists import nearest_center
+from viewsmith.core.device import resident_bytes
+from viewsmith.views.neighbor_search import nearest_center
 torch.set_num_threads(1)
 for _ in range(3):
     read = np.ones(4_000_000, np.float32)

@@ -6,7 +6,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from viewsmith.losses.nt_xent import squared_distances, unit
-from viewsmith.networks.inputs.scaling import PrincipalAxes
+from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.views import Neighbors, nearest_neighbors, neighbors
 from viewsmith.views.neighbors import PrincipalSpace
 

@@ -7,7 +7,8 @@ from torch import nn
 from viewsmith.core import Batch
 from viewsmith.core.errors import InputError
 from viewsmith.frameworks import BYOL, MoCo, SimCLR, VICReg
-from viewsmith.networks.mlp import MLP
+from viewsmith.modalities.vectors.views import Masking
+from viewsmith.networks.base import MLP
 from viewsmith.views import (
     Corruption,
     GaussianNoise,
@@ -21,7 +22,6 @@ from viewsmith.views import (
     ViewPair,
     nearest_neighbors,
 )
-from viewsmith.views.fixed.masking import Masking
 
 
 class AppendDigit(ViewMaker):

@@ -7,8 +7,8 @@ import torch
 from pi_noise_toys import NETWORKS, D, X, dna, draw, generator_of, maker_of, real_of, rms, samples
 from torch import nn
 
+from viewsmith.methods.pinda.views import inverse_norm, log_barrier
 from viewsmith.views import PiNoise
-from viewsmith.views.learned.pi_noise import inverse_norm, log_barrier
 
 
 @pytest.mark.parametrize("level", ["fixed", "free"])

@@ -5,7 +5,7 @@ import torch
 from pi_noise_toys import D, X, dna, draw, generator_of, maker_of, real_of, rms
 from torch import nn
 
-from viewsmith.views.learned.pi_noise import inverse_norm, log_barrier
+from viewsmith.methods.pinda.views import inverse_norm, log_barrier
 
 
 @pytest.mark.parametrize("draws", [1, 2])

@@ -8,14 +8,14 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.losses.quality import attention_pools, foreground_map, map_pools, pair_quality
-from viewsmith.networks.encoders.cnn import SmallCNN
+from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.modalities.images.cnn import SmallCNN
+from viewsmith.modalities.images.operations import crop
+from viewsmith.networks.base import MLP
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
-from viewsmith.networks.mlp import MLP
 from viewsmith.views import GaussianNoise, image_recipe
 from viewsmith.views.base import CropBoxes, Pair
-from viewsmith.views.fixed.resampling import crop
 from viewsmith.views.generated.noise_level import fit_foreground
-from viewsmith.views.generated.quality import ViewQuality
 
 
 def images(n=12, seed=0):

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith.views.fixed.conditional import ConditionalCorruption
-from viewsmith.views.fixed.table_columns import TableColumns, table_columns
-from viewsmith.views.fixed.vectors import Corruption
-from viewsmith.views.learned.transforms import Masks
+from viewsmith.methods.crl_tac.transforms import Masks
+from viewsmith.modalities.vectors.trained_views import ConditionalCorruption
+from viewsmith.modalities.vectors.views import Corruption, TableColumns, table_columns
 
 COLUMNS = [0, 1, 1, 1, 2, 3, 3]  # a number, a category, a number, a category
 CATEGORIES = [(1, 4), (5, 7)]

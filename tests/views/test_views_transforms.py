@@ -7,11 +7,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.networks.channels import CropScores, MaskScores, PositionScores
-from viewsmith.networks.encoders.cnn import CropCNN
-from viewsmith.networks.encoders.dense_resnet import DenseResNet18
-from viewsmith.views.learned.transforms import Crops, Masks
-from viewsmith.views.learned.windows import Windows
+from viewsmith.methods.crl_tac.scores import CropScores, MaskScores, PositionScores
+from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
+from viewsmith.modalities.images.cnn import CropCNN
+from viewsmith.modalities.images.encoders import DenseResNet18
 
 FAMILIES = {
     "the paper's crops": Crops(84, 84),

@@ -7,8 +7,8 @@ from scipy.signal import detrend
 
 from refusals import refusal
 from viewsmith import CRLTAC
+from viewsmith.methods.crl_tac.transforms import Windows, detrended
 from viewsmith.networks import PositionScores
-from viewsmith.views.learned.windows import Windows, detrended
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -53,7 +53,7 @@ def test_scores_in_blocks_are_equal(monkeypatch):
     family, network = Windows(fraction=0.3, count=5, padded=False, detrend="linear"), scorer()
     x = torch.randn(7, 2, 40, dtype=torch.float64)
     whole = family.scores(network, x)
-    monkeypatch.setattr("viewsmith.views.learned.transforms.MAX_VALUES", 8 * 5 * 2 * 12 * 2)  # two rows at a time
+    monkeypatch.setattr("viewsmith.methods.crl_tac.transforms.MAX_VALUES", 8 * 5 * 2 * 12 * 2)  # two rows at a time
     torch.testing.assert_close(family.scores(network, x), whole)
 
 

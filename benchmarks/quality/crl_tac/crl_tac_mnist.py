@@ -37,9 +37,9 @@ import torch.nn.functional as F
 from benchmarks.common.data import Data, DataSet, load
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import SEEDS, command, score
-from viewsmith.estimators import CRLTAC
+from viewsmith import CRLTAC
 from viewsmith.evaluation.linear import fit_linear
-from viewsmith.methods.crl_tac import CRLTACMethod
+from viewsmith.methods.crl_tac.training import CRLTACMethod
 
 EPOCHS = 12
 PUBLISHED = {"recurrence_weight": 0}

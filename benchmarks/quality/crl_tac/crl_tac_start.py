@@ -33,10 +33,10 @@ import torch
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.crl_tac.clutter import make
 from benchmarks.quality.suite import command
-from viewsmith.core.method import Batch
+from viewsmith import CRLTAC
 from viewsmith.core.random import stream
-from viewsmith.estimators import CRLTAC
-from viewsmith.views.learned.augmentation_channel import AugmentationChannel
+from viewsmith.core.schedule import Batch
+from viewsmith.methods.crl_tac.channel import AugmentationChannel
 
 PATH = RESULTS / "crl_tac_start.jsonl"
 PLAIN: dict[str, Any] = {"recurrence_weight": 0}

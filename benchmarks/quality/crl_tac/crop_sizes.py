@@ -28,7 +28,7 @@ from torch import Tensor
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.crl_tac.what_and_where import BATCH, FIRST, REGIMES, boxes_of, place_scores, samples
 from benchmarks.quality.suite import SEEDS, Scores, command, rounded, score
-from viewsmith.estimators import CRLTAC
+from viewsmith import CRLTAC
 from viewsmith.losses.info_max import info_max, info_max_bound
 
 PATH = RESULTS / "crop_sizes.jsonl"

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.common.data import Data, sets
 from benchmarks.quality.suite import UNTRAINED, Budget, Row, Scores, Stage, Study, Trained, main, score
-from viewsmith.estimators import CRLTAC, Contrastive
+from viewsmith import CRLTAC, Contrastive
 
 SETS = sets("sc_citeseq_cbmc")
 FAMILIES: dict[str, dict[str, Any]] = {

@@ -63,8 +63,7 @@ from benchmarks.common.runner import RESULTS, ROOT, Cell
 from benchmarks.quality.crl_tac import clutter, hidden_events
 from benchmarks.quality.crl_tac.salience import center, most_deviating, spectral_residual
 from benchmarks.quality.suite import SEEDS, Scores, command, preferred, rounded, score
-from viewsmith import load
-from viewsmith.estimators import CRLTAC, Contrastive, GenView
+from viewsmith import CRLTAC, Contrastive, GenView, load
 from viewsmith.evaluation.baselines import pca
 
 PATH = RESULTS / "what_and_where.jsonl"

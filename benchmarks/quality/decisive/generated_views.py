@@ -30,8 +30,8 @@ from benchmarks.common.data import Data, load, sets
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import SEEDS, command, last, score
 from benchmarks.quality.vectors.study import PROTOCOLS
+from viewsmith import GenView
 from viewsmith.data import load_dataset
-from viewsmith.estimators import GenView
 from viewsmith.workflows.generate import generate_cache
 
 STEPS, BATCH = 300, 256

@@ -39,10 +39,10 @@ from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import command, rounded
 from benchmarks.quality.vectors.study_labels import Grouped, epochs, grouped
 from viewsmith import Contrastive, PiNDA
-from viewsmith.data.split import split_groups
+from viewsmith.data.dataset import split_groups
 from viewsmith.evaluation.protocol import evaluate_embedding
+from viewsmith.modalities.vectors.views import Neighbors
 from viewsmith.views.base import Pair, randn
-from viewsmith.views.fixed.vectors import Neighbors
 
 SEEDS = (0, 1, 2, 3, 4)
 SPLITS = {"wisdm_har": SEEDS, "wisdm_har, fifths": SEEDS, "gas_drift": SEEDS[:3]}

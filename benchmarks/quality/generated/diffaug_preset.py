@@ -13,7 +13,7 @@ from __future__ import annotations
 from benchmarks.common.data import sets
 from benchmarks.quality.suite import RAW, SEEDS, UNTRAINED, Budget, Stage, Study, Trained, main
 from benchmarks.tables.formatting import collect, gain
-from viewsmith.estimators import DiffAug
+from viewsmith import DiffAug
 
 PUBLISHED = DiffAug.presets["paper"] | {"phases": "A"}
 ROWS = {

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.common.data import sets
 from benchmarks.quality.suite import Budget, Stage, Study, Trained, main
 from benchmarks.tables.formatting import collect, gain
-from viewsmith.estimators import DiffAug
+from viewsmith import DiffAug
 
 SETS = sets("texture", "optdigits", train_rows=3000)
 HALF: dict[str, Any] = {"cached_views": 1, "replacement": 0.5}

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from benchmarks.common.data import sets
 from benchmarks.quality.suite import SEEDS, Budget, Stage, Study, Trained, main
 from benchmarks.tables.formatting import collect, gain
+from viewsmith import DiffAug
 from viewsmith.core.random import stream
-from viewsmith.core.samples import Rows, apply_in_blocks
-from viewsmith.estimators import DiffAug
-from viewsmith.networks.reference import Reference
+from viewsmith.core.rows import Rows, apply_in_blocks
+from viewsmith.networks.wrappers import Reference
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import AdaptiveStrength
 from viewsmith.views.neighbors import outliers

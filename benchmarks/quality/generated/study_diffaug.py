@@ -41,7 +41,7 @@ from benchmarks.quality.suite import (
     main,
     rounded,
 )
-from viewsmith.estimators import Contrastive, DiffAug
+from viewsmith import Contrastive, DiffAug
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.networks import PrincipalAxes

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.common.data import SETS
 from benchmarks.quality.suite import UNTRAINED, Budget, Stage, Study, Trained, main
 from benchmarks.quality.vectors.study import PROTOCOLS
-from viewsmith.estimators import GenView
+from viewsmith import GenView
 
 # Set, if few number of train rows, and framework.
 FEW = {f"letter, {rows} rows, simclr": replace(SETS["letter"], train_rows=rows) for rows in (300, 1000)}

@@ -37,7 +37,7 @@ from benchmarks.common.data import Data, DataSet, sets
 from benchmarks.quality.suite import PCA, RAW, SEEDS, Budget, Row, Scores, Stage, Study, Trained, main, rounded, score
 from benchmarks.quality.vectors.short_training import held_out
 from benchmarks.quality.vectors.study import SETS as OF_STUDY
-from viewsmith.estimators import Contrastive
+from viewsmith import Contrastive
 from viewsmith.evaluation.baselines import pca
 from viewsmith.evaluation.label_free import neighbor_r2
 from viewsmith.evaluation.neighbors import neighbors

@@ -23,7 +23,7 @@ from benchmarks.common.data import Data, DataSet, load
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import LEARNED, SEEDS, command, score
 from viewsmith import Contrastive
-from viewsmith.estimators.build.resolve import default_epochs
+from viewsmith.estimator.resolve import default_epochs
 from viewsmith.views import neighbor_search
 
 SETS = {name: DataSet(name) for name in ("mnist", "fashion_mnist", "letter")}

@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks.common.data import Data, DataSet
 from benchmarks.quality.suite import Budget, Row, Stage, Study, Trained, main
 from benchmarks.quality.vectors.study import SETS as OF_STUDY
-from viewsmith.estimators import Contrastive
+from viewsmith import Contrastive
 
 # The sets of the neighbor recipe's comparison with UMAP.
 NAMES = tuple(OF_STUDY)[:8]

@@ -22,7 +22,7 @@ import torch
 
 from benchmarks.common.data import DataSet, sets
 from benchmarks.quality.suite import PCA, RAW, UMAP, UNTRAINED, Budget, Row, Search, Stage, Study, Trained, main
-from viewsmith.estimators import Contrastive, PiNDA
+from viewsmith import Contrastive, PiNDA
 from viewsmith.networks import PrincipalAxes
 
 # The first eight sets compare the neighbor recipe with UMAP.

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.common.data import sets
 from benchmarks.quality.suite import Stage, Study, Trained, main
 from benchmarks.quality.vectors.study import BUDGET, COSINE, DIRECT, PROTOCOLS
-from viewsmith.estimators import Contrastive
+from viewsmith import Contrastive
 
 ROWS = ("contrastive", "mask", "thinning")
 FEW = sets("sc_10x_pbmc", "sc_human_kidney", "sc_citeseq_cbmc", train_rows=1000, test_rows=1000)

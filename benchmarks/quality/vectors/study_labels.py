@@ -32,7 +32,7 @@ from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import command, rounded
 from viewsmith import Contrastive
 from viewsmith.evaluation.baselines import pca
-from viewsmith.evaluation.groups import group_scores
+from viewsmith.evaluation.neighbors import group_scores
 from viewsmith.evaluation.protocol import evaluate_embedding, few_label_rows
 
 SETS = sets(

@@ -41,13 +41,12 @@ from sklearn.model_selection import train_test_split
 from benchmarks.common.data import Data
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import SEEDS, Scores, command, score
-from viewsmith.domains.tables.columns import Category
-from viewsmith.domains.tables.encoder import TableEncoder, fit_table
-from viewsmith.domains.tables.roles import choose_roles
-from viewsmith.domains.tables.weights import fit_scaler
-from viewsmith.estimators import Contrastive
+from viewsmith import Contrastive
 from viewsmith.evaluation.baselines import pca
-from viewsmith.networks.inputs.scaling import Scaler
+from viewsmith.modalities.tables.columns import Category
+from viewsmith.modalities.tables.encoder import TableEncoder, fit_scaler, fit_table
+from viewsmith.modalities.tables.roles import choose_roles
+from viewsmith.networks.scaling import Scaler
 
 PATH = RESULTS / "study_tables.jsonl"
 SMALL: dict[str, Any] = {"hidden": (64,), "n_components": 64}

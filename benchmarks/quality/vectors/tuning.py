@@ -20,12 +20,11 @@ import numpy as np
 
 from benchmarks.common.data import Data, DataSet, load
 from benchmarks.common.runner import RESULTS, ROOT, Cell, rows, run
+from viewsmith import Contrastive
 from viewsmith.data import Dataset
-from viewsmith.estimators import Contrastive
-from viewsmith.estimators.build.options import check_options
+from viewsmith.estimator.options import check_options
 from viewsmith.evaluation.protocol import evaluate_embedding
-from viewsmith.workflows.search_space import default_space
-from viewsmith.workflows.tune import tune
+from viewsmith.workflows.tune import default_space, tune
 
 PATH = RESULTS / "tuning.jsonl"
 SETS = {

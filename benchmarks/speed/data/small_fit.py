@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer
 
 from benchmarks.speed.timing import clock, parser, read, record, time_interleaved
 from viewsmith import Contrastive
-from viewsmith.estimators.build.resolve import default_epochs
+from viewsmith.estimator.resolve import default_epochs
 
 TARGETS = {569: 2.0, 4496: 3.0, 10_000: 3.0}
 WORKS = ("short", "batches of 256", "2,000 steps", "umap")

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.common.data import load, sets
 from benchmarks.speed.timing import parser, ratio, read, record
-from viewsmith.estimators import DiffAug
+from viewsmith import DiffAug
 
 NAMES = ("letter", "texture", "sc_citeseq_cbmc", "wisdm_har")
 

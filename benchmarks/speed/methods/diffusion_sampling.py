@@ -15,8 +15,10 @@ from functools import partial
 import torch
 
 from benchmarks.speed.timing import clock, milliseconds, parser, ratio, read, record, time_interleaved
-from viewsmith.networks.denoisers.vectors import VectorDenoiser
-from viewsmith.views.generated.diffusion import ConditionalDiffusion, Sampler, VectorCodes
+from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.vectors.networks import VectorDenoiser
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
+from viewsmith.views.generated.samplers import Sampler
 
 ROWS, FEATURES, CONDITION = 1024, 561, 256
 SAMPLERS: dict[str, tuple[Sampler, int]] = {

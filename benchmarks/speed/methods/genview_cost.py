@@ -41,15 +41,15 @@ from scipy.stats import spearmanr
 from benchmarks.common.data import load, sets
 from benchmarks.common.runner import ROOT
 from benchmarks.speed.timing import clock, parser, read, record
-from viewsmith.core.samples import Samples
-from viewsmith.estimators import DiffAug, GenView
-from viewsmith.methods.genview import GenViewMethod
+from viewsmith import DiffAug, GenView
+from viewsmith.core.rows import Samples
+from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.methods.genview.training import GenViewMethod
+from viewsmith.methods.genview.unclip import StableUnCLIP
+from viewsmith.modalities.images.operations import crop
 from viewsmith.networks import Pixels, SmallCNN
 from viewsmith.views import Pair, image_recipe
-from viewsmith.views.fixed.resampling import crop
 from viewsmith.views.generated.noise_level import level_to_strength, noise_tolerance
-from viewsmith.views.generated.quality import ViewQuality
-from viewsmith.views.generated.unclip import StableUnCLIP
 
 
 def seconds(work: Callable[[], Any]) -> float:

@@ -17,7 +17,7 @@ from torch import nn
 
 from benchmarks.speed.resnet_step import MAKERS, WARM, contrastive, options, record_both, simclr, step
 from benchmarks.speed.timing import clock, milliseconds, ratios, time_interleaved
-from viewsmith.core.method import Method, Optimizer
+from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.methods import PiNDAMethod
 from viewsmith.networks import LowResolutionMap, ResNet, ResNetMap, SharedTrunkMap, UNet
 from viewsmith.views import PiNoise, ViewPair

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.speed.timing import clock, milliseconds, parser, ratios, read, record, time_interleaved
-from viewsmith.core.method import Batch, Method, Optimizer
+from viewsmith.core.schedule import Batch, Method, Optimizer
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP

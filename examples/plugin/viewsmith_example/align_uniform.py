@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.registry import register
 from viewsmith.frameworks import Framework
-from viewsmith.frameworks.common import check_no_local_views, full_precision
+from viewsmith.frameworks.base import check_no_local_views, full_precision
 from viewsmith.views import Pair
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.method import Batch, Phase, Update
 from viewsmith.core.registry import register
-from viewsmith.estimators.arguments import Rate
-from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.model import channels_in, make_model, make_optimizer
-from viewsmith.estimators.build.plan import Plan, Resolved
-from viewsmith.methods.contrastive import ContrastiveMethod
+from viewsmith.core.schedule import Batch, Phase, Update
+from viewsmith.estimator.arguments import Rate
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.model import channels_in, make_model, make_optimizer
+from viewsmith.estimator.plan import Plan, Resolved
+from viewsmith.methods.contrastive.training import ContrastiveMethod
 
 
 class DenoisingMethod(ContrastiveMethod):

@@ -11,17 +11,15 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.compare import compare
-from viewsmith.cli.discover import discover
 from viewsmith.cli.errors import cut, explain, leave, show_warning
 from viewsmith.cli.fit import FitCommand, fit
 from viewsmith.cli.generate import generate, merge
-from viewsmith.cli.locate import crop, locate
+from viewsmith.cli.locate import crop, discover, locate
 from viewsmith.cli.methods import methods
 from viewsmith.cli.options import ListingCommand
-from viewsmith.cli.report import report
 from viewsmith.cli.symmetries import symmetries
 from viewsmith.cli.tune import tune
-from viewsmith.cli.use import embed, evaluate, export, views
+from viewsmith.cli.use import embed, evaluate, export, report, views
 from viewsmith.core.version import __version__
 
 app = typer.Typer(

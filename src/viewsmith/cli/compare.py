@@ -65,8 +65,7 @@ def compare(
 ) -> None:
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
     from viewsmith.cli.methods import listing
-    from viewsmith.core.errors import InputError
-    from viewsmith.core.messages import lines_once, say
+    from viewsmith.core.errors import InputError, lines_once, say
     from viewsmith.data import load_dataset
     from viewsmith.evaluation.leaderboard import format_comparison
     from viewsmith.workflows.compare import BOARD, compare_methods, suggested_methods

@@ -45,7 +45,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, OSError) and error.filename is not None:
         return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
     if isinstance(error, RuntimeError) and re.search(GONE, text):
-        from viewsmith.core.peers import LOST
+        from viewsmith.core.distributed import LOST
 
         return 1, LOST
     if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):

@@ -27,7 +27,7 @@ from viewsmith.cli.options import (
     set_threads,
     storage,
 )
-from viewsmith.cli.report import write_run_report
+from viewsmith.cli.use import write_run_report
 from viewsmith.core.errors import InputError
 
 ARGUMENTS = "viewsmith.arguments"  # of the context: those given, and those of the run that is resumed

@@ -79,7 +79,7 @@ def generate(
 ) -> None:
     """Generate views of DATA for `fit --method genview`; a stopped job is resumed; several jobs can fill a folder."""
     from viewsmith.data import load_dataset
-    from viewsmith.training.generation import parse_shard
+    from viewsmith.methods.genview.parts import parse_shard
     from viewsmith.workflows.generate import check_options, generate_cache
     from viewsmith.workflows.runs import OF_CELLS, load_run
 

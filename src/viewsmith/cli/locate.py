@@ -1,9 +1,12 @@
-"""The commands that use locations found by a run of crl-tac or by discover: locate, crop."""
+"""The commands that use locations found by a run of crl-tac or by discover: locate, crop.
+
+The command discover: what recurs in images, DNA or recordings, and where.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,8 +22,10 @@ from viewsmith.cli.options import (
     Threads,
     check_out,
     load_run_and_data,
+    names,
     set_threads,
 )
+from viewsmith.core.errors import InputError
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 
@@ -88,3 +93,80 @@ def crop(
     with writing(out):
         crop_to(out, model, dataset, n)
     typer.echo(str(out))
+
+
+def discover(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A folder of images of any sizes, FASTA, or a file with an array.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
+    kinds: Annotated[int, typer.Option(min=1, help="Number of kinds of parts.")] = 1,
+    max_parts: Annotated[int, typer.Option(min=1, help="Largest number of parts of a kind in an image.")] = 1,
+    domain: Annotated[
+        str, typer.Option(help="auto, images, dna or series (recordings, which are never recognized)")
+    ] = "auto",
+    one_strand: Annotated[bool, typer.Option("--one-strand", help="DNA: sites on the given strand only.")] = False,
+    max_q: Annotated[float, typer.Option(help="Largest q-value of a part, above 0 and at most 1.")] = 0.1,
+    image_size: Annotated[
+        int, typer.Option(min=32, help="Images: longer side to which they are reduced, in pixels.")
+    ] = 128,
+    features: Annotated[
+        str,
+        typer.Option(
+            metavar="patches|timm:NAME|RUN",
+            help="Images: dense features, learned from the images, or of a network of timm or of a trained model.",
+        ),
+    ] = "patches",
+    feature_layer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Layer of the network. Default: the deepest with small cells.")
+    ] = None,
+    feature_weights: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="For timm: safetensors, or random. Default: those of timm."),
+    ] = None,
+    windows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K,K",
+            help="Windows that are tried: cells of 4 pixels (4,5,7,9), letters (8,12,16,22), points (1/24 to 1/8).",
+        ),
+    ] = None,
+    crop_size: Annotated[
+        int | None, typer.Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of patches and folds.")] = 0,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Find what recurs in images, DNA or recordings, and where, without labels: places, crops and a report.
+
+    DIR gets parts.csv, report.html, the model, and crops for the other commands. Images: coco.json (boxes in the pixels
+    of the original files), crops/. DNA: parts.bed, motifs.meme, motifs.jaspar, logos, crops.fa. Recordings: crops.npz.
+    If nothing recurs, this is said and no part is listed.
+    """
+    options: dict[str, Any] = {
+        "kinds": kinds,
+        "max_parts": max_parts,
+        "max_q": max_q,
+        "domain": domain,
+        "image_size": image_size,
+        "features": features,
+        "feature_layer": feature_layer,
+        "feature_weights": feature_weights,
+        "both_strands": not one_strand,
+        "random_state": seed,
+    }
+    if windows is not None:
+        sides = names(windows)
+        if not all(side.isdecimal() for side in sides):
+            raise InputError(f"--windows is {windows!r}, expected whole numbers separated by commas, such as 4,7")
+        options["windows"] = [int(side) for side in sides]
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
+    from viewsmith.workflows.discover import discover_to
+
+    set_threads(threads)
+    with writing(out):
+        model = discover_to(out, data, options, crop_size)
+    typer.echo(model.describe())
+    typer.echo(str(out / "report.html"))

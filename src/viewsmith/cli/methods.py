@@ -26,10 +26,9 @@ def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
 
 def listing() -> dict[str, Any]:
     """Everything that is registered, as plain values."""
-    import viewsmith.estimators
     import viewsmith.evaluation  # noqa: F401, both register parts
     from viewsmith.core.registry import Entry, entries
-    from viewsmith.domains import domain_of
+    from viewsmith.modalities import domain_of
 
     def works_in(method: Entry, domain: str) -> bool:
         """Whether the domain has the part that the method needs, and a generator of views if it needs one."""

@@ -17,7 +17,7 @@ from viewsmith.core.errors import InputError
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
-    from viewsmith.estimators import ViewsmithEstimator
+    from viewsmith.estimator.base import ViewsmithEstimator
 
 Data = Annotated[
     str,
@@ -26,18 +26,23 @@ Data = Annotated[
         help="digits, breast_cancer, wine; a file: npz npy csv tsv parquet h5ad fasta fasta.gz; or a folder of images",
     ),
 ]
+
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
+
 Label = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Label column of a table or of obs (h5ad); fit reads it only with supcon."),
 ]
+
 Labels = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
 ]
+
 Target = Annotated[
     str | None,
     typer.Option(help="Labels are class or number (default: number if they have a fraction).", metavar="KIND"),
 ]
+
 Features = Annotated[
     str | None,
     typer.Option(
@@ -46,18 +51,22 @@ Features = Annotated[
         "clip:FOLDER or clip:OWNER/NAME (extra unclip).",
     ),
 ]
+
 ImageSize = Annotated[int | None, typer.Option(metavar="PIXELS", help="Crop and resize images of a folder to squares.")]
+
 Cache = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Folder for decoded images of a folder (default: RUN.cache, above 1 GiB)."),
 ]
+
 Stream = Annotated[
     bool,
     typer.Option("--stream", help="Leave vectors on disk, and read them as they are needed (default: above 1 GiB)."),
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 #: The registered names that help lists, written here because to look them up takes seconds (a test compares them).
 LISTED = {
@@ -88,7 +97,7 @@ def listed(kind: str) -> str:
     """The registered names of a kind, those of plug-ins, which are then imported, included."""
     if not metadata.entry_points(group="viewsmith.plugins"):
         return LISTED[kind]
-    import viewsmith.estimators  # noqa: F401, it registers parts
+    import viewsmith.methods.loading  # noqa: F401, it registers parts
     from viewsmith.core.registry import names as registered
 
     return ", ".join(registered(kind))  # type: ignore[arg-type]
@@ -107,12 +116,12 @@ def make_estimator(
     Options that the method does not have are options of the chosen framework, view makers and encoder. Before the data
     are read, `domain` is None: then names are checked, but not values of presets and parts.
     """
-    from viewsmith import estimators as _  # noqa: F401, it registers methods
     from viewsmith.core.registry import find
-    from viewsmith.domains import domain_of
-    from viewsmith.estimators.build.options import check_options
-    from viewsmith.estimators.build.resolve import check_framework
-    from viewsmith.estimators.build.routing import route_options
+    from viewsmith.estimator.options import check_options
+    from viewsmith.estimator.resolve import check_framework
+    from viewsmith.estimator.routing import route_options
+    from viewsmith.methods import loading as _  # noqa: F401, it registers methods
+    from viewsmith.modalities import domain_of
 
     content = _config_file(config) if config else {}
     named = content.pop("method", None)
@@ -212,7 +221,7 @@ def load_run_and_data(
 
 def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:
     """Options of a preset: NAME for vectors, NAME-DOMAIN for other domains."""
-    from viewsmith.domains import domain_of
+    from viewsmith.modalities import domain_of
 
     known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
     if name not in known:

@@ -47,7 +47,7 @@ def symmetries(
     path = None if labels is None else Path(labels)
     dataset = load_dataset(data, label=label, labels=path, image_size=image_size, domain=domain)
     if option is not None and values is not None:
-        from viewsmith.workflows.strengths import strength_curve
+        from viewsmith.workflows.views import strength_curve
 
         found = strength_curve(dataset, option, _numbers(values), views, seed=seed)
     else:

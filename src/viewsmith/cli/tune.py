@@ -24,11 +24,10 @@ from viewsmith.cli.options import (
     roles,
     set_threads,
 )
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import duplicates
+from viewsmith.core.errors import InputError, duplicates
 
 if TYPE_CHECKING:
-    from viewsmith.estimators import ViewsmithEstimator
+    from viewsmith.estimator.base import ViewsmithEstimator
 
 
 def tune(
@@ -78,8 +77,7 @@ def tune(
 ) -> None:
     """Search options of a method, scored on validation rows, a fifth of the labeled train rows of DATA."""
     from viewsmith.data import load_dataset
-    from viewsmith.workflows.search_space import check_optuna, default_space
-    from viewsmith.workflows.tune import BEST, FILE, RESERVED, format_search, settings
+    from viewsmith.workflows.tune import BEST, FILE, RESERVED, check_optuna, default_space, format_search, settings
     from viewsmith.workflows.tune import tune as tune_options
 
     check_optuna()

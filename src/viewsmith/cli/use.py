@@ -1,4 +1,7 @@
-"""The commands that use a run: embed, evaluate, views, export."""
+"""The commands that use a run: embed, evaluate, views, export.
+
+The command report.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ def evaluate(
 ) -> None:
     """Compare the representation with raw features, PCA and the untrained encoder."""
     from viewsmith.core.files import write_json_atomic
-    from viewsmith.estimators.given.labels import labels_used
+    from viewsmith.estimator.inputs import labels_used
     from viewsmith.evaluation.compare import compare, format_table
     from viewsmith.reports.verdict import named_rows, verdict
     from viewsmith.training.run import RunFolder
@@ -128,8 +131,7 @@ def views(
     """
     from viewsmith.core.files import atomic_path
     from viewsmith.data.view_cache import ViewCacheFolder
-    from viewsmith.data.write import write_npz
-    from viewsmith.data.write_views import check_views_path, write_views_table
+    from viewsmith.data.write import check_views_path, write_npz, write_views_table
     from viewsmith.workflows.runs import load_for, load_run
     from viewsmith.workflows.views import views_of_cache, views_of_model
 
@@ -178,3 +180,37 @@ def export(
         hint = export_encoder(model, out, format_)
     typer.echo(hint, err=True)
     typer.echo(str(out))
+
+
+def report(
+    run: Run,
+    data: Annotated[str | None, typer.Option(metavar="DATA", help="Default: the data of the run.")] = None,
+    label: Label = None,
+    labels: Labels = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Write RUN/report.html with curves, diagnostics, comparison and maps."""
+    set_threads(threads)
+    typer.echo(str(write_run_report(run, data=data, label=label, labels=labels, pictures=True)))
+
+
+def write_run_report(
+    run: Path,
+    *,
+    data: str | None = None,
+    label: str | None = None,
+    labels: Path | None = None,
+    pictures: bool = False,
+) -> Path:
+    """Write the report of a run, in the first process only; returns its path."""
+    from viewsmith.core import distributed
+    from viewsmith.reports import write_report
+    from viewsmith.training.run import RunFolder
+    from viewsmith.workflows.report import report_content
+
+    folder = RunFolder(run)
+    folder.check_exists()
+    if distributed.rank() == 0:
+        write_report(folder.report, report_content(folder, data=data, label=label, labels=labels, pictures=pictures))
+    return folder.report

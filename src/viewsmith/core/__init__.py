@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from viewsmith.core.errors import InputError, MissingExtra, TrainingError
 
 if TYPE_CHECKING:
-    from viewsmith.core.method import Batch, Method, Optimizer, Phase, Update
     from viewsmith.core.random import derive_seed, stream
+    from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
 
 __all__ = [
     "Batch",
@@ -30,5 +30,5 @@ def __getattr__(name: str) -> Any:
     if name in ("derive_seed", "stream"):
         return getattr(importlib.import_module("viewsmith.core.random"), name)
     if name in __all__:
-        return getattr(importlib.import_module("viewsmith.core.method"), name)
+        return getattr(importlib.import_module("viewsmith.core.schedule"), name)
     raise AttributeError(f"module 'viewsmith.core' has no attribute {name!r}")

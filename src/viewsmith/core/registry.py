@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Literal, TypeVar
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import error_text
+from viewsmith.core.errors import InputError, error_text
 
 Kind = Literal["method", "framework", "view maker", "encoder", "noise generator", "transforms", "domain", "baseline"]
 
 GROUP = "viewsmith.plugins"
+
 T = TypeVar("T")
 
 
@@ -118,6 +118,7 @@ class Entry:
 
 
 _entries: dict[Kind, list[Entry]] = {kind: [] for kind in typing.get_args(Kind)}
+
 _plugins: list[str] | None = None
 
 

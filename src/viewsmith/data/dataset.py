@@ -1,18 +1,137 @@
-"""A data set: rows, in memory or read from disk as they are needed, labels, and the split into train and test."""
+"""The split of a data set into train and test rows: given, drawn by class, or by whole groups.
+
+A data set: rows, in memory or read from disk as they are needed, labels, and the split into train and test.
+
+Validation rows, a part of the labeled train rows, to compare settings without test rows; and repeated splits.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.row_source import AnyRows, RowSource
-from viewsmith.data.split import Split
-from viewsmith.domains.targets import Target, kind_of, without_label
+from viewsmith.core.errors import InputError, pluralize, warn
+from viewsmith.core.rows import AnyRows, RowSource
+from viewsmith.data.labels import Target, kind_of, without_label
+
+Split = Literal["given", "stratified", "random", "groups", "none"]
+
+TEST_FRACTION = 0.2
+
+
+def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Stratified 80/20 split of labeled rows, determined by labels and seed; of numbers, a random one.
+
+    A class with a single row is in the train split only.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+        Class labels, or numbers (of type float).
+    seed : int
+        Seed of the draw.
+
+    Returns
+    -------
+    train_index, test_index : ndarray of int64, increasing
+        Together 0 .. n-1.
+
+    Raises
+    ------
+    InputError
+        The test split would be too small for all classes; or there is one number.
+    """
+    from sklearn.model_selection import train_test_split
+
+    if kind_of(y) == "number":
+        if len(y) < 2:
+            raise InputError("cannot split one labeled row 80/20: label more rows, or leave the labels out")
+        parts = train_test_split(np.arange(len(y)), test_size=TEST_FRACTION, random_state=seed)
+        return np.sort(parts[0]), np.sort(parts[1])
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    divisible = np.flatnonzero(counts[codes] > 1)
+    n_divisible_classes = int((counts > 1).sum())
+    n_test = math.ceil(TEST_FRACTION * len(divisible))
+    if n_test < max(n_divisible_classes, 1):
+        raise InputError(
+            f"cannot split {pluralize(len(y), 'labeled row')} of {pluralize(len(counts), 'class', 'classes')} 80/20 by "
+            f"class: the test split would have {pluralize(n_test, 'row')}; give the split (X_train and X_test, folders "
+            "train and test), or leave the labels out; are they a continuous target? then give --target number"
+        )
+    train, test = train_test_split(divisible, test_size=TEST_FRACTION, random_state=seed, stratify=codes[divisible])
+    single = np.flatnonzero(counts[codes] == 1)
+    return np.sort(np.concatenate([train, single])), np.sort(test)
+
+
+def split_groups(groups: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Split rows so that whole groups are test: random groups until they have 20 % of the rows; one stays for training.
+
+    Parameters
+    ----------
+    groups : ndarray, shape (n,)
+    seed : int
+        Seed of the order of the groups.
+
+    Returns
+    -------
+    train_index, test_index : ndarray of int64, increasing
+        Together 0 .. n-1.
+
+    Raises
+    ------
+    InputError
+        Fewer than two groups.
+    """
+    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        raise InputError(f"cannot split by groups: all rows have the group {names[0]}; give at least two groups")
+    order = np.random.default_rng(seed).permutation(len(names))
+    enough = int(np.searchsorted(counts[order].cumsum(), TEST_FRACTION * len(codes))) + 1
+    test = np.isin(codes, order[: min(enough, len(names) - 1)])
+    return np.flatnonzero(~test), np.flatnonzero(test)
+
+
+def split_by_label(
+    n: int, y: np.ndarray | None, labeled: np.ndarray, n_train: int | None, what: str, fresh: bool
+) -> tuple[np.ndarray, np.ndarray | None, Split]:
+    """Train rows, test rows (None: all are for training) and kind of the split of a source that is not split by groups.
+
+    The split is that of the source, if it has one (`n_train`); else it is drawn by class among the `labeled` rows.
+    """
+    rows = np.arange(n)
+    if n_train is not None:
+        return rows[:n_train], rows[n_train:], "given"
+    if y is None or (fresh and n == 1):
+        return rows, None, "none"
+    try:
+        _, test = split_indices(y[labeled])
+        kind: Split = "random" if kind_of(y) == "number" else "stratified"
+        return np.setdiff1d(rows, labeled[test]), labeled[test], kind  # rows without a label are for training
+    except InputError as error:
+        if fresh:
+            raise InputError(f"{what}: {error}") from error
+        # A fitted run may be given a few new rows: only commands that need a split may raise an error.
+        warn(f"{what}: the rows are not split: {error}")
+        return rows, None, "none"
+
+
+def split_by_groups(
+    groups: np.ndarray | None, n_train: int | None, what: str, fresh: bool
+) -> tuple[np.ndarray, np.ndarray | None, Split]:
+    """Train rows, test rows (None: all are for training) and kind of the split by groups of a source."""
+    assert groups is not None
+    if n_train is not None:
+        raise InputError(
+            f"{what} has its own split into train and test: leave the split by groups out (--split-groups)"
+        )
+    if not fresh and len(np.unique(groups)) < 2:
+        return np.arange(len(groups)), None, "none"
+    return *split_groups(groups), "groups"
+
 
 # Values of the sample of a data set on disk, 512 MB as float32.
 SAMPLE_VALUES = 2**27
@@ -27,8 +146,8 @@ class Dataset:
     x : ndarray, shape (n, ...), or RowSource
         All rows in input order; with a given split the train rows, then the test rows. Vectors are float32 (n, d),
         images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII letters (n, L), 0 after the end of a sequence. Of a
-        table that is not plain numbers, a `viewsmith.domains.tables.array.TableArray` of encoded rows. Vectors that are
-        too large for memory are a source, from which slices and rows by index are read.
+        table that is not plain numbers, a `viewsmith.modalities.tables.array.TableArray` of encoded rows. Vectors that
+        are too large for memory are a source, from which slices and rows by index are read.
     y : ndarray, shape (n,), or None
         Labels of the rows: classes as integers, booleans or text, or numbers (a continuous target) as float64.
     train_index, test_index : ndarray of int64, increasing; test_index is None without a split
@@ -202,3 +321,120 @@ def take(rows: Any, index: np.ndarray) -> Any:
         return rows if len(index) == len(rows) else rows.select(index)
     first, last = int(index[0]), int(index[-1])
     return rows[first : last + 1] if last - first + 1 == len(index) else rows[index]
+
+
+def resplit(dataset: Dataset, seed: int) -> Dataset:
+    """The data set with another random split into train and test rows, of the kind it has.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Split by class, by groups, or at random (numbers), with labels.
+    seed : int
+        0 is the split that the data set was read with.
+
+    Returns
+    -------
+    Dataset
+        A data set whose split was given, or that has none, as it is.
+    """
+    if seed == 0:
+        return dataset
+    if dataset.split == "groups" and dataset.groups is not None:
+        train, test = split_groups(dataset.groups, seed)
+    elif dataset.split in ("stratified", "random") and dataset.y is not None:
+        labeled = np.flatnonzero(~_absent(dataset, dataset.y))
+        test = labeled[split_indices(dataset.y[labeled], seed)[1]]
+        train = np.setdiff1d(np.arange(len(dataset.x)), test)
+    else:
+        return dataset
+    return dataclasses.replace(dataset, train_index=train, test_index=test)
+
+
+def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = False) -> Dataset:
+    """The train rows alone, with a fifth of the labeled ones as test rows.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        In memory. Of its test rows nothing is read.
+    seed : int
+        Seed of the draw.
+    whole_groups : bool
+        Groups are drawn, with all their rows, until they have a fifth of the labeled rows. Their rows without a label
+        are left out. Otherwise a fifth of each class with at least two rows is drawn, at least one row, or a fifth of
+        the rows if labels are numbers; rows without a label are train rows.
+
+    Returns
+    -------
+    Dataset
+        With the split "given". Only its train rows may have no label.
+
+    Raises
+    ------
+    InputError
+        The train rows have no labels, or too few for at least two classes among the others and one test row.
+    """
+    y = dataset.y_train
+    absent = np.ones(0, dtype=bool) if y is None else _absent(dataset, y)
+    if y is None or absent.all():
+        raise InputError(
+            f"{dataset.source}: no train row has a label, which settings are scored with; give --label COLUMN (table, "
+            "obs), --labels FILE (FASTA), or y_train"
+        )
+    labeled = np.flatnonzero(~absent)
+    if whole_groups:
+        groups = dataset.groups_train
+        assert groups is not None
+        held = np.isin(groups, np.unique(groups[labeled[split_groups(groups[labeled], seed)[1]]]))
+    else:
+        held = np.zeros(len(y), dtype=bool)
+        draw = _fifth_of_rows if kind_of(y) == "number" else _fifth_of_classes
+        held[labeled[draw(y[labeled], seed)]] = True
+    train, test = np.flatnonzero(~held), np.flatnonzero(held & ~absent)
+    classes = len(np.unique(y[train][~absent[train]]))
+    if classes < 2 and len(test) and kind_of(y) == "number":
+        raise InputError(f"{dataset.source}: all train rows have the target {y[train][0]:g}, nothing to predict")
+    if classes < 2 or not len(test):
+        raise InputError(
+            f"{dataset.source} has {pluralize(len(labeled), 'labeled train row')}, of which {len(test)} would be "
+            f"validation rows and the others of {pluralize(classes, 'class', 'classes')}: label more rows, so that at "
+            "least two classes are left"
+        )
+    return _rows(dataset, np.concatenate([train, test]), len(train))
+
+
+def _absent(dataset: Dataset, y: np.ndarray) -> np.ndarray:
+    return without_label(y) if dataset.partly_labeled else np.zeros(len(y), dtype=bool)
+
+
+def _fifth_of_rows(y: np.ndarray, seed: int) -> np.ndarray:
+    """A fifth of the rows, at least one of two or more."""
+    members = np.random.default_rng(seed).permutation(len(y))
+    return members[: max(1, round(TEST_FRACTION * len(members))) if len(members) > 1 else 0]
+
+
+def _fifth_of_classes(y: np.ndarray, seed: int) -> np.ndarray:
+    """A fifth of the rows of each class, at least one, of classes with at least two rows."""
+    rng, found = np.random.default_rng(seed), []
+    for label in np.unique(y):
+        members = rng.permutation(np.flatnonzero(y == label))
+        found.append(members[: max(1, round(TEST_FRACTION * len(members))) if len(members) > 1 else 0])
+    return np.concatenate(found)
+
+
+def _rows(dataset: Dataset, index: np.ndarray, n_train: int) -> Dataset:
+    """Rows of the train rows: the first `n_train` are train rows, the others test rows."""
+    graph = dataset.fit_neighbors(False)
+    rows = dataset.train_index[index]
+    return dataclasses.replace(
+        dataset,
+        x=dataset.x_train[index],
+        y=None if dataset.y is None else dataset.y[rows],
+        train_index=np.arange(n_train),
+        test_index=np.arange(n_train, len(index)),
+        split="given",
+        row_names=None if dataset.row_names is None else [dataset.row_names[i] for i in rows],
+        neighbors=None if graph is None else graph.tocsr()[index][:, index],
+        groups=None if dataset.groups is None else dataset.groups[rows],
+    )

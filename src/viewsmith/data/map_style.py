@@ -11,9 +11,8 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.memory import memory_limit
-from viewsmith.core.messages import join_names, name_list, one_line
+from viewsmith.core.device import memory_limit
+from viewsmith.core.errors import InputError, join_names, name_list, one_line
 
 # Kinds of columns of Hugging Face datasets that hold samples, by the class of their feature.
 _SAMPLES = ("Image", "Sequence", "List", "LargeList", "Array2D", "Array3D")

@@ -1,25 +1,187 @@
-"""The interface of readers: a reader takes a path and a `Request`, and returns what it `Found` in the file."""
+"""Work shared by processes through one folder: each piece is claimed by a file with a heartbeat.
+
+The interface of readers: a reader takes a path and a `Request`, and returns what it `Found` in the file.
+
+Files that only one of several processes reads: it writes the rows to a file that all of them map into memory.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import hashlib
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import one_line, pluralize, warn
-from viewsmith.core.row_source import RowSource, is_large
-from viewsmith.domains.checks import Impute, check_labels, warn_outer_spaces
-from viewsmith.domains.counts import Normalization
-from viewsmith.domains.few_labels import lacks_labels, partial_labels
-from viewsmith.domains.targets import Target, as_classes, numbers_of, without_label
+from viewsmith.core.device import return_freed_memory
+from viewsmith.core.errors import InputError, one_line, pluralize, warn
+from viewsmith.core.files import read_mapped, write_mapped, write_text_atomic
+from viewsmith.core.rows import BLOCK_VALUES, RowSource, is_large, stamp
+from viewsmith.data.labels import Target, as_classes, lacks_labels, numbers_of, partial_labels, without_label
+from viewsmith.modalities.checks import Impute, check_labels, warn_outer_spaces
+from viewsmith.modalities.vectors.counts import Normalization
 
 if TYPE_CHECKING:
-    from viewsmith.domains.tables.encoder import TableEncoder
+    from viewsmith.modalities.tables.encoder import TableEncoder
+
+T = TypeVar("T")
+
+HEARTBEAT = 10.0  # seconds between two renewals of a claim
+
+PATIENCE = 60.0  # seconds without a renewal after which a claim does not count anymore
+
+POLL = 0.5  # seconds between two looks at pieces that other processes have claimed
+
+
+class Claims:
+    """Claims of named pieces of work, as files in a folder that any number of processes share, on any machines.
+
+    A claim is a file that only one process can create. Its time of change is renewed while the process works; a claim
+    that is not renewed, or whose process on the same machine has ended, is taken over. Ages are measured by the clock
+    of the file system, because clocks of machines differ.
+
+    A claim avoids double work, and nothing rests on it: when a process was stopped for so long that its claim was
+    taken over, two processes write the same content, atomically.
+
+    Parameters
+    ----------
+    folder : Path
+        Created with the first claim, and removed with the last one.
+    heartbeat, patience : float
+        Seconds.
+    """
+
+    def __init__(self, folder: Path, heartbeat: float = HEARTBEAT, patience: float = PATIENCE) -> None:
+        self.folder, self.heartbeat, self.patience = folder, heartbeat, patience
+
+    @contextlib.contextmanager
+    def hold(self, name: str, *, wait: bool = False) -> Iterator[bool]:
+        """Claim a piece of work while the block runs.
+
+        Parameters
+        ----------
+        name : str
+        wait : bool
+            If another process has it, wait for it; else the block runs at once, with False.
+
+        Yields
+        ------
+        bool
+            Whether this process has it.
+        """
+        path = self.folder / name
+        while not (self._create(path) or (self._is_stale(path) and self._take_over(path))):
+            if not wait:
+                yield False
+                return
+            time.sleep(POLL)
+        done = threading.Event()
+        beats = threading.Thread(target=self._renew, args=(path, done), daemon=True)
+        beats.start()
+        try:
+            yield True
+        finally:
+            done.set()
+            beats.join()
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+
+    def each(self, pieces: Iterable[T], done: Callable[[T], bool]) -> Generator[T, None, None]:
+        """Claim pieces, one after the other, until all are done; waits for those that other processes have claimed.
+
+        Parameters
+        ----------
+        pieces : iterable
+            Their ``str`` names the claims.
+        done : callable
+            Whether a piece is done, by whatever process.
+
+        Yields
+        ------
+        piece
+            One that is not done, claimed until the next one is asked for.
+        """
+        remaining = list(pieces)
+        while remaining := [piece for piece in remaining if not done(piece)]:
+            worked = False
+            for piece in remaining:
+                if done(piece):
+                    continue
+                with self.hold(str(piece)) as mine:
+                    if mine and not done(piece):  # it may have been done since the first look
+                        worked = True
+                        yield piece
+            if not worked:
+                time.sleep(POLL)
+
+    def clear(self) -> None:
+        """Remove all claims, when everything is done: processes that were killed have left theirs."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _create(self, path: Path) -> bool:
+        with contextlib.suppress(FileExistsError):  # another process has removed the folder at the same moment
+            self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                json.dump({"host": socket.gethostname(), "process": os.getpid()}, file)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:  # another process has removed the empty folder
+            return self._create(path)
+        return True
+
+    def _is_stale(self, path: Path) -> bool:
+        clock = self.folder / f".clock-{uuid.uuid4().hex}"
+        try:
+            clock.touch()
+            age = clock.stat().st_mtime - path.stat().st_mtime
+            holder = json.loads(path.read_text(encoding="utf-8"))
+            if holder["host"] == socket.gethostname() and not _is_alive(int(holder["process"])):
+                return True
+        except FileNotFoundError:  # released
+            return False
+        except (ValueError, KeyError, TypeError):
+            pass  # half-written by a process that may be at it still
+        finally:
+            clock.unlink(missing_ok=True)
+        return age > self.patience
+
+    def _take_over(self, path: Path) -> bool:
+        try:
+            old = path.rename(self.folder / f".stale-{uuid.uuid4().hex}")
+        except FileNotFoundError:  # another process was first
+            return False
+        old.unlink(missing_ok=True)
+        return self._create(path)
+
+    def _renew(self, path: Path, done: threading.Event) -> None:
+        while not done.wait(self.heartbeat):
+            with contextlib.suppress(OSError):
+                os.utime(path)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":  # elsewhere this call ends the process
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 @dataclass(frozen=True)
@@ -210,3 +372,103 @@ def reading(what: str, kind: str) -> Iterator[None]:
             ) from error
         reason = one_line(f"{type(error).__name__}: {error}", 200)
         raise InputError(f"cannot read {what} as {kind}; is it damaged, or another format? ({reason})") from error
+
+
+# What a label or the name of a group may be, for a text file to give it back as it was.
+_PLAIN = (str, int, float, type(None))
+
+
+def read_once(reader: Reader, path: Path, request: Request, place: Path) -> Found:
+    """What a reader finds in a file, with the rows in a memory map.
+
+    The first process reads the file while the others wait, and writes rows, labels, names and warnings into `place`.
+    Each process reads the file itself if it is a mixed table, whose rows come with their encoder, or if the rows stay
+    in the file.
+
+    Parameters
+    ----------
+    reader : callable
+    path : Path
+    request : Request
+    place : Path
+        Folder on a disk that all processes see; it is made if it is not there.
+
+    Raises
+    ------
+    InputError
+        That of the reader, in each process; or what was written is damaged.
+    """
+    kept = _Kept(place, path, request)
+    if not kept.exists():
+        with Claims(place / "claims").hold(kept.name, wait=True):
+            if not kept.exists():  # no other process has read it meanwhile
+                found = kept.write(reader, path, request)
+                if found is not None:
+                    return found
+                return_freed_memory()
+    return kept.found() or reader(path, request)
+
+
+class _Kept:
+    """What one reading of one state of a file has found: a JSON file, and the rows beside it."""
+
+    def __init__(self, place: Path, path: Path, request: Request) -> None:
+        options = asdict(replace(request, table=None, stream=False, shared=False, cache=None, cache_if_large=None))
+        files = [path.resolve(), *([] if request.labels is None else [request.labels.resolve()])]
+        state = [[str(file), stamp(file)] for file in files]
+        digest = hashlib.sha256(repr([state, sorted(options.items())]).encode("utf-8", "surrogateescape"))
+        self.name = f"{path.name[:64]}-{digest.hexdigest()[:12]}"
+        self.rows, self.facts = place / f"{self.name}.npy", place / f"{self.name}.json"
+
+    def exists(self) -> bool:
+        return self.facts.exists()
+
+    def write(self, reader: Reader, path: Path, request: Request) -> Found | None:
+        """Read the file and write what is found; return it if it cannot be kept."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = reader(path, request)
+        facts = None
+        if type(found.x) is np.ndarray and _is_plain(found.y) and _is_plain(found.groups):
+            write_mapped(_blocks(found.x), found.x.shape, self.rows, found.x.dtype)
+            facts = {key: getattr(found, key) for key in ("n_train", "names", "table", "options", "row_names")}
+            facts |= {"y": _packed(found.y), "groups": _packed(found.groups)}
+        record = {"found": facts, "warnings": [str(warning.message) for warning in said] if facts else []}
+        self.rows.parent.mkdir(parents=True, exist_ok=True)
+        write_text_atomic(self.facts, json.dumps(record))
+        if facts is not None:
+            return None
+        for warning in said:
+            warn(str(warning.message))
+        return found
+
+    def found(self) -> Found | None:
+        """What the reader found; None if that was not kept."""
+        with reading(str(self.facts), "a record of rows that were read before, which may be deleted"):
+            record = json.loads(self.facts.read_text(encoding="utf-8"))
+            facts = record["found"]
+            if facts is None:
+                return None
+            found = Found(read_mapped(self.rows), **(facts | {key: _unpacked(facts[key]) for key in ("y", "groups")}))
+        for text in record["warnings"]:
+            warn(text)
+        return found
+
+
+def _blocks(x: np.ndarray) -> Iterator[np.ndarray]:
+    size = max(1, BLOCK_VALUES // max(1, x[:1].size))
+    return (x[start : start + size] for start in range(0, len(x), size))
+
+
+def _is_plain(array: np.ndarray | None) -> bool:
+    if array is None or array.dtype.kind in "biufU":
+        return True
+    return array.dtype == object and all(isinstance(value, _PLAIN) for value in array)
+
+
+def _packed(array: np.ndarray | None) -> dict[str, Any] | None:
+    return None if array is None else {"dtype": array.dtype.str, "values": array.tolist()}
+
+
+def _unpacked(packed: dict[str, Any] | None) -> np.ndarray | None:
+    return None if packed is None else np.array(packed["values"], dtype=packed["dtype"])

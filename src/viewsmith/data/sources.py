@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names, warn
-from viewsmith.core.row_source import AnyRows, RowSource, is_large
-from viewsmith.data.dataset import Dataset
-from viewsmith.data.read_once import read_once
-from viewsmith.data.readers.arrays import read_npy, read_npz
-from viewsmith.data.readers.builtin import BUILTIN, read_builtin
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest_names, warn
+from viewsmith.core.rows import AnyRows, RowSource, is_large
+from viewsmith.data.dataset import Dataset, split_by_groups, split_by_label
+from viewsmith.data.labels import check_target, group_names, kind_of, without_label
+from viewsmith.data.readers.arrays import BUILTIN, read_builtin, read_npy, read_npz
 from viewsmith.data.readers.fasta import read_fasta
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.h5ad import read_h5ad
-from viewsmith.data.readers.other_formats import advice
-from viewsmith.data.readers.tables import read_csv, read_parquet, read_tsv
-from viewsmith.data.reading import Found, Reader, Request, find_labels, labels_may_lack
-from viewsmith.data.split import split_by_groups, split_by_label
-from viewsmith.domains.base import domain_of
-from viewsmith.domains.checks import Impute
-from viewsmith.domains.counts import NORMALIZED, Normalization, check_counts, log_normalized, looks_like_counts
-from viewsmith.domains.detect import find_domain
-from viewsmith.domains.groups import group_names
-from viewsmith.domains.images import SMALLEST_SIDE
-from viewsmith.domains.targets import check_target, kind_of, without_label
-from viewsmith.domains.vectors import VECTORS
+from viewsmith.data.readers.tables import advice, read_csv, read_parquet, read_tsv
+from viewsmith.data.reading import Found, Reader, Request, find_labels, labels_may_lack, read_once
+from viewsmith.modalities.base import domain_of
+from viewsmith.modalities.checks import Impute
+from viewsmith.modalities.detect import find_domain
+from viewsmith.modalities.images.modality import SMALLEST_SIDE
+from viewsmith.modalities.vectors.counts import (
+    NORMALIZED,
+    Normalization,
+    check_counts,
+    log_normalized,
+    looks_like_counts,
+)
+from viewsmith.modalities.vectors.modality import VECTORS
 
 if TYPE_CHECKING:
-    from viewsmith.domains.tables.encoder import TableEncoder
+    from viewsmith.modalities.tables.encoder import TableEncoder
 
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
@@ -48,9 +48,12 @@ READERS: dict[str, Reader] = {
     ".zarr": read_h5ad,
     **dict.fromkeys((".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"), read_fasta),
 }
+
 TABLES = tuple(suffix for suffix, reader in READERS.items() if reader in (read_csv, read_tsv, read_parquet))
+
 # Files that one of several processes reads for all: the others need not decode them again.
 _READ_ONCE = (read_csv, read_tsv, read_parquet, read_fasta)
+
 # Options that apply to one kind of source only: the option, its reader, and the source in messages.
 _SOURCE_OPTIONS = (
     ("labels", read_fasta, "a FASTA file"),
@@ -129,11 +132,11 @@ def load_dataset(
     use_rep : str, optional
         Key of ``obsm`` of an .h5ad file to use instead of its ``X``.
     normalization : {"auto", "log", "none"}
-        "log": rows are counts, which are log-normalized (`viewsmith.domains.log_normalize`). "auto": "log" for an .h5ad
-        file with raw counts, which is said, else "none". With `schema`: what was done with the fitted data.
+        "log": rows are counts, which are log-normalized (`viewsmith.modalities.log_normalize`). "auto": "log" for an
+        .h5ad file with raw counts, which is said, else "none". With `schema`: what was done with the fitted data.
     stream : bool
         Leave vectors on disk, and read them as they are needed, whatever their size. Rows that take more than a GiB as
-        float32 are always read so (`viewsmith.core.row_source.STREAM_ABOVE`).
+        float32 are always read so (`viewsmith.core.rows.STREAM_ABOVE`).
     shared : bool
         Several processes read these data: arrays, .h5ad files and images with a cache stay on disk, where they share
         them, and the model that is trained on them is that of rows in memory. With `cache_if_large`, one process reads

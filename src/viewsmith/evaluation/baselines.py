@@ -19,9 +19,10 @@ from viewsmith.core.registry import register
 Rows = NDArray[np.float32]
 
 UMAP_WIDTH = 200
-UMAP_AXES = 50
-UMAP_NEIGHBORS = 15
 
+UMAP_AXES = 50
+
+UMAP_NEIGHBORS = 15
 
 Pair = tuple[np.ndarray, np.ndarray]
 

@@ -10,20 +10,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, pluralize, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.core.registry import entries
-from viewsmith.domains.targets import Target, numbers_of
+from viewsmith.data.labels import Target, numbers_of
 from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
-from viewsmith.evaluation.groups import GROUP_SCORES, group_scores
 from viewsmith.evaluation.label_free import label_free
-from viewsmith.evaluation.neighbors import Metric
+from viewsmith.evaluation.level import WIDTH, aligned, in_blocks, marked
+from viewsmith.evaluation.neighbors import GROUP_SCORES, Metric, group_scores
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER, few_number_rows
-from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS, check_protocols, evaluate_embedding
-from viewsmith.evaluation.scored_rows import ScoredRows, scored_rows
-from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
+from viewsmith.evaluation.protocol import (
+    NUMBER_PROTOCOLS,
+    OPTIONAL,
+    PROTOCOLS,
+    ScoredRows,
+    check_protocols,
+    evaluate_embedding,
+    scored_rows,
+)
 
 LABEL_FREE_ROWS = 2000
+
 ALIGNED_ROWS = 512
 
 
@@ -84,7 +90,7 @@ def compare(
         views, on 512 of them), ``seconds`` (by table row: ``embed`` and ``score``); if the encoder started from given
         weights, ``names`` (the row untrained is shown as given encoder); with labels used in training, or missing,
         ``labels`` (what was used and left out); with two or more groups of test rows, ``groups`` (scores by table row,
-        see `viewsmith.evaluation.groups.group_scores`).
+        see `viewsmith.evaluation.neighbors.group_scores`).
 
     Raises
     ------

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.evaluation.differences import Repeats, all_pairs, by_repeat
-from viewsmith.evaluation.level import TIES, level_at
+from viewsmith.evaluation.level import TIES, WIDTH, Repeats, aligned, all_pairs, by_repeat, in_blocks, level_at, marked
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER
-from viewsmith.evaluation.text_table import WIDTH, aligned, in_blocks, marked
 
 #: Protocols that decide which rows are level with the best ones everywhere: few labels, many, neighbors and clusters.
 MAIN = ("linear_1pct", "linear", "knn", "kmeans_accuracy", "r2_1pct", "r2", "knn_r2")
+
 PURPOSE = {
     "linear_1pct": "few labels",
     "linear": "many labels",
@@ -96,7 +95,7 @@ def leaderboard(found: Found, repeats: Repeats, cells: Sequence[Mapping[str, Any
         ``protocols``; ``rows`` (by row and protocol: ``mean``, ``deviation`` over the repeats (None for one) and
         ``values`` by repeat); ``leaderboard`` (one dict for each row, best first: ``rank``, ``row``, ``kind``, ``mean``
         of the protocols of `MAIN`, ``train_seconds`` and ``embed_seconds``, ``repeats``, ``note``); ``differences``
-        (see `viewsmith.evaluation.differences.all_pairs`); ``level`` (by protocol, the rows that are level with the
+        (see `viewsmith.evaluation.level.all_pairs`); ``level`` (by protocol, the rows that are level with the
         best one, see `viewsmith.evaluation.level`; cheapest first: baselines, untrained encoders, then methods by their
         time of training), ``level_everywhere`` (those that are at all protocols of `MAIN`); ``failed`` (why, by row);
         ``left_out`` (in words); ``cells``; ``next`` (one sentence).

@@ -1,36 +1,97 @@
-"""The evaluation protocol: classifiers or regressions are fitted on train rows and scored on test rows."""
+"""Which rows of a data set are scored: with labels, and not those whose labels were used in training.
+
+The evaluation protocol: classifiers or regressions are fitted on train rows and scored on test rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import warn
-from viewsmith.domains.checks import check_finite, check_labels, check_numbers
-from viewsmith.domains.targets import Target, numbers_of
-from viewsmith.evaluation.linear import Loss, fit_linear, standardize
+from viewsmith.core.errors import InputError, warn
+from viewsmith.data.labels import MISSING, Target, missing_labels, numbers_of, without_label
+from viewsmith.evaluation.linear import Loss, fit_linear, standardize, train_softmax
 from viewsmith.evaluation.neighbors import Metric, majority, neighbors
 from viewsmith.evaluation.numbers import in_turn, number_scores, protocols_of
-from viewsmith.evaluation.softmax import train_softmax
+from viewsmith.modalities.checks import check_finite, check_labels, check_numbers
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Rows on which classifiers are fitted and scored.
+
+    Attributes
+    ----------
+    train, test : bool arrays (n,) and (m,)
+        Train rows with a label, and test rows with a label that was not used in training.
+    unlabeled, used : int
+        Test rows that are left out because they have no label, or because their label was used.
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+    unlabeled: int
+    used: int
+
+
+def scored_rows(dataset: Any, label_used: Callable[[Any], np.ndarray] | None) -> ScoredRows:
+    """The rows to score.
+
+    Parameters
+    ----------
+    dataset : LabeledSplit
+    label_used : callable or None
+        Maps rows to bool (n,): whether their labels were used in training. None: no labels were used.
+
+    Raises
+    ------
+    InputError
+        No train row, or no test row, is left.
+    """
+    train, test = (np.ones(len(y), dtype=bool) for y in (dataset.y_train, dataset.y_test))
+    if label_used is not None or getattr(dataset, "partly_labeled", False):
+        train, test = (~_absent(np.asarray(y), dataset) for y in (dataset.y_train, dataset.y_test))
+    unlabeled, used = int((~test).sum()), 0
+    if label_used is not None:
+        seen = label_used(dataset.x_test) & test
+        used, test = int(seen.sum()), test & ~seen
+    for mask, rows in ((train, "train"), (test, "test")):
+        if not mask.any():
+            why = f"their labels are missing ({MISSING}) or were used in training"
+            raise InputError(f"no {rows} row is left to score: {why}; give more labels, or other test rows")
+    return ScoredRows(train, test, unlabeled, used)
+
+
+def _absent(y: np.ndarray, dataset: Any) -> np.ndarray:
+    """Which rows have no label; floats of a data set that does not say that they are numbers may be classes."""
+    return without_label(y) if getattr(dataset, "target", "class") == "number" else missing_labels(y)
+
 
 Codes = NDArray[np.int64]
+
 Rows = NDArray[np.float32]
 
 NEIGHBORS = 5
+
 STARTS = 10
+
 DRAWS = (0, 1, 2)
+
 _LABEL_FRACTIONS = {"linear_1pct": 0.01, "linear_10pct": 0.10}
 
 _K_MEANS = f"{{score}} of k-means on the test rows {{rows}}: as many clusters as classes, {STARTS} starts, seed 0"
+
 _FEW_LABELS = (
     "as linear, fitted on {fraction} of the labels: per class max(1, round({fraction} of its rows)), "
     f"mean over draws {', '.join(map(str, DRAWS))}"
 )
+
 _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)", "adjusted Rand index"
 
 #: Name and one-line description of each score of classes, printed with every table. Higher is better for all scores.
@@ -48,11 +109,13 @@ PROTOCOLS: dict[str, str] = {
     "linear_1pct": _FEW_LABELS.format(fraction="1 %"),
     "linear_10pct": _FEW_LABELS.format(fraction="10 %"),
 }
+
 #: Protocols that are computed only if they are named.
 OPTIONAL: dict[str, str] = {
     "softmax_50": "accuracy of a linear softmax layer after 50 epochs of Adam, batches of 256, learning rate 0.001, on "
     "the columns as they are, seed 0 (PiNDA: appendix B.3, which names no optimizer)",
 }
+
 #: The same for numbers (a continuous target). Lower is better for `mae` alone.
 NUMBER_PROTOCOLS: dict[str, str] = protocols_of(NEIGHBORS, DRAWS)
 

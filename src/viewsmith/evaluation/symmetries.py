@@ -23,16 +23,21 @@ import torch
 from scipy.spatial.distance import cdist
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.row_source import RowSource
-from viewsmith.domains.dna import kmer_frequencies
+from viewsmith.core.rows import RowSource
+from viewsmith.modalities.dna.modality import kmer_frequencies
 
 SAMPLES = 3_000  # samples that are tested
+
 FEWEST = 50
+
 COMPONENTS, SIDE = 64, 14
+
 FOLDS, DRAWS = 5, 200
+
 # Distance ratio from which a transformation leaves the data. Measured: mirrored MNIST 1.41, Fashion-MNIST 1.23,
 # CIFAR-10 1.00; reverse complements of five sets of DNA .97 to 1.00.
 OFF_THE_DATA = 1.3
+
 TOLD_APART = 0.55  # least accuracy, at the lower end of its interval, that says that a set is not symmetric
 
 Transformation = Callable[[np.ndarray], np.ndarray]

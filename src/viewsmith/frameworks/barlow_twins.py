@@ -8,11 +8,10 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import total
 from viewsmith.core.errors import check_weight
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import check_no_local_views, full_precision
+from viewsmith.frameworks.base import Framework, FrameworkContext, check_no_local_views, full_precision
 from viewsmith.losses.barlow_twins import barlow_twins
-from viewsmith.networks.mlp import MLP
-from viewsmith.views.pair import Pair
+from viewsmith.networks.base import MLP
+from viewsmith.views.base import Pair
 
 
 def projector(n_components: int, hidden: int = 8192, out: int = 8192) -> MLP:

@@ -10,19 +10,26 @@ A framework is a self-supervised objective with its own state. To add one, write
 
 Its options are the keyword-only arguments of the constructor or, if heads depend on the encoder, of a class method
 ``build(context, *, option=...)``.
+
+Small functions that several frameworks use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
+import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.method import Role
-from viewsmith.networks.mlp import MLP
+from viewsmith.core.distributed import gather, is_distributed, local_rows
+from viewsmith.core.errors import InputError, check
+from viewsmith.core.registry import entries
+from viewsmith.core.schedule import Role
+from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
+from viewsmith.networks.base import MLP
+from viewsmith.networks.wrappers import cosine_momentum, update_copy
 from viewsmith.views.base import Pair
 
 
@@ -176,3 +183,251 @@ class Framework(nn.Module):
             Options contradict each other or do not fit the data.
         """
         return options
+
+
+def check_no_local_views(pair: Pair, framework: str) -> None:
+    """Reject multi-crop views in a framework that does not support them.
+
+    Raises
+    ------
+    InputError
+        `pair` is no pair of views, or has local views.
+    """
+    if not isinstance(pair, Pair):
+        raise InputError(f"a framework is called with a {type(pair).__name__}, expected Pair(first, second)")
+    if pair.local is not None:
+        takes = ", ".join(entry.name for entry in entries("framework") if entry.trait("local_views"))
+        raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
+
+
+def check_predictor(p: Tensor, z: Tensor) -> None:
+    """Raise InputError unless predictions and projections have the same width."""
+    check(p.shape == z.shape, "the predictor's output width", p.shape[-1], f"that of the projections, {z.shape[-1]}")
+
+
+def head_width(head: nn.Module, width: int | None) -> int:
+    """Output width of a head: `width` or, if it is None, ``head.n_components``.
+
+    Raises
+    ------
+    InputError
+        `width` is None and the head has no attribute ``n_components``.
+    """
+    found = getattr(head, "n_components", None) if width is None else width
+    if not isinstance(found, int):
+        raise InputError(f"the head, a {type(head).__name__}, has no attribute n_components: give its output width")
+    return found
+
+
+def updates_state(framework: nn.Module) -> bool:
+    """Whether this is a training forward (train mode, gradients enabled). Others do not change copies and queues."""
+    return framework.training and torch.is_grad_enabled()
+
+
+def update_copies(framework: Any, momentum: float, names: Sequence[str] = ("encoder", "head")) -> bool:
+    """In a training forward, update the momentum copies ``NAME_copy``. Return whether it is one (`updates_state`)."""
+    training = updates_state(framework)
+    if training:
+        for name in names:
+            update_copy(getattr(framework, f"{name}_copy"), getattr(framework, name), momentum)
+    return training
+
+
+def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: float) -> tuple[Tensor, Tensor]:
+    """Predictions of the online network and projections of its copies for both views, each (2 B, d).
+
+    A training forward first updates the copies, with a momentum that rises to 1.
+
+    Parameters
+    ----------
+    framework : nn.Module
+        With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy``, ``momentum`` and
+        ``separate_batch_norm`` (`apply_to_views`).
+    name : str
+        Name of the framework, for error messages.
+    pair : Pair
+    progress : float
+        Fraction of training done, 0 to 1.
+
+    Raises
+    ------
+    InputError
+        The pair has local views, or the predictor and the head have different output widths.
+    """
+    check_no_local_views(pair, name)
+    update_copies(framework, cosine_momentum(framework.momentum, progress))
+    views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
+    p = apply_to_views(lambda x: framework.predictor(framework.head(framework.encoder(x))), views, separate)
+    with torch.no_grad():
+        z = apply_to_views(lambda x: framework.head_copy(framework.encoder_copy(x)), views, separate)
+    p, z = full_precision(p), full_precision(z)
+    check_predictor(p, z)
+    return p, z
+
+
+def predictions_and_projections(framework: Any, name: str, pair: Pair) -> tuple[Tensor, Tensor]:
+    """Predictions for both views and their projections without gradient, each (2 B, d): no momentum copies.
+
+    Arguments and errors are those of `predictions_and_targets`; the framework needs no copies and no momentum.
+    """
+    check_no_local_views(pair, name)
+    views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
+    z = apply_to_views(lambda x: framework.head(framework.encoder(x)), views, separate)
+    p, z = full_precision(apply_to_views(framework.predictor, z, separate)), full_precision(z.detach())
+    check_predictor(p, z)
+    return p, z
+
+
+def apply_to_views(network: Callable[[Tensor], Tensor], views: Tensor, separate: bool) -> Tensor:
+    """Output of a network for `views`, the first views followed by the second, (2 B, ...).
+
+    If `separate`, first and second views go through the network separately, each with its own BatchNorm statistics.
+    """
+    return torch.cat([network(part) for part in views.chunk(2)]) if separate else network(views)
+
+
+def nt_xent_of_all(
+    z: Tensor,
+    ids: tuple[Tensor, Tensor] | None,
+    *,
+    temperature: float,
+    kernel: Kernel,
+    negatives: Literal["all", "cross"],
+) -> Tensor:
+    """`viewsmith.losses.nt_xent` with negatives from all processes, computed without autocast, (B,).
+
+    Parameters
+    ----------
+    z : Tensor, shape (2 B, d)
+        Projections of the first views, followed by those of the second views.
+    ids : pair of int64 Tensor, each (B,), or None
+        Rows of the data set that the views show.
+    temperature, kernel, negatives
+        As in the loss.
+    """
+    z0, z1 = z.chunk(2)
+    gathered = gathered_ids = None
+    if is_distributed():
+        gathered = gather(z0), gather(z1)
+        gathered_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))
+    with torch.autocast(z.device.type, enabled=False):
+        return nt_xent(
+            z0,
+            z1,
+            temperature=temperature,
+            kernel=kernel,
+            negatives=negatives,
+            ids=ids,
+            gathered=gathered,
+            gathered_ids=gathered_ids,
+            offset=local_rows(len(z0)).start,
+        )
+
+
+def two_way_info_nce(
+    anchors: Tensor, candidates: Tensor, ids: tuple[Tensor, Tensor] | None, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """InfoNCE of first views as anchors with second views as candidates, and with the roles exchanged, (B,) each.
+
+    Parameters
+    ----------
+    anchors, candidates : Tensor, shape (2 B, d)
+        First views, followed by second views. Candidates are gathered from all processes, with gradient.
+    ids : pair of int64 Tensor, each (B,), or None
+        Rows of the data set that the views show. Candidates that show a row of the anchor's pair are not negatives.
+    temperature : float
+    """
+    a, c = anchors.chunk(2), candidates.chunk(2)
+    gathered = gather(c[0]), gather(c[1])
+    all_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))
+
+    def direction(view: int) -> Tensor:
+        return nt_xent(
+            a[view],
+            c[1 - view],
+            temperature=temperature,
+            negatives="cross",
+            ids=None if ids is None else (ids[view], ids[1 - view]),
+            gathered=(gathered[view], gathered[1 - view]),
+            gathered_ids=None if all_ids is None else (all_ids[view], all_ids[1 - view]),
+            offset=local_rows(len(a[0])).start,
+        )
+
+    return direction(0), direction(1)
+
+
+def resolve_queue(options: dict[str, Any], facts: DataFacts, largest: int) -> dict[str, Any]:
+    """Return the options with a queue size for "auto": half of the rows, at least a batch and at most `largest`.
+
+    Raises
+    ------
+    InputError
+        The queue is smaller than a batch.
+    """
+    size, batch = options.get("queue_size", "auto"), min(facts.batch_size, facts.n_rows)
+    if size == "auto":
+        size = min(largest, max(facts.batch_size, facts.n_rows // 2))
+    if size < batch:
+        raise InputError(
+            f"queue_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
+        )
+    return options | {"queue_size": size}
+
+
+def replace_oldest(pointer: Tensor, count: int, length: int, has: str = "queue has {} keys") -> Tensor:
+    """Positions of the `count` oldest features in a queue of `length`; moves `pointer` to the next oldest, in place.
+
+    Raises
+    ------
+    InputError
+        `count` is larger than `length`; `has` says what has so many features.
+    """
+    if count > length:
+        given = has.format(length)
+        raise InputError(f"the {given}, expected at least the {count} samples of a batch: enlarge it")
+    positions = (pointer + torch.arange(count, device=pointer.device)) % length
+    pointer.add_(count).remainder_(length)
+    return positions
+
+
+def random_keys(shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
+    """Random directions, (..., d), the initial content of a memory. Default: a generator with seed 0."""
+    draws = torch.Generator().manual_seed(0) if generator is None else generator
+    return unit(torch.randn(*shape, generator=draws, device=draws.device))
+
+
+def full_precision(z: Tensor) -> Tensor:
+    """Convert `z` to float32, unless it is float64."""
+    return z if z.dtype == torch.float64 else z.float()
+
+
+def represent_views(encoder: nn.Module, pair: Pair) -> Tensor:
+    """Representations of all views, ((2 + V) * B, n): first views, second views, then each of the V local views.
+
+    Views of equal size go through the encoder in one pass, so that they share BatchNorm statistics.
+
+    Raises
+    ------
+    InputError
+        `pair.local` is not (B, V, ...).
+    """
+    full = torch.cat([pair.first, pair.second])
+    if pair.local is None:
+        return encoder(full)
+    local = pair.local
+    check(
+        local.ndim == full.ndim + 1 and len(local) == len(pair.first),
+        "the shape of the multi-crop views",
+        tuple(local.shape),
+        f"({len(pair.first)}, views, ...) with samples of {full.ndim - 1} dimensions",
+    )
+    crops = local.transpose(0, 1).flatten(0, 1)
+    if crops.shape[1:] == full.shape[1:]:
+        return encoder(torch.cat([full, crops]))
+    return torch.cat([encoder(full), encoder(crops)])
+
+
+def prototype_scores(z: Tensor, prototypes: nn.Linear) -> Tensor:
+    """Cosines of projections (n, d) and prototypes (K, d), shape (n, K), computed in float32 or float64."""
+    with torch.autocast(z.device.type, enabled=False):
+        return unit(full_precision(z)) @ unit(full_precision(prototypes.weight)).T

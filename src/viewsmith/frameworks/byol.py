@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import check_fraction
-from viewsmith.core.method import Role
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import predictions_and_targets
-from viewsmith.losses.negative_cosine import negative_cosine
-from viewsmith.networks.mlp import MLP
-from viewsmith.networks.momentum import momentum_copy
-from viewsmith.views.pair import Pair
+from viewsmith.core.schedule import Role
+from viewsmith.frameworks.base import Framework, FrameworkContext, predictions_and_targets
+from viewsmith.losses.self_distillation import negative_cosine
+from viewsmith.networks.base import MLP
+from viewsmith.networks.wrappers import momentum_copy
+from viewsmith.views.base import Pair
 
 
 def projector(n_components: int, hidden: int = 4096, out: int = 256) -> MLP:

@@ -10,14 +10,20 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check, check_fraction, check_temperature
-from viewsmith.core.method import Role
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import head_width, prototype_scores, represent_views, update_copies
+from viewsmith.core.schedule import Role
+from viewsmith.frameworks.base import (
+    Framework,
+    FrameworkContext,
+    head_width,
+    prototype_scores,
+    represent_views,
+    update_copies,
+)
 from viewsmith.losses.self_distillation import self_distillation
-from viewsmith.networks.mlp import MLP
-from viewsmith.networks.momentum import cosine_momentum, momentum_copy
-from viewsmith.views.pair import Pair
+from viewsmith.networks.base import MLP
+from viewsmith.networks.wrappers import cosine_momentum, momentum_copy
+from viewsmith.views.base import Pair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 256, *, norm: Literal["none", "batch"] = "none") -> MLP:

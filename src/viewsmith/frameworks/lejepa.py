@@ -9,11 +9,10 @@ from viewsmith.core.distributed import broadcast_tensors, total
 from viewsmith.core.errors import check
 from viewsmith.core.random import stream
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import full_precision, represent_views, updates_state
+from viewsmith.frameworks.base import Framework, FrameworkContext, full_precision, represent_views, updates_state
 from viewsmith.losses.sigreg import random_directions, sigreg
-from viewsmith.networks.mlp import MLP
-from viewsmith.views.pair import Pair
+from viewsmith.networks.base import MLP
+from viewsmith.views.base import Pair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError, check, check_fraction
-from viewsmith.frameworks.common import random_keys, replace_oldest
+from viewsmith.frameworks.base import random_keys, replace_oldest
 from viewsmith.losses.nt_xent import unit
 
 

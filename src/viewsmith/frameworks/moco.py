@@ -10,8 +10,10 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check, check_fraction, check_temperature
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
-from viewsmith.frameworks.common import (
+from viewsmith.frameworks.base import (
+    DataFacts,
+    Framework,
+    FrameworkContext,
     check_no_local_views,
     full_precision,
     head_width,
@@ -21,9 +23,9 @@ from viewsmith.frameworks.common import (
     update_copies,
 )
 from viewsmith.losses.nt_xent import moco_info_nce, unit
-from viewsmith.networks.mlp import MLP
-from viewsmith.networks.momentum import momentum_copy
-from viewsmith.views.pair import Pair
+from viewsmith.networks.base import MLP
+from viewsmith.networks.wrappers import momentum_copy
+from viewsmith.views.base import Pair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:

@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check, check_temperature
-from viewsmith.core.method import Role
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
-from viewsmith.frameworks.common import (
+from viewsmith.core.schedule import Role
+from viewsmith.frameworks.base import (
+    DataFacts,
+    Framework,
+    FrameworkContext,
     head_width,
     predictions_and_projections,
     random_keys,
@@ -23,8 +25,8 @@ from viewsmith.frameworks.common import (
     updates_state,
 )
 from viewsmith.losses.nt_xent import unit
-from viewsmith.networks.mlp import MLP
-from viewsmith.views.pair import Pair
+from viewsmith.networks.base import MLP
+from viewsmith.views.base import Pair
 
 PUBLISHED_QUEUE = 98_304
 

@@ -9,13 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, check_choice, check_temperature
-from viewsmith.core.method import Role
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
-from viewsmith.frameworks.common import check_no_local_views, full_precision, nt_xent_of_all
+from viewsmith.core.schedule import Role
+from viewsmith.frameworks.base import (
+    DataFacts,
+    Framework,
+    FrameworkContext,
+    check_no_local_views,
+    full_precision,
+    nt_xent_of_all,
+)
 from viewsmith.losses.nt_xent import Kernel, Negatives
-from viewsmith.networks.mlp import MLP
-from viewsmith.views.pair import Pair
+from viewsmith.networks.base import MLP
+from viewsmith.views.base import Pair
 
 
 @register(

@@ -8,13 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.method import Role
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext
-from viewsmith.frameworks.common import predictions_and_projections
-from viewsmith.losses.negative_cosine import negative_cosine
-from viewsmith.networks.mlp import MLP
-from viewsmith.views.pair import Pair
+from viewsmith.core.schedule import Role
+from viewsmith.frameworks.base import Framework, FrameworkContext, predictions_and_projections
+from viewsmith.losses.self_distillation import negative_cosine
+from viewsmith.networks.base import MLP
+from viewsmith.views.base import Pair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 2048) -> MLP:

@@ -11,19 +11,17 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import DataFacts, Framework
-from viewsmith.frameworks.common import check_no_local_views, full_precision, nt_xent_of_all
+from viewsmith.frameworks.base import DataFacts, Framework, check_no_local_views, full_precision, nt_xent_of_all
 from viewsmith.losses.nt_xent import Kernel, unit
-from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive
-from viewsmith.losses.soft_normalized import soft_normalized
-from viewsmith.views.pair import Pair
+from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive, soft_normalized
+from viewsmith.views.base import Pair
 
 Ids = tuple[Tensor, Tensor] | None
 
 
 @dataclass(frozen=True)
 class SoftLoss:
-    """Settings of `viewsmith.losses.soft_normalized` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
+    """Settings of `viewsmith.losses.soft_contrastive` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
 
     Attributes
     ----------

@@ -9,10 +9,9 @@ from viewsmith.core.device import on_host
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError, check, check_temperature
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework
-from viewsmith.frameworks.common import check_no_local_views, full_precision
+from viewsmith.frameworks.base import Framework, check_no_local_views, full_precision
 from viewsmith.losses.sup_con import sup_con
-from viewsmith.views.pair import Pair
+from viewsmith.views.base import Pair
 
 
 @register(

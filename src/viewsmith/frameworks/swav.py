@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, rank, world_size
 from viewsmith.core.errors import check, check_temperature
-from viewsmith.core.method import Role
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
-from viewsmith.frameworks.common import (
+from viewsmith.core.schedule import Role
+from viewsmith.frameworks.base import (
+    DataFacts,
+    Framework,
+    FrameworkContext,
     full_precision,
     head_width,
     prototype_scores,
@@ -24,8 +26,8 @@ from viewsmith.frameworks.common import (
 )
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.swapped_prediction import log_prototype_mass, sinkhorn, swapped_prediction
-from viewsmith.networks.mlp import MLP
-from viewsmith.views.pair import Pair
+from viewsmith.networks.base import MLP
+from viewsmith.views.base import Pair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:

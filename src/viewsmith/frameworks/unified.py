@@ -11,14 +11,13 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework
-from viewsmith.frameworks.common import check_no_local_views, full_precision, updates_state
+from viewsmith.frameworks.base import Framework, check_no_local_views, full_precision, updates_state
 from viewsmith.frameworks.memory import Draw, FeatureMemory
-from viewsmith.losses.logsumexp import logsumexp_of_products
 from viewsmith.losses.nt_xent import unit
+from viewsmith.losses.numerics import logsumexp_of_products
 from viewsmith.losses.oucl import Logits, Margin, combine_log_sums, margin_regularization, margins, masked_logsumexp
-from viewsmith.networks.per_view import ViewEncoders
-from viewsmith.views.pair import Pair
+from viewsmith.networks.wrappers import ViewEncoders
+from viewsmith.views.base import Pair
 
 
 @dataclass

@@ -3,16 +3,14 @@
 from viewsmith.losses.barlow_twins import barlow_twins
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, uniformity
 from viewsmith.losses.info_max import importance_weights, info_max, info_max_bound, recurrence, sampled_info_max
-from viewsmith.losses.negative_cosine import negative_cosine
 from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
-from viewsmith.losses.numerics.batch_means import per_sample
+from viewsmith.losses.numerics import per_sample
 from viewsmith.losses.oucl import Logits, margin_regularization, margins, oucl
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
 from viewsmith.losses.rank_n_contrast import rank_n_contrast
-from viewsmith.losses.self_distillation import self_distillation
+from viewsmith.losses.self_distillation import negative_cosine, self_distillation
 from viewsmith.losses.sigreg import random_directions, sigreg
-from viewsmith.losses.soft_contrastive import soft_contrastive
-from viewsmith.losses.soft_normalized import soft_normalized
+from viewsmith.losses.soft_contrastive import soft_contrastive, soft_normalized
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
 from viewsmith.losses.vicreg import vicreg

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from viewsmith.losses.numerics.batch_means import Total, centered, count, per_sample, single_process
+from viewsmith.losses.numerics import Total, centered, count, per_sample, single_process
 
 #: Added to variances before the square root, as in BatchNorm.
 EPSILON = 1e-5
@@ -35,7 +35,7 @@ def barlow_twins(
 ) -> Tensor:
     """Barlow Twins (Zbontar et al. 2021, equations 1 and 2), one value per sample.
 
-    Value i is the contribution of sample i (see `viewsmith.losses.numerics.batch_means.per_sample`) to
+    Value i is the contribution of sample i (see `viewsmith.losses.numerics.per_sample`) to
     ``sum_j (1 - C_jj)^2 + lambda sum_{j != k} C_jk^2``. C_jk is the correlation over the batch of feature j of the
     first views with feature k of the second views. The gradient includes the standardization of the features.
 

@@ -24,8 +24,10 @@ from viewsmith.core.errors import InputError
 
 #: Largest number of similarities in memory at a time.
 MAX_SIMILARITIES = 2**24
+
 #: The same where no gradient needs them later: few enough for the cache of a CPU core, which halves the time.
 CACHED_SIMILARITIES = 2**20
+
 #: Vectors much longer than this are normalized to length 1; shorter ones are scaled toward zero.
 MIN_NORM = 1e-4
 

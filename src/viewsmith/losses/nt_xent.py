@@ -12,12 +12,13 @@ from torch import Tensor
 
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, check_choice, check_temperature
-from viewsmith.losses.numerics import chunked
-from viewsmith.losses.numerics.cauchy import cauchy_cross
-from viewsmith.losses.numerics.chunked import CAUCHY, EXPONENTIAL, Excluded, Similarity, by_rows, similarity_sums
+from viewsmith.losses import numerics
+from viewsmith.losses.numerics import CAUCHY, EXPONENTIAL, Excluded, Similarity, by_rows, cauchy_cross, similarity_sums
 
 Kernel = Literal["cosine", "cauchy"]
+
 Negatives = Literal["all", "cross"]
+
 Form = Literal["auto", "plain", "chunked"]
 
 # Largest 1 / tau: exp(1 / tau) and its inverse, times any number of candidates, must stay in the range of the dtype.
@@ -212,7 +213,7 @@ def nt_xent(
         if recipe and on_host(z0):
             losses = cauchy_cross(views[0], views[1], ids)
         elif dense:
-            rows = None if plain else chunked.TILE_CPU
+            rows = None if plain else numerics.TILE_CPU
             losses = _dense(views, temperature, kernel, negatives, ids, other_ids, offset, rows)
         elif symmetric:
             losses = _symmetric(views[0], views[1], temperature, kernel, ids)

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from viewsmith.core.errors import InputError
-from viewsmith.losses.logsumexp import EXCLUDED_LOGIT
 from viewsmith.losses.nt_xent import unit
+from viewsmith.losses.numerics import EXCLUDED_LOGIT
 
 Margin = Literal["large", "medium", "small"]
 

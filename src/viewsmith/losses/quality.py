@@ -22,7 +22,7 @@ def foreground_map(features: Tensor, axis: Tensor) -> Tensor:
     features : Tensor, shape (B, P, D)
     axis : Tensor, shape (D,)
         First principal component of patch features, pointing to the foreground (the vector of
-        `viewsmith.views.generated.foreground.Foreground`). Patches are not centered before the projection.
+        `viewsmith.views.generated.noise_level.Foreground`). Patches are not centered before the projection.
 
     Returns
     -------

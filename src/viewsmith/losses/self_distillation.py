@@ -1,10 +1,14 @@
-"""DINO's loss: the student's views predict the centered, sharpened output of the teacher for another view."""
+"""DINO's loss: the student's views predict the centered, sharpened output of the teacher for another view.
+
+Negative cosine similarity of prediction and target: a loss without negatives.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.swapped_prediction import swapped_prediction
 
 
@@ -39,3 +43,19 @@ def self_distillation(
     """
     targets = torch.softmax((teacher - center) / teacher_temperature, dim=-1)
     return swapped_prediction(student, targets, student_temperature)
+
+
+def negative_cosine(p: Tensor, z: Tensor) -> Tensor:
+    """``-cos(p_i, z_i)`` per row (SimSiam: Chen and He 2021, equation 1); BYOL's distance is 2 plus twice this.
+
+    Parameters
+    ----------
+    p, z : Tensor, shape (B, d)
+        Predictions and targets, not normalized by the caller. The caller detaches the targets.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+        -1 to 1; 0 if one of the rows is zero.
+    """
+    return -(unit(p) * unit(z)).sum(dim=-1)

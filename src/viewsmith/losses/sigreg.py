@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewsmith.losses.numerics.batch_means import Total, count, per_sample, single_process
+from viewsmith.losses.numerics import Total, count, per_sample, single_process
 
 #: Cosines in memory at a time. On a CPU they fit into a core's cache; a GPU needs larger blocks to be fully used.
 BLOCK, GPU_BLOCK = 2**17, 2**25
@@ -57,7 +57,7 @@ def sigreg(
 ) -> Tensor:
     """Sketched Isotropic Gaussian Regularization (LeJEPA: Balestriero and LeCun 2025, section 4 and algorithm 1).
 
-    Value i is the contribution of sample i (see `viewsmith.losses.numerics.batch_means.per_sample`) to the mean of Epps
+    Value i is the contribution of sample i (see `viewsmith.losses.numerics.per_sample`) to the mean of Epps
     and Pulley's statistic ``N integral |phi(t) - exp(-t^2 / 2)|^2 exp(-t^2 / 2) dt`` over views and directions a. Here
     ``phi(t) = mean_n exp(i t a.z_n)`` is the characteristic function of the N samples along a. The statistic is about
     1.05 for a normal sample of any size, and grows with N for any other distribution.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from viewsmith.losses.numerics.batch_means import Total, centered, count, per_sample, single_process
+from viewsmith.losses.numerics import Total, centered, count, per_sample, single_process
 
 #: Added to variances before the square root, and the standard deviation that each feature should at least have.
 EPSILON, TARGET = 1e-4, 1.0
@@ -35,7 +35,7 @@ def vicreg(
     """VICReg (Bardes, Ponce and LeCun 2022, equations 1 to 6), one value per sample.
 
     Value i is ``lambda mean_j (z_ij - z'_ij)^2`` plus the contribution of sample i (see
-    `viewsmith.losses.numerics.batch_means.per_sample`) to ``mu v(Z, Z') + nu [c(Z) + c(Z')]``. Here ``v`` is the mean
+    `viewsmith.losses.numerics.per_sample`) to ``mu v(Z, Z') + nu [c(Z) + c(Z')]``. Here ``v`` is the mean
     of ``max(0, 1 - sqrt(C_jj + 1e-4))`` over features and views, ``c = sum_{j != k} C_jk^2 / d``, and C is the
     covariance matrix of the projections of one view, with the denominator B - 1.
 

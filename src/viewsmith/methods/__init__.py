@@ -1,10 +1,10 @@
 """Methods: one file per paper, which follows the paper's Algorithm 1."""
 
-from viewsmith.methods.contrastive import ContrastiveMethod
-from viewsmith.methods.crl_tac import CRLTACMethod
-from viewsmith.methods.diffaug import DiffAugMethod
-from viewsmith.methods.genview import GenViewMethod
-from viewsmith.methods.metaug import MetAugMethod
-from viewsmith.methods.pinda import PiNDAMethod
+from viewsmith.methods.contrastive.training import ContrastiveMethod
+from viewsmith.methods.crl_tac.training import CRLTACMethod
+from viewsmith.methods.diffaug.training import DiffAugMethod
+from viewsmith.methods.genview.training import GenViewMethod
+from viewsmith.methods.metaug.training import MetAugMethod
+from viewsmith.methods.pinda.training import PiNDAMethod
 
 __all__ = ["CRLTACMethod", "ContrastiveMethod", "DiffAugMethod", "GenViewMethod", "MetAugMethod", "PiNDAMethod"]

@@ -1,22 +1,18 @@
 """Encoders, projection heads, noise generators, denoisers, and input layers."""
 
-from viewsmith.networks.base import EncoderContext, NoiseContext
-from viewsmith.networks.channels import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
-from viewsmith.networks.color_split import ColorSplit, rgb_to_lab, rgb_to_ydbdr
-from viewsmith.networks.encoders.alexnet import SplitAlexNet
-from viewsmith.networks.encoders.cnn import CropCNN, SmallCNN
-from viewsmith.networks.encoders.dense_resnet import DenseResNet18
-from viewsmith.networks.encoders.hyena import Hyena
-from viewsmith.networks.encoders.resnet import ResNet, resnet18, resnet50
-from viewsmith.networks.encoders.sequence import SequenceCNN
-from viewsmith.networks.encoders.timm import timm_encoder
-from viewsmith.networks.encoders.vectors import vector_encoder
-from viewsmith.networks.inputs.nucleotides import Nucleotides
-from viewsmith.networks.inputs.pixels import Pixels
-from viewsmith.networks.inputs.scaling import PrincipalAxes, Scaler
-from viewsmith.networks.mlp import MLP
-from viewsmith.networks.noise_maps import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
-from viewsmith.networks.per_view import ViewEncoders, ViewHeads
+from viewsmith.methods.crl_tac.scores import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
+from viewsmith.methods.metaug.networks import ColorSplit, SplitAlexNet, rgb_to_lab, rgb_to_ydbdr
+from viewsmith.methods.pinda.networks import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
+from viewsmith.modalities.dna.hyena import Hyena
+from viewsmith.modalities.dna.networks import SequenceCNN
+from viewsmith.modalities.dna.nucleotides import Nucleotides
+from viewsmith.modalities.images.cnn import CropCNN, SmallCNN
+from viewsmith.modalities.images.encoders import DenseResNet18, ResNet, resnet18, resnet50, timm_encoder
+from viewsmith.modalities.images.pixels import Pixels
+from viewsmith.modalities.vectors.networks import vector_encoder
+from viewsmith.networks.base import MLP, EncoderContext, NoiseContext
+from viewsmith.networks.scaling import PrincipalAxes, Scaler
+from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
 
 __all__ = [
     "MLP",

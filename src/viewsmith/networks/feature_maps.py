@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import error_text
-from viewsmith.networks.reference import Reference
+from viewsmith.core.errors import InputError, error_text
+from viewsmith.networks.wrappers import Reference
 
 PREFERRED_PATCHES = 7  # patches per side, as for the published network and images of 224 pixels
+
 MIN_PATCHES = 3
+
 BLOCK = 64  # images per forward pass of a separate network
 
 

@@ -11,7 +11,7 @@ from viewsmith.reports.content import (
     SortedSimilarities,
     TransformProbabilities,
 )
-from viewsmith.reports.layout import two_dimensional_map
+from viewsmith.reports.drawing import two_dimensional_map
 from viewsmith.reports.report import render_report, write_report
 
 __all__ = [

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.files import write_text_atomic
-from viewsmith.evaluation.differences import SIGNIFICANCE
 from viewsmith.evaluation.leaderboard import PURPOSE, main_level, spread_words, standard_error
-from viewsmith.evaluation.level import ROUNDING, TIES
+from viewsmith.evaluation.level import ROUNDING, SIGNIFICANCE, TIES
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 from viewsmith.reports.content import EmbeddingMap
@@ -22,8 +21,11 @@ from viewsmith.reports.verdict import protocol_title
 
 #: Fractions of the labels, in percent, of the protocols that few-label curves show.
 FRACTIONS = {"linear_1pct": 1, "linear_10pct": 10, "linear": 100, "r2_1pct": 1, "r2_10pct": 10, "r2": 100}
+
 MAX_MAPS, MAX_PAIRED = 16, 12  # rows, so that the page stays below 3 MB
+
 _DASHES = {"baseline": (3, 1.5), "untrained": (1, 1.5)}
+
 _WORDS = {"baseline": "baseline", "untrained": "before training", "method": "method", "output": "further output"}
 
 

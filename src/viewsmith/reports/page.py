@@ -9,6 +9,7 @@ from viewsmith.reports.drawing import Picture
 from viewsmith.reports.verdict import score
 
 _MAX_LIST = 12
+
 _DASH = "–"
 
 

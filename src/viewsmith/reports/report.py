@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.files import write_text_atomic
+from viewsmith.reports.charts import (
+    draw_histogram,
+    draw_profile,
+    draw_sorted,
+    draw_transform_probabilities,
+    draw_violins,
+)
 from viewsmith.reports.content import ReportContent
-from viewsmith.reports.curves import draw_curves
-from viewsmith.reports.diagnostics import DIAGNOSTICS, collapse_warnings, drift_warnings
+from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings
 from viewsmith.reports.galleries import draw_gallery
-from viewsmith.reports.maps import draw_map
+from viewsmith.reports.maps import draw_map, draw_projections
 from viewsmith.reports.page import format_number, plain_value, render
-from viewsmith.reports.profiles import draw_profile
-from viewsmith.reports.projections import draw_projections
-from viewsmith.reports.similarities import draw_histogram, draw_sorted
-from viewsmith.reports.transform_probabilities import draw_transform_probabilities
 from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_title, verdict
-from viewsmith.reports.violins import draw_violins
-
-__all__ = ["ReportContent", "render_report", "write_report"]
 
 #: CSS class and explanation of each status of a run.
 _STATES = {

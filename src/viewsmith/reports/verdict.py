@@ -32,6 +32,7 @@ PROTOCOLS: dict[str, tuple[str, float]] = {
         "r2_10pct": "R², 10% labels",
     }.items()
 }
+
 # NMI, ARI and the variants on normalized rows are in the table only, because they mostly agree with k-means.
 _VERDICT_PROTOCOLS = (
     *("linear_1pct", "linear_10pct", "linear", "knn", "svm", "kmeans_accuracy"),
@@ -39,14 +40,19 @@ _VERDICT_PROTOCOLS = (
 )
 
 _SUBJECT = "representation"
+
 _LEARNED = {_SUBJECT, "map", "projection"}
+
 _TABLE_NAMES = {"pca": "PCA", "umap": "UMAP"}
+
 _TEXT_NAMES = {**_TABLE_NAMES, "untrained": "the untrained encoder", "given encoder": "the given encoder"}
+
 _BASELINE_ORDER = ("raw", "pca", "umap", "untrained", "given encoder")
 
 CAVEAT = "This is one run: a claim needs several seeds."
 
 Outcome = Literal["beats", "ties", "loses"]
+
 Scores = Mapping[str, Mapping[str, Any]]
 
 

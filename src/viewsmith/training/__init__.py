@@ -1,9 +1,8 @@
 """The training engine, with checkpoints, callbacks and run folders."""
 
 from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, History, ProgressBar
-from viewsmith.training.checkpoint import CheckpointFolder
 from viewsmith.training.engine import Callback, Trainer
-from viewsmith.training.run import RunFolder
+from viewsmith.training.run import CheckpointFolder, RunFolder
 
 __all__ = [
     "Callback",

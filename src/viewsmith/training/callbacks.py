@@ -1,4 +1,7 @@
-"""Callbacks: progress bar, metrics file, label-free diagnostics, early warnings, memory."""
+"""Callbacks: progress bar, metrics file, label-free diagnostics, early warnings, memory.
+
+A warning for learned and generated views that have left the data.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from viewsmith.core.device import resident_bytes, return_freed_memory
 from viewsmith.core.distributed import rank
-from viewsmith.core.errors import TrainingError
-from viewsmith.core.memory import resident_bytes, return_freed_memory
-from viewsmith.core.messages import warn
+from viewsmith.core.errors import TrainingError, warn
 from viewsmith.core.random import stream
-from viewsmith.losses.diagnostics import (
-    alignment,
-    effective_rank,
-    feature_std,
-    told_apart,
-    uniformity,
-    view_distance,
-)
+from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, told_apart, uniformity, view_distance
 from viewsmith.training.engine import Callback, Status, Trainer
 from viewsmith.training.run import json_line
 
@@ -34,6 +30,7 @@ if TYPE_CHECKING:
 
 
 SMALL = 14  # pixels of a side of images whose views are compared with samples
+
 FEWEST_TOLD_APART = 50  # samples
 
 
@@ -290,3 +287,19 @@ def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[
     for line in found:
         warn(line)
     return found
+
+
+#: Distance of views from the data (`viewsmith.losses.diagnostics.view_distance`) above which training warns.
+FAR = 2.0
+
+
+def left_the_data(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line if the views of the last diagnostics are far from all samples."""
+    last = next((row for row in reversed(rows) if "view_distance" in row), None)
+    if last is None or last["view_distance"] < FAR:
+        return []
+    return [
+        f"the views have left the data: they are {last['view_distance']:.1f} times as far from other samples as "
+        f"samples are (told apart in {last['told_apart']:.0%}); use weaker noise or less strength, and compare with "
+        "--method contrastive"
+    ]

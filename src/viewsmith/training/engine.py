@@ -16,19 +16,21 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.core.method import Batch, Method, Phase
 from viewsmith.core.random import derive_seed
-from viewsmith.core.samples import Rows, batches
+from viewsmith.core.rows import Rows, batches
+from viewsmith.core.schedule import Batch, Method, Phase
 from viewsmith.core.tensors import load_weights
-from viewsmith.training.checkpoint import CheckpointFolder
-from viewsmith.training.optimizers import drop_frozen_gradients, set_rates, training_progress
+from viewsmith.training.run import CheckpointFolder
 from viewsmith.training.updates import (
     RunningUpdate,
     check_result,
     check_weights,
+    drop_frozen_gradients,
     frozen,
     prepare_update,
+    set_rates,
     synchronize_batch_norm,
+    training_progress,
 )
 
 Status = Literal["finished", "interrupted", "time limit"]

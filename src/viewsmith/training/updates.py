@@ -1,8 +1,16 @@
-"""Updates while they run: optimizer, parameters to train and to freeze, and the step in one or several processes."""
+"""LARS: stochastic gradient descent with a learning rate for each layer, scaled by the norm of its weights.
+
+Build torch's optimizer from a specification: parameter groups, learning rates and weight decay.
+
+Updates while they run: optimizer, parameters to train and to freeze, and the step in one or several processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,9 +23,184 @@ from torch.optim import Optimizer as TorchOptimizer
 from viewsmith.core import distributed
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.core.method import Batch, Method, Optimizer, Step, Update
-from viewsmith.training.checkpoint import pack_optimizer, unpack_optimizer
-from viewsmith.training.optimizers import make_optimizer
+from viewsmith.core.schedule import Batch, Method, Optimizer, Role, Step, Update
+from viewsmith.training.run import pack_optimizer, unpack_optimizer
+
+
+class LARS(torch.optim.Optimizer):
+    """Layer-wise adaptive rate scaling (You, Gitman and Ginsburg 2017, algorithm 1 and equation 7).
+
+    For each tensor w with gradient g::
+
+        trust = eta |w| / (|g| + decay |w|)
+        v <- momentum v + lr trust (g + decay w)
+        w <- w - v
+
+    The trust ratio is 1 where |w| or the denominator is 0, and in groups with ``excluded=True``: biases and the weights
+    of normalization layers (SimCLR: Chen et al. 2020, appendix B.7; BYOL, Barlow Twins). A step does not synchronize
+    with the device.
+
+    Parameters
+    ----------
+    params : iterable
+        Parameters or parameter groups. A group may override the arguments below.
+    lr : float
+        Learning rate.
+    momentum : float
+    weight_decay : float
+        decay.
+    trust_coefficient : float
+        eta.
+    excluded : bool
+        Whether the trust ratio is always 1.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float,
+        momentum: float = 0.9,
+        *,
+        weight_decay: float = 0.0,
+        trust_coefficient: float = 1e-3,
+        excluded: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "trust_coefficient": trust_coefficient,
+            "excluded": excluded,
+        }
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        for group in self.param_groups:
+            weights: list[Any] = [p for p in group["params"] if p.grad is not None]
+            if not weights:
+                continue
+            velocities, gradients = [self._velocity(p) for p in weights], [p.grad for p in weights]
+            torch._foreach_mul_(velocities, group["momentum"])
+            if group["excluded"]:
+                torch._foreach_add_(velocities, gradients, alpha=group["lr"])
+                if group["weight_decay"]:
+                    torch._foreach_add_(velocities, weights, alpha=group["lr"] * group["weight_decay"])
+            else:
+                rates = _rates(weights, gradients, group)
+                torch._foreach_addcmul_(velocities, gradients, rates)
+                if group["weight_decay"]:
+                    torch._foreach_addcmul_(velocities, weights, rates, value=group["weight_decay"])
+            torch._foreach_sub_(weights, velocities)
+
+    def _velocity(self, p: Tensor) -> Tensor:
+        state = self.state[p]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        found: Tensor = state["momentum_buffer"]
+        return found
+
+
+def _rates(weights: list[Any], gradients: list[Any], group: dict[str, Any]) -> list[Tensor]:
+    """The learning rate times the trust ratio of each tensor, on the device."""
+    norm = torch.stack(torch._foreach_norm(weights))
+    denominator = torch.stack(torch._foreach_norm(gradients)) + group["weight_decay"] * norm
+    trust = torch.where((norm > 0) & (denominator > 0), group["trust_coefficient"] * norm / denominator, 1.0)
+    return list((group["lr"] * trust).unbind())
+
+
+def training_progress(spec: Optimizer, progress: float) -> float:
+    """Position on the learning-rate curve, 0 to 1, for the fraction of a phase's steps that is done (`span`)."""
+    start, end = spec.span
+    return start + progress * (end - start)
+
+
+def learning_rate(spec: Optimizer, progress: float) -> float:
+    """Learning rate at a position on the curve, 0 to 1."""
+    if progress < spec.warmup:
+        return spec.learning_rate * progress / spec.warmup
+    if spec.schedule == "constant":
+        return spec.learning_rate
+    done = (progress - spec.warmup) / (1 - spec.warmup)
+    low = spec.final * spec.learning_rate
+    return low + (spec.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def weight_decay(spec: Optimizer, progress: float) -> float:
+    """Weight decay at a position on the curve, 0 to 1."""
+    end = spec.final_weight_decay
+    if end is None:
+        return spec.weight_decay
+    return end + (spec.weight_decay - end) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def make_groups(
+    spec: Optimizer, parameters: Sequence[nn.Parameter], roles: Mapping[Role, Sequence[nn.Parameter]]
+) -> list[dict[str, Any]]:
+    """Parameter groups of a specification; one group unless the specification treats some parameters differently.
+
+    Each group has the entries ``excluded`` (no weight decay, no trust ratio), ``constant_rate``, ``frozen_until``, the
+    position on the curve from which its parameters are trained, and ``rate``, a factor of its learning rate.
+    """
+    predictor = {id(p) for p in roles.get("predictor", ())} if spec.constant_predictor_rate else set()
+    last = {id(p) for p in roles.get("last layer", ())} if spec.freeze_last_layer else set()
+    head = {id(p) for p in roles.get("head", ())} if spec.head_rate != 1 else set()
+    groups: dict[tuple[bool, bool, bool, bool], list[nn.Parameter]] = {}
+    for p in parameters:
+        key = id(p) in predictor, id(p) in last, spec.exclude_norm_and_bias and p.ndim < 2, id(p) in head
+        groups.setdefault(key, []).append(p)
+    return [
+        {
+            "params": groups[constant, is_last, excluded, of_head],
+            "weight_decay": 0.0 if excluded else spec.weight_decay,
+            "excluded": excluded,
+            "constant_rate": constant,
+            "frozen_until": spec.freeze_last_layer if is_last else 0.0,
+            "rate": spec.head_rate if of_head else 1.0,
+        }
+        for constant, is_last, excluded, of_head in sorted(groups)
+    ]
+
+
+def make_optimizer(
+    spec: Optimizer, parameters: Sequence[nn.Parameter], roles: Mapping[Role, Sequence[nn.Parameter]] | None = None
+) -> torch.optim.Optimizer:
+    """The torch optimizer of a specification, with fused kernels, which are faster."""
+    groups, rate = make_groups(spec, parameters, roles or {}), spec.learning_rate
+    if spec.name == "lars":
+        return _uncompiled(LARS)(groups, rate, spec.momentum, trust_coefficient=spec.trust_coefficient)
+    if spec.name == "sgd":
+        return _uncompiled(torch.optim.SGD)(groups, rate, spec.momentum, fused=True)
+    kind = torch.optim.AdamW if spec.name == "adamw" else torch.optim.Adam
+    return _uncompiled(kind)(groups, rate, fused=True)
+
+
+@functools.cache
+def _uncompiled(kind: type[torch.optim.Optimizer]) -> Any:
+    """The same optimizer without the guards of `torch.compile` around its methods.
+
+    Their first call imports the compiler, which takes about two seconds and 70 MB in every process that trains.
+    """
+    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(inspect.unwrap(kind.step))})
+
+
+def set_rates(optimizer: torch.optim.Optimizer, spec: Optimizer, progress: float) -> None:
+    """Set the learning rate and the weight decay of every group to those at a position on the curve."""
+    rate, decay = learning_rate(spec, progress), weight_decay(spec, progress)
+    for group in optimizer.param_groups:
+        group["lr"] = group["rate"] * (spec.learning_rate if group["constant_rate"] else rate)
+        group["weight_decay"] = 0.0 if group["excluded"] else decay
+
+
+def drop_frozen_gradients(optimizer: torch.optim.Optimizer, progress: float) -> None:
+    """Remove the gradients of groups that are still frozen, so that their weights and optimizer state do not change."""
+    for group in optimizer.param_groups:
+        if progress < group["frozen_until"]:
+            for p in group["params"]:
+                p.grad = None
 
 
 @dataclass
@@ -154,7 +337,7 @@ class frozen:
 def synchronize_batch_norm(module: nn.Module) -> None:
     """Replace BatchNorm layers, in place, by layers that compute their statistics over the batches of all processes.
 
-    Subclasses of BatchNorm, such as `viewsmith.networks.encoders.sequence.SequenceBatchNorm`, compute statistics in
+    Subclasses of BatchNorm, such as `viewsmith.modalities.dna.networks.SequenceBatchNorm`, compute statistics in
     another way, which `torch.nn.SyncBatchNorm` would not preserve. They are not replaced: each process computes their
     statistics over its part of the batch.
     """

@@ -1,22 +1,27 @@
 """View makers: fixed, learned and generated."""
 
-from viewsmith.views.base import Pair, ViewContext, ViewMaker
-from viewsmith.views.fixed import dna_names, image_names, series  # noqa: F401, these register view makers
-from viewsmith.views.fixed.adversarial import AdversarialViews
-from viewsmith.views.fixed.conditional import ConditionalCorruption
-from viewsmith.views.fixed.dna import DNAMixup, DNANoise, DNAViews
-from viewsmith.views.fixed.images import ImageViews, image_recipe
-from viewsmith.views.fixed.masking import Masking
-from viewsmith.views.fixed.representation import RepresentationNoise
-from viewsmith.views.fixed.thinning import Thinning
-from viewsmith.views.fixed.vectors import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
-from viewsmith.views.learned import transform_names  # noqa: F401, this registers families of transformations
-from viewsmith.views.learned.augmentation_channel import AugmentationChannel
-from viewsmith.views.learned.custom_transforms import Functions
-from viewsmith.views.learned.feature_augmenters import MetaFeatures
-from viewsmith.views.learned.pi_noise import PiNoise
-from viewsmith.views.learned.transforms import Crops, Family, Masks
-from viewsmith.views.learned.windows import Windows
+from viewsmith.methods.crl_tac import transforms as transform_names
+from viewsmith.methods.crl_tac.channel import AugmentationChannel
+from viewsmith.methods.crl_tac.transforms import Crops, Family, Functions, Masks, Windows
+from viewsmith.methods.metaug.networks import MetaFeatures
+from viewsmith.methods.pinda.views import PiNoise
+from viewsmith.modalities.dna import views as dna_names
+from viewsmith.modalities.dna.views import DNAMixup, DNANoise, DNAViews
+from viewsmith.modalities.images import views as image_names
+from viewsmith.modalities.images.views import ImageViews, image_recipe
+from viewsmith.modalities.series import views as series
+from viewsmith.modalities.vectors.counts import Thinning
+from viewsmith.modalities.vectors.trained_views import AdversarialViews, ConditionalCorruption
+from viewsmith.modalities.vectors.views import (
+    Corruption,
+    GaussianNoise,
+    Identity,
+    Masking,
+    Mixup,
+    NeighborMix,
+    Neighbors,
+)
+from viewsmith.views.base import Pair, RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbor_search import NeighborSearch
 from viewsmith.views.neighbors import nearest_neighbors
 from viewsmith.views.pair import ViewPair

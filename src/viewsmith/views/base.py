@@ -1,4 +1,7 @@
-"""The view maker: the interface of all augmentations."""
+"""The view maker: the interface of all augmentations.
+
+Noise on representations instead of samples (SimGCL, named SimCL in the PiNDA paper).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.samples import Rows
-from viewsmith.domains.base import Domain
-from viewsmith.views.neighbor_graph import PrecomputedGraph
+from viewsmith.core.distributed import rank
+from viewsmith.core.errors import InputError, check_weight
+from viewsmith.core.random import stream
+from viewsmith.core.rows import Rows
+from viewsmith.modalities.base import Domain
+from viewsmith.views.neighbors import PrecomputedGraph
 
 #: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.
 Generators = torch.Generator | Sequence[torch.Generator]
@@ -200,3 +205,62 @@ def randn(like: Tensor, generator: Generators | None) -> Tensor:
 def randint(high: int, shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
     """Integers from 0 to high - 1 on the device of `like`."""
     return torch.randint(high, shape, device=like.device, generator=generator)
+
+
+def representation_noise(h: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:
+    """``h + s * sign(h) * u / ||u||`` with u uniform on [0, 1] (Yu et al. 2022, equation 7).
+
+    Parameters
+    ----------
+    h : Tensor, shape (B, n)
+        Representations.
+    strength : float
+        s, the norm of the noise, in the units of `h`.
+    generator : torch.Generator, optional
+
+    Returns
+    -------
+    Tensor, shape (B, n)
+        The signs of the features do not change.
+    """
+    u = rand(tuple(h.shape), h, generator)
+    return h + strength * h.sign() * u / torch.linalg.vector_norm(u, dim=1, keepdim=True)
+
+
+class RepresentationNoise(nn.Module):
+    """`representation_noise` between encoder and head in training mode; the identity in evaluation mode.
+
+    A layer of a network gets no generator, so this module has its own random stream: a seed and the number of draws so
+    far. Both are saved with the weights, so a resumed training draws the same numbers.
+
+    Parameters
+    ----------
+    strength : float
+        Norm of the noise, in the units of the representation.
+    seed : int, optional
+        Default: drawn from torch's global generator, like initial weights.
+
+    Attributes
+    ----------
+    stream : Tensor of int64, shape (2,)
+        Seed and number of draws.
+    """
+
+    stream: Tensor
+
+    def __init__(self, strength: float = 0.1, *, seed: int | None = None) -> None:
+        super().__init__()
+        check_weight("strength", strength)
+        self.strength = strength
+        first = int(torch.randint(2**62, ())) if seed is None else seed
+        self.register_buffer("stream", torch.tensor([first, 0]))
+
+    def forward(self, h: Tensor) -> Tensor:
+        if not self.training:
+            return h
+        seed, draws = self.stream.tolist()
+        self.stream[1] += 1
+        # All processes and the momentum copy start from the same stream, but need different noise. The rank identifies
+        # the process, and the missing gradient the momentum copy.
+        path = "representation", draws, rank(), int(h.requires_grad)
+        return representation_noise(h, self.strength, stream(seed, *path, device=h.device))

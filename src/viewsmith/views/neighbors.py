@@ -1,23 +1,69 @@
-"""Exact nearest neighbors by matrix products in blocks, on the device of the data."""
+"""A precomputed neighbor graph, used instead of a search.
+
+Exact nearest neighbors by matrix products in blocks, on the device of the data.
+
+Mutual nearest neighbors in different groups (batches, subjects), and graphs that contain them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.core.rows import Rows, apply_in_blocks
 from viewsmith.losses.nt_xent import unit
-from viewsmith.networks.inputs.scaling import PrincipalAxes
+from viewsmith.networks.scaling import PrincipalAxes
+
+
+@dataclass(frozen=True)
+class PrecomputedGraph:
+    """Neighbors of n rows; rows may have different numbers of neighbors.
+
+    Attributes
+    ----------
+    offsets : Tensor of int64, shape (n + 1,)
+        The neighbors of row i are ``ends[offsets[i] : offsets[i + 1]]``.
+    ends : Tensor of int64, shape (edges,)
+        The neighbors of row 0, then those of row 1, and so on.
+    """
+
+    offsets: Tensor
+    ends: Tensor
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.offsets) - 1
+
+    def to(self, device: torch.device) -> PrecomputedGraph:
+        """The same graph on a device."""
+        return PrecomputedGraph(self.offsets.to(device), self.ends.to(device))
+
+    @property
+    def degrees(self) -> Tensor:
+        """Number of neighbors of each row, int64 (n,)."""
+        return self.offsets.diff()
+
+    def random_neighbors(self, index: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Draw one neighbor of each row at `index`, (B,), uniformly; for a row without neighbors, the row itself."""
+        first, degree = self.offsets[index], self.degrees[index]
+        # In float64, so that all neighbors are equally likely even if a row has very many.
+        drawn = torch.rand(len(index), dtype=torch.float64, device=index.device, generator=generator)
+        position = first + torch.minimum((drawn * degree).long(), degree - 1).clamp_min(0)
+        return torch.where(degree > 0, self.ends[position.clamp_max(len(self.ends) - 1)], index)
+
 
 Metric = Literal["euclidean", "cosine"]
 
 # Largest number of distances computed at a time: with more than 32,768 rows, blocks of queries are smaller.
 LARGEST_BLOCK = 1 << 26
+
 # Squared distance of the mean from 0, as a multiple of the rows' variance, from which float32 products lose neighbors.
 FAR = 100.0
+
 # Columns per group in `_smallest`, and the number of columns from which groups are faster.
 GROUPS, GROUPED_FROM = 8, 4096
 
@@ -167,3 +213,61 @@ class PrincipalSpace:
     def __call__(self, x: Tensor) -> Tensor:
         assert self.axes is not None
         return self.axes(self.features(x))
+
+
+def mutual_neighbors(x: Tensor, groups: Tensor, k: int = 5) -> Tensor:
+    """Pairs of rows of two groups that are among each other's k nearest rows of the other group, int64 (2, pairs).
+
+    The definition of Haghverdi et al. (2018), Nature Biotechnology 36, for every two groups; Euclidean distances.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n, d)
+    groups : Tensor of int64, shape (n,)
+        Group numbers.
+    k : int
+        At least 1; reduced to the size of the other group.
+
+    Returns
+    -------
+    Tensor of int64, shape (2, pairs)
+        Both directions of every pair, without repetition, sorted.
+    """
+    members = [(groups == each).nonzero()[:, 0] for each in groups.unique()]
+    n, found = len(x), []
+    for number, a in enumerate(members):
+        for b in members[number + 1 :]:
+            # Code i n + j stands for the edge from row i to row j.
+            there = (a[:, None] * n + b[nearest_neighbors(x[b], k, queries=x[a])]).flatten()
+            back = (a[nearest_neighbors(x[a], k, queries=x[b])] * n + b[:, None]).flatten()
+            found.append(there[torch.isin(there, back)])
+    codes = torch.cat(found) if found else groups.new_zeros(0)
+    pairs = torch.stack([codes // n, codes % n])
+    return _sorted(torch.cat([pairs, pairs.flip(0)], dim=1), n)
+
+
+def _sorted(pairs: Tensor, n: int) -> Tensor:
+    codes = (pairs[0] * n + pairs[1]).sort().values
+    return torch.stack([codes // n, codes % n])
+
+
+def aligned_graph(n: int, near: Tensor, mutual: Tensor) -> PrecomputedGraph:
+    """Neighbor graph of n rows: a step goes to a mutual neighbor, if there is one, with probability 1/2.
+
+    Edges of the graph are equally likely, so they are repeated: each of the k ordinary edges of a row with m mutual
+    neighbors is there m times, and each of its m mutual edges k times.
+
+    Parameters
+    ----------
+    n : int
+    near : Tensor of int64, shape (2, edges)
+        Ordinary edges, from the first row to the second.
+    mutual : Tensor of int64, shape (2, pairs)
+        `mutual_neighbors`.
+    """
+    ordinary, other = near[0].bincount(minlength=n), mutual[0].bincount(minlength=n)
+    times = torch.cat([other[near[0]].clamp_min(1), ordinary[mutual[0]].clamp_min(1)])
+    edges = torch.cat([near, mutual], dim=1).repeat_interleave(times, dim=1)
+    edges = edges[:, edges[0].argsort(stable=True)]
+    offsets = torch.cat([edges.new_zeros(1), edges[0].bincount(minlength=n).cumsum(0)])
+    return PrecomputedGraph(offsets, edges[1])

@@ -9,13 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.method import Batch
-from viewsmith.core.samples import Rows, apply_in_blocks
-from viewsmith.networks.eval_mode import eval_mode
+from viewsmith.core.rows import Rows, apply_in_blocks
+from viewsmith.core.schedule import Batch
+from viewsmith.networks.wrappers import eval_mode
 from viewsmith.views.base import Pair, ViewMaker
-from viewsmith.views.fixed.vectors import NeighborGraph
-
-__all__ = ["Pair", "ViewPair"]
+from viewsmith.views.neighbor_search import NeighborGraph
 
 REPRESENTED_VIEWS = 4096  # largest number of `ViewMaker.typical_views` that are in memory at a time
 

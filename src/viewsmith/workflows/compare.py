@@ -12,22 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, StoppedEarly, TrainingError
+from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error_text, join_names, say
 from viewsmith.core.files import write_json_atomic, write_text_atomic
-from viewsmith.core.messages import error_text, join_names, say
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
-from viewsmith.data.validation import resplit
-from viewsmith.domains.tables.array import table_of
-from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.given.labels import labels_used
+from viewsmith.data.dataset import resplit
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.inputs import labels_used
 from viewsmith.evaluation.compare import check_split, compare
-from viewsmith.evaluation.differences import Repeats
 from viewsmith.evaluation.leaderboard import Found, as_csv, leaderboard
-from viewsmith.evaluation.protocol import check_protocols
-from viewsmith.evaluation.scored_rows import scored_rows
+from viewsmith.evaluation.level import Repeats
+from viewsmith.evaluation.protocol import check_protocols, scored_rows
+from viewsmith.modalities.tables.array import table_of
 from viewsmith.reports.comparison import write_comparison
-from viewsmith.reports.layout import two_dimensional_map
+from viewsmith.reports.drawing import two_dimensional_map
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import (
     already_finished,
@@ -39,10 +37,14 @@ from viewsmith.workflows.runs import (
 )
 
 BOARD, TABLE, PAGE, MAPS = "leaderboard.json", "leaderboard.csv", "report.html", "maps.json"
+
 MAP_ROWS = 500
+
 #: `methods="auto"` compares the default method alone with more rows, or with less than a minute for each training.
 AUTO_ROWS = 50_000
+
 Make = Callable[[str, int], ViewsmithEstimator]
+
 Scores = dict[str, dict[str, float]]
 
 

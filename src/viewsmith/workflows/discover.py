@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
 from viewsmith.core.files import atomic_path, write_json_atomic, write_text_atomic
-from viewsmith.core.messages import name_list, pluralize, warn
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.folders import SUFFIXES
 from viewsmith.data.write import write_npz
-from viewsmith.estimators.discovery import CROP, Discovery
-from viewsmith.methods.discovery.image_search import ImageList, as_images
+from viewsmith.methods.discovery.estimator import CROP, Discovery
+from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
-from viewsmith.reports.logo import save_logo
-from viewsmith.reports.parts import write_parts_report
+from viewsmith.methods.discovery.report import save_logo, write_parts_report
 
 
 def read_samples(data: str, domain: str = "auto") -> tuple[Any, list[str] | None, str]:

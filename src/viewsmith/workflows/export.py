@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.files import atomic_path, write_json_atomic
 from viewsmith.core.tensors import save_tensors
-from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.rows import device_of
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.rows import device_of
 from viewsmith.frameworks import Framework
-from viewsmith.networks.encoders.resnet import ResNet
+from viewsmith.modalities.images.encoders import ResNet
 
 Format = Literal["timm", "torchvision", "onnx", "safetensors"]
+
 SMALL_STEM = (
     "its first layer is for small images: before loading, replace model.conv1 by "
     "nn.Conv2d({channels}, 64, 3, 1, 1, bias=False) and model.maxpool by nn.Identity()"
@@ -98,7 +99,7 @@ def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -
     """How to load an encoder with another library; InputError if the library has no such encoder."""
     name = model.resolved_.encoder
     if isinstance(encoder, ResNet):
-        # viewsmith.networks.encoders.resnet has the same weight names as both libraries.
+        # viewsmith.modalities.images.encoders has the same weight names as both libraries.
         make = f"timm.create_model({name!r}, num_classes=0" if form == "timm" else f"torchvision.models.{name}("
         channels = encoder.conv1.in_channels
         if channels != 3:

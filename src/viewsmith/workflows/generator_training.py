@@ -1,4 +1,7 @@
-"""Train the generator of a view cache within a time budget, with a plan that is printed before training starts."""
+"""The diffusion model of a DiffAug run as a generator of view caches.
+
+Train the generator of a view cache within a time budget, with a plan that is printed before training starts.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,158 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from viewsmith.core.errors import StoppedEarly
-from viewsmith.core.row_source import AnyRows
+from viewsmith.core.errors import InputError, StoppedEarly
+from viewsmith.core.rows import AnyRows, RowSource, apply_in_blocks, take_rows
+from viewsmith.core.version import __version__
 from viewsmith.data import Dataset
-from viewsmith.domains import Domain, domain_of
-from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.resolve import default_epochs
-from viewsmith.estimators.diffaug import DiffAug
-from viewsmith.estimators.fitting import find_device
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.fitting import find_device
+from viewsmith.estimator.resolve import default_epochs
+from viewsmith.methods.diffaug.estimator import DiffAug
+from viewsmith.methods.diffaug.training import DiffAugMethod
+from viewsmith.methods.genview.parts import (
+    ENCODER,
+    FeatureExtractor,
+    FeaturesOption,
+    describe_extractor,
+    digest,
+    uses_extractor,
+)
+from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.modalities import Domain, domain_of
 from viewsmith.training.run import RunFolder
+from viewsmith.views.generated.diffusion_views import choose_among
+from viewsmith.views.generated.noise_level import level_to_strength, noise_tolerance
 from viewsmith.workflows.runs import load_run
+
+
+class DiffusionGenerator:
+    """The conditional diffusion model of a DiffAug run as a generator of views, for any domain.
+
+    Parameters
+    ----------
+    model : DiffAug
+        Fitted, with a generator that did not diverge.
+    steps : int, optional
+        Steps of the sampler; default: those of the run.
+    features : str or nn.Module
+        Source of foreground and quality of images: the encoder of the model, or as in `feature_maps`.
+
+    Raises
+    ------
+    InputError
+        The model has no usable generator, or the features are invalid.
+    """
+
+    def __init__(self, model: ViewsmithEstimator, steps: int | None = None, features: FeaturesOption = ENCODER) -> None:
+        if not isinstance(model, DiffAug) or not isinstance(model.method_, DiffAugMethod) or not model.generates:
+            if model.status_ != "finished":
+                raise InputError(
+                    f"the training of the run was not finished ({model.status_}): finish it with `viewsmith fit ... "
+                    "--resume`"
+                )
+            raise InputError(
+                f"the run is of {type(model).__name__} and has no generator, or one that diverged: give a run of "
+                "`viewsmith fit --method diffaug`"
+            )
+        self.model, self.generated = model, model.method_.generated
+        self._quality: ViewQuality | None = None
+        self._pool: Tensor | None = None
+        if steps is not None:
+            self.generated.generator.steps = steps
+        self.weights = digest(model.weights())
+        self._extractor: FeatureExtractor | None = None
+        if uses_extractor(features, model.resolved_.domain):
+            one = torch.zeros(1, *model.resolved_.row_shape, dtype=torch.uint8)
+            self._extractor = FeatureExtractor(features, model.scaler_, one, self.device)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.generated.parameters()).device
+
+    def describe(self) -> dict[str, Any]:
+        core = self.generated.generator
+        return {
+            "name": "diffusion",
+            "version": __version__,
+            "weights": self.weights,
+            "sampler": core.sampler,
+            "steps": core.steps,
+            "guidance": core.guidance,
+        } | describe_extractor(self._extractor)
+
+    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
+        if self._extractor is not None:
+            return self._extractor.noise_tolerance(rows)
+        return noise_tolerance(self.generated.encoder, self.model.samples(_given(rows)))
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        if self._extractor is not None:
+            return self._extractor.quality(rows, views, axis)
+        x = self.model.scale_rows(rows)
+        if self._quality is None:
+            self._quality = ViewQuality(self.generated.encoder, x)
+        self._quality.axis.copy_(axis)
+        return self._quality(x, self.model.scale_rows(views))
+
+    @torch.no_grad()
+    def choose(self, rows: Tensor | RowSource, index: Tensor, views: Tensor, n_views: int) -> Tensor:
+        """Choose among generated views by quality and novelty.
+
+        Parameters
+        ----------
+        rows : Tensor or RowSource, shape (n, ...)
+            All samples, the same ones in each call.
+        index : Tensor of int64, shape (B,)
+        views : Tensor, shape (B, C, ...)
+            Candidates for some of the samples.
+        n_views : int
+
+        Returns
+        -------
+        Tensor of int64, shape (B, n_views)
+            See `viewsmith.views.generated.diffusion_views.choose_views`.
+        """
+        encoder, scale = self.generated.encoder, self.model.scale_rows
+        if self._pool is None:
+            self._pool = apply_in_blocks(lambda x: encoder(x).float(), self.model.samples(_given(rows)), 256)
+        candidates = [scale(view) for view in views.unbind(1)]
+        x = scale(take_rows(rows, index))
+        return choose_among(x, candidates, index.to(self.device), self._pool, encoder, n_views).cpu()
+
+    @torch.no_grad()
+    def generate(
+        self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
+    ) -> Tensor:
+        x = self.model.scale_rows(rows)
+        made = self.generated.generate(x, None, streams, level_to_strength(level).to(self.device))
+        views: Tensor = self.model.scaler_.inverse(made)
+        return views.cpu().reshape(rows.shape)
+
+
+def _given(rows: Tensor | RowSource) -> np.ndarray | RowSource:
+    """Samples as estimators take them."""
+    return rows.numpy() if isinstance(rows, Tensor) else rows
+
 
 #: Minutes, on two cores, for a data set of the reference's size or larger; smaller ones get fewer, but not below LEAST.
 BUDGET, LEAST = 10.0, 3.0
+
 #: CPU seconds of an epoch of the encoder and half an epoch of the generator on 10,000 images of 32 x 32 pixels.
 REFERENCE = 21.0
+
 #: Images with more pixels get the small network on a CPU.
 LARGE = 40 * 40
+
 SMALL_COST = 0.375  # of the small network, relative to the fast one
+
 #: The speedup of n threads is n to this power: the defaults for 48 x 48 pixels took 18 minutes of CPU time in 11.
 SCALING = 0.7
+
 #: Arguments of DiffAug that a plan sets.
 PLANNED = ("epochs", "generator_epochs", "denoiser")
 

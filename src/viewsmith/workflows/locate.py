@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import pluralize, warn
+from viewsmith.core.errors import InputError, pluralize, warn
 from viewsmith.data import Dataset
-from viewsmith.data.write_locations import check_crops_path, check_locations_path, write_crops, write_locations
-from viewsmith.estimators import CRLTAC
-from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.crl_tac import with_inference
+from viewsmith.data.write import check_crops_path, check_locations_path, write_crops, write_locations
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.methods.crl_tac.building import with_inference
+from viewsmith.methods.crl_tac.estimator import CRLTAC
 from viewsmith.workflows.runs import split_rows
 
 
@@ -23,7 +22,7 @@ def locate_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 
     Parameters
     ----------
     path : Path
-        See `viewsmith.data.write_locations.write_locations`.
+        See `viewsmith.data.write.write_locations`.
     model : ViewsmithEstimator
     dataset : Dataset
     n : int
@@ -46,7 +45,7 @@ def locate_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 
 def crop_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 1) -> pd.DataFrame:
     """Write crops at the locations that a model finds, as data for other methods; return the table of locations.
 
-    See `locate_to` and `viewsmith.data.write_locations.write_crops`.
+    See `locate_to` and `viewsmith.data.write.write_crops`.
 
     Raises
     ------

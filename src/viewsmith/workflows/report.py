@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import warn
+from viewsmith.core.errors import InputError, warn
 from viewsmith.data import Dataset
-from viewsmith.domains import check_labels
-from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.custom_transforms import FamilyOption
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.methods.crl_tac.families import FamilyOption
+from viewsmith.modalities import check_labels
 from viewsmith.reports import ReportContent, write_report
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import custom_part, load_for, load_run, reading_run

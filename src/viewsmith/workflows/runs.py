@@ -1,13 +1,18 @@
-"""Models, run folders and data sets: functions for the commands, which scripts may also call."""
+"""Rows that a run was trained on, recognized in data that are read for it: their split is that of the run.
+
+Models, run folders and data sets: functions for the commands, which scripts may also call.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,23 +21,101 @@ import numpy as np
 import torch
 
 from viewsmith.core import distributed
-from viewsmith.core.errors import InputError, InUseError
-from viewsmith.core.messages import warn
-from viewsmith.core.peers import watched_peers
+from viewsmith.core.distributed import watched_peers
+from viewsmith.core.errors import InputError, InUseError, pluralize, warn
 from viewsmith.data import Dataset, load_dataset
-from viewsmith.data.dataset import take
-from viewsmith.domains.counts import warn_counts
-from viewsmith.domains.few_labels import few_label_codes
-from viewsmith.domains.groups import group_codes
-from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.custom_transforms import CUSTOM
-from viewsmith.estimators.build.resolve import MODULE
-from viewsmith.estimators.given.labels import codes_digest
-from viewsmith.estimators.given.neighbors import graph_record, read_neighbors
-from viewsmith.estimators.rows import fingerprint
-from viewsmith.training.checkpoint import POINTER
-from viewsmith.training.run import RunFolder
-from viewsmith.workflows.run_split import with_split_of_run
+from viewsmith.data.dataset import Split, take
+from viewsmith.data.labels import few_label_codes, group_codes, without_label
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.inputs import codes_digest, graph_record, read_neighbors
+from viewsmith.estimator.resolve import MODULE
+from viewsmith.estimator.rows import fingerprint, row_hashes
+from viewsmith.methods.crl_tac.families import CUSTOM
+from viewsmith.modalities.vectors.counts import warn_counts
+from viewsmith.training.run import POINTER, RunFolder
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The split that a run has recorded: its rows are 0 .. n-1; `test` is None if all were for training."""
+
+    train: np.ndarray
+    test: np.ndarray | None
+    kind: Split
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.train) + (0 if self.test is None else len(self.test))
+
+
+def with_split_of_run(dataset: Dataset, model: ViewsmithEstimator, *, scored: bool = True) -> Dataset:
+    """The data set with the split of the run if it has the same rows in the same order, whatever its labels.
+
+    A split that the data have themselves stays. If they are to be `scored`, warns about test rows that the run was
+    trained on.
+
+    Raises
+    ------
+    InputError
+        The split in the summary of the run is damaged.
+    """
+    record, recorded = model.context_.get("data", {}), _recorded(model)
+    # The number is compared first, because the fingerprint of rows on disk takes a pass over them.
+    same = len(dataset.x) == recorded.n_rows and fingerprint(dataset.x) == record.get("fingerprint")
+    if same:
+        dataset = _split_as_in_run(dataset, recorded)
+    if not scored or dataset.test_index is None or (same and record.get("transductive")):
+        return dataset
+    trained = np.zeros(len(dataset.x), dtype=bool)
+    if same:
+        trained[recorded.train] = True
+    elif (known := model.context_.get("row_hashes")) is not None and (hashes := row_hashes(dataset.x)) is not None:
+        trained = torch.isin(hashes, known).numpy()
+    _warn_trained(dataset, trained)
+    return dataset
+
+
+def _recorded(model: ViewsmithEstimator) -> _Recorded:
+    summary = model.summary_
+    split = summary.get("split")
+    try:
+        if split is None:  # of rows that were given in Python
+            return _Recorded(np.arange(summary.get("rows_on_disk", summary.get("rows", 0))), None, "none")
+        n_train, n_rows = split["train"], split["train"] + split.get("test", 0)
+        if split["kind"] in ("none", "given"):
+            test = None if split["kind"] == "none" else np.arange(n_train, n_rows)
+            return _Recorded(np.arange(n_train), test, split["kind"])
+        rows = [np.asarray(split[name], np.int64) for name in ("train_index", "test_index")]
+        if not np.array_equal(np.sort(np.concatenate(rows)), np.arange(n_rows)):
+            raise ValueError("rows are missing")
+        return _Recorded(rows[0], rows[1], split["kind"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"the summary.json of the run is damaged: its split is not complete ({error}); restore it or train again"
+        ) from error
+
+
+def _split_as_in_run(dataset: Dataset, recorded: _Recorded) -> Dataset:
+    cannot_be_split = dataset.y is not None and dataset.split == "none"  # by these labels, which has been said
+    if dataset.split == "given" or recorded.test is None or cannot_be_split:
+        return dataset
+    # "given" is of files that have the parts separately, which are also written so.
+    kind: Split = recorded.kind if recorded.kind in ("groups", "random") else "stratified"
+    return dataclasses.replace(dataset, train_index=recorded.train, test_index=recorded.test, split=kind)
+
+
+def _warn_trained(dataset: Dataset, trained: np.ndarray) -> None:
+    test = dataset.test_index
+    if test is not None and dataset.y is not None and dataset.partly_labeled:
+        test = test[~without_label(dataset.y[test])]  # others are not scored
+    if test is None or not trained[test].any():
+        return
+    warn(
+        f"{dataset.source}: {int(trained[test].sum()):,} of {pluralize(len(test), 'test row')} are rows that the run "
+        "was trained on, so scores of them say little about new rows: give other rows, or train again with these data "
+        "and labels, which keeps test rows out of the training"
+    )
+
 
 #: Options that name what of an .h5ad file is read.
 OF_CELLS = ("layer", "use_rep")
@@ -124,7 +207,7 @@ def already_finished(
 
 def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> ViewsmithEstimator:
     """Load the model of a run, with its custom parts; raises InputError for every reason why this fails."""
-    from viewsmith.estimators import load
+    from viewsmith.methods.loading import load
 
     if is_discovery(run):
         raise InputError(f"{run} is of the command discover: use it with locate or crop, or train on its crops")

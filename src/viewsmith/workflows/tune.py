@@ -1,15 +1,21 @@
-"""Search of the options of a method: trainings on train rows, scored on validation rows."""
+"""The values that a search of options draws from: ranges and choices in text, and the next setting to try.
+
+Search of the options of a method: trainings on train rows, scored on validation rows.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import math
+import re
 import shutil
 import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,26 +23,199 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError
+from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, duplicates
 from viewsmith.core.files import locked_folder, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import with_progress
+from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find
 from viewsmith.data import Dataset
-from viewsmith.data.validation import validation_split
-from viewsmith.estimators.base import ViewsmithEstimator
-from viewsmith.estimators.build.routing import KINDS
-from viewsmith.estimators.given.labels import codes_digest
-from viewsmith.estimators.rows import fingerprint
+from viewsmith.data.dataset import validation_split
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.inputs import codes_digest
+from viewsmith.estimator.routing import KINDS
+from viewsmith.estimator.rows import fingerprint
+from viewsmith.evaluation.level import WIDTH, aligned, beside
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER
-from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding
-from viewsmith.evaluation.scored_rows import scored_rows
-from viewsmith.evaluation.text_table import WIDTH, aligned, beside
+from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding, scored_rows
 from viewsmith.training.run import to_toml
 from viewsmith.workflows.runs import data_record, warnings_once
-from viewsmith.workflows.search_space import Space, Values, check_optuna, next_values, read_space
+
+Values = dict[str, int | float | str]
+
+# Positive ends that differ by such a factor are of a scale on which factors are equally likely, not differences.
+LOGARITHMIC = 10
+
+# Draws that are tried for a setting that is new; then a space of choices and whole numbers counts as exhausted.
+DRAWS = 100
+
+#: The space of a method that declares none, by option.
+DEFAULT_SPACE = {"learning_rate": "0.0005..0.02"}
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included: whole numbers if both are."""
+
+    low: int | float
+    high: int | float
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers are drawn."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether logarithms are drawn: the ends are positive and differ by a factor of at least 10."""
+        return self.low > 0 and self.high >= LOGARITHMIC * self.low
+
+    @property
+    def examples(self) -> tuple[int | float, ...]:
+        """The ends and, unless only whole numbers are drawn, a number between them that is not whole."""
+        return (
+            (self.low, self.high) if self.whole else (self.low, self.high, self.low + (self.high - self.low) / math.e)
+        )
+
+    def __str__(self) -> str:
+        kinds = [*(["whole numbers"] if self.whole else []), *(["logarithmic"] if self.logarithmic else [])]
+        return f"{self.low} to {self.high}" + (f" ({', '.join(kinds)})" if kinds else "")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of several values, as text."""
+
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(self.examples[:-1]) + f" or {self.examples[-1]}"
+
+
+Space = dict[str, Range | Choices]
+
+
+def read_space(texts: Mapping[str, str]) -> Space:
+    """The space from ``LOW..HIGH`` or ``A,B,...`` by option.
+
+    Raises
+    ------
+    InputError
+        A text that is neither; the message names the option.
+    """
+    return {name: _read(name, text) for name, text in texts.items()}
+
+
+def _read(name: str, text: str) -> Range | Choices:
+    low, dots, high = (part.strip() for part in text.partition(".."))
+    if dots:
+        found = _number(name, text, low), _number(name, text, high)
+        if found[0] >= found[1]:
+            raise InputError(f"the range of {name} is {text!r}, expected LOW..HIGH with LOW below HIGH")
+        return Range(*found)
+    choices = [part.strip() for part in text.split(",")]
+    if len(choices) < 2 or not all(choices):
+        raise InputError(f"the range of {name} is {text!r}, expected LOW..HIGH, or two or more choices, A,B")
+    if twice := duplicates(choices):
+        raise InputError(f"the range of {name} has {twice[0]!r} twice: leave one out")
+    return Choices(tuple(choices))
+
+
+def _number(name: str, text: str, end: str) -> int | float:
+    if re.fullmatch(r"[+-]?\d+", end):
+        return int(end)
+    with contextlib.suppress(ValueError):
+        if math.isfinite(number := float(end)):
+            return number
+    raise InputError(f"the range of {name} is {text!r}, but {end!r} is not a finite number: expected LOW..HIGH")
+
+
+def default_space(method: str, domain: str) -> dict[str, str]:
+    """Ranges by option that a method searches by default in a domain: its trait ``search``, of the domain or ``*``."""
+    declared: Mapping[str, Mapping[str, str]] = find("method", method).trait("search", {})
+    return dict(declared.get(domain) or declared.get("*") or DEFAULT_SPACE)
+
+
+def check_optuna() -> Any:
+    """The package optuna.
+
+    Raises
+    ------
+    MissingExtra
+        It is not installed.
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingExtra("optuna", "tune", "the search of options") from error
+    return optuna
+
+
+def next_values(space: Space, tried: Sequence[tuple[Values, float | None]], seed: int) -> Values | None:
+    """The values to try next: a function of those tried, their scores and the seed alone, so that a search resumes.
+
+    A tree-structured Parzen estimator (Bergstra et al. 2011), by optuna: the first ten settings are random. A setting
+    that failed is worse than all others.
+
+    Parameters
+    ----------
+    space : dict
+        From `read_space`.
+    tried : sequence of (dict, float or None)
+        Values and score (higher is better) of each setting; None: it failed.
+    seed : int
+
+    Returns
+    -------
+    dict or None
+        Values by option. None: 100 draws were settings that have been tried.
+
+    Raises
+    ------
+    MissingExtra
+        optuna is not installed.
+    """
+    optuna = check_optuna()
+    distributions = {name: _distribution(optuna, dimension) for name, dimension in space.items()}
+    complete, failed = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED
+    past = [
+        optuna.trial.create_trial(
+            params=values, distributions=distributions, value=score, state=failed if score is None else complete
+        )
+        for values, score in tried
+    ]
+    for draw in range(DRAWS):
+        # A sampler of its own for each trial, because the state of a sampler is not saved.
+        sampler = optuna.samplers.TPESampler(seed=derive_seed(seed, "tune", len(past), draw) % 2**32)
+        with _quiet(optuna):
+            study = optuna.create_study(direction="maximize", sampler=sampler)
+            study.add_trials(past)
+            values = dict(study.ask(distributions).params)
+        if all(values != other for other, _ in tried):
+            return values
+    return None
+
+
+def _distribution(optuna: Any, dimension: Range | Choices) -> Any:
+    if isinstance(dimension, Choices):
+        return optuna.distributions.CategoricalDistribution(dimension.examples)
+    kind = optuna.distributions.IntDistribution if dimension.whole else optuna.distributions.FloatDistribution
+    return kind(dimension.low, dimension.high, log=dimension.logarithmic)
+
+
+@contextlib.contextmanager
+def _quiet(optuna: Any) -> Iterator[None]:
+    """No lines of optuna about its studies."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
 
 #: Options that a search neither draws nor gives to its trainings, with what is used instead.
 RESERVED = {"random_state": "--seed", "minutes": "--budget, or epochs"}
+
 #: Options with which the data are read, once for all trainings.
 OF_DATA = ("domain", "columns", "impute", "strict", "layer", "use_rep", "normalization", "supervision")
 
@@ -44,6 +223,7 @@ OF_DATA = ("domain", "columns", "impute", "strict", "layer", "use_rep", "normali
 ACCURACIES = ("linear", "knn", "svm", "softmax_50")
 
 FILE, BEST = "tune.json", "best.toml"
+
 Make = Callable[[Mapping[str, Any]], ViewsmithEstimator]
 
 
@@ -60,7 +240,7 @@ def tune(
 ) -> dict[str, Any]:
     """Train with several settings, score each on validation rows, and write ``tune.json`` and ``best.toml``.
 
-    Validation rows are a fifth of the labeled train rows (`viewsmith.data.validation.validation_split`). The other
+    Validation rows are a fifth of the labeled train rows (`viewsmith.data.dataset.validation_split`). The other
     train rows, with or without a label, are trained on. Test rows are not read. The first training has the default
     settings. The same call resumes, and gives what an uninterrupted one gives.
 
@@ -73,7 +253,7 @@ def tune(
     make : callable
         From values of options by name to an estimator that is not fitted.
     search : mapping
-        Ranges ``LOW..HIGH`` or choices ``A,B,...`` by option, see `viewsmith.workflows.search_space`.
+        Ranges ``LOW..HIGH`` or choices ``A,B,...`` by option, see `viewsmith.workflows.tune`.
     trials : int
         Number of settings, the default settings included.
     budget : float, optional

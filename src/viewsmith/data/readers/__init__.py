@@ -1,1 +1,3 @@
 """Readers of file formats: each returns rows, labels and names as `viewsmith.data.reading.Found`."""
+
+from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Readers of numpy's files, .npy and .npz; nothing is unpickled."""
+"""Readers of numpy's files, .npy and .npz; nothing is unpickled.
+
+Data sets that are part of scikit-learn; nothing is downloaded.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, warn
-from viewsmith.core.row_source import AnyRows, ArrayRows, JoinedRows, as_source
+from viewsmith.core.errors import InputError, name_list, warn
+from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.reading import Found, Request, reading
-from viewsmith.domains.checks import check_array
-from viewsmith.domains.dna import dna_rows
+from viewsmith.modalities.checks import check_array
+from viewsmith.modalities.dna.modality import dna_rows
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
 _ZIP_HEADER = 30  # bytes
+
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
@@ -191,3 +195,15 @@ def _open(path: Path, start: bytes, kind: str) -> BinaryIO:
         raise InputError(f"{path} is {'empty' if not found else f'not {kind}'}; expected {kind} written by numpy")
     file.seek(0)
     return file
+
+
+BUILTIN = ("digits", "breast_cancer", "wine")
+
+
+def read_builtin(name: str, request: Request) -> Found:
+    """Vectors and classes of one of `BUILTIN`."""
+    from sklearn import datasets
+
+    request.check_no_table_options(name)
+    bunch = getattr(datasets, f"load_{name}")()
+    return Found(bunch.data, bunch.target, names=[str(feature) for feature in bunch.feature_names])

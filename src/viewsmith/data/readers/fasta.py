@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line, pluralize, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.data.reading import Found, Request, reading
-from viewsmith.domains.dna import first_other_letter, letter_fault, pad_rows
+from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, pad_rows
 
 _GZIP = b"\x1f\x8b"
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

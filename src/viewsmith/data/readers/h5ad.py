@@ -1,4 +1,9 @@
-"""Single-cell files, .h5ad and .zarr: their rows are read block by block, without a dense copy of the file."""
+"""A trial of HDF5 files in another process: some damage crashes HDF5, or keeps it in an endless loop.
+
+Single-cell files, .h5ad and .zarr: their rows are read block by block, without a dense copy of the file.
+
+AnnData objects: the matrix to learn from, with the names of its features, and neighbor graphs.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +11,88 @@ import contextlib
 import dataclasses
 import importlib.util
 import shutil
-from collections.abc import Iterable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.device import check_size
+from viewsmith.core.errors import (
+    InputError,
+    MissingExtra,
+    duplicates,
+    name_list,
+    one_line,
+    pluralize,
+    suggest_names,
+    warn,
+)
 from viewsmith.core.files import atomic_path
-from viewsmith.core.memory import check_size
-from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names, warn
-from viewsmith.core.row_source import AnyRows, RowSource
-from viewsmith.data.readers.hdf5 import try_attributes
+from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.readers.tables import group_column
 from viewsmith.data.reading import Found, Request, reading
-from viewsmith.domains.checks import check_numbers
+from viewsmith.modalities.checks import check_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
+_SECONDS = 60.0
+
+# Damage that Python notices ends without an error here: the reader will meet it again and say what it is.
+_READ_ATTRIBUTES = """
+import sys
+try:
+    import h5py
+    def read(name, thing):
+        for key in thing.attrs:
+            try:
+                thing.attrs[key]
+            except Exception:
+                pass
+    with h5py.File(sys.argv[1]) as file:
+        read("/", file)
+        file.visititems(read)
+except Exception:
+    pass
+"""
+
+
+def try_attributes(path: Path, seconds: float = _SECONDS) -> None:
+    """Read all attributes of an HDF5 file in another process, which may crash in our place.
+
+    Attributes of variable length that are damaged crash HDF5 2.0.0 or do not let it return. In 100,000 damaged files
+    (`benchmarks/survival/fuzz.py`) nothing else did.
+
+    Raises
+    ------
+    InputError
+        The process crashed, or did not end within `seconds`.
+    """
+    command = [sys.executable, "-P", "-c", _READ_ATTRIBUTES, str(path)]
+    try:
+        code = subprocess.run(command, capture_output=True, timeout=seconds, check=False).returncode
+    except subprocess.TimeoutExpired:
+        found = f"HDF5 does not finish reading its attributes ({seconds:g} s)"
+    except OSError:  # no process can be started here
+        return
+    else:
+        if code == 0:
+            return
+        found = "HDF5 crashes on its attributes"
+    raise InputError(f"cannot read {path} as an .h5ad file: it is damaged ({found}); copy it again from its source")
+
+
 _KIND = "an .h5ad file"
+
 # Values of a block of columns, in the dtype of the file; small compared with the array.
 _BLOCK = 4_000_000
+
 _CHUNKS = 2**26  # bytes of decompressed chunks that are kept for each matrix
+
 _FEWER = "keep fewer genes (the most variable) or fewer cells"
 
 
@@ -145,7 +209,7 @@ def read_h5ad(path: Path, request: Request) -> Found:
         try_attributes(path)
     from anndata.io import read_elem
 
-    from viewsmith.domains import frames
+    from viewsmith.modalities import frames
 
     layer, use_rep = request.or_fitted("layer"), request.or_fitted("use_rep")
     with reading(str(path), kind), opened(path) as file:
@@ -335,3 +399,98 @@ def _by_columns(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
 
 def _size(what: str, n: int, d: int) -> str:
     return f"{what}, {n:,} x {d:,} values,"
+
+
+WHAT = "the AnnData"
+
+
+def is_anndata(X: Any) -> bool:
+    """Whether an object is an AnnData, or has its attributes; anndata is not imported."""
+    return all(hasattr(X, name) for name in ("obsm", "obsp", "layers", "var_names"))
+
+
+def matrix_of(
+    cells: Any, layer: str | None, use_rep: str | None, fitted: Sequence[str] | None = None
+) -> tuple[Any, list[str] | None]:
+    """The matrix of an AnnData that a model reads.
+
+    Parameters
+    ----------
+    cells : AnnData, n cells
+    layer : str, optional
+        Key of ``layers``, in place of ``X``.
+    use_rep : str, optional
+        Key of ``obsm``, or "X".
+    fitted : sequence of str, optional
+        Names of the features that a model was fitted on: columns are put in this order, others left out.
+
+    Returns
+    -------
+    matrix : ndarray or scipy sparse matrix, shape (n, d)
+    names : list of str, or None
+        ``var_names`` of the columns; None for a representation.
+
+    Raises
+    ------
+    InputError
+        The AnnData has no such layer or representation (the message names those it has), no ``X``, or not the fitted
+        features.
+    """
+    if layer is not None and use_rep is not None:
+        raise InputError(
+            f"layer is {one_line(layer, 60)!r} and use_rep {one_line(use_rep, 60)!r}, expected one of them: leave the "
+            "other out"
+        )
+    if use_rep not in (None, "X"):
+        return _in_memory(_find(cells.obsm, use_rep, "obsm key", "use_rep")), None
+    matrix = cells.X if layer is None else _find(cells.layers, layer, "layer", "layer")
+    if matrix is None:
+        layers = name_list(list(cells.layers.keys())) or "none"
+        raise InputError(f"{WHAT} has no X: give a layer (its layers: {layers}) or use_rep (a key of obsm)")
+    names = [str(name) for name in cells.var_names]
+    schema = None if fitted is None else {"columns": list(fitted), "one_hot": {}, "drop": []}
+    order = column_order(names, schema, WHAT)
+    matrix = _in_memory(matrix)
+    return (matrix, names) if order is None else (matrix[:, order], list(fitted or []))
+
+
+def neighbors_of(cells: Any, key: str) -> Any:
+    """The neighbor graph of an AnnData, sparse (n, n).
+
+    Parameters
+    ----------
+    cells : AnnData, n cells
+    key : str
+        ``neighbors_key`` of scanpy, an entry of ``uns`` that names the connectivities, or a key of ``obsp``.
+
+    Raises
+    ------
+    InputError
+        There is no such graph; the message names those there are.
+    """
+    entry = cells.uns.get(key)
+    named = entry.get("connectivities_key") if isinstance(entry, Mapping) else None
+    known = list(cells.obsp.keys())
+    found = next((name for name in (named, key) if name in known), None)
+    if found is None:
+        there = (
+            suggest_names(key, known, "its obsp keys are") if known else "it has none, run scanpy.pp.neighbors first"
+        )
+        raise InputError(f"{WHAT} has no neighbor graph {one_line(key, 60)!r} (neighbors_key); {there}")
+    return cells.obsp[found]
+
+
+def _find(there: Mapping[str, Any], key: Any, what: str, argument: str) -> Any:
+    known = [str(name) for name in there]
+    if key not in known:
+        plural = f"its {what}s are"
+        hint = suggest_names(str(key), known, plural) if known else f"it has none, leave {argument} out"
+        raise InputError(f"{WHAT} has no {what} {one_line(key, 60)!r} ({argument}); {hint}")
+    return there[key]
+
+
+def _in_memory(matrix: Any) -> Any:
+    """Rows of a backed AnnData as an array or a sparse matrix; others unchanged."""
+    if hasattr(matrix, "to_memory"):
+        return matrix.to_memory()
+    return matrix if hasattr(matrix, "tocsr") else np.asarray(matrix)

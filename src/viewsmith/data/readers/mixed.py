@@ -1,25 +1,117 @@
-"""Tables of mixed columns from files: roles and encoder of a new table, and later tables by a fitted encoder."""
+"""What differs between text tables of different programs: separators, commas in numbers, compression.
+
+Quotes that are not closed in text tables: all lines up to the next quote become one cell.
+
+Tables of mixed columns from files: roles and encoder of a new table, and later tables by a fitted encoder.
+"""
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.messages import name_list, one_line, pluralize, suggest_names
-from viewsmith.data.readers.separators import open_table
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest_names, warn
+from viewsmith.data.dataset import split_groups, split_indices
+from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, partial_labels
 from viewsmith.data.reading import Found, Request, reading
-from viewsmith.data.split import split_groups, split_indices
-from viewsmith.domains.checks import check_labels
-from viewsmith.domains.few_labels import lacks_labels, missing_labels, partial_labels
-from viewsmith.domains.groups import group_names
-from viewsmith.domains.targets import numbers_of
+from viewsmith.modalities.checks import check_labels
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
+# separator; and numbers with commas between thousands.
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
+
+_PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+
+_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
+
+_NEARLY = 0.9  # of the cells are numbers: the others are named later
+
+
+def open_table(path: Path) -> IO[bytes]:
+    """A text table, plain or compressed by gzip."""
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def given_separator(path: Path) -> str | None:
+    """The separator in the first line of a text table, ``sep=;``, which Excel reads and does not take for a header."""
+    with open_table(path) as file:
+        found = _SEPARATOR_LINE.fullmatch(file.readline(64))
+    return None if found is None else found[1].decode()
+
+
+def find_separator(names: list[str], separator: str) -> str:
+    """The separator of a header that was split at `separator`: another one if it gave one name with that in it.
+
+    Only semicolons and tabs of a table that should have commas; what else it can be is the reader's to refuse.
+    """
+    found = {mark for mark in ";\t" if mark in names[0]}
+    return found.pop() if separator == "," and len(names) == 1 and len(found) == 1 else separator
+
+
+def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], what: str) -> pd.DataFrame:
+    """Read commas in numbers: before decimals, or where columns are separated by commas, between thousands.
+
+    Columns with other text in more than a tenth of their cells are unchanged. A warning names the columns.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As pandas reads it: such columns are text.
+    separator : str
+        Of the columns.
+    leave : collection of str
+        Columns that are not numbers.
+    what : str
+        Name of the table in messages.
+    """
+    import pandas as pd
+
+    pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (_DECIMAL_COMMA, ".", "decimals")
+    changed = {}
+    for name in frame.columns:
+        if name in leave or not (frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name].dtype)):
+            continue
+        text = frame[name].dropna().astype(str)
+        commas = text.map(lambda cell: bool(pattern.fullmatch(cell)))
+        others = text[~commas].map(lambda cell: bool(_PLAIN.fullmatch(cell)))
+        if not commas.any() or commas.sum() + others.sum() < _NEARLY * len(text):
+            continue
+        text = text.where(~commas, text.str.replace(",", mark, regex=False))
+        changed[name] = (pd.to_numeric(text) if others.all() else text).reindex(frame.index)
+    if changed:
+        warn(f"{what}: commas are read as marks of {means} in {name_list(list(changed))}")
+    return frame.assign(**changed) if changed else frame
+
+
+MANY = 10  # line breaks, which hardly a cell has that was meant so
+
+
+def warn_open_quotes(frame: pd.DataFrame, what: str) -> None:
+    """Warn of a text table with a cell or a column name of many lines: a quote may not be closed."""
+    most, found = max((str(name).count("\n"), "the header line has a column name") for name in frame.columns)
+    place = ""
+    for name in frame.select_dtypes(exclude=["number", "bool"]).columns:
+        breaks = frame[name].astype(str).str.count("\n").to_numpy()
+        if len(breaks) and breaks.max() > most:
+            most, found = int(breaks.max()), f"column {one_line(name, 60)} has a cell"
+            place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"
+    if most >= MANY:
+        warn(
+            f"{what}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of all "
+            "lines up to the next quote: correct the file if these lines are rows"
+        )
+
 
 SAMPLE = 1000  # lines in which codes are looked for
 
@@ -41,10 +133,10 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
     Found or None
         None for plain numbers, apart from label and dropped columns.
     """
-    from viewsmith.domains import frames
-    from viewsmith.domains.tables.encoder import fit_table
-    from viewsmith.domains.tables.leaks import warn_leaks, warn_leaks_of_numbers
-    from viewsmith.domains.tables.roles import choose_roles, is_plain
+    from viewsmith.data.readers.leaks import warn_leaks, warn_leaks_of_numbers
+    from viewsmith.modalities import frames
+    from viewsmith.modalities.tables.encoder import fit_table
+    from viewsmith.modalities.tables.roles import choose_roles, is_plain
 
     columns = list(frame.columns)
     given = given_roles(request)
@@ -85,7 +177,7 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
 
 def encode_later(frame: pd.DataFrame, request: Request, what: str) -> Found:
     """A table for a model that was fitted on one: its columns by name, and labels if there are some."""
-    from viewsmith.domains import frames
+    from viewsmith.modalities import frames
 
     table, schema = request.table, request.schema or {}
     assert table is not None
@@ -119,7 +211,7 @@ def text_columns(path: Path, separator: str, skipped: int, request: Request) -> 
     """
     import pandas as pd
 
-    from viewsmith.domains.tables.columns import Category, Text
+    from viewsmith.modalities.tables.columns import Category, Text
 
     if request.table is not None:
         of = request.table.columns

@@ -1,33 +1,146 @@
-"""Readers of tables, .csv, .tsv and .parquet, which select the feature columns for a new or a fitted run."""
+"""Parquet tables that are too large for memory: their rows are read batch by batch, in order.
+
+What to do with files of formats that are not read.
+
+Readers of tables, .csv, .tsv and .parquet, which select the feature columns for a new or a fitted run.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.messages import duplicates, name_list, one_line, pluralize, suggest_names, warn
+from viewsmith.core.errors import (
+    InputError,
+    MissingExtra,
+    duplicates,
+    name_list,
+    one_line,
+    pluralize,
+    suggest_names,
+    warn,
+)
+from viewsmith.core.rows import RowSource
 from viewsmith.data.readers.mixed import (
     check_label_is_free,
     encode_later,
     encode_new,
+    find_separator,
     given_roles,
+    given_separator,
+    read_commas,
     refuse_encoding,
     text_columns,
+    warn_open_quotes,
 )
-from viewsmith.data.readers.parquet_rows import ParquetRows, read_columns
-from viewsmith.data.readers.quotes import warn_open_quotes
-from viewsmith.data.readers.separators import find_separator, given_separator, read_commas
 from viewsmith.data.reading import Found, Request, reading
-from viewsmith.domains.checks import as_vectors, check_missing
+from viewsmith.modalities.checks import as_vectors, check_missing
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Rows that are decoded at once have about this number of values.
+BATCH_VALUES = 1_000_000
+
+
+class ParquetRows(RowSource):
+    """Rows of a parquet file. In order they are read once; for others, the file is read again from their row group on.
+
+    Parameters
+    ----------
+    path : Path
+    columns : list of str
+        Columns to read.
+    encode : callable
+        From a DataFrame with these columns to its rows, (m, d).
+    width : int
+        d.
+    """
+
+    by_index = False
+
+    def __init__(self, path: Path, columns: list[str], encode: Callable[[Any], np.ndarray], width: int) -> None:
+        self._file = open_parquet(path)
+        groups = self._file.metadata
+        sizes = [groups.row_group(i).num_rows for i in range(groups.num_row_groups)]
+        super().__init__((groups.num_rows, width), str(path), path)
+        self._starts = np.cumsum([0, *sizes])
+        self._columns, self._encode = columns, encode
+        self._frames: Iterator[Any] = iter(())
+        # Decoded rows, from a position on; at first from the end, so that the first read begins anew.
+        self._left, self._position = np.empty((0, width), np.float32), len(self)
+        self._lock = threading.Lock()
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        with self._lock, reading(self.name, "a parquet file"):
+            group = int(np.searchsorted(self._starts, start, side="right")) - 1
+            if start < self._position or self._position + len(self._left) < self._starts[group]:
+                self._begin(group)
+            parts: list[np.ndarray] = []
+            while start < stop:
+                ready = self._position + len(self._left)
+                if start >= ready:
+                    self._left, self._position = self._encode(next(self._frames)), ready
+                    continue
+                part = self._left[start - self._position : stop - self._position]
+                parts.append(part)
+                start += len(part)
+            return np.concatenate(parts) if parts else self._left[:0]
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        runs = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
+        return np.concatenate([self.read_range(int(run[0]), int(run[-1]) + 1) for run in runs])
+
+    def _begin(self, group: int) -> None:
+        """Go to the start of a row group."""
+        batches = self._file.iter_batches(
+            batch_size=max(1, BATCH_VALUES // len(self._columns)),
+            row_groups=list(range(group, len(self._starts) - 1)),
+            columns=self._columns,
+            use_threads=False,
+        )
+        self._frames = (batch.to_pandas() for batch in batches)
+        self._left, self._position = self._left[:0], int(self._starts[group])
+
+
+def open_parquet(path: Path) -> Any:
+    """The file, of which a part at a time is read."""
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
+
+
+def read_columns(path: Path, columns: list[str]) -> Any:
+    """Some columns of all rows, as a DataFrame."""
+    return open_parquet(path).read(columns=columns, use_threads=False).to_pandas()
+
+
+# The quality of bases has no place in what is read, so that leaving it out is the user's choice.
+_FASTQ = "convert it to FASTA: awk 'NR%4==1{{print \">\" substr($0,2)}} NR%4==2' {0} > reads.fasta"
+
+_CELLS = "write an .h5ad file (anndata, scanpy)"
+
+_ADVICE = {
+    **dict.fromkeys((".fastq", ".fq"), _FASTQ),
+    **dict.fromkeys((".fastq.gz", ".fq.gz"), _FASTQ.replace("{0}", "<(zcat {0})")),
+    **dict.fromkeys((".txt", ".txt.gz", ".dat"), "rename it to .csv or .tsv if it is a table with a header line"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save it as .csv"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "files are never unpickled; save an .npz file"),
+    **dict.fromkeys((".rds", ".mtx", ".mtx.gz", ".loom", ".h5"), _CELLS),
+}
+
+
+def advice(extension: str, path: Path) -> str:
+    """What to do with a file of this extension; empty if nothing is known."""
+    return _ADVICE.get(extension.lower(), "").format(path)
+
 
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
@@ -63,7 +176,7 @@ def read_parquet(path: Path, request: Request) -> Found:
 
 def _rows_on_disk(head: pd.DataFrame, path: Path, request: Request) -> Found:
     """As for a table in memory, whose first rows are `head`; labels and categories are read of all rows."""
-    from viewsmith.domains import frames
+    from viewsmith.modalities import frames
 
     what = str(path)
     # Columns must be numbers or `one_hot`. Values that are missing are counted in all rows, later.
@@ -185,7 +298,7 @@ def group_column(frame: pd.DataFrame, request: Request, what: str) -> np.ndarray
 
 def _new_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
     """Select the columns for a new run: all columns, which must be numbers, except those dropped or to be encoded."""
-    from viewsmith.domains import frames
+    from viewsmith.modalities import frames
 
     columns = list(frame.columns)
     _check_options(columns, request, what)
@@ -209,7 +322,7 @@ def _new_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
 
 def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
     """Select the columns that a run was fitted on, in its order."""
-    from viewsmith.domains import frames
+    from viewsmith.modalities import frames
 
     schema = request.schema or {}
     columns, encoded = schema["columns"], list(schema["one_hot"])
@@ -238,7 +351,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
 
 def _encode(frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: Request, what: str) -> Found:
     """Numeric columns, followed by the indicator columns of each encoded column."""
-    from viewsmith.domains import frames
+    from viewsmith.modalities import frames
 
     columns, names = table["columns"], list(table["columns"])
     blocks = [as_vectors(frames.values(frame[columns]), columns, request.impute, what)] if columns else []

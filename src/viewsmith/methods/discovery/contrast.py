@@ -18,21 +18,31 @@ with one template it is the consensus motif of recordings (Kamgar et al. 2019); 
 al. 2015; LOST, Simeoni et al. 2021). Here both densities are Gaussians with full covariance.
 
 Symbols: z features of a window; P chosen windows; U all windows; n samples, m windows of a sample, d features.
+
+The box step: the rectangle in which the cells of a map sum to the most, of any size.
+
+What a search in each kind of data gives to `viewsmith.Discovery`, and the q-values of what it finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from torch import Tensor
 
 #: Share of the covariance of all windows in that of the chosen ones, which may be fewer than the features.
 MIXED = 0.1
+
 CHOSEN = 3  # windows of a sample that p_P is fitted on
+
 ROUNDS = 12
+
 KEPT = 24  # whitened components of a window
+
 BLOCK = 2**16  # rows
 
 
@@ -213,3 +223,94 @@ def held_out_scores(chosen: list[Moments], everything: list[Moments], z: list[np
     all_windows = sum(everything[1:], everything[0])
     all_chosen = sum(chosen[1:], chosen[0])
     return [Contrast.of(all_chosen - own, all_windows)(rows) for own, rows in zip(chosen, z, strict=True)]
+
+
+def best_boxes(maps: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """The rectangle with the largest sum in each map, by integral images.
+
+    Parameters
+    ----------
+    maps : ndarray, shape (n, h, w)
+        Positive inside a part, negative outside.
+    smallest : int
+        Smallest side of a rectangle, in cells; smaller maps are taken whole.
+
+    Returns
+    -------
+    boxes : ndarray of int, shape (n, 4)
+        top, left, bottom, right; the last two are outside.
+    sums : ndarray, shape (n,)
+    """
+    n, h, w = maps.shape
+    tall, wide = min(smallest, h), min(smallest, w)
+    rows = np.concatenate([np.zeros((n, 1, w)), np.cumsum(maps, 1, dtype=np.float64)], 1)
+    best, boxes, each = np.full(n, -np.inf), np.zeros((n, 4), np.int64), np.arange(n)
+    for top in range(h - tall + 1):
+        for bottom in range(top + tall, h + 1):
+            prefix = np.concatenate([np.zeros((n, 1)), np.cumsum(rows[:, bottom] - rows[:, top], 1)], 1)
+            # The best left edge for a right edge is the smallest prefix at least `wide` before it.
+            ends, starts = prefix[:, wide:], np.minimum.accumulate(prefix[:, : w - wide + 1], 1)
+            right = np.argmax(ends - starts, 1)
+            value = ends[each, right] - starts[each, right]
+            better = np.flatnonzero(value > best)
+            for i in better:
+                left = int(np.argmin(prefix[i, : right[i] + 1]))
+                boxes[i] = top, left, bottom, right[i] + wide
+            best[better] = value[better]
+    return boxes, best
+
+
+class Search(Protocol):
+    """Parts of several kinds in samples of one kind of data.
+
+    Attributes
+    ----------
+    name : str
+        Of the domain.
+    max_parts : int
+        Largest number of parts of a kind in a sample.
+    parts : sequence
+        One for each kind that recurs.
+    tried : sequence of sequences
+        For each kind, the solutions among which it was chosen.
+    null : sequence of ndarray
+        For each kind, sorted scores of what is no part.
+    """
+
+    name: ClassVar[str]
+    max_parts: int
+    parts: Sequence[Any]
+    tried: Sequence[Sequence[Any]]
+    null: Sequence[np.ndarray]
+
+    def fit(self, X: Any) -> None:
+        """Find what recurs; raises InputError for samples or options that cannot be used."""
+
+    def describe(self) -> str:
+        """What was found, in one sentence."""
+
+    def candidates(self, X: Any) -> np.ndarray:
+        """The best places of every kind in every sample: a structured array with sample, kind, place, score and q."""
+
+    def crops(self, X: Any, found: np.ndarray, size: int) -> Any:
+        """What is at these places, as samples."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain values and tensors of what was fitted."""
+
+    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Take what `state` gave."""
+
+
+def q_values(scores: np.ndarray, null: np.ndarray) -> np.ndarray:
+    """q-values (n,) of scores against null scores, one of each image (Benjamini and Hochberg 1995).
+
+    The p-value of a score is the fraction of null scores that reach it, the score itself among them.
+    """
+    ordered = np.sort(null)
+    p = (1 + len(null) - np.searchsorted(ordered, scores)) / (1 + len(null))
+    order = np.argsort(p)[::-1]
+    ranks = np.arange(len(p), 0, -1)
+    q = np.empty(len(p))
+    q[order] = np.minimum.accumulate(p[order] * len(p) / ranks) if len(p) else p
+    return np.minimum(q, 1.0)

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.domains import domain_of
+from viewsmith.methods.discovery.contrast import q_values
 from viewsmith.methods.discovery.motifs import CLEAR, WIDTHS, Background, Motif, as_codes, choose, find_motif
-from viewsmith.methods.discovery.search import q_values
+from viewsmith.modalities import domain_of
 
 NULL = 2_000  # sequences drawn from the background for q-values
+
 #: One row for each site: number of the sequence and kind, first letter from 0 and the one after the last on the given
 #: strand, whether it is read from the other strand, score and q-value.
 SITES = np.dtype(

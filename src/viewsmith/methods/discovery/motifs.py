@@ -30,23 +30,38 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 
 WIDTHS = (8, 12, 16, 22)
+
 ORDER = 2  # letters before, on which a letter of the background depends
+
 STARTS, TOP, LAST = 12_000, 600, 40  # windows that are ranked, fitted for a few rounds, and fitted to the end
+
 FINAL = 4  # motifs that are fitted to all windows
+
 SCREENED = 24_000  # windows in which starts are ranked and fitted
+
 FEW_ROUNDS, ROUNDS = 6, 60
+
 FITTED = 500  # sequences that a motif is fitted to; all others are only scored
+
 PRIOR = 6.0  # letters that are added to each position of a motif
+
 MATCH = 0.6  # frequency of the letter of a start
+
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
+
 DRAWS, FEW_DRAWS, MANY = 8, 3, 100  # of sequences from p_U; of at least so many, whose mean gain hardly varies
+
 CLEAR = 4.5  # least clarity of a motif that recurs
+
 LEAST_SPREAD = 0.02  # nats
+
 BLOCK = 500
 
 _CODES = np.full(256, 4, np.uint8)
+
 for _code, _letters in enumerate((b"Aa", b"Cc", b"Gg", b"TtUu")):
     _CODES[list(_letters)] = _code
+
 LETTERS = "ACGT"
 
 
@@ -434,8 +449,6 @@ def _other_strand(codes: np.ndarray) -> np.ndarray:
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
-
-
 def as_meme(motifs: Sequence[Motif], names: Sequence[str]) -> str:
     """Motifs in the minimal text format of the MEME Suite, version 4."""
     strands = "+ -" if all(motif.both for motif in motifs) else "+"

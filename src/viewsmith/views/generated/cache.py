@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.device import on_host
-from viewsmith.core.mapped import write_mapped
+from viewsmith.core.files import write_mapped
 from viewsmith.core.random import stream
-from viewsmith.core.row_source import ArrayRows, RowSource
-from viewsmith.core.samples import Rows, Samples, take_rows
+from viewsmith.core.rows import ArrayRows, Rows, RowSource, Samples, take_rows
 
 #: Maps scaled samples, their row indices and a random stream to a generated view of each.
 Generate = Callable[[Tensor, Tensor, torch.Generator], Tensor]

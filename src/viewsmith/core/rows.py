@@ -1,0 +1,503 @@
+"""Rows that are not in memory as a whole: read block by block, or by index.
+
+Training rows that are stored in a compact dtype, or on disk, and scaled when a batch is read.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from viewsmith.core.device import check_size
+from viewsmith.core.errors import InputError
+
+T = TypeVar("T")
+
+# Rows that take more bytes than this as float32 are not read into memory as a whole.
+STREAM_ABOVE = 2**30
+
+# Rows of a memory map that are read by index before its pages are let go: 16 MB of 64 kB each.
+AT_ONCE = 256
+
+
+class RowSource:
+    """n rows, float32 vectors (n, d) or uint8 images, read where they are asked for.
+
+    ``source[a:b]`` and ``source[index]`` are arrays (m, ...), the rows in the order that was asked for. A subclass
+    reads a range of rows, dense and, if it can, sparse, and rows at an increasing index.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of all rows, (n, ...).
+    name : str
+        What it is, for messages.
+    file : path, optional
+        File of the rows: a change of its size or date is an error in the next read.
+
+    dtype : numpy dtype
+        float32 or uint8.
+
+    Attributes
+    ----------
+    by_index : bool
+        Whether reading a few rows by index takes little more than reading as many in a range.
+    complete : bool
+        Whether all values were found to be finite, so that they need not be looked at again.
+    small : bool
+        Whether the rows are on disk only so that several processes share them: a training on them is the same as on
+        rows in memory.
+    """
+
+    by_index: bool = True
+    complete: bool = False
+    small: bool = False
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        name: str = "the data",
+        file: str | os.PathLike[str] | None = None,
+        dtype: Any = np.float32,
+    ) -> None:
+        self.shape, self.name, self.file, self.dtype = tuple(map(int, shape)), name, file, np.dtype(dtype)
+        self._stamp = None if file is None else stamp(file)
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        """Rows start .. stop - 1, dense."""
+        raise NotImplementedError
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        """Rows at an index of int64, increasing and without repetition, dense."""
+        raise NotImplementedError
+
+    def read_sparse(self, start: int, stop: int) -> Any:
+        """What `sparse` returns."""
+        return None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        self._check_unchanged()
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step != 1:
+                raise IndexError(f"{self.name}: rows are read in steps of 1, not {step}")
+            return self._converted(self.read_range(start, max(start, stop)))
+        given = np.asarray(key)
+        if given.dtype == bool:
+            given = np.flatnonzero(given)
+        if given.ndim == 0:
+            return self[given.reshape(1)][0]
+        if len(given) == 0:
+            return np.empty((0, *self.shape[1:]), self.dtype)
+        index, position = np.unique(given, return_inverse=True)
+        if index[0] < 0 or index[-1] >= len(self):
+            raise IndexError(f"{self.name} has {len(self)} rows, and rows {index[0]} to {index[-1]} were asked for")
+        together = index[-1] - index[0] + 1 == len(index)
+        rows = self.read_range(int(index[0]), int(index[-1]) + 1) if together else self.read_index(index)
+        rows = self._converted(rows)
+        return rows if len(given) == len(index) and (position[1:] > position[:-1]).all() else rows[position]
+
+    def read_together(self, indices: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """``source[index]`` for each index, of which all rows are read at once, in their order in the file."""
+        index, position = np.unique(np.concatenate(indices), return_inverse=True)
+        rows = self[index]
+        return [rows[part] for part in np.split(position, np.cumsum([len(part) for part in indices[:-1]]))]
+
+    def sparse(self, start: int, stop: int) -> Any:
+        """Rows start .. stop - 1 as a scipy CSR matrix of float32, a new one; None if they are not stored so."""
+        self._check_unchanged()
+        return self.read_sparse(start, min(stop, len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All rows, for what needs them in memory; checked against the memory of the machine."""
+        check_size(self.dtype.itemsize * math.prod(self.shape), self.name, "give fewer rows or columns")
+        rows = self[:]
+        return rows if dtype is None else rows.astype(dtype, copy=False)
+
+    def _check_unchanged(self) -> None:
+        if self.file is not None and stamp(self.file) != self._stamp:
+            raise InputError(f"{self.file} was changed while it was read: start again, and leave it as it is meanwhile")
+
+    def _converted(self, rows: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(rows, dtype=self.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block: few of small data, of which the blocks would otherwise take more memory than all rows."""
+        values = BLOCK_VALUES // 8 if self.small else BLOCK_VALUES
+        return max(1, values // math.prod(self.shape[1:]))
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """All rows in order, in blocks of about `BLOCK_VALUES` values; the next one is read meanwhile."""
+        size = self.block_rows
+        return read_ahead(self[start : start + size] for start in range(0, len(self), size))
+
+    def select(self, index: np.ndarray) -> RowSource:
+        """The rows at an increasing index, read where they are asked for."""
+        return SelectedRows(self, index)
+
+
+class ArrayRows(RowSource):
+    """Rows of an array, of a memory map above all: what was read does not stay in memory.
+
+    Parameters
+    ----------
+    array : ndarray, shape (n, ...)
+    name : str
+    dtype : numpy dtype
+        float32: the rows are vectors, flattened if they have more than one dimension.
+    """
+
+    def __init__(self, array: np.ndarray, name: str = "the data", dtype: Any = np.float32) -> None:
+        self.array = array.reshape(len(array), -1) if dtype == np.float32 else array
+        super().__init__(self.array.shape, name, getattr(array, "filename", None), dtype)
+        self._map = _mapped(array)
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        return self._copied(slice(start, stop))
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        # A few at a time, because the system maps a neighborhood of each row, which is let go after each.
+        parts = [self._copied(index[start : start + AT_ONCE]) for start in range(0, len(index), AT_ONCE)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _copied(self, key: slice | np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):  # infinite, which is an error in a later check
+            rows = np.array(self.array[key], dtype=self.dtype, order="C")
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            # Pages that were read count as memory of the process until they are let go.
+            self._map.madvise(mmap.MADV_DONTNEED)
+        return rows
+
+
+class SparseRows(RowSource):
+    """Rows of a sparse matrix in memory, made dense block by block.
+
+    Parameters
+    ----------
+    matrix : scipy CSR matrix, shape (n, d)
+    name : str
+    """
+
+    def __init__(self, matrix: Any, name: str = "the sparse matrix") -> None:
+        super().__init__(matrix.shape, name)
+        self.matrix = matrix
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        rows: np.ndarray = self.read_sparse(start, stop).toarray(order="C")
+        return rows
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        rows: np.ndarray = self._chosen(index).toarray(order="C")
+        return rows
+
+    def read_sparse(self, start: int, stop: int) -> Any:
+        return self._chosen(slice(start, stop))
+
+    def _chosen(self, key: slice | np.ndarray) -> Any:
+        with np.errstate(over="ignore"):
+            return self.matrix[key].astype(np.float32)
+
+
+class JoinedRows(RowSource):
+    """The rows of several sources of one width, one after the other."""
+
+    def __init__(self, parts: Sequence[RowSource], name: str = "the data") -> None:
+        shape = (sum(len(part) for part in parts), *parts[0].shape[1:])
+        super().__init__(shape, name, dtype=parts[0].dtype)
+        self.parts, self.by_index = parts, all(part.by_index for part in parts)
+        self._starts = np.cumsum([0, *(len(part) for part in parts)])
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        return np.concatenate(
+            [
+                part[max(start - first, 0) : max(stop - first, 0)]
+                for part, first in zip(self.parts, self._starts[:-1], strict=True)
+            ]
+        )
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        cuts = np.searchsorted(index, self._starts)
+        return np.concatenate(
+            [
+                part[index[first:last] - start]
+                for part, start, first, last in zip(self.parts, self._starts, cuts, cuts[1:], strict=False)
+            ]
+        )
+
+
+class SelectedRows(RowSource):
+    """Some rows of a source, at an increasing index."""
+
+    def __init__(self, source: RowSource, index: np.ndarray) -> None:
+        super().__init__((len(index), *source.shape[1:]), source.name, dtype=source.dtype)
+        self.source, self.index = source, index
+        self.by_index, self.complete, self.small = source.by_index, source.complete, source.small
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        return self.source[self.index[start:stop]]
+
+    def read_index(self, index: np.ndarray) -> np.ndarray:
+        return self.source[self.index[index]]
+
+
+#: Rows in memory or on disk.
+AnyRows = np.ndarray | RowSource
+
+
+def row_blocks(x: np.ndarray | RowSource) -> Iterable[np.ndarray]:
+    """Rows in order: an array as a whole, a source block by block."""
+    return x.blocks() if isinstance(x, RowSource) else [x]
+
+
+def too_large_for_memory(x: Any) -> bool:
+    """Whether rows are on disk, and not only so that several processes share them."""
+    return isinstance(x, RowSource) and not x.small
+
+
+def is_large(shape: Sequence[int], dtype: Any = np.float32) -> bool:
+    """Whether rows of this shape, (n, ...), take more than `STREAM_ABOVE` bytes."""
+    return np.dtype(dtype).itemsize * math.prod(shape) > STREAM_ABOVE
+
+
+def as_source(x: Any, name: str = "the data", *, always: bool = False, dtype: Any = np.float32) -> RowSource | None:
+    """A source of the rows of a memory map or a sparse matrix; None for anything else.
+
+    Parameters
+    ----------
+    x : object
+        Whatever a user gave. A `RowSource` is returned as it is.
+    name : str
+    always : bool
+        Also for rows that take no more than `STREAM_ABOVE` bytes.
+    dtype : numpy dtype
+        Of the rows that are read.
+    """
+    if isinstance(x, RowSource):
+        return x
+    sparse, mapped = hasattr(x, "tocsr"), isinstance(x, np.ndarray) and _mapped(x) is not None
+    if not (sparse or mapped) or len(x.shape) < 2 or 0 in x.shape or x.dtype.kind not in "biuf":
+        return None
+    if not (always or is_large(x.shape, dtype)):
+        return None
+    return SparseRows(x.tocsr(), name) if sparse else ArrayRows(x, name, dtype)
+
+
+def read_ahead(items: Iterable[T], ahead: int = 1) -> Iterator[T]:
+    """The items, of which the next `ahead` are made by a thread while the caller works on one."""
+    todo = iter(items)
+    end = object()
+    with ThreadPoolExecutor(1) as reader:
+        waiting = deque(reader.submit(next, todo, end) for _ in range(ahead))
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(reader.submit(next, todo, end))
+            yield item  # type: ignore[misc]
+
+
+def stamp(file: str | os.PathLike[str] | int) -> tuple[int, int] | None:
+    """Size and date of a file, by its path or number; None if it is not there."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _mapped(array: np.ndarray) -> mmap.mmap | None:
+    """The memory map that an array is a view of; None if it is in memory."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, mmap.mmap) else None
+
+
+#: Largest number of rows, and of values, in a block of vectors.
+BLOCK, BLOCK_VALUES = 1024, 4_000_000
+
+#: The same for images and sequences, whose activations are large.
+IMAGE_BLOCK, IMAGE_VALUES = 64, 400_000
+
+#: Batches on disk that are read before they are needed: with one, training waits on a machine with other work.
+BATCHES_AHEAD = 4
+
+#: Largest number of batches that are read together, and of their values. Rows of several batches are read in the order
+#: of the file, which is faster, and the thread that reads them interrupts the training once for all of them.
+TOGETHER, TOGETHER_VALUES = 8, 2**20
+
+#: Values of a sample of rows on disk.
+SOME_VALUES = 2**26
+
+
+class Samples:
+    """Unscaled rows that are scaled on access: ``samples[index]`` is a scaled batch.
+
+    This saves memory: a pixel takes one byte unscaled and four scaled, a nucleotide one byte instead of sixteen, and
+    rows on disk none. Vectors in memory are stored as scaled tensors; functions that take `Rows` accept both.
+
+    Parameters
+    ----------
+    rows : Tensor, shape (n, ...), or RowSource, n rows
+        uint8 images or nucleotides (as ASCII codes); vectors that are read where they are asked for.
+    scale : callable
+        Maps rows to scaled samples, on their device.
+    device : torch.device or str, optional
+        Device of the samples. Default: that of the rows, the CPU for a source.
+    """
+
+    def __init__(
+        self,
+        rows: Tensor | RowSource,
+        scale: Callable[[Tensor], Tensor],
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.rows, self.scale = rows, scale
+        stored = torch.device("cpu") if isinstance(rows, RowSource) else rows.device
+        self.device = stored if device is None else torch.device(device)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Tensor | slice) -> Tensor:
+        return self._scaled(take_rows(self.rows, index))
+
+    def to(self, device: torch.device | str) -> Samples:
+        """The same samples on `device`. The parameters of `scale` must be on that device, too."""
+        rows = self.rows if isinstance(self.rows, RowSource) else self.rows.to(device)
+        return Samples(rows, self.scale, device)
+
+    def ahead(self, indices: Iterable[Tensor] | Iterable[slice], number: int = BATCHES_AHEAD) -> Iterator[Tensor]:
+        """``samples[index]`` for each index in turn; rows on disk are read at least so many batches ahead."""
+        if not isinstance(self.rows, RowSource):
+            return (self[index] for index in indices)
+        todo: list[Any] = list(indices)
+        together = self._together(todo)
+        groups = (self._read(todo[start : start + together]) for start in range(0, len(todo), together))
+        read = read_ahead(groups, -(-number // together))
+        return (self._scaled(rows) for group in read for rows in group)
+
+    def _together(self, indices: Sequence[Tensor] | Sequence[slice]) -> int:
+        """Number of batches that are read together: one of slices, which are as large as a reader wants them."""
+        if not indices or isinstance(indices[0], slice):
+            return 1
+        values = len(indices[0]) * math.prod(self.rows.shape[1:])
+        return max(1, min(TOGETHER, TOGETHER_VALUES // max(1, values)))
+
+    def _read(self, indices: Sequence[Tensor] | Sequence[slice]) -> list[Tensor]:
+        """Unscaled rows at each index, read from the source."""
+        if len(indices) == 1:
+            return [take_rows(self.rows, indices[0])]
+        assert isinstance(self.rows, RowSource)
+        read = self.rows.read_together([index.cpu().numpy() for index in indices if isinstance(index, Tensor)])
+        return [torch.from_numpy(rows) for rows in read]
+
+    @torch.no_grad()
+    def _scaled(self, rows: Tensor) -> Tensor:
+        return self.scale(rows.to(self.device))
+
+
+Rows = Tensor | Samples
+
+
+def take_rows(rows: Tensor | RowSource, index: Tensor | slice) -> Tensor:
+    """Unscaled rows at an index, or in a slice: on the device of the tensor, or read from the source."""
+    if not isinstance(rows, RowSource):
+        return rows[index]
+    return shared_tensor(rows[index if isinstance(index, slice) else index.cpu().numpy()])
+
+
+def shared_tensor(rows: np.ndarray) -> Tensor:
+    """A tensor with the memory of an array, also of a read-only one, which torch warns about: it is not written to."""
+    if rows.flags.writeable:
+        return torch.from_numpy(rows)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(rows)
+
+
+def batches(rows: Rows, indices: Iterable[Tensor] | Iterable[slice]) -> Iterator[Tensor]:
+    """``rows[index]`` for each index in turn; rows on disk are read a few batches ahead."""
+    return rows.ahead(indices) if isinstance(rows, Samples) else (rows[index] for index in indices)
+
+
+def some_rows(rows: Rows) -> Tensor:
+    """Scaled rows in memory: a tensor as it is; of rows on disk random ones, with `SOME_VALUES` values or all."""
+    if isinstance(rows, Tensor):
+        return rows
+    n = min(len(rows), max(1, SOME_VALUES // rows[:1].numel()))
+    chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:n].sort().values
+    return rows[chosen]
+
+
+def evenly_spaced(n: int, most: int, device: torch.device | str = "cpu") -> Tensor:
+    """At most `most` evenly spaced indices of n rows, int64, on a device."""
+    return torch.linspace(0, n - 1, min(n, most), device=device, dtype=torch.float64).long()
+
+
+def apply_in_blocks(
+    function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024, *, equal: bool = False
+) -> Tensor:
+    """Apply a function to scaled rows, `size` rows at a time, and concatenate the results.
+
+    Parameters
+    ----------
+    function : callable
+        Maps a scaled block, (b, ...), to a tensor with b rows.
+    rows : Tensor or Samples, n rows
+    size : int
+        Rows of one block.
+    equal : bool
+        Pad the last block to `size` rows and drop the results of the padding. Matrix products of equal shape round in
+        the same way, so that the result of a row does not depend on the number of rows.
+
+    Returns
+    -------
+    Tensor, n rows
+    """
+    if equal:
+        parts = (rows[start : start + size] for start in range(0, len(rows), size))
+        return torch.cat([function(_padded(part, size))[: len(part)] for part in parts])
+    return torch.cat([function(rows[start : start + size]) for start in range(0, len(rows), size)])
+
+
+def _padded(x: Tensor, size: int) -> Tensor:
+    """A block padded with rows of zeros to `size` rows."""
+    return x if len(x) == size else torch.cat([x, x.new_zeros(size - len(x), *x.shape[1:])])
+
+
+def block_size(x: Tensor | RowSource) -> int:
+    """Number of rows in a block: many vectors, or fewer images or sequences."""
+    values = max(1, math.prod(x.shape[1:]))
+    if x.dtype in (torch.uint8, np.uint8) or len(x.shape) > 2:
+        return max(4, min(IMAGE_BLOCK, IMAGE_VALUES // values))
+    return max(1, min(BLOCK, BLOCK_VALUES // values))
+
+
+def blocks(x: Tensor | RowSource, views: int = 1) -> Iterator[tuple[Tensor, int]]:
+    """Yield blocks of equal size, each with its number of rows.
+
+    The last block is padded with zeros, because matrix products of equal shape round in the same way. The size is
+    divided by `views`, the number of views of each row that the caller computes.
+    """
+    size = max(1, block_size(x) // views)
+    at_once = size * max(1, x.block_rows // size) if isinstance(x, RowSource) else size
+    parts: Iterable[Tensor] = (take_rows(x, slice(start, start + at_once)) for start in range(0, len(x), at_once))
+    for part in read_ahead(parts) if isinstance(x, RowSource) else parts:
+        for block in part.split(size):
+            yield _padded(block, size), len(block)

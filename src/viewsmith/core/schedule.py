@@ -1,0 +1,287 @@
+"""The interface of a method: a list of phases, each a list of updates. The training engine runs any such list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.rows import Rows
+
+
+@dataclass
+class Batch:
+    """The samples of one training step.
+
+    Attributes
+    ----------
+    x : Tensor, shape (B, ...)
+        Samples, scaled, on the training device.
+    index : Tensor of int64, shape (B,)
+        Row numbers of the samples in the training set.
+    generator : torch.Generator
+        Random stream of this step and update, on the device of `x`. Every random draw uses it.
+    weight : Tensor, shape (B,), optional
+        Weight of each sample in the training scalar ``mean(weight * loss)``; None means ones.
+    epoch, step : int
+        Position in the phase, from 0.
+    progress : float
+        Fraction of the training that is done, from 0 to less than 1: of the phase, or of all the phases that share one
+        learning-rate curve (see `Optimizer`).
+    """
+
+    x: Tensor
+    index: Tensor
+    generator: torch.Generator
+    weight: Tensor | None = None
+    epoch: int = 0
+    step: int = 0
+    progress: float = 0.0
+
+
+#: Parts of a framework that an optimizer can treat separately: the learning rate of a predictor can be constant, a last
+#: layer (the prototypes) can be frozen at the start. A module names these parts in ``training_roles``.
+Role = Literal["predictor", "last layer", "head"]
+
+#: Function of an update. From a batch it computes the pair losses, (B,), and scalar tensors to log, by name.
+Step = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Optimizer, schedules and parameter groups of one update.
+
+    The learning rate rises linearly during the warm-up. It then decreases along half a cosine, or stays constant.
+
+    Attributes
+    ----------
+    name : {"adamw", "adam", "sgd", "lars"}
+    learning_rate : float
+        The rate after the warm-up.
+    weight_decay : float
+    momentum : float
+        Momentum of "sgd" and "lars".
+    schedule : {"cosine", "constant"}
+    warmup : float
+        Fraction of the steps in which the rate rises, 0 to 1.
+    final : float
+        The last rate of the cosine, as a fraction of `learning_rate`.
+    clip : float, optional
+        Largest norm of the gradient; longer gradients are scaled down. None: no limit.
+    span : (float, float)
+        The part of the learning-rate curve that the phase covers. For example, two phases with the spans (0, 0.5) and
+        (0.5, 1) share one curve.
+    final_weight_decay : float, optional
+        The last weight decay: it changes from `weight_decay` along half a cosine over the whole curve (DINO: Caron et
+        al. 2021, section 3.2). None: the weight decay is constant.
+    exclude_norm_and_bias : bool
+        Parameters with one dimension (biases and weights of normalization layers) have no weight decay and, with
+        "lars", the plain learning rate (SimCLR, BYOL, Barlow Twins, DINO).
+    trust_coefficient : float
+        eta of "lars".
+    constant_predictor_rate : bool
+        The learning rate of the predictor is `learning_rate` at every step (SimSiam: Chen and He 2021, section 4.2).
+    freeze_last_layer : float
+        Fraction of the curve, from its start, during which the last layer is frozen (DINO, SwAV).
+    head_rate : float
+        The learning rate of the projection head, as a multiple of the other parameters'.
+    """
+
+    name: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    schedule: Literal["cosine", "constant"] = "cosine"
+    warmup: float = 0.0
+    final: float = 0.0
+    clip: float | None = None
+    span: tuple[float, float] = (0.0, 1.0)
+    final_weight_decay: float | None = None
+    exclude_norm_and_bias: bool = False
+    trust_coefficient: float = 1e-3
+    constant_predictor_rate: bool = False
+    freeze_last_layer: float = 0.0
+    head_rate: float = 1.0
+
+    @property
+    def roles(self) -> list[Role]:
+        """Roles whose parameters the optimizer treats separately."""
+        settings: dict[Role, bool | float] = {
+            "predictor": self.constant_predictor_rate,
+            "last layer": self.freeze_last_layer,
+            "head": self.head_rate != 1,
+        }
+        return [role for role, setting in settings.items() if setting]
+
+
+@dataclass(frozen=True)
+class Update:
+    """One optimizer step inside a phase: what is computed, and what it trains.
+
+    Attributes
+    ----------
+    name : str
+        Used in metrics and checkpoints; unique in its phase.
+    step : callable
+        A bound method of the `Method`: ``step(batch)`` returns the pair losses, shape (B,), and a dict of scalar
+        tensors to log. It must compute the whole loss, because the engine wraps it for distributed training.
+    trains : sequence of nn.Module or nn.Parameter
+        Their parameters that require a gradient are trained. All other parameters of the method are frozen during the
+        step. Buffers (BatchNorm statistics, queues) are not frozen.
+    optimizer : Optimizer, optional
+        Default: ``Optimizer()``.
+    every : int
+        The update runs in every step whose number is a multiple of this.
+    after : callable, optional
+        Called after each step of the optimizer, for example to update a running average of the weights.
+    may_diverge : bool
+        If True, training continues when gradients of this update are not finite: they are set to zero, and so is a loss
+        that is not finite. For parts that the rest of the training does not need.
+
+    Raises
+    ------
+    InputError
+        `trains` is a module or parameter instead of a sequence of them, or `every` is less than 1.
+    """
+
+    name: str
+    step: Step
+    trains: Sequence[nn.Module | nn.Parameter]
+    optimizer: Optimizer | None = None
+    every: int = 1
+    after: Callable[[], None] | None = None
+    may_diverge: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.trains, list | tuple):
+            given = type(self.trains).__name__
+            raise InputError(f"trains of update {self.name!r} is a {given}, expected a tuple: write trains=(part,)")
+        if self.every < 1:
+            raise InputError(f"every of update {self.name!r} is {self.every}, expected at least 1")
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Parameters that the update trains, without duplicates, in the order of `trains`."""
+        found = [p for part in self.trains for p in ([part] if isinstance(part, nn.Parameter) else part.parameters())]
+        return [p for p in dict.fromkeys(found) if p.requires_grad]
+
+    def parameters_of(self, role: Role) -> list[nn.Parameter]:
+        """Parameters of the submodules that modules in `trains` name for a role in their ``training_roles``."""
+        found: list[nn.Parameter] = []
+        for module in [m for part in self.trains if isinstance(part, nn.Module) for m in part.modules()]:
+            roles: Any = getattr(module, "training_roles", {})
+            if role in roles:
+                found += module.get_submodule(roles[role]).parameters()
+        return found
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Consecutive epochs with the same updates.
+
+    `start` is called with a seed when the phase begins, but not when it is resumed. It must store its results in
+    buffers or parameters of the method, so that checkpoints contain them.
+
+    Raises
+    ------
+    InputError
+        There is no update, or two have the same name.
+    """
+
+    name: str
+    epochs: int
+    updates: Sequence[Update]
+    start: Callable[[int], None] | None = None
+
+    def __post_init__(self) -> None:
+        names = [update.name for update in self.updates]
+        if not names or len(set(names)) < len(names):
+            given = ", ".join(map(repr, names)) or "no updates"
+            raise InputError(f"phase {self.name!r} has {given}, expected at least one update, each with its own name")
+
+
+class Method(nn.Module):
+    """Base class of methods: the encoder, head, framework, view maker and training schedule of one paper.
+
+    Subclasses define the schedule. The steps of its updates are bound methods, which read like the paper's algorithm::
+
+        def phases(self):
+            train = [
+                Update("encoder", self.encoder_step, trains=(self.encoder, self.head)),
+                Update("channel", self.channel_step, trains=(self.channel,)),
+            ]
+            return [Phase("train", self.epochs, train)]
+    """
+
+    def phases(self) -> list[Phase]:
+        """The training schedule: phases in order."""
+        raise NotImplementedError
+
+    def prepare(self, x: Rows, seed: int) -> None:
+        """Compute pools and neighbor graphs from the scaled training rows, before training starts or resumes.
+
+        The results depend only on `x` and `seed` and are not saved.
+        """
+
+    def finish(self) -> None:
+        """Check the trained parts when training ends or is stopped, before `release`.
+
+        It is called after the last checkpoint, so that its changes do not affect a resumed training.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """Facts about the results of `prepare`, by name, for the summary of the run."""
+        return {}
+
+    def release(self) -> None:
+        """Delete the results of `prepare` and references to the training rows, after training."""
+
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
+        """Warnings for the user after training: one line each, with the problem and what to do.
+
+        Parameters
+        ----------
+        rows : list of dict
+            Metrics of all epochs, with what `diagnose` returned.
+        """
+        return []
+
+    def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
+        """Warnings during training: one line each, by a short name. Called after each `diagnose`.
+
+        Parameters
+        ----------
+        rows : list of dict
+            Metrics so far, with what `diagnose` returned.
+        progress : float
+            Fraction of the training that is done, 0 to 1. With 1, the problems that remain at the end.
+        """
+        return {}
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        """Representation of scaled samples, shape (B, n_components); other outputs by name."""
+        raise NotImplementedError
+
+    @property
+    def needs_pool(self) -> bool:
+        """Whether `view` uses other rows, so that `prepare` must be called first."""
+        return False
+
+    @property
+    def takes_coordinates(self) -> bool:
+        """Whether rows may be given as their coordinates on the encoder's principal axes, which is all that it sees.
+
+        Views are then rows, or mixtures of rows. Rows that stay on disk are read once for such a method.
+        """
+        return False
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """One view of each scaled sample, of the same shape."""
+        raise NotImplementedError
+
+    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+        """Label-free diagnostics of this method on scaled samples, such as the noise level, by name."""
+        return {}

@@ -1,0 +1,363 @@
+"""Labels of some of the rows: what counts as a missing label, classes, and a feature that repeats the labels.
+
+Groups of rows: checked and numbered.
+
+Numbers as labels: how a continuous target is told from classes, and its checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
+from viewsmith.modalities.checks import check_labels
+
+#: What a row without a label has, in messages.
+MISSING = "-1, NaN or empty"
+
+# With fewer labels, a feature can have one value in each class by chance.
+LEAK_ROWS = 20
+
+LEAK_ROWS_OF_CLASS = 5  # for several features together
+
+
+def missing_labels(y: np.ndarray) -> np.ndarray:
+    """Which rows have no label, bool (n,): -1, NaN, None, or empty text."""
+    if y.dtype.kind in "iu":
+        return y == -1
+    if y.dtype.kind == "f":
+        return np.isnan(y) | (y == -1)
+    if y.dtype.kind in "US":
+        return np.isin(np.char.strip(y.astype(str)), ("", "-1"))
+    if y.dtype.kind == "O":
+        return np.array([_is_missing(value) for value in y], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip() in ("", "-1")
+    # NaN and NaT differ from themselves; pandas' NA has no truth value, and is recognized by its name.
+    return value is None or type(value).__name__ == "NAType" or bool(value != value) or value == -1
+
+
+def lacks_labels(y: np.ndarray, what: str = "y") -> bool:
+    """Whether rows have no label: NaN, None or empty text; -1 is a class, as long as no label is missing.
+
+    Raises
+    ------
+    InputError
+        Labels are missing and others are -1, which then has two meanings.
+    """
+    if y.ndim != 1:
+        return False
+    absent = missing_labels(y) & ~_is_minus_one(y)
+    if absent.any() and (minus := int(_is_minus_one(y).sum())):
+        raise InputError(
+            f"{what}: {pluralize(int(absent.sum()), 'label')} {'is' if absent.sum() == 1 else 'are'} missing (NaN or "
+            f"empty) and {minus} {'is' if minus == 1 else 'are'} -1, which also means no label: rename the class -1"
+        )
+    return bool(absent.any())
+
+
+def _is_minus_one(y: np.ndarray) -> np.ndarray:
+    given = y.astype(str) if y.dtype.kind == "S" else y
+    values = [value.strip() if isinstance(value, str) else value for value in given.tolist()]
+    # pandas' NA compared with a number is NA.
+    return np.array([value == "-1" if isinstance(value, str) else (value == -1) is True for value in values], bool)
+
+
+def partial_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
+    """Labels of which some are missing: integers with -1, or text with "" for missing ones, shape (n,).
+
+    Raises
+    ------
+    InputError
+        Another length or shape, or values that are not classes.
+    """
+    if y.shape != (n_rows,):
+        raise InputError(f"{what} has shape {y.shape}, expected one label or {MISSING} per row, shape ({n_rows},)")
+    absent = missing_labels(y)
+    if absent.all():
+        filled: np.ndarray = np.full(n_rows, -1)
+        return filled
+    given = y[~absent]
+    if given.dtype.kind == "O":
+        text = any(isinstance(value, str) for value in given)
+        given = np.array([str(value) for value in given]) if text else np.array(given.tolist())
+    given = check_labels(given, len(given), what)
+    filled = np.full(n_rows, "" if given.dtype.kind == "U" else -1, dtype=_with_missing(given.dtype))
+    filled[~absent] = given
+    return filled
+
+
+def _with_missing(dtype: np.dtype[Any]) -> Any:
+    """The type of labels of a type, and of the marks of missing ones."""
+    return dtype if dtype.kind == "U" else np.int64
+
+
+def few_label_codes(y: Any, n_rows: int) -> np.ndarray:
+    """Class numbers from 0, and -1 for rows without a label, int64 (n,).
+
+    Parameters
+    ----------
+    y : array-like, shape (n,)
+        Labels; -1, NaN, None or empty text where there is none.
+    n_rows : int
+
+    Raises
+    ------
+    InputError
+        No labels, not one entry for each row, all missing or all of one class.
+    """
+    if y is None:
+        raise InputError(
+            "supervision is 'labels', but no labels were given: call fit(X, y) (--supervise COLUMN), or leave "
+            "supervision out"
+        )
+    labels = partial_labels(np.asarray(y), n_rows)
+    known = ~missing_labels(labels)
+    if not known.any():
+        raise InputError(
+            f"supervision is 'labels', but all {n_rows} labels are missing ({MISSING}): label some rows of at least "
+            "two classes, or leave supervision out"
+        )
+    classes, codes = np.unique(labels[known], return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(
+            f"supervision is 'labels', but all {pluralize(int(known.sum()), 'labeled row')} have the label "
+            f"{one_line(classes[0], 40)}: expected at least two classes"
+        )
+    found = np.full(n_rows, -1, dtype=np.int64)
+    found[known] = codes
+    return found
+
+
+def repeated_by(x: np.ndarray, y: np.ndarray) -> list[int]:
+    """Columns that repeat the labels, alone or together: each has one value in a class, and they differ in all classes.
+
+    The first column that does so alone; or all that do so together, as one indicator of each class does, if every class
+    has at least 5 rows: in fewer rows sparse columns may be alike by chance.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, d)
+    y : int array (n,)
+        Class numbers from 0, each with at least one row.
+    """
+    classes = int(y.max()) + 1
+    first = x[np.unique(y, return_index=True)[1]]
+    same = np.flatnonzero((x == first[y]).all(axis=0) & (first != first[0]).any(axis=0))
+    for column in same:
+        if len(np.unique(first[:, column])) == classes:
+            return [int(column)]
+    together = np.bincount(y).min() >= LEAK_ROWS_OF_CLASS and len(np.unique(first[:, same], axis=0)) == classes
+    return [int(column) for column in same] if together else []
+
+
+def check_no_leak(rows: np.ndarray, codes: np.ndarray, names: Sequence[str] | None = None) -> None:
+    """Raise InputError if features repeat the labels, see `repeated_by`.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n, d)
+        Vectors; other rows are not checked.
+    codes : int array (n,)
+        Class numbers, -1 without a label. Nothing is checked with fewer than 20 labels or 2 of a class on average.
+    names : sequence of str, optional
+        Names of the features, or of the columns of a table that they are of.
+    """
+    labeled = np.flatnonzero(codes >= 0)
+    classes = int(codes.max()) + 1
+    if rows.ndim != 2 or len(labeled) < max(LEAK_ROWS, 2 * classes):
+        return
+    found = repeated_by(rows[labeled], codes[labeled])
+    if not found:
+        return
+    shown = list(dict.fromkeys(str(column) if not names else one_line(names[column], 60) for column in found))
+    counted = "" if names else " (counted from 0)"
+    if len(shown) == 1:
+        raise InputError(
+            f"the feature {shown[0]}{counted} repeats the labels: it has one value in each of the {classes} classes; "
+            "leave it out (--drop)"
+        )
+    raise InputError(
+        f"the features {name_list(shown, 5)}{counted} together repeat the labels: each has one value in each of the "
+        f"{classes} classes, and no two classes agree in all of them; leave them out (--drop)"
+    )
+
+
+def group_names(groups: Any, n_rows: int, what: str = "groups") -> np.ndarray:
+    """The group of each row as text, (n,).
+
+    Raises
+    ------
+    InputError
+        Not one group for each row, or missing groups.
+    """
+    given = np.asarray(groups)
+    if given.shape != (n_rows,):
+        raise InputError(f"{what} has shape {given.shape}, expected one group per row, ({n_rows},)")
+    missing = 0 if given.dtype.kind in "iub" else int(missing_labels(given).sum())
+    if missing:
+        raise InputError(
+            f"{what} has {pluralize(missing, 'missing value')} (NaN or empty): give every row a group, or leave the "
+            "groups out"
+        )
+    return given.astype(str)
+
+
+def group_codes(groups: Any, n_rows: int, what: str = "groups", *, alone: bool = False) -> np.ndarray:
+    """Group numbers from 0, int64 (n,), of training rows; groups of one row are valid if `alone`.
+
+    Raises
+    ------
+    InputError
+        As for `group_names`; or there are fewer than two groups, or a group has one row and is not `alone`.
+    """
+    names, codes, counts = np.unique(group_names(groups, n_rows, what), return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        raise InputError(
+            f"{what} has one group ({names[0]}) in {n_rows} rows: expected at least two, or leave them out"
+        )
+    if (counts == 1).any() and not alone:
+        single = names[counts == 1]
+        raise InputError(
+            f"{what} has {pluralize(len(single), 'group')} of one row: {name_list(list(single), 5)}; join such rows "
+            "with another group, or leave them out"
+        )
+    return codes.astype(np.int64)
+
+
+#: What labels are: classes, or numbers that are to be predicted.
+Target = Literal["class", "number"]
+
+# Numbers with a fraction and so few values may be classes; so many different integers may be numbers.
+FEW_VALUES, MANY_VALUES = 20, 100
+
+
+def check_target(target: str | None) -> Target | None:
+    """The option, None for automatic; raises InputError for another value."""
+    if target in (None, "auto"):
+        return None
+    if target not in get_args(Target):
+        raise InputError(f"target is {one_line(target, 60)!r}, expected auto, class or number")
+    return target  # type: ignore[return-value]
+
+
+def numbers_of(y: np.ndarray, what: str = "y", target: Target | None = None, *, say: bool = False) -> np.ndarray | None:
+    """A continuous target as float64 (n,), NaN where it is missing; None if the labels are classes.
+
+    Labels are numbers if they are of a numeric type and some have a fraction. -1 is then a number like any other.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+        As read. Missing ones are NaN, None or empty.
+    what : str
+        Name in messages.
+    target : {"class", "number"}, optional
+        In place of the rule.
+    say : bool
+        Warn where the rule may be wrong.
+
+    Raises
+    ------
+    InputError
+        Text among numbers, or infinite values.
+    """
+    if y.ndim != 1 or target == "class" or (target is None and y.dtype.kind in "bmM"):
+        return None
+    values = np.char.decode(y, "utf-8", "replace") if y.dtype.kind == "S" else y
+    if target is None and values.dtype.kind in "iu":
+        if say:
+            _warn_many(values, what)
+        return None
+    if target is None and values.dtype.kind != "f":
+        given = [value for value in values.tolist() if not _is_gap(value)]
+        texts = [value for value in given if isinstance(value, str)]
+        if texts:
+            _refuse_mixed(given, what)
+            return None
+        if not all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in given):
+            return None
+    found = values.astype(np.float64) if values.dtype.kind in "iufb" else _parsed(values, what)
+    known = found[~np.isnan(found)]
+    fractions = known[np.isfinite(known) & (known != np.round(known))]
+    if target is None and not len(fractions):
+        if say:
+            _warn_many(known, what)
+        return None
+    if len(known) and not np.isfinite(known).all():
+        raise InputError(f"{what} has {pluralize(int(np.isinf(known).sum()), 'infinite number')}: correct them")
+    distinct = len(np.unique(known))
+    if say and target is None and distinct <= FEW_VALUES and 5 * distinct <= len(known):
+        warn(
+            f"{what} has {distinct} different values, such as {fractions[0]:g}, taken as numbers: give --target class "
+            "if they are classes"
+        )
+    return found
+
+
+def as_classes(y: np.ndarray, target: Target | None) -> np.ndarray:
+    """Labels unchanged, but numbers with a fraction as text if they are to be classes (``target="class"``)."""
+    if target != "class" or numbers_of(y) is None:
+        return y
+    return np.array(["" if _is_gap(value) else f"{float(value):.15g}" for value in y.tolist()], dtype=np.str_)
+
+
+def without_label(y: np.ndarray) -> np.ndarray:
+    """Which rows have no label, bool (n,), of checked labels: numbers are float, and NaN where they are missing."""
+    return np.isnan(y) if y.dtype.kind == "f" else missing_labels(y)
+
+
+def kind_of(y: np.ndarray) -> Target:
+    """What checked labels are."""
+    return "number" if y.dtype.kind == "f" else "class"
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether a label is missing: NaN, None, or empty text; -1 is not."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+
+
+def _parsed(values: np.ndarray, what: str) -> np.ndarray:
+    found = np.full(len(values), np.nan)
+    for i, value in enumerate(values.tolist()):
+        if _is_gap(value):
+            continue
+        try:
+            found[i] = float(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{what} holds {one_line(repr(value), 40)}, expected numbers: correct it, or give --target class"
+            ) from None
+    return found
+
+
+def _refuse_mixed(given: list[Any], what: str) -> None:
+    """Raise InputError for labels that are mostly numbers with a fraction, but not all."""
+    numbers, other = [], None
+    for value in given:
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError):
+            other = value
+    broken = {number for number in numbers if not number.is_integer()}
+    if other is not None and len(broken) > FEW_VALUES and 2 * len(numbers) > len(given):
+        raise InputError(
+            f"{what} mixes {len(numbers):,} numbers and {len(given) - len(numbers):,} texts, such as "
+            f"{one_line(repr(other), 40)}: correct them or leave them empty, or give --target class"
+        )
+
+
+def _warn_many(values: np.ndarray, what: str) -> None:
+    """Warn of so many different integers that they may be a quantity."""
+    distinct = len(np.unique(values))
+    if distinct > MANY_VALUES and 5 * distinct > len(values):
+        warn(f"{what} has {distinct:,} different integers, taken as classes: give --target number if it is a quantity")

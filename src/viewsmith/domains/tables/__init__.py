@@ -1,4 +1,0 @@
-"""Tables of mixed columns: their roles, and the encoder that makes numbers of them and reads numbers back.
-
-Only `array` and `protocols` are imported without pandas.
-"""

@@ -1,0 +1,494 @@
+"""Configuration and weights of a model, for its run folder.
+
+Base class of the estimators: scikit-learn's methods for a contrastive method, its input and the training engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import numbers
+import os
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from viewsmith.core import distributed
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import Kind, get
+from viewsmith.core.rows import Rows
+from viewsmith.core.schedule import Method
+from viewsmith.core.tensors import load_weights
+from viewsmith.core.version import __version__
+from viewsmith.data import Dataset
+from viewsmith.estimator.arguments import Arguments, with_shared
+from viewsmith.estimator.figures import Figures, shared_figures
+from viewsmith.estimator.fitting import check_batch, find_device, find_seed, opened, refresh_batch_norm, scale, train
+from viewsmith.estimator.inputs import (
+    domain_name,
+    framework_reads_labels,
+    given_to_fit,
+    given_to_model,
+    graph_record,
+    read_labels,
+    read_neighbors,
+    with_groups,
+)
+from viewsmith.estimator.model import build_fresh
+from viewsmith.estimator.options import check_options
+from viewsmith.estimator.plan import Plan, Resolved, TrainingData
+from viewsmith.estimator.resolve import check_domain, resolve_shared, text_of, view_entries
+from viewsmith.estimator.rows import (
+    collected,
+    device_of,
+    drawn,
+    embed_views,
+    fingerprint,
+    prepared,
+    represent_blocks,
+    unscaled,
+)
+from viewsmith.estimator.strength import with_strengths
+from viewsmith.modalities import Domain, detect, domain_of
+from viewsmith.modalities.tables.array import table_of
+from viewsmith.training.run import RunFolder
+
+if TYPE_CHECKING:
+    from viewsmith.modalities.tables.encoder import TableEncoder
+
+# Options of where and how long to train: a resumed run may change them.
+NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")
+
+
+def configuration(
+    name: str, parameters: Mapping[str, Any], seed: Any, data: Any, resolved: Resolved | None
+) -> dict[str, Any]:
+    """Everything that rebuilds the model: method, parameters, origin of the data, resolved settings."""
+    kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
+    kept = {k: text_of(v) if isinstance(v, nn.Module) else v for k, v in kept.items()}
+    config: dict[str, Any] = {"viewsmith": __version__, "method": name}
+    entry = get("method", name)
+    if entry is not None and entry.origin != "viewsmith":
+        config["package"] = entry.origin
+    config["parameters"] = kept
+    if data is not None:
+        config["data"] = data
+    return config | {"fitted": {} if resolved is None else resolved.as_dict()}
+
+
+def read_encoder(resolved: Resolved, where: object) -> TableEncoder | None:
+    """The encoder of a table from its plain values in a configuration; None if there are none.
+
+    Raises
+    ------
+    InputError
+        The values are damaged.
+    """
+    if resolved.table is None:
+        return None
+    from viewsmith.modalities.tables.encoder import TableEncoder  # imports pandas
+
+    try:
+        encoder = TableEncoder.from_dict(resolved.table)
+        if len(encoder.features) != resolved.row_shape[0]:
+            raise ValueError(f"{len(encoder.features)} features instead of {resolved.row_shape[0]}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where} is damaged: its table has {error}; restore it or train again") from error
+    return encoder
+
+
+def copied_weights(modules: nn.Module) -> dict[str, Tensor]:
+    """Weights and buffers on the CPU."""
+    return {name: value.detach().cpu().clone() for name, value in modules.state_dict().items()}
+
+
+def check_packages(packages: Mapping[str, str], where: object) -> None:
+    """Raise InputError if a part of a model, ``KIND NAME``, comes from a package that is not installed."""
+    for part, package in packages.items():
+        # Kinds and names may contain spaces; no kind is a prefix of another.
+        kind: Kind = next(k for k in typing.get_args(Kind) if part.startswith(f"{k} "))
+        check_package(kind, part.removeprefix(f"{kind} "), package, where)
+
+
+def check_package(kind: Kind, name: str, package: str, where: object) -> None:
+    """Raise InputError, with the package to install, if a part is not registered."""
+    if get(kind, name) is not None:
+        return
+    if package == "__main__":
+        missing = "was registered by a script or notebook: run that part of it first"
+    else:
+        missing = f"is part of the package {package!r}, which is not installed: install it first"
+    raise InputError(f"the model of {where} uses the {kind} {name!r}, which {missing}")
+
+
+def with_saved_seed(options: Any, folder: RunFolder | None) -> Any:
+    """The options, with the seed of the run in the folder if there is one and the options have no seed."""
+    if options.random_state is not None or folder is None or not folder.exists():
+        return options
+    seed = folder.read_config().get("parameters", {}).get("random_state")
+    return dataclasses.replace(options, random_state=seed)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """fit, transform, views, save. Subclasses add arguments and build their method in `_build`."""
+
+    name: ClassVar[str]  # on the command line
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}  # "NAME" for vectors, "NAME-DOMAIN" for other domains
+    preset_needs: ClassVar[dict[str, dict[str, str]]] = {}  # by preset: options that must be given, and what they are
+    frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method accepts; "*": all general ones
+    resolved_type: ClassVar[type[Resolved]] = Resolved
+    streams_views: ClassVar[bool] = True  # `described_views` are `views` alone, which can be made block by block
+    outputs: ClassVar[dict[str, str]] = {}  # of `transform`, by name of the additional row of an evaluation
+    strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels if it is "auto"
+    trial_options: ClassVar[dict[str, Any]] = {}  # changed arguments in the short trainings of that choice
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__doc__ = with_shared(cls.__doc__ or "")
+
+    # ---- implemented by subclasses --------------------------------------------------------------------------------
+
+    def _build(self, plan: Plan[Any, Any]) -> Method:
+        """Build the method with fresh weights."""
+        raise NotImplementedError
+
+    def reads_labels(self) -> bool:
+        """Whether fit needs labels: with supervision, with supcon, and in one ablation of DiffAug."""
+        return self.supervision == "labels" or framework_reads_labels(self.framework)
+
+    def _adapt(self, options: Any, domain: Domain, rows: Any) -> Any:
+        """Adapt the arguments to the domain and the rows, before rows are scaled."""
+        if options.view_maker != "auto":
+            for entry in view_entries(options.view_maker, domain):
+                if adapt := entry.trait("adapt"):
+                    options = adapt(options, domain, rows.shape[1:])
+        return options
+
+    def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
+        """Settings of this method with "auto" resolved, and what only a new model needs in `_build`."""
+        return self.resolved_type(**shared), None
+
+    # ---- scikit-learn ---------------------------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.impute == "median"
+        tags.non_deterministic = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    @torch.inference_mode(False)  # the caller may have turned gradients off
+    @torch.enable_grad()
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        neighbors: Any = None,
+        groups: Any = None,
+        run: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        context: dict[str, Any] | None = None,
+    ) -> Self:
+        """Learn representations of the rows of `X`; labels are used only if a setting asks for them.
+
+        Parameters
+        ----------
+        X : array-like, n samples
+            At least two. Vectors: array, tensor, sparse matrix, DataFrame or AnnData. Images: uint8 (n, H, W) or (n, H,
+            W, 1 or 3). DNA: strings, or ASCII letters, uint8 (n, L), 0 after the end. Or a map-style dataset of them.
+        y : array-like, optional
+            Ignored, except with ``supervision="labels"``, the framework supcon, and DiffAug's ``condition="labels"``.
+        neighbors : sparse matrix (n, n) or int array (n, k), optional
+            Neighbor graph of the rows of `X` for views that use one (neighbors, neighbor-mix), instead of a search:
+            every stored entry is an edge, whatever its value, and all are equally likely. It is not saved with the run.
+        groups : array-like (n,), optional
+            Group of each row (batch, subject), for ``group_mode="align"``.
+        run : path, optional
+            Folder in which the run is saved: configuration, metrics, checkpoints during training, weights, summary.
+        resume : bool
+            Resume the run in that folder; start a new run if the folder has none.
+        context : dict, optional
+            Origin of the data, saved with the run; see `viewsmith.workflows.runs.data_record`.
+
+        Raises
+        ------
+        InputError
+            Invalid data or options, a folder with other content, a damaged checkpoint.
+        TrainingError
+            The loss became infinite or NaN.
+        """
+        # Read
+        options = check_options(type(self), self.get_params(deep=False))
+        X, names, normalization = given_to_fit(X, options, context)
+        domain = detect(X, domain_name(options, context))
+        check_domain(self.name, domain)
+        rows = self._read(X, domain, None)
+        self.table_ = table_of(rows)
+        options = self._adapt(options, domain, rows)
+        graph = read_neighbors(neighbors, len(rows))
+        folder = RunFolder(run) if run is not None else None
+        if context is None:
+            context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if folder else {}
+        options = with_saved_seed(options, folder if resume else None)
+        device = find_device(options.device)
+        check_batch(len(rows), options.batch_size)
+        seed = distributed.max_over_processes(find_seed(options.random_state), device)
+        data = with_groups(scale(domain, rows, options.scaling, device, seed, y, graph, normalization), options, groups)
+        # Resolve
+        plan = self._plan(options, data, names)
+        # Build
+        self.options_, self.resolved_ = options, plan.resolved
+        self.scaler_: Any = data.layer
+        self.method_, self.context_ = build_fresh(self._build, plan, data.x), context
+        self.initial_ = self.weights()
+        # Train
+        with opened(folder, self.configuration(), self.initial_, device, resume=resume) as resumes:
+            outcome = train(self.name, self.method_, data, plan, folder, resume=resumes, context=context)
+            self.status_, self.metrics_ = outcome.status, outcome.metrics
+            self.warnings_, self.summary_ = outcome.warnings, outcome.summary
+            self._to_device()
+            if folder and distributed.rank() == 0:
+                folder.write_model(self.weights())
+                folder.write_summary(self.summary_)
+        return self
+
+    def transform(self, X: Any, *, output: str = "representation") -> np.ndarray:
+        """Compute representations of samples, float32 (n, n_components), or another output by name (`outputs_`).
+
+        The result for a sample does not depend on the other samples.
+        """
+        return collected(*self._represented(X, output))
+
+    def transform_blocks(self, X: Any, *, output: str = "representation") -> Iterator[np.ndarray]:
+        """What `transform` returns, block by block in order: for more rows than memory holds."""
+        return self._represented(X, output)[0]
+
+    def scaled(self, X: Any) -> np.ndarray:
+        """Scale samples as the model does, float32: vectors (n, d), images (n, C, H, W), DNA (n, 4, L)."""
+        check_is_fitted(self)
+        return self.scale_rows(self.checked_rows(X)).cpu().numpy()
+
+    def raw_features(self, X: Any) -> dict[str, np.ndarray]:
+        """Features without a model, a dict from name to float32 (n, d); evaluations compare with the best of them."""
+        check_is_fitted(self)
+        return self.domain_.raw_features(self.checked_rows(X), self.scaler_)
+
+    def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
+        """Draw augmented views, (n, n_views, ...): vectors in float32, others in the dtype of the data, in its units.
+
+        Views of a mixed table are a DataFrame.
+
+        Parameters
+        ----------
+        X : array-like, n samples
+        n_views : int
+        random_state : int, optional
+            Default: the seed of the fit, so that repeated calls give the same views.
+        pool : array-like, optional
+            Samples from which view makers draw other rows (neighbors, corruption, mixup); default: `X`.
+        """
+        check_is_fitted(self)
+        with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
+            views = collected(drawn(self, X, x, index, n_views, seed), len(x))
+        return views if self.table_ is None else self.table_.in_form_of(views, X, pool)
+
+    def view_blocks(
+        self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None
+    ) -> Iterator[np.ndarray]:
+        """What `views` returns, block by block in order: for more views than memory holds."""
+        check_is_fitted(self)
+        with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
+            yield from drawn(self, X, x, index, n_views, seed)
+
+    def represented_views(self, X: Any, *, pool: Any = None) -> np.ndarray:
+        """Representations of one view of each sample, (n, n_components), as in the diagnostics of the training."""
+        check_is_fitted(self)
+        with self._prepared(X, 1, None, pool if self.method_.needs_pool else None) as (x, index, seed):
+            return collected(embed_views(self.method_, x, index, seed), len(x))
+
+    def described_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """``views`` of samples (default: 4 of each), and what else the method provides for each sample, by name."""
+        return {"views": self.views(X, n_views or 4, random_state=random_state, pool=pool)}
+
+    def figures(self, dataset: Dataset) -> Figures:
+        """Figures of the model and the data (test rows if there are any) for a report; subclasses add more."""
+        return shared_figures(self, self.views, dataset)
+
+    @property
+    def outputs_(self) -> tuple[str, ...]:
+        """Values of ``output`` that `transform` accepts."""
+        return ("representation", "projection")
+
+    @property
+    def fitted_(self) -> dict[str, Any]:
+        """Settings that fit resolved from the data, plain values by name."""
+        return self.resolved_.as_dict()
+
+    @property
+    def domain_(self) -> Domain:
+        """Domain of the samples."""
+        return domain_of(self.resolved_.domain)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.resolved_.n_components
+
+    @property
+    def _views_per_sample(self) -> int:
+        """Number of views that `transform` computes for each sample."""
+        return 1
+
+    # ---- saving ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a run folder; a model in the folder is replaced only if it has the same configuration."""
+        check_is_fitted(self)
+        folder = RunFolder(path)
+        with folder.locked():
+            folder.open_for(self.configuration(), resume=True)
+            folder.write_initial(self.initial_)
+            folder.write_model(self.weights())
+            folder.write_summary(self.summary_)
+            folder.write_metrics(self.metrics_)
+
+    @classmethod
+    def _load(cls, folder: RunFolder, config: dict[str, Any], custom: dict[str, Any]) -> Self:
+        """Load the model of a run; `custom` has its custom parts by argument name."""
+        options = check_options(cls, {**config["parameters"], **custom})
+        resolved = cls.resolved_type.from_dict(config["fitted"])
+        check_packages(resolved.packages, folder.path)
+        estimator = cls(**vars(options))
+        estimator.options_, estimator.resolved_ = options, resolved
+        estimator.context_ = {"data": config["data"]} if "data" in config else {}
+        estimator.table_ = read_encoder(resolved, folder.config)
+        names = resolved.feature_names if estimator.table_ is None else list(estimator.table_.roles)
+        estimator.n_features_in_ = int(np.prod(resolved.row_shape)) if estimator.table_ is None else len(names)
+        if resolved.named:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        trained, initial = folder.read_weights()
+        estimator.scaler_ = estimator.domain_.input_layer(resolved.row_shape)
+        estimator.method_ = estimator._build(Plan(options, resolved, layer=estimator.scaler_))
+        load_weights(estimator._modules(), trained, str(folder.model))
+        estimator.initial_ = initial
+        estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()
+        estimator.status_ = estimator.summary_.get("status", "finished")
+        estimator.warnings_ = list(estimator.summary_.get("warnings", []))
+        estimator._to_device()
+        return estimator
+
+    def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Plain values that rebuild the model; before fit only its arguments, with `data` as the record of the data."""
+        parameters = self.get_params(deep=False)
+        if not hasattr(self, "resolved_"):
+            return configuration(self.name, parameters, self.random_state, data, None)
+        command = {name: self.context_[name] for name in ("command",) if name in self.context_}
+        made = configuration(self.name, parameters, self.resolved_.seed, self.context_.get("data"), self.resolved_)
+        return command | made
+
+    def weights(self) -> dict[str, Tensor]:
+        """Weights of the input layer and the method, on the CPU."""
+        return copied_weights(self._modules())
+
+    @property
+    def given_weights(self) -> bool:
+        """Whether the encoder started from weights of the user, not from random ones."""
+        options = self.options_
+        return options.encoder_weights is not None or isinstance(options.encoder, nn.Module)
+
+    def untrained(self, X: Any) -> Self:
+        """A copy with the initial weights, and BatchNorm statistics from one pass over the rows of `X`.
+
+        Statistics of given weights stay as they are.
+        """
+        check_is_fitted(self)
+        other = copy.copy(self)
+        other.scaler_, other.method_ = copy.deepcopy(self.scaler_), copy.deepcopy(self.method_)
+        load_weights(other._modules(), self.initial_, "the initial weights")
+        refresh_batch_norm(other.method_, other.samples(X))
+        return other
+
+    # ---- from user data to scaled samples ---------------------------------------------------------------------------
+
+    def checked_rows(self, X: Any) -> Any:
+        """Check that samples have the form of the training samples; returns their rows, an array or a `RowSource`."""
+        return self._read(given_to_model(X, self.options_, self.resolved_), self.domain_, self.resolved_.row_shape)
+
+    def samples(self, X: Any) -> Rows:
+        """Scaled samples of user data on the model's device; images and DNA are scaled when they are indexed."""
+        raw, device = unscaled(self.checked_rows(X)), device_of(self.scaler_, self.method_)
+        with torch.no_grad():
+            return self.domain_.scaled(raw.to(device) if isinstance(raw, Tensor) else raw, self.scaler_).to(device)
+
+    def scale_rows(self, rows: np.ndarray | Tensor) -> Tensor:
+        """Scale all rows at once."""
+        with torch.no_grad():
+            return self.scaler_(torch.as_tensor(rows).to(device_of(self.scaler_, self.method_)))
+
+    def _read(self, X: Any, domain: Domain, row_shape: tuple[int, ...] | None) -> Any:
+        """Read and check rows of user data; `row_shape` is None in fit."""
+        rows = domain.read(X, row_shape=row_shape, impute=self.impute, estimator=self)
+        if row_shape is None:
+            if len(rows) < 2:
+                raise InputError(f"the data have {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
+            if not domain.named_features:
+                self.n_features_in_ = int(np.prod(rows.shape[1:]))
+                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a DataFrame
+        return rows
+
+    def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> Plan[Any, Any]:
+        """Everything that the model is built from."""
+        shared = resolve_shared(options, data, self.frameworks)
+        resolved, inputs = self._resolve(options, shared, data)
+        named = hasattr(self, "feature_names_in_")
+        names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
+        names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
+        labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
+        resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table, **used)
+        resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
+        return Plan.of_new(options, resolved, data, inputs=inputs, labels=labels, few_labels=few)
+
+    @contextlib.contextmanager
+    def _prepared(
+        self, X: Any, n_views: int, random_state: int | None, pool: Any
+    ) -> Iterator[tuple[Rows, Tensor | None, int]]:
+        """Scaled samples, their positions in the pool and the seed, while the method is prepared with the pool."""
+        if not isinstance(n_views, numbers.Integral) or n_views < 1:
+            raise InputError(f"n_views is {n_views!r}, expected a whole number of at least 1")
+        x, seed = self.samples(X), self.resolved_.seed if random_state is None else random_state
+        with prepared(self.method_, x if pool is None else self.samples(pool), seed):
+            yield x, torch.arange(len(x), device=x.device) if pool is None else None, seed
+
+    def _represented(self, X: Any, output: str) -> tuple[Iterator[np.ndarray], int]:
+        """Representations of samples, or another output, block by block, and the number of rows."""
+        check_is_fitted(self)
+        if output not in self.outputs_:
+            raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
+        rows, method = self.checked_rows(X), self.method_
+
+        def represent(block: Tensor) -> Tensor:
+            return method.represent(self.scale_rows(block), output)
+
+        return represent_blocks(represent, rows, self._views_per_sample, self.verbose), len(rows)
+
+    def _modules(self) -> nn.ModuleDict:
+        table = {} if self.table_ is None else {"table": self.table_.arrays()}
+        return nn.ModuleDict({"scaler": self.scaler_, "method": self.method_} | table)
+
+    def _to_device(self) -> None:
+        device = find_device(self.options_.device)
+        self.scaler_.to(device)
+        self.method_.to(device).eval()

@@ -1,0 +1,124 @@
+"""Figures of a model and its data for a report; methods add further figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
+
+import numpy as np
+
+from viewsmith.data import Dataset
+from viewsmith.data.labels import missing_labels
+from viewsmith.evaluation.symmetries import TRANSFORMATIONS
+from viewsmith.modalities import domain_of
+from viewsmith.reports import (
+    EmbeddingMap,
+    FeatureProfile,
+    FeatureViolins,
+    Gallery,
+    Projections,
+    SimilarityHistogram,
+    SortedSimilarities,
+    TransformProbabilities,
+    two_dimensional_map,
+)
+from viewsmith.reports.galleries import match_sample_shape
+
+COMPARED = 400  # samples whose views are compared
+
+
+@dataclass
+class Figures:
+    """Figures of a model by kind; see `viewsmith.reports.ReportContent`."""
+
+    maps: list[EmbeddingMap] = field(default_factory=list)
+    galleries: list[Gallery] = field(default_factory=list)
+    profiles: list[FeatureProfile] = field(default_factory=list)
+    violins: list[FeatureViolins] = field(default_factory=list)
+    histograms: list[SimilarityHistogram] = field(default_factory=list)
+    projections: list[Projections] = field(default_factory=list)
+    sorted_similarities: list[SortedSimilarities] = field(default_factory=list)
+    transform_probabilities: list[TransformProbabilities] = field(default_factory=list)
+    map_rows: np.ndarray | None = None  # numbers of the rows in the maps
+
+    def by_kind(self) -> dict[str, list[Any]]:
+        """Lists of figures by their names in `viewsmith.reports.ReportContent`."""
+        return {kind.name: value for kind in fields(self) if isinstance(value := getattr(self, kind.name), list)}
+
+    def add(self, others: Figures) -> Figures:
+        """Append the figures of `others`, kind by kind."""
+        for kind, pictures in others.by_kind().items():
+            getattr(self, kind).extend(pictures)
+        return self
+
+
+class Transformer(Protocol):
+    """Interface of a fitted model for the figures that all methods have."""
+
+    def raw_features(self, X: Any) -> dict[str, np.ndarray]: ...
+
+    @property
+    def resolved_(self) -> Any: ...
+    @property
+    def transform(self) -> Callable[..., np.ndarray]: ...
+
+
+def figure_rows(dataset: Dataset) -> tuple[np.ndarray, np.ndarray | None, str]:
+    """Rows for figures (test rows, if there are any), their labels, and the name of their split."""
+    tests = dataset.x_test is not None
+    y = dataset.y_test if tests else dataset.y_train
+    if y is not None and dataset.partly_labeled:
+        y = np.where(missing_labels(y), "no label", y.astype(str))
+    return (dataset.x_test, y, "test") if tests else (dataset.x_train, y, "training")
+
+
+def gallery_samples(dataset: Dataset) -> np.ndarray:
+    """Rows for a gallery, increasing: the first of each class in turn; without labels, evenly spaced rows."""
+    x, y, _ = figure_rows(dataset)
+    count = min(domain_of(dataset.domain).gallery, len(x))
+    if y is None:
+        return x[np.linspace(0, len(x) - 1, count).astype(int)]
+    _, codes = np.unique(y, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    turn = np.empty(len(x), int)  # of a row: how many rows of its class are before it
+    turn[order] = np.arange(len(x)) - np.searchsorted(codes[order], codes[order])
+    return x[np.sort(np.lexsort((codes, turn))[:count])]
+
+
+def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, dataset: Dataset) -> Figures:
+    """Maps of raw features and representation, and views beside their samples.
+
+    Parameters
+    ----------
+    model : Transformer
+    draw : callable or None
+        Draws views of samples, as `ViewsmithEstimator.views`; None: no gallery of views.
+    dataset : Dataset
+    """
+    x, y, split = figure_rows(dataset)
+    found = Figures()
+    for name, h in (("raw", list(model.raw_features(x).values())[-1]), ("representation", model.transform(x))):
+        xy, index = two_dimensional_map(h)
+        caption = f"t-SNE of {len(index)} {split} rows"
+        found.maps.append(EmbeddingMap(name, xy, None if y is None else y[index], caption))
+        found.map_rows = index
+    if draw is not None:
+        samples = gallery_samples(dataset)
+        views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
+        caption = f"{len(samples)} {split} rows and six views of each"
+        found.galleries.append(Gallery("Views", caption, samples, views, domain_of(dataset.domain).picture))
+    if tested := transformed(model.resolved_.symmetries, dataset):
+        found.galleries.append(tested)
+    return found
+
+
+def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Gallery | None:
+    """Samples beside what tested transformations make of them, and what the tests have shown; None without tests."""
+    tests = {name: test for name, test in tests.items() if "told_apart" in test}
+    if not tests:
+        return None
+    samples, known = gallery_samples(dataset), TRANSFORMATIONS[dataset.domain]
+    views = np.stack([known[name](samples) for name in tests], axis=1)
+    caption = "; ".join(str(test["verdict"]) for test in tests.values())
+    return Gallery("Symmetries", caption, samples, views, domain_of(dataset.domain).picture)

@@ -1,0 +1,313 @@
+"""Steps of `fit`: seed, device, scaling, and training with its metrics, warnings and summary."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from torch import Tensor, nn
+
+from viewsmith.core import distributed
+from viewsmith.core.errors import InputError, say, warn
+from viewsmith.core.rows import Rows, RowSource
+from viewsmith.core.schedule import Method
+from viewsmith.data.sources import TABLES
+from viewsmith.estimator.inputs import described
+from viewsmith.estimator.plan import Plan, TrainingData
+from viewsmith.estimator.rows import row_hashes, training_rows, unscaled
+from viewsmith.frameworks.supervision import supervised_phases
+from viewsmith.modalities import Domain
+from viewsmith.modalities.checks import warn_columns
+from viewsmith.modalities.tables.array import table_of
+from viewsmith.networks.scaling import Scaler
+from viewsmith.training.callbacks import (
+    Diagnostics,
+    EarlyWarnings,
+    GiveBackMemory,
+    History,
+    ProgressBar,
+    collapse_warnings,
+)
+from viewsmith.training.engine import Callback, Trainer
+from viewsmith.training.run import RunFolder, environment
+from viewsmith.views.neighbors import PrecomputedGraph
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of a training.
+
+    Attributes
+    ----------
+    status : str
+        "finished", "interrupted" or "time limit".
+    metrics : list of dict
+    warnings : list of str
+    summary : dict
+        Versions, seeds, hardware, durations.
+    """
+
+    status: str
+    metrics: list[dict[str, Any]]
+    warnings: list[str]
+    summary: dict[str, Any]
+
+
+def scale(
+    domain: Domain,
+    rows: np.ndarray | RowSource,
+    scaling: str,
+    device: torch.device,
+    seed: int,
+    labels: Any,
+    neighbors: PrecomputedGraph | None = None,
+    normalization: str = "none",
+) -> TrainingData:
+    """Fit the input layer to the rows and scale them."""
+    layer, raw, table = domain.input_layer(rows.shape[1:]), unscaled(rows), table_of(rows)
+    if table is None:
+        used, stats = domain.fit_input(layer, raw, scaling)
+    else:
+        used, stats = domain.fit_table(layer, raw, scaling, table)
+    x = domain.scaled(raw, layer)
+    return TrainingData(
+        domain, rows, layer, x, used, stats, device, seed, labels, neighbors, normalization=normalization
+    )
+
+
+@contextlib.contextmanager
+def opened(
+    folder: RunFolder | None,
+    configuration: dict[str, Any],
+    initial: dict[str, Tensor],
+    device: torch.device,
+    *,
+    resume: bool,
+) -> Iterator[bool]:
+    """Hold a run folder with its configuration and initial weights; yields whether there is a run to resume.
+
+    With several processes, all read the folder and the first one writes to it. Without a folder nothing is held.
+    """
+    written = folder if distributed.rank() == 0 else None
+    with written.locked() if written else contextlib.nullcontext():
+        resumes = written.open_for(configuration, resume=resume) if written else False
+        resumes = distributed.broadcast_flag(resumes, device)
+        if written and not written.initial.exists():
+            written.write_initial(initial)
+        yield resumes
+
+
+def train(
+    name: str,
+    method: Method,
+    data: TrainingData,
+    plan: Plan[Any, Any],
+    folder: RunFolder | None,
+    *,
+    resume: bool,
+    context: Mapping[str, Any],
+) -> Outcome:
+    """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one."""
+    began, options, split = datetime.now(UTC), plan.options, context.get("split")
+    columns = _columns(data, plan, context)
+    _warn_ignored(data, plan.resolved.feature_names, context)
+    labels = _labels_used(plan)
+    history = History(folder.metrics if folder else None)
+    trainer = _trainer(method, data, plan, folder, history)
+    tested = plan.resolved.symmetries
+    _say(plan, *columns.values(), *labels.values(), *(test["verdict"] for test in tested.values()))
+    started = time.perf_counter()
+    max_rows = options.max_rows if plan.labels is None and plan.neighbors is None else None
+    x = training_rows(method, data.x, folder.rows if folder else None, max_rows=max_rows, seed=data.seed)
+    sampled = {} if len(x) == len(data.x) else {"rows_on_disk": len(data.x)}
+    if sampled:
+        _say(plan, f"training on {len(x):,} random rows of {len(data.x):,} (max_rows)")
+    data.layer.to(data.device)  # it scales batches of images and DNA
+    status = trainer.fit(x, resume=resume)
+    facts = method.describe()
+    method.release()
+    if folder and distributed.rank() == 0:
+        if status == "finished":
+            folder.rows.unlink(missing_ok=True)
+        if (hashes := row_hashes(data.rows)) is not None:
+            folder.write_row_hashes(hashes)
+    found = method.warnings(history.rows)
+    for line in found:
+        warn(line)
+    if status != "finished":
+        warn(
+            f"training ended early ({status}) after {trainer.epochs_done} of {trainer.epochs} epochs; "
+            "the model is usable, and a run folder can be resumed"
+        )
+    all_warnings = collapse_warnings(history.rows, len(x)) + found
+    summary = {
+        "method": name,
+        "status": status,
+        "date": began.isoformat(timespec="seconds"),
+        "seed": data.seed,
+        "epochs": trainer.epochs_done,
+        "steps": trainer.steps,
+        "rows": len(x),
+        **sampled,
+        "seconds": {"training": round(trainer.elapsed, 3), "this process": round(time.perf_counter() - started, 3)},
+        "device": str(data.device),
+        "processes": distributed.world_size(),
+        **columns,
+        **labels,
+        **({"groups": data.groups} if data.groups else {}),
+        **({"symmetries": tested} if tested else {}),
+        "warnings": all_warnings,
+        **facts,
+        **environment(),
+        **({} if split is None else {"split": split}),
+    }
+    return Outcome(status, history.rows, all_warnings, summary)
+
+
+def _trainer(
+    method: Method, data: TrainingData, plan: Plan[Any, Any], folder: RunFolder | None, history: History
+) -> Trainer:
+    """The engine with the schedule of the method, or with that of few labels."""
+    options = plan.options
+    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history), GiveBackMemory()]
+    phases = None
+    if plan.few_labels is not None:
+        phases = supervised_phases(method, data.x, plan.few_labels, data.device)
+    return Trainer(
+        method,
+        seed=data.seed,
+        batch_size=options.batch_size,
+        device=data.device,
+        precision=options.precision,
+        callbacks=[*callbacks, ProgressBar()] if options.verbose else callbacks,
+        minutes=options.minutes,
+        checkpoint=folder.checkpoint if folder else None,
+        checkpoint_every=options.checkpoint_every,
+        interruptible=folder is not None,
+        phases=phases,
+    )
+
+
+def _say(plan: Plan[Any, Any], *lines: str) -> None:
+    """Print lines on stderr, in the first process, if the training is verbose."""
+    if plan.options.verbose and distributed.rank() == 0:
+        for line in lines:
+            say(line)
+
+
+def _warn_ignored(data: TrainingData, names: list[str], context: Mapping[str, Any]) -> None:
+    """Warn about a single feature and constant features; of rows of a file, `load_dataset` has done so."""
+    if isinstance(data.layer, Scaler) and table_of(data.rows) is None and "source" not in context.get("data", {}):
+        varies = data.layer.varies.cpu().numpy()
+        warn_columns(data.rows, names or None, ranges=(np.zeros_like(varies), varies))
+
+
+def _columns(data: TrainingData, plan: Plan[Any, Any], context: Mapping[str, Any]) -> dict[str, str]:
+    """A line about the roles of the columns of a table, for the summary; empty for other rows."""
+    if (table := table_of(data.rows)) is not None:
+        return {"columns": table.describe()}
+    of_file = str(context.get("data", {}).get("source", "")).lower().endswith(TABLES)
+    if not (of_file or plan.resolved.named) or not isinstance(data.layer, Scaler):
+        return {}
+    from viewsmith.modalities.tables.roles import Role, describe_roles  # imports pandas
+
+    roles: dict[str, Role] = {}
+    for name, varies in zip(plan.resolved.feature_names, data.layer.varies.tolist(), strict=True):
+        roles[name] = "numeric" if varies else "constant"
+    return {"columns": describe_roles(roles)}
+
+
+def _labels_used(plan: Plan[Any, Any]) -> dict[str, str]:
+    """A line about the labels that the training uses, for the summary; empty if it uses none."""
+    if plan.few_labels is not None:
+        return {"labels": described(plan.few_labels)}
+    if plan.labels is None:
+        return {}
+    framework, labels = plan.options.framework, plan.labels
+    name = framework if isinstance(framework, str) else type(framework).__name__
+    return {"labels": f"the framework {name} reads the labels of {len(labels)} rows ({int(labels.max()) + 1} classes)"}
+
+
+def find_seed(random_state: Any) -> int:
+    """A seed from scikit-learn's `random_state`; raises InputError for anything else."""
+    expected = "expected a non-negative integer, a RandomState or None"
+    if isinstance(random_state, int):
+        if random_state < 0:
+            raise InputError(f"random_state is {random_state}, {expected}")
+        return random_state
+    try:
+        return int(check_random_state(random_state).randint(0, 2**31 - 1))
+    except ValueError:
+        raise InputError(f"random_state is {random_state!r}, {expected}") from None
+
+
+def find_device(name: str) -> torch.device:
+    """The device with this name; "auto" is the GPU if there is one.
+
+    Raises
+    ------
+    InputError
+        Another name, or a GPU on a machine without one.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
+        raise InputError(f"device is {name!r}, expected 'auto', 'cpu', 'cuda' or 'cuda:N'")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"device is {name!r}, but this machine has no usable GPU: use device='cpu' or 'auto'")
+    return torch.device(name)
+
+
+def check_batch(n_rows: int, batch_size: int) -> None:
+    """Warn about fewer rows than a batch, and check that each process gets at least two rows of a batch.
+
+    BatchNorm has no statistics of one row.
+
+    Raises
+    ------
+    InputError
+        A process would get less than two rows.
+    """
+    if n_rows < batch_size:
+        warn(f"{n_rows} rows are fewer than a batch of {batch_size}: every step takes all of them")
+    world, batch = distributed.world_size(), min(batch_size, n_rows)
+    if world > 1 and batch // world < 2:
+        raise InputError(
+            f"a batch of {batch} rows has less than 2 for each of {world} processes: raise batch_size, give more rows, "
+            "or start fewer processes"
+        )
+
+
+@torch.no_grad()
+def refresh_batch_norm(method: Method, x: Rows) -> None:
+    """Set the BatchNorm statistics to their plain average over one pass of scaled rows.
+
+    Statistics that came with given weights stay: they have seen batches, `num_batches_tracked`.
+    """
+    norms = [
+        m
+        for m in method.modules()
+        if isinstance(m, nn.modules.batchnorm._BatchNorm) and not m.num_batches_tracked  # None: without statistics
+    ]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # plain average over the pass
+    method.train()
+    for start in range(0, len(x), 256):
+        block = x[start : start + 256]
+        if len(block) > 1:
+            method.represent(block)
+    method.eval()
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum

@@ -1,0 +1,217 @@
+"""The diffusion models of DiffAug and GenView, built from a plan.
+
+Figures of generated views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.random import stream
+from viewsmith.core.registry import get
+from viewsmith.core.rows import Rows, apply_in_blocks
+from viewsmith.core.schedule import Method, Optimizer
+from viewsmith.data import Dataset
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.estimator.figures import COMPARED, Figures
+from viewsmith.estimator.model import AnyPlan, domain_in
+from viewsmith.estimator.plan import Resolved
+from viewsmith.estimator.rows import fingerprint
+from viewsmith.losses.nt_xent import unit
+from viewsmith.modalities import Domain
+from viewsmith.modalities.base import Picture
+from viewsmith.reports import EmbeddingMap, FeatureViolins, Gallery, SimilarityHistogram
+from viewsmith.views.base import ViewContext, ViewMaker
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorSettings:
+    """Settings of a generator for which "auto" takes the value of the domain."""
+
+    generator_epochs: int
+    generator_learning_rate: float
+    predicts: Literal["eps", "v", "x0"]
+    noise_schedule: Literal["linear", "cosine"]
+    sampler: Literal["ddim", "ddpm", "dpm"]
+    sampler_steps: int
+
+
+def check_has_generator(domain: Domain) -> None:
+    """Raise InputError if the domain has no generator."""
+    if "generator_epochs" not in domain.defaults:
+        raise InputError(f"there is no generator of views for {domain.name}: use another method")
+
+
+def resolve_generator(options: Any, domain: Domain, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
+    """Settings by name: the value of the domain for "auto" and for names that are not options of the method.
+
+    The domain's `generator_epochs` is a fraction of the encoder's epochs.
+
+    Raises
+    ------
+    InputError
+        The domain has no generator.
+    """
+    check_has_generator(domain)
+    defaults = dict(domain.defaults)
+    defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))
+    given = {name: getattr(options, name, "auto") for name in names}
+    return {name: defaults[name] if value == "auto" else value for name, value in given.items()}
+
+
+def make_generator(
+    plan: AnyPlan,
+    encoder: nn.Module,
+    settings: GeneratorSettings,
+    *,
+    condition: int,
+    strength: float,
+    denoiser: str = "fast",
+    **options: Any,
+) -> ConditionalDiffusion:
+    """The diffusion model of the domain, conditioned on `condition` numbers per sample."""
+    domain, resolved = domain_in(plan), plan.resolved
+    codes = domain.codes(resolved.row_shape, resolved.stats, encoder)
+    return ConditionalDiffusion(
+        domain.denoiser(denoiser, codes, resolved.row_shape, condition),
+        codes,
+        condition=condition,
+        schedule=settings.noise_schedule,
+        prediction=settings.predicts,
+        sampler=settings.sampler,
+        steps=settings.sampler_steps,
+        strength=strength,
+        **options,
+    )
+
+
+def make_generator_optimizer(plan: AnyPlan, settings: GeneratorSettings) -> Optimizer:
+    """AdamW with `generator_learning_rate`, the weight decay and schedule of the encoder, gradients clipped at 1."""
+    options, rate = plan.options, settings.generator_learning_rate
+    return Optimizer("adamw", rate, weight_decay=options.weight_decay, schedule=options.schedule, clip=1.0)
+
+
+#: Common augmentations, for comparison with generated views, and their options; used in domains that have them.
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mixup": ("mixup", {"mixup_minimum": 0.5}),
+    "corruption": ("corruption", {"corruption_rate": 0.2}),
+    "neighbors": ("neighbors", {}),
+    "crops": ("simclr", {"color_strength": 0.0}),
+    "edits": ("dna", {}),
+}
+
+
+class GeneratingModel(Protocol):
+    """Interface of a model that generates views."""
+
+    method_: Method
+    resolved_: Resolved
+    views: Callable[..., np.ndarray]
+
+    @property
+    def domain_(self) -> Domain: ...
+    def samples(self, X: Any) -> Rows: ...
+
+
+def learned_map(
+    transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarray | None, split: str, index: np.ndarray
+) -> EmbeddingMap:
+    """The two-dimensional map of rows that the model learned."""
+    caption = f"The learned map of the same {len(index)} {split} rows"
+    return EmbeddingMap("map", transform(x[index], output="map"), None if y is None else y[index], caption)
+
+
+def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Figures:
+    """Distributions of features of samples and generated views, and the similarity of views to their samples."""
+    found = Figures(histograms=[_similarities(model, dataset, x)])
+    if model.domain_.picture == "curve":
+        samples = np.asarray(x[:COMPARED], dtype=np.float32)
+        caption = f"{len(samples)} rows and one generated view of each"
+        views = model.views(samples, 1)[:, 0]
+        found.violins.append(
+            FeatureViolins("Generated features", samples, views, model.resolved_.feature_names or None, caption)
+        )
+    return found
+
+
+def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> SimilarityHistogram:
+    """Similarity of samples and views in the representation, for generated and common views (DiffAug: figure 5)."""
+    samples = model.samples(x[:COMPARED])
+    pool, scaled = model.samples(dataset.x_train), samples[:]
+    generator = stream(model.resolved_.seed, "similarities", device=scaled.device)
+
+    def represented(rows: torch.Tensor) -> torch.Tensor:
+        return unit(apply_in_blocks(lambda block: model.method_.represent(block).float(), rows, 64))
+
+    found = {}
+    with torch.no_grad():
+        h = represented(scaled)
+        views = apply_in_blocks(lambda block: model.method_.view(block, generator=generator), scaled, 64)
+        found["generated"] = (h * represented(views)).sum(1).cpu().numpy()
+        for name, maker in _others(model).items():
+            if maker.needs_pool:
+                maker.prepare(pool)
+            found[name] = (h * represented(maker(scaled, generator=generator))).sum(1).cpu().numpy()
+    caption = "Cosine similarity of a sample and its view in the representation"
+    return SimilarityHistogram("Similarity of samples and views", found, caption)
+
+
+def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
+    """Common augmentations of the domain, by label."""
+    resolved, found = model.resolved_, {}
+    for label, (name, options) in OTHERS.items():
+        entry = get("view maker", name, resolved.domain)
+        if entry is not None:
+            context = ViewContext(model.domain_, resolved.row_shape, nn.Identity(), resolved.stats)
+            found[label] = entry.build(context, **options)
+    return found
+
+
+def cache_gallery(
+    path: str, rows: np.ndarray, quality: Callable[[np.ndarray, np.ndarray], np.ndarray], picture: Picture
+) -> Gallery | None:
+    """Training rows of every noise level beside their views in a view cache; None if it is gone or of other rows.
+
+    Parameters
+    ----------
+    path : str
+    rows : ndarray, shape (n, ...)
+        The training rows.
+    quality : callable
+        From rows and a view of each to quality, (n,).
+    picture : {"curve", "pixels", "letters", "traces"}
+    """
+    try:
+        cache = ViewCacheFolder(path)
+        if cache.read_record()["data"]["fingerprint"] != fingerprint(rows):
+            return None
+        known, sources = cache.read_levels(), cache.sources()
+    except InputError:
+        return None
+    assert known is not None
+    fraction, level = known[0], known[1][:, 0]
+    each = [(level == value).nonzero()[:, 0] for value in level.unique()]
+    index = torch.cat([found[: max(1, 8 // len(each))] for found in each])
+    selected = np.stack([source[index.numpy()] for source in sources], axis=1)
+    q = quality(rows[index], selected[:, 0])
+    names = ("noise level", "fraction", "quality")
+    numbers = zip(index.tolist(), level[index].tolist(), fraction[index].tolist(), q.tolist(), strict=True)
+    lines = (
+        f"row {row}: " + ", ".join(f"{name} {value:.3g}" for name, value in zip(names, found, strict=True))
+        for row, *found in numbers
+    )
+    return Gallery(
+        "Generated views",
+        "Training rows and their views in the view cache; " + "; ".join(lines),
+        rows[index],
+        selected.reshape(*selected.shape[:2], *rows.shape[1:]),
+        picture,
+    )

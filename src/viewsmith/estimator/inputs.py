@@ -1,0 +1,476 @@
+"""What users give as samples, as an array or a matrix that a domain reads: AnnData objects, map-style datasets.
+
+Labels, for the few settings that read them because the user asked for it.
+
+The neighbor graph that a user gives to `fit`: checked, and as view makers take it.
+
+Groups of the rows (batches, subjects, plates): read from what a user gives, and aligned by mutual neighbors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
+from viewsmith.core.registry import find, get
+from viewsmith.core.rows import RowSource, apply_in_blocks
+from viewsmith.data.labels import check_no_leak, few_label_codes, group_codes
+from viewsmith.data.map_style import collect, is_map_style
+from viewsmith.data.readers.h5ad import WHAT, is_anndata, matrix_of
+from viewsmith.estimator.arguments import Arguments
+from viewsmith.estimator.plan import AXES, WIDE, Resolved, TrainingData
+from viewsmith.estimator.resolve import view_entries
+from viewsmith.frameworks.supervision import FewLabels
+from viewsmith.modalities.tables.array import speaks_table, table_of
+from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
+from viewsmith.networks.scaling import PrincipalAxes
+from viewsmith.views.neighbor_search import NeighborSearch
+from viewsmith.views.neighbors import PrecomputedGraph, aligned_graph, mutual_neighbors
+
+
+class Given(NamedTuple):
+    """Samples to fit on, names of their features if they have any, and whether counts were log-normalized."""
+
+    X: Any
+    names: list[str] | None
+    normalization: Literal["log", "none"]
+
+
+def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) -> Given:
+    """Samples to fit on.
+
+    Parameters
+    ----------
+    X : array-like, AnnData or map-style dataset
+    options : Arguments
+    context : mapping, optional
+        The record of rows that `viewsmith.data.load_dataset` has read, with the options of AnnData objects.
+
+    Raises
+    ------
+    InputError
+        The name of a file, options of AnnData objects for another object, a missing layer or representation, values
+        that are not counts, roles of columns for samples without named columns.
+    """
+    _check_no_path(X)
+    if context is not None and "source" in context.get("data", {}) and not is_anndata(X):
+        # The reader of the file has given its columns their roles, and plain numbers have lost their names since.
+        return Given(X, context.get("feature_names"), context.get("normalization", "none"))
+    given = _cells_to_fit(X, options) if is_anndata(X) else _others_to_fit(X, options, context)
+    if options.columns and not speaks_table(given.X) and table_of(given.X) is None:
+        raise InputError(
+            f"columns gives roles to {name_list(list(options.columns))}, but the data are {type(given.X).__name__} "
+            "without named columns: give a DataFrame, or leave columns out"
+        )
+    return given
+
+
+def domain_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
+    """The domain of samples to fit on: the option, or else that which a file was read as, or else "auto"."""
+    if options.domain != "auto" or context is None:
+        return options.domain
+    return str(context.get("data", {}).get("domain", "auto"))
+
+
+def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
+    """Samples for a fitted model, read as those of its fit.
+
+    Raises
+    ------
+    InputError
+        The name of a file; a missing layer, representation or feature; counts in an array for a model of log-normalized
+        counts.
+    """
+    _check_no_path(X)
+    log = resolved.normalization == "log"
+    if is_anndata(X):
+        matrix, _ = matrix_of(X, options.layer, options.use_rep, resolved.feature_names or None)
+        if log:
+            check_counts(matrix, _place(options))
+        elif options.normalization == "auto" and options.use_rep is None:
+            warn_counts(matrix, _place(options))
+        return _floats(log_normalize(matrix) if log else matrix)
+    if is_map_style(X):
+        X = collect(X)
+    matrix = _matrix_of_table(X, resolved.feature_names) if log and speaks_table(X) else X
+    if log and _is_matrix(matrix) and looks_like_counts(matrix):
+        raise InputError(
+            "the data are raw counts, and the model was fitted on counts that were log-normalized: give the AnnData, "
+            "or viewsmith.modalities.log_normalize(X)"
+        )
+    return X
+
+
+def _check_no_path(X: Any) -> None:
+    """Refuse names of files in place of samples: text would be read as DNA."""
+    first = X[0] if isinstance(X, list | tuple) and len(X) else X
+    if isinstance(first, os.PathLike) or (isinstance(first, str) and os.path.exists(first)):
+        many = "a list of file names" if first is not X else "the name of a file or folder"
+        raise InputError(
+            f"the data are {many}, such as {one_line(first, 60)!r}, expected samples: read the file or folder with "
+            "viewsmith.data.load_dataset(path), and give its x_train"
+        )
+
+
+def _cells_to_fit(cells: Any, options: Arguments) -> Given:
+    matrix, names = matrix_of(cells, options.layer, options.use_rep)
+    if options.normalization == "log":
+        check_counts(matrix, _place(options))
+    elif options.normalization == "auto" and names is not None and looks_like_counts(matrix):
+        warn(f"{_place(options)} has {NORMALIZED}")
+    else:
+        return Given(_floats(matrix), names, "none")
+    return Given(log_normalize(matrix), names, "log")
+
+
+def _others_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) -> Given:
+    """Samples to fit on that are neither an AnnData nor of a file."""
+    for name, value, default in (
+        ("layer", options.layer, None),
+        ("use_rep", options.use_rep, None),
+        ("normalization", options.normalization, "auto"),
+    ):
+        if value not in (default, "none"):
+            raise InputError(
+                f"{name} is {one_line(value, 60)!r}, which is for an AnnData, but X is of type {type(X).__name__}: "
+                f"leave {name} out"
+                + (" and give viewsmith.modalities.log_normalize(X)" if name == "normalization" else "")
+            )
+    names = None if context is None else context.get("feature_names")
+    if names is None and speaks_table(X):
+        names = _names_of_columns(list(getattr(X, "columns", ())))
+    return Given(collect(X) if is_map_style(X) else X, names, "none")
+
+
+def _names_of_columns(columns: list[Any]) -> list[str] | None:
+    """Names that scikit-learn does not keep, because they are no text; 0, 1, ... in order are none."""
+    if columns == list(range(len(columns))) or all(isinstance(name, str) for name in columns):
+        return None
+    return [str(name) for name in columns]
+
+
+def _place(options: Arguments) -> str:
+    """The matrix of an AnnData in messages."""
+    return f"X of {WHAT}" if options.layer is None else f"layer {one_line(options.layer, 60)!r} of {WHAT}"
+
+
+def _floats(matrix: Any) -> Any:
+    # Counts of 8 bits in an array would be taken for letters or pixels.
+    return matrix.astype(np.float32) if matrix.dtype == np.uint8 else matrix
+
+
+def _matrix_of_table(table: Any, names: list[str]) -> np.ndarray:
+    """The columns of a table that are features of the model."""
+    from viewsmith.modalities.frames import as_frame
+
+    frame = as_frame(table, "the DataFrame")
+    return frame[[name for name in names if name in frame.columns]].to_numpy()
+
+
+def _is_matrix(X: Any) -> bool:
+    return getattr(X, "ndim", 0) == 2 and (isinstance(X, np.ndarray) or hasattr(X, "tocsr")) and X.dtype.kind in "biuf"
+
+
+def framework_reads_labels(framework: str | nn.Module) -> bool:
+    """Whether a framework, by name or as an object, needs labels."""
+    if isinstance(framework, nn.Module):
+        return bool(getattr(framework, "reads_labels", False))
+    entry = get("framework", framework)
+    return entry is not None and bool(getattr(entry.build, "reads_labels", False))
+
+
+def framework_labels(framework: str | nn.Module, y: Any, n_rows: int) -> Tensor | None:
+    """Class codes for a framework that reads labels; None for other frameworks, for which `y` is not read.
+
+    Raises
+    ------
+    InputError
+        There are no labels, or not one for each row.
+    """
+    if not framework_reads_labels(framework):
+        return None
+    name = framework if isinstance(framework, str) else type(framework).__name__
+    return find_classes(y, n_rows, f"framework is {name!r}, which reads labels", "another framework")
+
+
+def find_classes(y: Any, n_rows: int, asked: str, instead: str) -> Tensor:
+    """Labels as class numbers 0, 1, ..., int64 (n,).
+
+    Parameters
+    ----------
+    y : array-like or None
+    n_rows : int
+    asked, instead : str
+        For the message where there are none: what asks for labels, and what to take without.
+
+    Raises
+    ------
+    InputError
+        There are none, or not one for each row.
+    """
+    if y is None:
+        raise InputError(f"{asked}, but no labels were given: call fit(X, y), or take {instead}")
+    values = np.asarray(y)
+    if values.shape != (n_rows,):
+        raise InputError(f"the labels have shape {values.shape}, expected one for each of the {n_rows} rows")
+    if missing := sum(value is None or value != value for value in values.tolist()):
+        raise InputError(f"the labels hold {missing} missing values, expected a label for each of the {n_rows} rows")
+    return torch.from_numpy(np.unique(values.astype(str), return_inverse=True)[1].astype(np.int64))
+
+
+def read_labels(
+    options: Arguments, y: Any, rows: np.ndarray | RowSource, names: Sequence[str], groups: Mapping[str, Any]
+) -> tuple[Tensor | None, FewLabels | None, dict[str, Any]]:
+    """Classes for a framework that reads labels, labels of some rows for supervision, and fields of `Resolved`.
+
+    The fields are digests of the rows whose labels are used, and of the labels and aligned groups.
+    """
+    few = few_labels(options, rows, y, names)
+    given = [] if few is None else [codes_digest(few.codes.numpy())]
+    given += [groups["digest"]] if "digest" in groups else []
+    fields = {"labeled_rows": digests_of(few, rows), "given": " ".join(given)}
+    return framework_labels(options.framework, y, len(rows)), few, fields
+
+
+def few_labels(options: Arguments, rows: np.ndarray | RowSource, y: Any, names: Sequence[str]) -> FewLabels | None:
+    """Labels of some rows for the supervised term; None without supervision, and then `y` is not looked at.
+
+    Parameters
+    ----------
+    options : Arguments
+        Validated arguments of an estimator.
+    rows : ndarray or RowSource, shape (n, ...)
+        Training rows, as read.
+    y : array-like or None
+    names : sequence of str
+        Names of the features, or empty.
+
+    Raises
+    ------
+    InputError
+        No labels, all missing or of one class, a feature that repeats them, or another setting uses all labels.
+    """
+    if options.supervision == "none":
+        return None
+    if framework_reads_labels(options.framework) or getattr(options, "condition", None) == "labels":
+        raise InputError(
+            "supervision is 'labels' with another setting that needs a label for every row (framework supcon, or "
+            "condition='labels'): leave one of them out"
+        )
+    if isinstance(options.framework, str) and not isinstance(find("framework", options.framework).build, type):
+        raise InputError(
+            f"supervision is 'labels', but {options.framework!r} is no framework of pairs of views: use a method with "
+            "one, or leave supervision out"
+        )
+    if not isinstance(rows, np.ndarray):
+        raise InputError(
+            f"supervision is 'labels', but the {len(rows):,} rows stay on disk: give fewer rows, in memory, or leave "
+            "supervision out"
+        )
+    codes = few_label_codes(y, len(rows))
+    if (table := table_of(rows)) is not None:
+        names = [table.columns[number].name for number in table.column_of]
+    check_no_leak(rows, codes, names)
+    return FewLabels(torch.from_numpy(codes), options.supervision_weight)
+
+
+def described(labels: FewLabels) -> str:
+    """A line about the labels that were used, for the summary and the report."""
+    used, classes = len(labels.rows), int(labels.codes.max()) + 1
+    return f"supervision by labels: {used:,} of {len(labels.codes):,} training rows ({classes} classes)"
+
+
+#: Characters of the digest of a row.
+DIGEST = 12
+
+
+def digests_of(labels: FewLabels | None, x: np.ndarray | RowSource) -> str:
+    """Digests of the content of the labeled rows of `x`, (n, ...), 12 characters each, sorted and joined."""
+    if labels is None:
+        return ""
+    return "".join(sorted(_row_digest(row) for row in x[labels.rows.numpy()]))
+
+
+def codes_digest(codes: np.ndarray) -> str:
+    """Digest of the numbers of the classes or aligned groups of rows, int64 (n,); `Resolved.given` has it of both."""
+    return hashlib.sha256(codes.tobytes()).hexdigest()[:16]
+
+
+def labels_used(model: Any) -> Callable[[Any], np.ndarray] | None:
+    """From rows to bool (n,): whether a fitted estimator used their labels (``supervision="labels"``).
+
+    None if it used none. Rows are recognized by their content, so that no other row of equal content is scored either.
+    """
+    joined = model.resolved_.labeled_rows
+    known = {joined[start : start + DIGEST] for start in range(0, len(joined), DIGEST)}
+    if not known:
+        return None
+    return lambda X: np.array([_row_digest(row) in known for row in model.checked_rows(X)], dtype=bool)
+
+
+def _row_digest(row: np.ndarray) -> str:
+    return hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=DIGEST // 2).hexdigest()
+
+
+EXPECTED = "expected a sparse matrix (n, n) or an integer array (n, k) of row numbers, for the n rows of X"
+
+
+def read_neighbors(given: Any, n_rows: int) -> PrecomputedGraph | None:
+    """The graph of `n_rows` rows from what the user gave as `neighbors`; None if nothing.
+
+    Every entry that is stored is an edge, whatever its value; a row is not its own neighbor.
+
+    Raises
+    ------
+    InputError
+        It is neither matrix nor array, is of other rows, or has no edges.
+    """
+    if given is None:
+        return None
+    matrix = _of_matrix(given, n_rows) if sparse.issparse(given) else _of_array(given, n_rows)
+    rows, ends = matrix.nonzero()
+    others = rows != ends
+    rows, ends = rows[others], ends[others]
+    if len(ends) == 0:
+        raise InputError("neighbors has no edges between different rows: leave it out to have nearest rows searched")
+    degrees = np.bincount(rows, minlength=n_rows)
+    offsets = torch.from_numpy(np.concatenate([[0], degrees.cumsum()]).astype(np.int64))
+    return PrecomputedGraph(offsets, torch.from_numpy(ends.astype(np.int64)))
+
+
+def graph_record(graph: PrecomputedGraph | None) -> dict[str, str]:
+    """The entry of a graph in a configuration: a fingerprint of its edges; empty without a graph."""
+    if graph is None:
+        return {}
+    digest = hashlib.sha256(graph.offsets.numpy().tobytes())
+    digest.update(graph.ends.numpy().tobytes())
+    return {"neighbors": digest.hexdigest()[:16]}
+
+
+def _of_matrix(given: Any, n_rows: int) -> Any:
+    if given.shape != (n_rows, n_rows):
+        raise InputError(f"neighbors is a sparse matrix {given.shape}, and X has {n_rows} rows: {EXPECTED}")
+    found = sparse.csr_array(given, copy=True)
+    try:
+        found.check_format()
+    except ValueError as error:
+        raise InputError(f"neighbors is damaged ({error}): {EXPECTED}") from None
+    if not np.isfinite(found.data).all():
+        raise InputError("neighbors has values that are not finite (NaN or infinite): leave those edges out")
+    found.sum_duplicates()
+    found.data = np.ones(len(found.data), dtype=np.int8)  # a distance of zero is an edge, too
+    return found
+
+
+def _of_array(given: Any, n_rows: int) -> Any:
+    array = np.asarray(given)
+    if array.ndim != 2 or array.dtype.kind not in "iu":
+        what = f"{type(given).__name__} of {array.dtype} {array.shape}"
+        hint = "; give scipy.sparse.csr_array(neighbors)" if array.shape == (n_rows, n_rows) else ""
+        raise InputError(f"neighbors is {what}, {EXPECTED}{hint}")
+    if len(array) != n_rows or array.shape[1] == 0:
+        raise InputError(f"neighbors is an array {array.shape}, and X has {n_rows} rows: {EXPECTED}")
+    wrong = (array < 0) | (array >= n_rows)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise InputError(
+            f"neighbors has {array[row, column]} in row {row}, expected row numbers from 0 to {n_rows - 1}; where rows "
+            "have different numbers of neighbors, give a sparse matrix"
+        )
+    rows = np.repeat(np.arange(n_rows), array.shape[1])
+    edges = sparse.csr_array(
+        (np.ones(array.size, dtype=np.int32), (rows, array.ravel().astype(np.int64))), shape=(n_rows, n_rows)
+    )
+    edges.sum_duplicates()
+    return edges
+
+
+def with_groups(data: TrainingData, options: Arguments, groups: Any) -> TrainingData:
+    """The training data with the graph of ``group_mode="align"``, and facts about the groups for the summary.
+
+    Raises
+    ------
+    InputError
+        Groups are needed and missing, invalid, fewer than two or of one row; or the views use no neighbors.
+    """
+    if groups is None:
+        if options.group_mode == "none":
+            return data
+        raise InputError("group_mode is 'align', but no groups were given: call fit(X, groups=...) (--groups COLUMN)")
+    # Neighbors are sought in other groups for each group, which says nothing for a group of one row.
+    aligned = options.group_mode == "align"
+    codes = torch.from_numpy(group_codes(groups, len(data.rows), alone=not aligned))
+    facts: dict[str, Any] = {"groups": int(codes.max()) + 1, "mode": options.group_mode}
+    if aligned:
+        _check_views(data, options)
+        graph, mutual = _aligned(data, codes, options.n_neighbors)
+        partners = len(mutual[0].unique())
+        facts |= {"digest": codes_digest(codes.numpy())}
+        facts |= {"mutual_edges": mutual.shape[1], "rows_with_mutual_neighbors": partners}
+        data = dataclasses.replace(data, neighbors=graph)
+    return dataclasses.replace(data, groups=facts, group_codes=codes.numpy())
+
+
+def _check_views(data: TrainingData, options: Arguments) -> None:
+    if not isinstance(data.rows, np.ndarray):
+        raise InputError(
+            f"group_mode is 'align', but the {len(data.rows):,} rows stay on disk: give fewer rows, in memory, or "
+            "leave group_mode out"
+        )
+    view_maker = data.domain.default_views if options.view_maker == "auto" else options.view_maker
+    if not any(view.trait("neighbors") for view in view_entries(view_maker, data.domain)):
+        raise InputError(
+            f"group_mode is 'align', but the views {view_maker!r} use no neighbors: choose the views neighbors or "
+            "neighbor-mix (view_maker, --views), or leave group_mode out"
+        )
+    if options.neighbor_space == "encoder":
+        raise InputError(
+            "group_mode is 'align', and neighbor_space='encoder' would replace its neighbors during training: leave "
+            "one of them out"
+        )
+
+
+def _aligned(data: TrainingData, groups: Tensor, k: int) -> tuple[PrecomputedGraph, Tensor]:
+    """The graph of ordinary and mutual neighbors, and the mutual ones, (2, pairs)."""
+    x = _coordinates(data)
+    mutual = mutual_neighbors(x, groups, k)
+    if not mutual.numel():
+        raise InputError(
+            f"group_mode is 'align', but no two of the {pluralize(int(groups.max()) + 1, 'group')} have mutual nearest "
+            "neighbors: raise n_neighbors, or leave group_mode out"
+        )
+    return aligned_graph(len(x), _usual_edges(data.neighbors, x, k), mutual), mutual
+
+
+def _usual_edges(given: PrecomputedGraph | None, x: Tensor, k: int) -> Tensor:
+    """Edges of the graph given to fit, or to the k nearest rows, (2, edges)."""
+    if given is not None:
+        return torch.stack([torch.arange(len(given)).repeat_interleave(given.degrees), given.ends])
+    near = NeighborSearch(x, k).graph()
+    return torch.stack([torch.arange(len(x))[:, None].expand_as(near).flatten(), near.flatten()])
+
+
+def _coordinates(data: TrainingData) -> Tensor:
+    """Rows in the space in which neighbors are searched: 50 principal axes if there are more than 200 features."""
+    features = data.domain.neighbor_features
+    if isinstance(data.x, Tensor):
+        x = data.x
+    elif features(data.x[:1]) is None:
+        x = apply_in_blocks(torch.nn.Flatten(), data.x)
+    else:
+        x = apply_in_blocks(features, data.x)  # type: ignore[arg-type]
+    if x.shape[1] <= WIDE:
+        return x
+    axes = PrincipalAxes(x.shape[1], min(AXES, *x.shape)).to(x)
+    axes.fit(x, weighted="columns" not in data.stats)
+    found: Tensor = axes(x)
+    return found

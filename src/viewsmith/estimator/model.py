@@ -1,0 +1,293 @@
+"""Modules built from a plan: encoder, framework, view makers."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.random import derive_seed
+from viewsmith.core.registry import Entry, find
+from viewsmith.core.rows import Rows
+from viewsmith.core.schedule import Method, Optimizer
+from viewsmith.core.tensors import load_tensors, load_weights
+from viewsmith.estimator.plan import Plan
+from viewsmith.estimator.recipe import freeze_layers, keep_frozen_parts
+from viewsmith.estimator.resolve import MODULE, check_named, view_entries
+from viewsmith.frameworks import Framework, FrameworkContext
+from viewsmith.modalities import Domain, domain_of
+from viewsmith.modalities.images.encoders import ResNet
+from viewsmith.networks.base import MLP, EncoderContext
+from viewsmith.networks.scaling import PrincipalAxes
+from viewsmith.networks.skip import FirstColumns, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
+from viewsmith.views.base import RepresentationNoise, ViewContext, ViewMaker
+from viewsmith.views.neighbors import PrincipalSpace
+from viewsmith.views.pair import ViewPair
+
+AnyPlan = Plan[Any, Any]
+
+
+def domain_in(plan: AnyPlan) -> Domain:
+    """Domain of the samples."""
+    return domain_of(plan.resolved.domain)
+
+
+def channels_in(plan: AnyPlan) -> int:
+    """First dimension of a scaled sample."""
+    return domain_in(plan).channels(plan.resolved.row_shape)
+
+
+def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> Method:
+    """Build the method with initial weights from the seed, and fit principal axes to the training rows."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
+        method = build(plan)
+    weighted = "columns" not in plan.resolved.stats  # columns of a table have weights already
+    axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]  # the encoder's, and its momentum copy's
+    skips = [m for m in method.modules() if isinstance(m, SkipCoordinates)]
+    further = [skip for skip in skips if isinstance(skip, SkipAxes)]
+    if axes:
+        found = axes[0].fit(x, weighted=weighted, more=max((skip.axes.shape[1] for skip in further), default=0))
+        for each in further:
+            each.take(found)
+    for copied in axes[1:]:
+        copied.load_state_dict(axes[0].state_dict())
+    for number, skip in enumerate(skips):
+        if number == 0 or skip.features is not None:  # one encoder may have several of these
+            skip.fit(x, weighted=weighted)
+        else:
+            skip.load_state_dict(skips[0].state_dict())
+    return method
+
+
+def make_model(plan: AnyPlan) -> tuple[Framework, ViewPair]:
+    """Encoder, head and framework, and the fixed view makers."""
+    framework = make_framework(plan)
+    return framework, make_views(plan, framework.encoder)
+
+
+# ---- encoders -------------------------------------------------------------------------------------------------------
+def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bias: bool = True) -> nn.Module:
+    """The encoder with fresh weights or weights from a file; a copy of a custom module.
+
+    Parameters
+    ----------
+    plan : Plan
+    row_shape : tuple of int, optional
+        Shape of its input, if this is not a sample.
+    bias : bool
+        Whether layers without normalization have biases, for encoders with this option.
+
+    Raises
+    ------
+    InputError
+        The file of weights cannot be read, or does not fit this encoder.
+    """
+    options, resolved = plan.options, plan.resolved
+    if isinstance(options.encoder, nn.Module):
+        custom: nn.Module = copy.deepcopy(options.encoder)
+        freeze_layers(custom, options.freeze)
+        keep_frozen_parts(custom)
+        return custom
+    name = resolved.encoder
+    if name.startswith(MODULE):
+        raise InputError(
+            f"the encoder of this model is a custom module ({name.removeprefix(MODULE)}): give it, as in "
+            "viewsmith.load(run, encoder=module)"
+        )
+    shape, domain = row_shape or resolved.row_shape, domain_in(plan)
+    context = EncoderContext(
+        shape, domain.channels(shape), resolved.n_components, resolved.input_components, bias, name
+    )
+    encoder: nn.Module = find("encoder", name, domain.name).build(context, **resolved.encoder_options)
+    if plan.fresh and options.encoder_weights is not None:
+        _load_initial(options.encoder_weights, encoder, context, domain.name)
+    if options.freeze == "all" and options.encoder_weights is None:
+        raise InputError(
+            f"freeze is 'all', but the encoder {name} starts from random weights: give encoder_weights, or a trained "
+            "module as the encoder"
+        )
+    freeze_layers(encoder, options.freeze)
+    return encoder
+
+
+def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, domain: str) -> None:
+    """Load initial weights: from a safetensors file, or "pretrained", those that the library of the encoder has.
+
+    An encoder with a method `load_published` reads the file itself.
+    """
+    name = context.name
+    if source == "pretrained":
+        load = find("encoder", name, domain).trait("load_pretrained")
+        if load is None:
+            raise InputError(
+                f"encoder_weights is 'pretrained', and no library has weights for the encoder {name}: give a "
+                "safetensors file, or take timm:NAME"
+            )
+        load(encoder, context)
+        return
+    if hasattr(encoder, "load_published"):
+        encoder.load_published(source)  # type: ignore[operator]
+        return
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(f"no weights at {path} (encoder_weights): expected a safetensors file for the encoder {name}")
+    try:
+        # Published weights of ResNets include a classifier.
+        kept = {key: value for key, value in load_tensors(path).items() if not key.startswith("fc.")}
+    except InputError as error:
+        raise InputError(
+            f"{path} (encoder_weights) is damaged or not a safetensors file: pickled weights are never read, save them "
+            "with safetensors.torch.save_file(encoder.state_dict(), path)"
+        ) from error
+    # The oldest published weights lack the number of batches behind the statistics of BatchNorm.
+    counts = (key for key in encoder.state_dict() if key.endswith("num_batches_tracked"))
+    kept |= {key: torch.tensor(1) for key in counts if key not in kept}
+    if isinstance(encoder, ResNet) and (first := kept.get("conv1.weight")) is not None:
+        stem = {3: "small", 7: "standard"}.get(first.shape[-1])
+        if stem and encoder.conv1.kernel_size != first.shape[2:]:
+            raise InputError(
+                f"{path} (encoder_weights) has the first layer of stem='{stem}' ({first.shape[-1]} x {first.shape[-1]} "
+                f"pixels): set stem='{stem}' (--set stem={stem})"
+            )
+    load_weights(encoder, kept, f"{path} (encoder_weights)", f"the encoder {name}")
+
+
+# ---- frameworks -----------------------------------------------------------------------------------------------------
+def make_framework(plan: AnyPlan) -> Framework:
+    """The framework with its encoder, and with the labels if it reads them."""
+    framework = _framework(plan)
+    if plan.labels is not None:
+        framework.read_labels(plan.labels)
+    return framework
+
+
+def _framework(plan: AnyPlan) -> Framework:
+    """The framework with its encoder; a copy of a custom object, connected to the encoder if it has none."""
+    options, resolved = plan.options, plan.resolved
+    given = options.framework
+    if isinstance(given, nn.Module):
+        custom: Any = copy.deepcopy(given)
+        if getattr(custom, "connected", True):
+            freeze_layers(custom.encoder, options.freeze)
+            keep_frozen_parts(custom.encoder)
+            return custom
+        context = framework_context(plan, make_encoder(plan))
+        if isinstance(options.projector_dims, tuple):
+            context = dataclasses.replace(context, simclr_dims=options.projector_dims)
+        return custom.connect(context)
+    check_named(resolved.framework)
+    entry = find("framework", resolved.framework)
+    build = getattr(entry.build, "build", entry.build)
+    framework: Framework = build(framework_context(plan, make_encoder(plan)), **resolved.framework_options)
+    return framework
+
+
+def framework_context(plan: AnyPlan, encoder: nn.Module) -> FrameworkContext:
+    """The encoder and the default widths that a framework is built with."""
+    resolved, domain = plan.resolved, domain_in(plan)
+    name = resolved.encoder
+    published = not name.startswith(MODULE) and find("encoder", name, domain.name).trait("published", False)
+    skipped = skipped_columns(encoder)
+    learned = resolved.n_components - skipped
+    dims = tuple(domain.defaults.get("simclr_dims", (learned, 128)))
+
+    def wrap(head: Any) -> nn.Module:
+        head = with_noise(plan, head)
+        # The loss would otherwise leave to the skipped columns what they tell already.
+        return FirstColumns(learned, head) if skipped else head
+
+    return FrameworkContext(encoder, learned, published, dims, wrap)
+
+
+def with_noise(plan: AnyPlan, head: Any) -> nn.Module:
+    """The head, with noise on its input during training if the options have it."""
+    strength = plan.options.representation_noise
+    if not strength:
+        return head
+    noisy = nn.Sequential(RepresentationNoise(strength), head)
+    noisy.n_components = head.n_components
+    return noisy
+
+
+def make_head(plan: AnyPlan, dims: tuple[int, ...], **options: Any) -> nn.Module:
+    """An MLP head with these widths, with noise on its input if the options have it."""
+    return with_noise(plan, MLP(plan.resolved.n_components, dims, **options))
+
+
+def make_optimizer(plan: AnyPlan, head_rate: float = 1.0) -> Optimizer:
+    """The encoder's optimizer and schedules."""
+    options = plan.options
+    lars = options.optimizer == "lars"
+    return Optimizer(
+        name=options.optimizer,
+        learning_rate=plan.resolved.learning_rate,
+        weight_decay=options.weight_decay,
+        warmup=options.warmup,
+        schedule=options.schedule,
+        clip=options.gradient_clip,
+        final_weight_decay=options.final_weight_decay,
+        exclude_norm_and_bias=lars if options.exclude_norm_and_bias == "auto" else options.exclude_norm_and_bias,
+        trust_coefficient=1e-3 if options.trust_coefficient == "auto" else options.trust_coefficient,
+        constant_predictor_rate=options.constant_predictor_rate,
+        freeze_last_layer=options.freeze_last_layer,
+        head_rate=head_rate,
+    )
+
+
+# ---- view makers ----------------------------------------------------------------------------------------------------
+def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
+    """The view makers in order; a copy of a custom one; raises InputError if a loaded model lacks its custom one."""
+    options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
+    refreshed = options.neighbor_space == "encoder"
+    if isinstance(options.view_maker, nn.Module):
+        custom: Any = copy.deepcopy(options.view_maker)
+        return ViewPair([custom], refreshed=refreshed)
+    if resolved.view_maker.startswith(MODULE):
+        raise InputError(
+            f"the view maker of this model is custom ({resolved.view_maker.removeprefix(MODULE)}): give it, as in "
+            "viewsmith.load(run, view_maker=views)"
+        )
+    given = resolved.view_options
+    if "noise_strength" in given:
+        given = given | {"noise_strength": resolved.noise_strength}
+    makers: list[ViewMaker] = []
+    entries = view_entries(resolved.view_maker, domain)
+    for name, entry in zip(resolved.view_maker.split("+"), entries, strict=True):
+        context = ViewContext(
+            domain=domain,
+            row_shape=resolved.row_shape,
+            encoder=encoder,
+            stats=resolved.stats,
+            space=_space(domain, resolved.row_shape, encoder),
+            refreshed=refreshed,
+            name=name,
+            facts=resolved.view_facts,
+            fresh=plan.fresh,
+            graph=plan.neighbors,
+            layer=plan.layer,
+        )
+        selected = {option: given[option] for option in entry.options if option in given}
+        makers.append(entry.build(context, **selected) if _takes_context(entry) else entry.build(**selected))
+    return ViewPair(makers, refreshed=refreshed, changes_shape=any(entry.trait("changes_shape") for entry in entries))
+
+
+def _takes_context(entry: Entry) -> bool:
+    """Whether a view maker is built by a function of a context; a class takes only its options."""
+    return not isinstance(entry.build, type)
+
+
+def _space(domain: Domain, row_shape: tuple[int, ...], encoder: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """Space of the neighbor search: principal axes of pixels or k-mers; for vectors, those of the encoder, if any."""
+    if domain.neighbor_features(domain.blank(row_shape)) is not None:
+        return PrincipalSpace(domain.neighbor_features)  # type: ignore[arg-type]
+    # A bound method, so that the module is registered only in the encoder.
+    network = encoder.learned if isinstance(encoder, WithSkip) else encoder
+    first = network[0] if isinstance(network, nn.Sequential) else None
+    return first.forward if isinstance(first, PrincipalAxes) else None

@@ -1,0 +1,114 @@
+"""Validation of constructor arguments and options of parts against their annotations, when fit is called."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import re
+import typing
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import pydantic
+from pydantic import ConfigDict, create_model
+
+from viewsmith.core.errors import InputError, one_line
+from viewsmith.core.registry import Entry
+
+#: Options of earlier versions, and their names now.
+RENAMED = {"freeze_first_layers": "freeze"}
+
+
+@functools.cache
+def schema(cls: type) -> type[pydantic.BaseModel]:
+    """A model of the constructor's arguments: names, types, bounds and defaults as annotated."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    fields: dict[str, Any] = {field.name: (hints[field.name], field.default) for field in dataclasses.fields(cls)}
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    return create_model(cls.__name__, __config__=config, **fields)
+
+
+T = TypeVar("T")
+
+
+def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] = ()) -> T:
+    """An object of `cls` with validated arguments; strings are converted ("3" where a number is expected).
+
+    `further` are names of options of its parts, which an error message may suggest, too.
+
+    Raises
+    ------
+    InputError
+        The first argument that is unknown or out of range: what was given, what was expected.
+    """
+    model = schema(cls)  # type: ignore[arg-type]
+    unknown = sorted(given.keys() - model.model_fields.keys())
+    if unknown:
+        known = [*model.model_fields, *further]
+        close = difflib.get_close_matches(unknown[0], known, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"its options are {', '.join(known)}"
+        if unknown[0] in RENAMED:
+            hint = f"it is called {RENAMED[unknown[0]]} now"
+        raise InputError(f"{cls.__name__} has no option {unknown[0]!r}: {hint}")
+    try:
+        value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})
+    except pydantic.ValidationError as error:
+        raise InputError(_explain(cls.__name__, error)) from None
+    return cls(**{name: getattr(value, name) for name in model.model_fields})
+
+
+def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a registered part, validated and converted by its annotations.
+
+    Raises
+    ------
+    InputError
+        An option that the part does not have, or a value out of range.
+    """
+    known = entry.options
+    if unknown := sorted(given.keys() - known.keys()):
+        theirs = f"its options are {', '.join(known)}" if known else "it has none"
+        raise InputError(f"the {entry.kind} {entry.name!r} has no option {unknown[0]!r}: {theirs}")
+    fields: dict[str, Any] = {name: (known[name].annotation, ...) for name in given}
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    model = create_model(f"the {entry.kind} {entry.name}", __config__=config, **fields)
+    try:
+        value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})
+    except pydantic.ValidationError as error:
+        raise InputError(_explain(f"the {entry.kind} {entry.name!r}", error)) from None
+    return {name: getattr(value, name) for name in given}
+
+
+def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:
+    """Convert numpy scalars to Python's, "none" to None where None is allowed, and "256,256" to a list for a tuple."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, str):
+        annotation = str(model.model_fields[name].annotation)
+        if value == "none" and "None" in annotation:
+            return None
+        if "tuple" in annotation.lower() and not value.isalpha():
+            return [part for part in value.strip("()[] ").split(",") if part.strip()]
+    return value
+
+
+def _explain(owner: str, error: pydantic.ValidationError) -> str:
+    """One line for a pydantic error; for a union, what each of its members expects."""
+    details = error.errors()
+    name, *inner = details[0]["loc"]
+    same = [d for d in details if d["loc"][0] == name]
+    if inner and details[0]["type"] == "literal_error" and "[" not in str(inner[0]):
+        name = f"{name}: {one_line(inner[0], 60)}"  # a key of a mapping, such as the name of a column
+    expected = []
+    for detail in same:
+        text = re.split(", (?:unable|got) ", detail["msg"].removeprefix("Input should be "))[0].removeprefix("a valid ")
+        if detail["type"] == "missing":  # of a tuple: the number of the value
+            text = f"at least {int(detail['loc'][-1]) + 1} values"
+        elif detail["type"] == "too_long":
+            text = f"at most {detail['ctx']['max_length']} values"
+        if text not in expected:
+            expected.append(text)
+    given = same[0]["input"]
+    return f"{owner}: {name} is {given!r}, expected {' or '.join(expected)}"

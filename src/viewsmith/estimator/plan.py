@@ -1,0 +1,335 @@
+"""Data passed between the stages of `fit`: training data, resolved settings, and the plan to build from.
+
+Checks that networks accept the sizes of samples and of smaller views.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+import pydantic
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, error_text
+from viewsmith.core.registry import Entry
+from viewsmith.core.rows import Rows, RowSource, too_large_for_memory
+from viewsmith.estimator.arguments import Arguments
+from viewsmith.frameworks.supervision import FewLabels
+from viewsmith.modalities import Domain
+from viewsmith.modalities.images.cnn import SMALLEST
+from viewsmith.views.neighbors import PrecomputedGraph
+
+O = TypeVar("O", bound=Arguments)  # noqa: E741
+
+R = TypeVar("R", bound="Resolved")
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Training rows as read, checked and scaled.
+
+    Attributes
+    ----------
+    domain : Domain
+    rows : ndarray, shape (n, ...), or RowSource
+        As read: float32 vectors, uint8 images or letters.
+    layer : nn.Module
+        The input layer, fitted on them.
+    x : Rows
+        Scaled rows, or samples that are scaled, and if on disk read, when they are indexed.
+    scaling : str
+        Name of the scaling, with "auto" resolved.
+    stats : dict
+        Statistics of the input layer that view makers need.
+    device : torch.device
+        Device of the training.
+    seed : int
+        Seed of the run.
+    labels : array-like or None
+        As given to fit; used only by methods that need them (`reads_labels`).
+    neighbors : PrecomputedGraph or None
+        Neighbor graph of the rows, as given to fit or with mutual neighbors in other groups.
+    groups : dict
+        Facts about the groups of the rows, for the summary; empty if there are none.
+    group_codes : ndarray of int, shape (n,), or None
+        The group of each row, as given to fit.
+    normalization : {"log", "none"}
+        Whether the rows are counts that were log-normalized.
+    """
+
+    domain: Domain
+    rows: np.ndarray | RowSource
+    layer: nn.Module
+    x: Rows
+    scaling: str
+    stats: dict[str, Any]
+    device: torch.device
+    seed: int
+    labels: Any = None
+    neighbors: PrecomputedGraph | None = None
+    groups: dict[str, Any] = field(default_factory=dict)
+    group_codes: np.ndarray | None = None
+    normalization: str = "none"
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return self.rows.shape[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A value for every setting that may be "auto": plain values, saved with the model.
+
+    Attributes
+    ----------
+    domain : str
+    row_shape : tuple of int
+    seed : int
+    scaling : str
+    stats : dict
+        See `TrainingData`.
+    framework : str
+        Its name, or ``module:CLASS`` for a custom object; `framework_options` are its options.
+    view_maker : str
+        Names joined by "+"; `view_options` are their options, `view_facts` what they derived from options and data.
+    encoder : str
+        As for `framework`; `encoder_options` are its options.
+    input_components : int
+        Principal axes before the encoder of vectors; 0: none.
+    n_components : int
+        Width of the representation.
+    epochs : int
+    learning_rate, noise_strength : float
+    strength_scores : dict
+        By strength, if it was chosen automatically: the distance of views from the data, or label-free scores.
+    symmetries : dict
+        By transformation: whether views use it, and what a test of the samples has shown, if that decided.
+    table : dict or None
+        Plain values of the encoder of a table (`TableEncoder.as_dict`); None for plain numbers.
+    named : bool
+        Whether the features have names from a DataFrame; `feature_names` are these names, or those of a file or an
+        AnnData.
+    normalization : {"log", "none"}
+        Whether the rows are counts that were log-normalized when they were read.
+    packages : dict
+        Parts registered by other packages, ``KIND NAME``, and the package of each.
+    labeled_rows : str
+        Digests of the rows whose labels were used (``supervision="labels"``), joined: they are not scored.
+    given : str
+        Digest of the labels and groups that the training used, which a resumed training needs again.
+    """
+
+    domain: str
+    row_shape: tuple[int, ...]
+    seed: int
+    scaling: str
+    stats: dict[str, Any] = field(default_factory=dict)
+    framework: str
+    framework_options: dict[str, Any]
+    view_maker: str
+    view_options: dict[str, Any]
+    view_facts: dict[str, Any] = field(default_factory=dict)
+    encoder: str
+    encoder_options: dict[str, Any]
+    input_components: int
+    n_components: int
+    epochs: int
+    learning_rate: float
+    noise_strength: float = 1.0
+    strength_scores: dict[str, float] = field(default_factory=dict)
+    symmetries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    table: dict[str, Any] | None = None
+    named: bool = False
+    feature_names: list[str] = field(default_factory=list)
+    normalization: Literal["log", "none"] = "none"
+    packages: dict[str, str]
+    labeled_rows: str = ""
+    given: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def from_dict(cls: type[R], content: dict[str, Any]) -> R:
+        """Inverse of `as_dict`; accepts the string "none" for None.
+
+        Raises
+        ------
+        KeyError
+            A name is missing.
+        ValueError
+            A value is of another type.
+        """
+        hints = typing.get_type_hints(cls)
+        given = {}
+        for f in dataclasses.fields(cls):
+            required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+            if f.name not in content and not required:
+                continue
+            value = content[f.name]
+            given[f.name] = None if value == "none" and type(None) in typing.get_args(hints[f.name]) else value
+        return pydantic.TypeAdapter(cls).validate_python(given)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items() if each is not None}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class Plan(Generic[O, R]):
+    """Everything that a model is built from.
+
+    Attributes
+    ----------
+    options : Arguments
+        The estimator's arguments, validated.
+    resolved : Resolved
+    inputs : object, optional
+        Inputs that only a new model needs and that a configuration cannot describe, such as the views of a view cache:
+        a dataclass of the method.
+    fresh : bool
+        Whether the model is new, so that files of initial weights are read; otherwise weights come from a run.
+    labels : Tensor of int64, shape (n,), or None
+        Classes of the training rows, for a new model whose framework reads labels.
+    neighbors : PrecomputedGraph or None
+        Neighbor graph of the training rows, for a new model.
+    few_labels : FewLabels or None
+        Labels of some training rows, for a new model with ``supervision="labels"``.
+    layer : nn.Module or None
+        The input layer; for a new model fitted to the training rows.
+    """
+
+    options: O
+    resolved: R
+    inputs: Any = None
+    fresh: bool = False
+    labels: Tensor | None = None
+    neighbors: PrecomputedGraph | None = None
+    few_labels: FewLabels | None = None
+    layer: nn.Module | None = None
+
+    @classmethod
+    def of_new(cls, options: O, resolved: R, data: TrainingData, **given: Any) -> Plan[O, R]:
+        """The plan of a new model for training rows; `given` are `inputs`, `labels` and `few_labels`."""
+        return cls(options, resolved, fresh=True, neighbors=data.neighbors, layer=data.layer, **given)
+
+
+# Features from which vectors are projected to their principal axes, and the number of axes.
+WIDE, AXES = 200, 50
+
+
+def check_sample(
+    entry: Entry | None,
+    encoder: str,
+    views: Sequence[Entry],
+    facts: dict[str, Any],
+    options: Arguments,
+    data: TrainingData,
+) -> None:
+    """Raise InputError unless the encoder accepts samples, and smaller views of them."""
+    sizes = (view.trait("smaller", _no_size)(data.row_shape, facts) for view in views)
+    smaller = [size for size in sizes if size is not None]
+    if entry is None:
+        assert isinstance(options.encoder, nn.Module)
+        for _, pixels in smaller:
+            x = data.x[:2]
+            probe(options.encoder, encoder, x.new_zeros(*x.shape[:2], *pixels))
+        return
+    check_least("encoder", encoder, entry, data)
+    longest = entry.trait("longest")
+    if longest is not None and data.row_shape[0] > longest:
+        raise InputError(
+            f"the longest sequence has {data.row_shape[0]} bases, but the encoder {encoder} accepts at most {longest}: "
+            "split the sequences, or use the encoder cnn"
+        )
+    for what, pixels in smaller:
+        check_crops(what, pixels, entry, encoder, data.domain, data.row_shape[:2])
+
+
+def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
+    """Raise InputError unless samples are large enough for a network."""
+    size, smallest = data.row_shape[:2], entry.trait("smallest", 1)
+    smaller = f"use another {part}, " if min(size) >= SMALLEST else ""
+    data.domain.check_size(
+        f"the images have {{have}}, but the {part} {name} needs at least {{least}}",
+        size,
+        smallest,
+        f"{smaller}enlarge them, or use every row as a flat vector with domain='vectors' (--domain vectors)",
+    )
+
+
+def check_crops(
+    what: str,
+    pixels: Sequence[int],
+    entry: Entry,
+    encoder: str,
+    domain: Domain,
+    size: Sequence[int],
+    todo: str = "use other views",
+) -> None:
+    """Raise InputError if crops of images of `size` are too small for the encoder; `todo` is advice on the crops."""
+    if len(size) < 2:  # only images have sizes
+        return
+    least = entry.trait("smallest", 1)
+    others = min(pixels) >= SMALLEST and least > SMALLEST
+    enlarge = "" if min(size) > SMALLEST else ", enlarge the images, or use rows as vectors (--domain vectors)"
+    domain.check_size(
+        f"the {what} of images of {size[0]} x {size[1]} pixels have {{have}}, but the encoder {encoder} needs at least "
+        "{least}",
+        pixels,
+        least,
+        f"{todo}{', or another encoder' if others else ''}{enlarge}",
+    )
+
+
+def _no_size(row_shape: tuple[int, ...], facts: dict[str, Any]) -> None:
+    return None
+
+
+def probe(module: nn.Module, name: str, sample: Tensor) -> int:
+    """Width of the output of an encoder for two samples.
+
+    Raises
+    ------
+    InputError
+        The encoder fails, or does not return one row for each sample.
+    """
+    training = module.training
+    name = name.removeprefix("module:")
+    try:
+        device = next((p.device for p in module.parameters()), sample.device)
+        with torch.no_grad():
+            h = module.eval()(sample.to(device))
+    except Exception as error:
+        raise InputError(
+            f"the encoder {name} fails on samples of shape {tuple(sample.shape[1:])}: {error_text(error)}"
+        ) from error
+    finally:
+        module.train(training)
+    if not isinstance(h, Tensor) or h.shape[:1] != (2,) or h.ndim != 2:
+        shape = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
+        raise InputError(f"the encoder {name} returns {shape} for 2 samples, expected (2, width)")
+    return h.shape[1]
+
+
+def principal_axes(options: Arguments, data: TrainingData, views: Sequence[Entry]) -> int:
+    """Number of principal components that the encoder of vectors gets; 0: it gets the features."""
+    on_disk = isinstance(data.rows, RowSource) and len(data.row_shape) == 1
+    if not (on_disk or isinstance(data.x, Tensor)):
+        return 0
+    n, d = data.rows.shape
+    axes = options.input_components
+    if axes == "auto":
+        # Neighbors are searched in memory, which rows on disk do not fit into.
+        wide = d > (AXES if too_large_for_memory(data.rows) else WIDE)
+        axes = AXES if wide and any(view.trait("neighbors") for view in views) else None
+    return min(axes or 0, d, n)

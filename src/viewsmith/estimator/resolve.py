@@ -1,0 +1,373 @@
+"""Resolve "auto": settings that depend on the domain, the registered parts and the number of rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from viewsmith.core.errors import InputError, join_names, pluralize, warn
+from viewsmith.core.registry import Entry, find, get, names
+from viewsmith.core.rows import Rows, too_large_for_memory
+from viewsmith.estimator.arguments import Arguments
+from viewsmith.estimator.options import check_part_options
+from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
+from viewsmith.estimator.recipe import check_recipe, default_rate, resolve_rates
+from viewsmith.frameworks import DataFacts
+from viewsmith.modalities import Domain
+from viewsmith.networks.base import EncoderContext
+
+MODULE = "module:"  # prefix of the class of a custom part in configurations
+
+# Options of several frameworks that are also arguments of the estimators.
+FRAMEWORK_OPTIONS = (
+    *("kernel", "temperature", "momentum", "queue_size", "prototypes", "projector_dims", "predictor_dims"),
+)
+
+
+def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
+    """Epochs that take about `steps` steps."""
+    return math.ceil(steps / max(1, n_rows // min(batch_size, n_rows)))
+
+
+def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[str]) -> dict[str, Any]:
+    """Every shared setting with "auto" resolved, by its name in `Resolved`.
+
+    Parameters
+    ----------
+    options : Arguments
+        Checked arguments of an estimator.
+    data : TrainingData
+    frameworks : sequence of str
+        Frameworks that the method accepts; "*" stands for all general ones.
+
+    Raises
+    ------
+    InputError
+        An invalid combination of options.
+    """
+    domain, x, n = data.domain, data.x, len(data.x)
+    view_maker = domain.default_views if options.view_maker == "auto" else text_of(options.view_maker)
+    views = view_entries(view_maker, domain)
+    framework, framework_options = resolve_framework(options, data, frameworks, views)
+    check_recipe(options, framework, known_frameworks(frameworks))
+    encoder, encoder_entry, encoder_options = resolve_encoder(options, domain, data.device)
+    _check_local_views(views, framework, options)
+    view_options = part_options(options, views, options.view_options, "view_options")
+    rates, symmetries = resolve_rates(views, view_options, data)
+    view_options |= rates
+    facts = {name: value for view in views for name, value in view.trait("facts", _no_facts)(options, data).items()}
+    _check_views(views, view_options, data)
+    _check_neighbors(options, view_maker, views, data)
+    check_sample(encoder_entry, encoder, views, facts, options, data)
+    steps = domain.steps if data.device.type == "cpu" else domain.steps_on_gpu
+    on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
+    trained = min(n, options.max_rows or n) if on_disk else n
+    used = [find("domain", domain.name), *views, *([] if encoder_entry is None else [encoder_entry])]
+    if not isinstance(options.framework, nn.Module):
+        used.append(find("framework", framework))
+    return {
+        "domain": domain.name,
+        "row_shape": data.row_shape,
+        "seed": data.seed,
+        "scaling": data.scaling,
+        "normalization": data.normalization,
+        "stats": data.stats,
+        "framework": framework,
+        "framework_options": framework_options,
+        "view_maker": view_maker,
+        "view_options": view_options,
+        "view_facts": facts,
+        "symmetries": symmetries,
+        "encoder": encoder,
+        "encoder_options": encoder_options,
+        "epochs": default_epochs(trained, options.batch_size, steps) if options.epochs == "auto" else options.epochs,
+        "input_components": principal_axes(options, data, views),
+        "n_components": _n_components(options, encoder, encoder_entry, encoder_options, x, data),
+        "learning_rate": default_rate(options) if options.learning_rate == "auto" else options.learning_rate,
+        "packages": packages_of(used),
+    }
+
+
+def packages_of(parts: Sequence[Entry]) -> dict[str, str]:
+    """Parts registered by other packages, ``KIND NAME``, and the package of each."""
+    return {f"{part.kind} {part.name}": part.origin for part in parts if part.origin != "viewsmith"}
+
+
+def check_domain(method: str, domain: Domain) -> None:
+    """Raise InputError if a method does not support a domain."""
+    entry = get("method", method)
+    if entry is not None and not entry.serves(domain.name):
+        raise InputError(
+            f"the method {method!r} is for {' and '.join(entry.domains)}, but the data are {domain.name}: use another "
+            "method, or set domain= (--domain) if this is the wrong type"
+        )
+
+
+def text_of(part: str | nn.Module) -> str:
+    """The text for a part in a configuration: its name, or the class of a custom object."""
+    return f"{MODULE}{type(part).__name__}" if isinstance(part, nn.Module) else part
+
+
+# ---- view makers ----------------------------------------------------------------------------------------------------
+def view_entries(view_maker: str | nn.Module, domain: Domain) -> list[Entry]:
+    """Registry entries of the view makers joined by "+"; empty for a custom view maker.
+
+    Raises
+    ------
+    InputError
+        A name is unknown in this domain, or a view maker that has to be last is not.
+    """
+    if isinstance(view_maker, nn.Module) or view_maker.startswith(MODULE):
+        return []
+    found = [find("view maker", name, domain.name) for name in view_maker.split("+")]
+    for name, entry in zip(view_maker.split("+"), found, strict=True):
+        if entry.name[-1] == ":" and name == entry.name:
+            written = f"{entry.name}{entry.trait('argument')}, {entry.trait('argument_help')}"
+            raise InputError(f"view_maker is {view_maker!r}, expected {written}")
+    for entry in found[:-1]:
+        if entry.trait("changes_shape"):
+            raise InputError(
+                f"view_maker is {view_maker!r}: {entry.name.rstrip(':')} changes the shape of a sample, put it last"
+            )
+    local = [entry.name for entry in found if entry.trait("local_views")]
+    if len(local) > 1:
+        raise InputError(f"view_maker is {view_maker!r}, expected {local[0]} once: leave the others out")
+    return found
+
+
+def part_options(
+    options: Arguments,
+    parts: Sequence[Entry],
+    further: dict[str, Any] | None,
+    argument: str,
+    owner: type[Arguments] = Arguments,
+) -> dict[str, Any]:
+    """Options of parts: arguments of the estimator with the same names, and further options.
+
+    Parameters
+    ----------
+    options : Arguments
+    parts : sequence of Entry
+    further : dict or None
+        Value of the argument `argument`.
+    argument : str
+    owner : type
+        Class whose arguments are options of parts: by default the arguments of all methods, so that an option of a part
+        is not confused with an argument of one method; a method, for parts that only this method has.
+
+    Raises
+    ------
+    InputError
+        No part has a further option, or a value is out of range.
+    """
+    further, found = further or {}, dict[str, Any]()
+    shared = {field.name for field in dataclasses.fields(owner)}
+    for part in parts:
+        common = {name: getattr(options, name) for name in part.options if name in shared}
+        found |= common | check_part_options(part, {n: v for n, v in further.items() if n in part.options})
+        _check_required(part, found, argument)
+    if unknown := sorted(further.keys() - found.keys()):
+        known = sorted({name for part in parts for name in part.options})
+        theirs = f"expected {', '.join(known)}" if known else "expected no options"
+        raise InputError(f"{argument} has the unknown option {unknown[0]!r}, {theirs}: leave it out")
+    return found
+
+
+def _check_required(part: Entry, found: Mapping[str, Any], argument: str) -> None:
+    for name, option in part.options.items():
+        if option.default is option.REQUIRED and name not in found:
+            raise InputError(
+                f"the {part.kind} {part.name!r} needs the option {name!r}, which has no default: give it in {argument} "
+                f"(--set {name}=VALUE)"
+            )
+
+
+def _no_facts(options: Arguments, data: TrainingData) -> dict[str, Any]:
+    return {}
+
+
+def _check_views(views: Sequence[Entry], options: dict[str, Any], data: TrainingData) -> None:
+    for view in views:
+        if check := view.trait("check"):
+            check({name: value for name, value in options.items() if name in view.options}, data.row_shape)
+
+
+def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry], data: TrainingData) -> None:
+    """Raise InputError for a graph that no view maker uses; warn about rows without neighbors."""
+    if data.neighbors is None:
+        return
+    if not any(view.trait("neighbors") for view in views):
+        with_graph = [name for name in names("view maker", data.domain.name) if _uses_graph(name, data.domain)]
+        raise InputError(
+            f"neighbors is given, but the views {view_maker!r} use no neighbor graph: choose {join_names(with_graph)} "
+            "(view_maker, --views), or leave neighbors out"
+        )
+    if options.neighbor_space == "encoder":
+        raise InputError(
+            "neighbors is given, and neighbor_space='encoder' would replace it during training: leave one of them out"
+        )
+    if alone := int((data.neighbors.degrees == 0).sum()):
+        warn(
+            f"neighbors: {pluralize(alone, 'row')} of {len(data.x):,} without neighbors: the second view of such a row "
+            "is the row itself"
+        )
+
+
+def _uses_graph(view_maker: str, domain: Domain) -> bool:
+    entry = get("view maker", view_maker, domain.name)
+    return entry is not None and bool(entry.trait("neighbors"))
+
+
+def _check_local_views(views: Sequence[Entry], framework: str, options: Arguments) -> None:
+    local = [view.name for view in views if view.trait("local_views")]
+    if not local or isinstance(options.framework, nn.Module) or find("framework", framework).trait("local_views"):
+        return
+    takes = [name for name in names("framework") if find("framework", name).trait("local_views")]
+    others = ", ".join(name for name in names("view maker", "images") if name != local[0])
+    raise InputError(
+        f"{local[0]} views are for the frameworks {join_names(takes, 'and')}, not {framework!r}: choose one of them, "
+        f"or the views {others}"
+    )
+
+
+# ---- frameworks -----------------------------------------------------------------------------------------------------
+def known_frameworks(allowed: Sequence[str]) -> list[str]:
+    """Names of the frameworks that a method accepts; "*" stands for all general ones."""
+    general = [name for name in names("framework") if find("framework", name).trait("general", True)]
+    return [name for part in allowed for name in (general if part == "*" else [part])]
+
+
+def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
+    """Raise InputError for a name that is not a framework, or one that the method does not accept."""
+    if isinstance(name, nn.Module):
+        return
+    check_named(name)
+    known = known_frameworks(allowed)
+    if name not in known:
+        raise InputError(f"framework is {name!r}, expected {join_names(known)}")
+
+
+def resolve_framework(
+    options: Arguments, data: TrainingData, allowed: Sequence[str], views: Sequence[Entry]
+) -> tuple[str, dict[str, Any]]:
+    """Name and options of the framework, with "auto" resolved.
+
+    Raises
+    ------
+    InputError
+        The method does not accept the framework, or the framework has no such option.
+    """
+    if isinstance(options.framework, nn.Module):
+        if options.framework_options:
+            raise InputError(
+                "framework_options need a framework name: set options of a custom framework in its constructor"
+            )
+        for option in FRAMEWORK_OPTIONS:
+            # A framework without a head gets an MLP head with the estimator's projector_dims.
+            headless = option == "projector_dims" and "head" not in options.framework._modules
+            if getattr(options, option) not in (None, "auto") and not headless:
+                raise InputError(
+                    f"{option} needs a framework name: set options of a custom framework in its constructor"
+                )
+        return text_of(options.framework), {}
+    name = options.framework
+    check_framework(name, allowed)
+    entry = find("framework", name)
+    given = given_framework_options(options, entry)
+    facts = DataFacts(
+        data.domain.defaults, len(data.x), options.batch_size, any(view.trait("other_samples") for view in views)
+    )
+    resolve = getattr(entry.build, "resolve", None)
+    # Defaults are saved, too, so that a run does not depend on the defaults of a later version.
+    defaults = {n: o.default for n, o in entry.options.items() if o.default not in (None, "auto", o.REQUIRED)}
+    found = defaults | (given if resolve is None else resolve(given, facts))
+    _check_required(entry, found, "framework_options")
+    return name, found
+
+
+def check_named(framework: str) -> None:
+    """Raise InputError if a custom framework is missing."""
+    if framework.startswith(MODULE):
+        raise InputError(
+            f"the framework of this model is custom ({framework.removeprefix(MODULE)}): give it, as in "
+            "viewsmith.load(run, framework=framework)"
+        )
+
+
+def given_framework_options(options: Arguments, entry: Entry) -> dict[str, Any]:
+    """Options of a framework from the estimator's arguments and `framework_options`.
+
+    Raises
+    ------
+    InputError
+        The framework has no such option.
+    """
+    given: dict[str, Any] = {}
+    for name in FRAMEWORK_OPTIONS:
+        value = getattr(options, name)
+        if value in (None, "auto"):
+            continue
+        if name not in entry.options:
+            raise InputError(_no_option(entry, name, value))
+        given[name] = value
+    return given | check_part_options(entry, options.framework_options or {})
+
+
+def _no_option(entry: Entry, name: str, value: Any) -> str:
+    theirs = f"its options are {', '.join(entry.options)}" if entry.options else "it has none"
+    return f"{name} is {value!r}, an option that the framework {entry.name!r} does not have: {theirs}; leave it out"
+
+
+# ---- encoders -------------------------------------------------------------------------------------------------------
+def resolve_encoder(
+    options: Arguments, domain: Domain, device: torch.device
+) -> tuple[str, Entry | None, dict[str, Any]]:
+    """Name, registry entry (None for a custom module) and options of the encoder.
+
+    Raises
+    ------
+    InputError
+        The domain has no such encoder, or the encoder has no such option.
+    """
+    encoder = options.encoder
+    if isinstance(encoder, nn.Module):
+        if options.encoder_options:
+            raise InputError("encoder_options need an encoder name: set options of a custom encoder in its constructor")
+        return text_of(encoder), None, {}
+    if encoder == "auto":
+        encoder = domain.default_encoder if device.type == "cpu" else domain.default_encoder_on_gpu
+    try:
+        entry = find("encoder", encoder, domain.name)
+    except InputError:
+        known = ", ".join(names("encoder", domain.name))
+        raise InputError(
+            f"encoder is {encoder!r}, expected auto, {known} for {domain.name}, or a custom torch.nn.Module"
+        ) from None
+    return encoder, entry, part_options(options, [entry], options.encoder_options, "encoder_options")
+
+
+def _n_components(
+    options: Arguments, encoder: str, entry: Entry | None, further: dict[str, Any], x: Rows, data: TrainingData
+) -> int:
+    wanted = options.n_components
+    if entry is not None and (width := entry.trait("default_width")) is not None:
+        return int(width if wanted == "auto" else wanted)
+    width = None if entry is None else entry.trait("width")
+    if width is None and entry is None:
+        assert isinstance(options.encoder, nn.Module)
+        width = probe(options.encoder, encoder, x[:2])
+    elif width is None:
+        assert entry is not None
+        context = EncoderContext(data.row_shape, data.domain.channels(data.row_shape), 0, name=encoder)
+        module = entry.build(context, **further)
+        width = getattr(module, "num_features", None) or probe(module, encoder, x[:2])
+    if wanted not in ("auto", width):
+        raise InputError(
+            f"n_components is {wanted}, but the encoder {encoder} has width {width}: leave n_components out"
+        )
+    return int(width)

@@ -1,0 +1,175 @@
+"""A few labels in the training of any method that has a framework: a supervised contrastive term on labeled rows.
+
+Symbols: z the projection of a view, y its class, S a draw of labeled rows, w the weight. Every update that trains the
+encoder has the loss ``L + w L_sup``. L_sup is the supervised contrastive loss (Khosla et al. 2020, equation 2) of two
+views of each row in S: positives are all views of rows of the same class.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.rows import Rows, Samples
+from viewsmith.core.schedule import Batch, Method, Phase, Step, Update
+from viewsmith.frameworks.base import Framework, full_precision
+from viewsmith.losses.sup_con import sup_con
+from viewsmith.views.pair import ViewPair
+
+#: Labeled rows of a draw; a training step with the default batch then takes about a quarter more time.
+DRAWN = 128
+
+TEMPERATURE = 0.1
+
+
+@dataclass(frozen=True)
+class FewLabels:
+    """Labels of some of the training rows.
+
+    Attributes
+    ----------
+    codes : Tensor of int64, shape (n,)
+        Class numbers from 0; -1 for rows without a label.
+    weight : float
+        w, weight of the supervised term.
+    """
+
+    codes: Tensor
+    weight: float = 1.0
+
+    @property
+    def rows(self) -> Tensor:
+        """Rows with a label, int64 (m,)."""
+        return (self.codes >= 0).nonzero()[:, 0]
+
+
+def draw_weights(codes: Tensor) -> Tensor:
+    """Weights with which rows are drawn, so that every class is equally likely: 1 / (rows of the class), (m,)."""
+    return 1.0 / codes.bincount()[codes].double()
+
+
+class SupervisedTerm:
+    """L_sup of a draw of labeled rows.
+
+    All labeled rows are in the draw if there are at most `drawn`; otherwise `drawn` of them without repetition, every
+    class with the same probability. Second views show the class of their first view, also where they are other rows
+    (neighbors).
+
+    Parameters
+    ----------
+    framework : Framework
+    views : ViewPair
+        Makes both views, as for the other term.
+    x : Rows
+        Scaled training rows, (n, ...).
+    labels : FewLabels
+    device : torch.device
+        Device of the training.
+    drawn : int
+        At least 2.
+    """
+
+    def __init__(
+        self,
+        framework: Framework,
+        views: ViewPair,
+        x: Rows,
+        labels: FewLabels,
+        device: torch.device,
+        drawn: int = DRAWN,
+    ) -> None:
+        self.framework, self.views, self.drawn = framework, views, drawn
+        index = labels.rows.to(x.device)
+        labeled: Rows = Samples(torch.as_tensor(x.rows[index]), x.scale) if isinstance(x, Samples) else x[index]
+        self.x, self.index = labeled.to(device), index.to(device)
+        self.codes = labels.codes.to(device)[self.index]
+        self.weights = draw_weights(self.codes)
+
+    def __call__(self, batch: Batch, loss: nn.Module | None = None) -> Tensor:
+        """The mean of L_sup over the draw, a scalar; `loss` is the framework for views that need its losses."""
+        chosen = torch.arange(len(self.index), device=self.index.device)
+        if len(chosen) > self.drawn:
+            chosen = torch.multinomial(self.weights, self.drawn, generator=batch.generator)
+        pair = self.views(
+            self.x[chosen],
+            index=self.index[chosen],
+            generator=batch.generator,
+            progress=batch.progress,
+            framework=loss or self.framework,
+        )
+        y = self.codes[chosen]
+        with unchanged_statistics(self.framework):
+            z = full_precision(self.framework.head(self.framework.encoder(torch.cat([pair.first, pair.second]))))
+        with torch.autocast(z.device.type, enabled=False):
+            z0, z1 = z.chunk(2)
+            return sup_con(z0, z1, (y, y), temperature=TEMPERATURE).mean()
+
+
+@contextlib.contextmanager
+def unchanged_statistics(module: nn.Module) -> Iterator[None]:
+    """BatchNorm normalizes with the statistics of the batch, and its running statistics stay as they are.
+
+    Few labeled rows, of which every class has as many, would otherwise shift the statistics that `transform` uses.
+    """
+    norms = [each for each in module.modules() if isinstance(each, _BatchNorm)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+
+
+def supervised_phases(method: Method, x: Rows, labels: FewLabels, device: torch.device) -> list[Phase]:
+    """The schedule of a method, with the supervised term in every update that trains the encoder.
+
+    Parameters
+    ----------
+    method : Method
+        With a `framework` and `views` (a ViewPair).
+    x : Rows
+        Scaled training rows.
+    labels : FewLabels
+    device : torch.device
+        Device of the training.
+
+    Raises
+    ------
+    InputError
+        The method has no framework.
+    """
+    framework, views = getattr(method, "framework", None), getattr(method, "views", None)
+    if not isinstance(framework, nn.Module) or not isinstance(views, ViewPair):
+        raise InputError(
+            f"supervision is 'labels', but {type(method).__name__} has no framework: expected a method with one; "
+            "leave supervision out"
+        )
+    term = SupervisedTerm(framework, views, x, labels, device)  # type: ignore[arg-type]
+    loss = getattr(method, "view_framework", framework)
+    trained = {id(parameter) for parameter in framework.get_submodule("encoder").parameters()}
+
+    def with_term(update: Update) -> Update:
+        if not any(id(parameter) in trained for parameter in update.parameters()):
+            return update
+        return replace(update, step=_with_term(update.step, term, labels.weight, loss))
+
+    return [replace(phase, updates=[with_term(update) for update in phase.updates]) for phase in method.phases()]
+
+
+def _with_term(step: Step, term: SupervisedTerm, weight: float, loss: nn.Module) -> Step:
+    """A step whose losses are ``l_i + w L_sup``, so that their mean is L + w L_sup."""
+
+    def supervised_step(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        losses, logs = step(batch)
+        value = term(batch, loss)
+        return losses + weight * value, {**logs, "supervised": value.detach()}
+
+    return supervised_step

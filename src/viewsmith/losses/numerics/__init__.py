@@ -1,1 +1,0 @@
-"""Numerical methods that several losses use: computation in chunks, and values per sample from batch means."""

@@ -1,0 +1,1 @@
+"""viewsmith.methods.contrastive."""

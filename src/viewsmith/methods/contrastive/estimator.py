@@ -1,0 +1,186 @@
+"""Contrastive learning with fixed views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import nn
+
+from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.registry import find, register
+from viewsmith.core.rows import RowSource, too_large_for_memory
+from viewsmith.core.schedule import Method
+from viewsmith.estimator import presets
+from viewsmith.estimator.arguments import Auto, BatchSize, Positive, with_role
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.model import make_model, make_optimizer
+from viewsmith.estimator.plan import Plan, Resolved, TrainingData
+from viewsmith.estimator.resolve import default_epochs
+from viewsmith.methods.contrastive.training import ContrastiveMethod
+from viewsmith.modalities import Domain
+from viewsmith.networks.skip import variance_kept
+
+BATCH_SIZE = 256
+
+# The short training of the neighbor recipe: the most rows it is for, its steps and learning rate (for few rows, and for
+# others), and the head's rate as a multiple of that. A head that learns slowly leaves it to the representation to form
+# clusters (benchmarks/quality/vectors/short_training.py).
+SHORT_ROWS, FEW_ROWS = 10_000, 1000
+
+SHORTEST, SHORT = (500, 6e-3), (1000, 4.5e-3)
+
+HEAD_RATE = 0.3
+
+# If the axes that the encoder of wide vectors reads hold less of the variance, the representation has further ones.
+KEPT = 0.5
+
+# The batch of the shorter one and its rate, unless a batch size is given.
+FEW_BATCH_SIZE, FEW_RATE = 128, 4.5e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveResolved(Resolved):
+    """Settings of Contrastive with "auto" resolved.
+
+    Attributes
+    ----------
+    head_learning_rate : float or None
+        None: that of the encoder.
+    batch_size : int
+    """
+
+    head_learning_rate: float | None = None
+    batch_size: int = BATCH_SIZE
+
+
+@register(
+    "method",
+    "contrastive",
+    help="fixed views: by default nearest neighbors (vectors), SimCLR's crops and colors (images) or edits (dna)",
+    source="SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
+    search=presets.SEARCH["contrastive"],
+    compared=("vectors", "images", "dna", "series"),
+)
+@dataclass(kw_only=True, eq=False, repr=False)
+class Contrastive(ViewsmithEstimator):
+    """Contrastive representations of vectors, images and DNA with fixed views.
+
+    The default views are, for vectors, nearest neighbors: a sample and one of its nearest rows are positives, under
+    the heavy-tailed Cauchy kernel; for images, SimCLR's crops and color jitter; for DNA, a recipe of edits. The
+    representation is the output of the encoder, before the projection head. With the default views and encoder, further
+    columns are not learned. If there are more than 200 features, in memory, and the 50 principal axes that the encoder
+    reads hold less than half of their variance: coordinates on up to 256 axes. Images (`cnn`): 64 of pixels. DNA
+    (`cnn`): 96 of bases and 4-mers. ``encoder_options={"skip_components": 0}`` leaves them out.
+
+    Parameters
+    ----------
+    epochs : int or "auto"
+        "auto": on up to 10,000 vectors with the default views, framework, encoder, projection and optimizer as many as
+        1,000 training steps take, on up to 1,000 as many as 500 take; otherwise 2,000 steps (images and DNA: 1,500;
+        more on a GPU).
+    batch_size : int or "auto"
+        Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500
+        steps, otherwise 256.
+    learning_rate : float or "auto"
+        "auto": 0.0045 in those 1,000 or 500 steps (0.006 in those 500 if `batch_size` is given), otherwise 0.003; with
+        lars 0.3 for every 256 rows of a batch.
+    head_learning_rate : float or "auto"
+        Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
+        encoder, otherwise the same.
+    [shared]
+
+    Attributes
+    ----------
+    [attributes]
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from viewsmith import Contrastive
+    >>> X = load_digits().data
+    >>> Contrastive(epochs=2, random_state=0).fit_transform(X).shape
+    (1797, 256)
+    """
+
+    batch_size: BatchSize | Auto = "auto"  # type: ignore[assignment]
+    head_learning_rate: Positive | Auto = "auto"
+
+    name = "contrastive"
+    presets = presets.CONTRASTIVE
+    resolved_type: ClassVar[type[Resolved]] = ContrastiveResolved
+
+    def _adapt(self, options: Contrastive, domain: Domain, rows: np.ndarray | RowSource) -> Contrastive:
+        """Choose the batch size, and the learning rate that goes with it."""
+        options = super()._adapt(options, domain, rows)
+        if options.batch_size != "auto":
+            return options
+        if len(rows) > FEW_ROWS or not _is_short(options, domain, len(rows)):
+            return replace(options, batch_size=BATCH_SIZE)
+        rate = FEW_RATE if options.learning_rate == "auto" else options.learning_rate
+        return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
+
+    def _resolve(self, options: Contrastive, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, None]:
+        head = None if options.head_learning_rate == "auto" else options.head_learning_rate
+        if head is not None and shared["framework"] not in with_role("head"):
+            raise InputError(
+                f"head_learning_rate is {head}, but the framework {shared['framework']!r} has no head of its own "
+                f"rate: take {join_names(with_role('head'))}, or leave it out"
+            )
+        assert options.batch_size != "auto"  # `_adapt` has chosen
+        if _is_short(options, data.domain, len(data.x)):
+            steps, rate = SHORTEST if len(data.x) <= FEW_ROWS else SHORT
+            rate = rate if options.learning_rate == "auto" else shared["learning_rate"]
+            shared = shared | {"epochs": default_epochs(len(data.x), options.batch_size, steps), "learning_rate": rate}
+            head = HEAD_RATE * rate if head is None else head
+        if skipped := _default_skip(options, shared, data):
+            further = shared["encoder_options"] | {"skip_components": skipped}
+            shared = shared | {"encoder_options": further, "n_components": shared["n_components"] + skipped}
+        return ContrastiveResolved(**shared, batch_size=options.batch_size, head_learning_rate=head), None
+
+    def _build(self, plan: Plan[Contrastive, ContrastiveResolved]) -> Method:
+        resolved = plan.resolved
+        framework, views = make_model(plan)
+        head = resolved.head_learning_rate
+        optimizer = make_optimizer(plan, head_rate=1.0 if head is None else head / resolved.learning_rate)
+        return ContrastiveMethod(framework, views, epochs=resolved.epochs, optimizer=optimizer)
+
+
+def _is_short(options: Contrastive, domain: Domain, n_rows: int) -> bool:
+    """Whether a training is the neighbor recipe on few vectors: its short form was measured with no other."""
+    views = domain.default_views if options.view_maker == "auto" else options.view_maker
+    encoder = domain.default_encoder if options.encoder == "auto" else options.encoder
+    parts = (views, options.framework, encoder)
+    kernel = (options.framework_options or {}).get("kernel", options.kernel)
+    return (
+        options.epochs == "auto"
+        and n_rows <= SHORT_ROWS
+        and domain.name == "vectors"
+        and options.projector_dims == "auto"  # a chosen width means that the projection is used (a map)
+        and not any(isinstance(part, nn.Module) for part in parts)
+        and parts == ("neighbors", "simclr", "mlp")
+        and kernel in ("auto", "cauchy")
+        and (options.norm, options.optimizer, options.schedule) == ("batch", "adamw", "cosine")
+    )
+
+
+def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingData) -> int:
+    """Number of columns that are not learned, beside those of the default width, if the options do not say.
+
+    Crops of images and edits of DNA change places and composition, and of wide vectors the encoder reads only some
+    principal axes, so that training loses what else there is (benchmarks/quality/vectors/do_no_harm.py); it was
+    measured with the default views. Further axes of rows on disk would take long.
+    """
+    chosen = options.n_components != "auto" or "skip_components" in (options.encoder_options or {})
+    custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
+    if chosen or custom or shared["view_maker"] != data.domain.default_views:
+        return 0
+    skipped = int(find("encoder", shared["encoder"], shared["domain"]).trait("default_skip", 0))
+    if data.domain.name != "vectors":
+        return skipped
+    axes = shared["input_components"]
+    if options.input_components != "auto" or not axes or too_large_for_memory(data.rows):
+        return 0
+    loses = variance_kept(data.x, axes, weighted="columns" not in data.stats) < KEPT
+    return min(skipped, data.row_shape[0]) if loses else 0

@@ -1,0 +1,404 @@
+"""Choose the size of CRL-TAC's crops without labels: short trainings, scored by the information of what they select.
+
+CRL-TAC's settings from its arguments: transformations, limit of the channel, non-empty views.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_args
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from viewsmith.core import distributed
+from viewsmith.core.errors import InputError
+from viewsmith.core.random import derive_seed, stream
+from viewsmith.core.registry import entries, find, register
+from viewsmith.core.rows import RowSource
+from viewsmith.estimator.plan import Resolved, TrainingData, check_crops
+from viewsmith.estimator.resolve import MODULE, part_options
+from viewsmith.estimator.strength import mean_of_processes, train_briefly
+from viewsmith.losses.info_max import info_max
+from viewsmith.methods.crl_tac.channel import Predicate, nonzero
+from viewsmith.methods.crl_tac.families import is_custom, transforms_of
+from viewsmith.methods.crl_tac.locations import KnownPlaces, near_views
+from viewsmith.methods.crl_tac.objective import ChosenViews
+from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
+from viewsmith.methods.crl_tac.transforms import Crops, Family, crop_grid
+from viewsmith.methods.discovery.images import ImageSearch, as_images
+from viewsmith.modalities import Domain
+from viewsmith.modalities.images.cnn import CropCNN
+
+FRACTIONS = (1 / 4, 1 / 3, 1 / 2)  # of the shorter side of the images
+
+CROP, STRIDE = 20, 4  # of the trials, in pixels of the resized images
+
+TRIAL_ROWS, TRIAL_STEPS, TRIAL_BATCH = 1500, 200, 64
+
+SCORED_ROWS, SCORED_AT_ONCE, DRAWS, BETA = 256, 64, 32, 5.0
+
+
+def crop_sizes(row_shape: Sequence[int]) -> list[int]:
+    """Sides of crops to choose from: multiples of `STRIDE`, at least `CROP`, at most half of the images."""
+    side = min(row_shape[:2])
+    return sorted({size for part in FRACTIONS if (size := max(CROP, int(side * part) // STRIDE * STRIDE)) <= side / 2})
+
+
+def drawn_information(z: Tensor, p: Tensor, generator: torch.Generator) -> float:
+    """Information (equation 2) of `DRAWS` views drawn from P(T|x), (B, M), with projections `z`, (B, M, d)."""
+    t = torch.multinomial(p, DRAWS, replacement=True, generator=generator)
+    drawn = z.gather(1, t[..., None].expand(-1, -1, z.shape[2]))
+    return float(info_max(drawn, torch.full_like(drawn[..., 0], 1 / DRAWS), BETA).mean())
+
+
+@torch.no_grad()
+def information(method: CRLTACMethod, x: Tensor, generator: torch.Generator) -> float:
+    """Mean of `drawn_information` over samples, `SCORED_AT_ONCE` at a time."""
+    parts = [part for part in x.split(SCORED_AT_ONCE) if len(part) == SCORED_AT_ONCE] or [x]
+    found = [
+        drawn_information(method.every_projection(part), method.channel.log_p(part).exp(), generator) for part in parts
+    ]
+    return sum(found) / len(found)
+
+
+def choose_crop_size(estimator: Any, options: Any, data: TrainingData) -> tuple[int, dict[str, float]]:
+    """Choose the side of crops in pixels; returns it and the scores of all sizes.
+
+    For each of `crop_sizes`, a model is trained briefly on at most 1,500 images. They are resized so that crops of this
+    size have 20 pixels: grid and encoder are the same for all sizes, so that their information can be compared. The
+    size with the largest information is chosen (docs, CRL-TAC, "Size of crops").
+
+    Raises
+    ------
+    InputError
+        There is nothing to choose, or other options say where crops are.
+    """
+    sizes, shape = crop_sizes(data.row_shape), data.row_shape
+    if len(sizes) < 2:
+        line = f"crop_size is 'auto', but images are {shape[0]} x {shape[1]} pixels"
+        raise InputError(
+            f"{line}, too small to choose among crops of at least {CROP}: give it in pixels, or leave it out"
+        )
+    if tuple(options.crop_scales) != (1.0,):
+        raise InputError("crop_size is 'auto' and crop_scales is given: choose one of them")
+    order = torch.randperm(len(data.rows), generator=stream(data.seed, "crop size"))[:TRIAL_ROWS].sort().values.numpy()
+    batch = min(TRIAL_BATCH, len(order))
+    epochs = max(1, TRIAL_STEPS // (len(order) // batch))
+    scores = {}
+    for size in sizes:
+        crops = {"crop_size": CROP, "crop_stride": STRIDE, "crop_scales": (CROP / size,)}
+        # The score is the information alone.
+        brief = {"epochs": epochs, "batch_size": batch, "recurrence_weight": 0, "start": "none"}
+        trial = train_briefly(estimator, data, order, "crop size trial", **crops, **brief)
+        generator = torch.Generator(data.device).manual_seed(derive_seed(data.seed, "crop size"))
+        score = information(trial.method_, trial.samples(data.rows[order[:SCORED_ROWS]])[:], generator)
+        scores[str(size)] = mean_of_processes(score, data.device)
+    return max(sizes, key=lambda size: scores[str(size)]), scores
+
+
+def with_crop_size(estimator: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, float]]:
+    """Options with a size of crops in pixels, chosen if it is "auto"; and the scores of all sizes, if it is."""
+    if options.crop_size != "auto":
+        return options, {}
+    size, scores = choose_crop_size(estimator, options, data)
+    if options.verbose and distributed.rank() == 0:
+        told = ", ".join(f"{side} {score:.2f}" for side, score in scores.items())
+        print(f"crop_size: {size} pixels (information: {told})", file=sys.stderr)
+    return dataclasses.replace(options, crop_size=size), scores
+
+
+BLACK_ROWS = 1000
+
+# Discovery before the training: in images of at least so many pixels, so many of them, in at most so many rows.
+SMALLEST, FEWEST, PLACED = 48, 100, 5000
+
+MAX_Q = 0.1
+
+START_STEPS = 50
+
+RECURRENCE = 3.0
+
+Model = TypeVar("Model", bound=Any)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CRLTACResolved(Resolved):
+    """Resolved settings, with the transformations and the settings of the channel.
+
+    Attributes
+    ----------
+    projector_dims : tuple of int
+        Widths of the head.
+    family_options : dict
+        Options of the domain's transformations.
+    crop_size_scores : dict
+        Information by size of crops, if the size was chosen automatically.
+    custom_family : dict or None
+        Size and shapes of a custom family, see `inspect_family`.
+    centered : bool
+    effective_target : float or None
+    start_steps : int
+    start : {"discovery", "none"}
+    discovered : str
+        What discovery found, in one sentence; empty if it was not asked.
+    recurrence_weight : float
+    """
+
+    projector_dims: tuple[int, ...]
+    family_options: dict[str, Any]
+    crop_size_scores: dict[str, float] = field(default_factory=dict)
+    custom_family: dict[str, Any] | None = None
+    centered: bool
+    effective_target: float | None = None
+    start_steps: int = 0
+    start: str = "none"
+    discovered: str = ""
+    recurrence_weight: float = 0.0
+
+
+def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowSource) -> Any:
+    """Options with the defaults that depend on the rows; `defaults` is the class with the others.
+
+    Raises
+    ------
+    InputError
+        An option is invalid or without effect.
+    """
+    custom = is_custom(options.family)
+    check_used(options, defaults, domain, custom)
+    changes: dict[str, Any] = {"view_maker": "identity"}
+    row_shape = rows.shape[1:]
+    encoder, transforms = options.encoder, None if custom else transforms_of(domain)
+    if transforms is not None and "crop_size" in transforms.options and encoder == "auto":
+        side, stride = crop_grid(row_shape, options.crop_size, options.crop_stride)
+        if side >= CropCNN.crop and stride % CropCNN.stride == 0:  # one pass encodes all crops
+            changes["encoder"] = encoder = "crl-cnn"
+    if options.learning_rate == "auto":
+        # With a larger rate, projections lose most of their information about classes.
+        rate = 5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", domain.name))).trait("learning_rate")
+        changes |= {} if rate is None else {"learning_rate": rate}
+    if options.scaling == "auto" and domain.picture == "pixels":
+        # Zero is black, so that empty crops have no projection, or else the mean color: without biases, all
+        # projections would have a direction in common.
+        changes["scaling"] = "none" if mostly_black(rows) else "standard"
+    return dataclasses.replace(options, **changes)
+
+
+def has_crops(options: Any, domain: Domain) -> bool:
+    """Whether the transformations are crops of images, of the domain or given."""
+    if is_custom(options.family):
+        return isinstance(options.family, Crops)
+    return "crop_size" in transforms_of(domain).options
+
+
+def start_steps_of(options: Any, scaling: str, family: Family, places: Places | None) -> int:
+    """Number of first steps at known places or with positives near each other.
+
+    None if no place is known and black stays zero, where such positives can mislead.
+    """
+    if options.start_steps != "auto":
+        return int(options.start_steps)
+    if places is not None:
+        return START_STEPS
+    return START_STEPS if scaling != "none" and isinstance(family, Crops) else 0
+
+
+@dataclass(frozen=True)
+class Places:
+    """What discovery found in the training images.
+
+    Attributes
+    ----------
+    boxes : Tensor, shape (n, 4)
+        Top, left, height, width; NaN without a part.
+    side : int
+        Side of crops of this size, a multiple of 4 pixels and at least 20.
+    """
+
+    boxes: Tensor
+    side: int
+
+
+def discovered(options: Any, encoder: str, data: TrainingData) -> tuple[Places | None, str]:
+    """The places that P(T|x) starts from, or None, and what discovery said.
+
+    Raises
+    ------
+    InputError
+        ``start="discovery"`` and the samples have no crops, or discovery does not take them.
+    """
+    asked = options.start == "discovery"
+    if options.start == "none" or options.channel == "uniform":
+        return None, ""
+    height, width = data.row_shape[:2] if len(data.row_shape) > 1 else (0, 0)
+    crops = not is_custom(options.family) and has_crops(options, data.domain)
+    if asked and not crops:
+        raise InputError("start is 'discovery', which is for crops of images: leave it out")
+    large = crops and encoder == "crl-cnn" and min(height, width) >= SMALLEST and len(data.rows) >= FEWEST
+    if not (large or asked):
+        return None, ""
+    rng = np.random.default_rng(derive_seed(data.seed, "discovery"))
+    rows = np.sort(rng.permutation(len(data.rows))[:PLACED])
+    images = as_images(np.asarray(data.rows[rows]))
+    search = ImageSearch(seed=data.seed)
+    search.fit(images)
+    if not search.parts:
+        return None, f"nothing recurs: {search.describe()}"
+    found = search.candidates(images)
+    found = found[found["q"] <= MAX_Q]
+    boxes = torch.full((len(data.rows), 4), torch.nan)
+    corners = np.stack([found[side] for side in ("top", "left", "bottom", "right")], axis=1).astype(np.float32)
+    sizes = corners[:, 2:] - corners[:, :2]
+    boxes[rows[found["sample"]]] = torch.from_numpy(np.concatenate([corners[:, :2], sizes], axis=1))
+    side = int(np.median(sizes.max(axis=1))) // CropCNN.stride * CropCNN.stride
+    return Places(boxes, max(CropCNN.crop, min(side, min(height, width) // 2))), search.describe()
+
+
+def known_places(places: Places, family: Family) -> KnownPlaces:
+    """Q(T|x) of the training images."""
+    boxes = family.boxes(torch.zeros(1))
+    assert boxes is not None  # of crops
+    return KnownPlaces(places.boxes, boxes[0])
+
+
+def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
+    """Raise InputError for options that are invalid or without effect; `defaults` is the class with the defaults."""
+    if options.view_maker != "auto":
+        raise InputError(f"view_maker is {options.view_maker!r}, expected 'auto': views are drawn from the channel")
+    if isinstance(options.nonempty, str) and options.nonempty != "auto":
+        expected = "'auto' or None, or in Python a function of views"
+        raise InputError(f"nonempty is {options.nonempty!r}, expected {expected}")
+    if options.distinct and options.objective == "information":
+        raise InputError("distinct is of the objective 'bound', and has no effect with 'information': leave it out")
+    for entry in entries("transforms"):
+        for name in [name for name in entry.options if hasattr(defaults, name)]:
+            if getattr(options, name) == getattr(defaults, name) or (entry.serves(domain.name) and not custom):
+                continue
+            where = "a custom family" if custom else domain.name
+            raise InputError(
+                f"{name} is an option of the {entry.trait('noun')} without effect for {where}: leave it out"
+            )
+    if options.start_steps not in (0, "auto") and not has_crops(options, domain):
+        where = "a custom family" if custom else domain.name
+        raise InputError(f"start_steps is an option of crops without effect for {where}: leave it out")
+    if options.temperature is not None:
+        raise InputError(
+            f"temperature is {options.temperature:g}, but crl-tac has no temperature: give its inverse as beta"
+        )
+
+
+def family_options_of(options: Any, domain: Domain, row_shape: tuple[int, ...]) -> dict[str, Any]:
+    """Options of the domain's transformations; sizes of crops are in pixels."""
+    found = part_options(options, [transforms_of(domain)], None, "family_options", type(options))
+    if "crop_size" in found:
+        found["crop_size"], found["crop_stride"] = crop_grid(row_shape, options.crop_size, options.crop_stride)
+    return found
+
+
+def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData) -> None:
+    """Check that the encoder accepts the crops; a custom encoder is tested on samples instead."""
+    crop, size = family_options.get("crop_size"), data.row_shape[:2]
+    if crop is not None and not encoder.startswith(MODULE):
+        entry = find("encoder", encoder, data.domain.name)
+        check_crops("crops", (crop, crop), entry, encoder, data.domain, size, "take larger crops (crop_size)")
+
+
+def recurrence_weight_of(options: Any, scaling: str, family: Family) -> float:
+    """Weight of what recurs in the channel's objective: 0 if the channel is not trained.
+
+    By default only where black stays zero: on other backgrounds nothing was gained (docs, CRL-TAC).
+    """
+    if options.channel == "uniform":
+        return 0.0
+    if options.recurrence_weight != "auto":
+        return float(options.recurrence_weight)
+    return RECURRENCE if scaling == "none" and isinstance(family, Crops) else 0.0
+
+
+def chosen_views_of(resolved: CRLTACResolved) -> ChosenViews | None:
+    """The memory of what the channel has chosen; None if recurrence has no weight."""
+    weight = resolved.recurrence_weight
+    return ChosenViews(resolved.projector_dims[-1], weight) if weight else None
+
+
+def target_of(options: Any, family: Family) -> float | None:
+    """Soft lower limit of the effective number of transformations.
+
+    Raises
+    ------
+    InputError
+        It is larger than the number of transformations.
+    """
+    target = options.effective_target
+    if target == "auto":
+        return min(8.0, 0.9 * family.size)
+    if target is not None and target > family.size:
+        raise InputError(
+            f"effective_target is {target:g}, expected at most {family.size}, the number of transformations: lower it"
+        )
+    return None if target is None else float(target)
+
+
+def near_of(family: Family) -> Tensor | None:
+    """Which crops are near each other, bool (M, M); None for other transformations."""
+    if not isinstance(family, Crops):
+        return None
+    boxes = family.boxes(torch.zeros(1))
+    return near_views(boxes[0])
+
+
+def mostly_black(rows: np.ndarray | RowSource) -> bool:
+    """Whether more than half of the values of images, (n, ...), are zero, in up to `BLACK_ROWS` evenly spaced ones."""
+    some = np.asarray(rows[np.linspace(0, len(rows) - 1, min(len(rows), BLACK_ROWS)).astype(int)])
+    return float((some == 0).mean()) > 0.5
+
+
+def nonempty_of(options: Any, scaling: str, domain: Domain) -> Predicate | None:
+    """Which views are not empty: a custom function; not all black, for unscaled images; otherwise unknown (None)."""
+    if callable(options.nonempty):
+        predicate: Predicate = options.nonempty
+        return predicate
+    return nonzero if options.nonempty == "auto" and domain.picture == "pixels" and scaling == "none" else None
+
+
+def with_inference(model: Model, inference: str | None) -> Model:
+    """A copy of a fitted CRL-TAC model, with the same weights, whose representation is another average.
+
+    Parameters
+    ----------
+    model : CRLTAC
+    inference : {"expectation", "top", "uniform"} or None
+        See `CRLTAC`; None returns the model itself.
+
+    Raises
+    ------
+    InputError
+        Unknown `inference`.
+    """
+    check_is_fitted(model)
+    if inference is None:
+        return model
+    if inference not in get_args(Inference):
+        raise InputError(f"inference is {inference!r}, expected 'expectation', 'top' or 'uniform'")
+    other, method = copy.copy(model), copy.copy(model.method_)
+    other.method_, method.inference = method, inference
+    return other
+
+
+@register(
+    "framework",
+    "info-max",
+    help="information that the projection of a view has of its sample (crl-tac)",
+    source="Koyama et al. 2021",
+    general=False,
+    options={"projector_dims": tuple[int, ...]},
+)
+def _info_max() -> None:
+    raise InputError("the framework 'info-max' is a part of the method crl-tac")

@@ -1,0 +1,431 @@
+"""CRL-TAC: a trainable augmentation channel."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from viewsmith.core import distributed
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.core.rows import RowSource, apply_in_blocks
+from viewsmith.core.schedule import Method, Optimizer
+from viewsmith.data import Dataset
+from viewsmith.estimator import presets
+from viewsmith.estimator.arguments import Auto, Count, Positive, Rate
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.figures import Figures, shared_figures
+from viewsmith.estimator.model import domain_in, make_encoder, make_head, make_optimizer
+from viewsmith.estimator.plan import Plan, TrainingData, probe
+from viewsmith.estimator.resolve import default_epochs
+from viewsmith.methods.crl_tac.building import (
+    CRLTACResolved,
+    Places,
+    adapted,
+    check_crop,
+    chosen_views_of,
+    discovered,
+    family_options_of,
+    known_places,
+    near_of,
+    nonempty_of,
+    recurrence_weight_of,
+    start_steps_of,
+    target_of,
+    with_crop_size,
+    with_inference,
+)
+from viewsmith.methods.crl_tac.channel import AugmentationChannel, Predicate
+from viewsmith.methods.crl_tac.families import (
+    FamilyOption,
+    check_like_samples,
+    family_text,
+    inspect_family,
+    is_custom,
+    like_samples,
+    make_channel,
+    make_family,
+)
+from viewsmith.methods.crl_tac.figures import channel_figures
+from viewsmith.methods.crl_tac.locating import cut, locate
+from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
+from viewsmith.methods.crl_tac.transforms import Detrend
+from viewsmith.modalities import Domain
+
+Draws = Annotated[int, Field(ge=2)]
+
+Steps = Annotated[int, Field(ge=0)]
+
+Part = Annotated[float, Field(gt=0, lt=1)]
+
+Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+
+STEPS = 2800  # of "auto" epochs for the encoder "crl-cnn" on a CPU: ten minutes on two cores (docs, CRL-TAC)
+
+Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
+
+
+@register(
+    "method",
+    "crl-tac",
+    help="learns a distribution over transformations (crops, feature subsets, windows) for each sample",
+    source="CRL-TAC: Koyama et al. 2021, Contrastive representation learning with trainable augmentation channel",
+    part="transforms",
+    compared=("images", "series"),
+    search=presets.SEARCH["crl-tac"],
+)
+@dataclass(kw_only=True, eq=False, repr=False)
+class CRLTAC(ViewsmithEstimator):
+    """Representations learned together with a distribution P(T|x) over transformations of each sample.
+
+    The transformations are a finite family: crops of images on a grid, subsets of the features of vectors, windows of
+    sequences. An augmentation channel learns which transformations are most informative about each sample; the
+    representation is the expectation of the encoder's output over them. The defaults are measured (docs, CRL-TAC); with
+    "crl-cnn" on a CPU, "auto" epochs are about 2,800 steps. ``presets["paper-images"]`` has the published settings.
+
+    Parameters
+    ----------
+    framework : {"info-max"}
+        The objective of CRL-TAC; see `viewsmith.losses.info_max`.
+    view_maker : {"auto"}
+        Views are drawn from the channel.
+    family : {"auto"}, Family or list of callable
+        The transformations. "auto": crops, feature subsets or windows, with the options below. In Python also custom
+        ones: at least two functions from scaled samples (B, ...) to a view of each sample, all views of one shape; or a
+        `viewsmith.views.Family`. It is copied; `viewsmith.load` needs it again.
+    channel : {"learned", "uniform"}
+        uniform: P(T|x) stays uniform (SimCLR with such views, for comparison).
+    crop_size : int, "auto" or None
+        Side of the crops of images in pixels: about the size of the objects. None: 20, as published; 5/7 of a shorter
+        side below 24 pixels. "auto": a quarter, a third or half of it, by three short trainings without labels.
+    crop_stride : int or "auto"
+        Distance between the corners of crops in pixels. "auto": 4, as published; 1/8 of a shorter side below 24 pixels.
+        Crops of at least 20 pixels at a multiple of 4 have the default encoder "crl-cnn": one pass encodes all.
+    crop_scales : tuple of float
+        Scales of the images that crops are taken from: 0.5 halves height and width.
+    crop_flips : bool
+        Also take crops of the mirrored images.
+    masks : int
+        Number of feature subsets (vectors).
+    mask_fraction : float
+        Fraction of the features in each subset, more than 0 and less than 1.
+    windows : int
+        Number of windows (sequences).
+    window_fraction : float
+        Length of each window, as a fraction of the sequence, more than 0 and less than 1.
+    detrend : {"none", "constant", "linear"}
+        Recordings: subtract its mean, or a line, from each channel of each window, so that level or drift is not used.
+    beta, channel_beta : float
+        Concentration of P(Z|T(x)), the inverse of a temperature, in the encoder step and in the channel step.
+        Published: 0.5 in both; a larger one in the encoder step gives better projections (docs, CRL-TAC).
+    draws : int
+        Number of transformations drawn for each sample in a sampled step.
+    encoder_step, channel_step : {"exact", "sampled"}
+        Whether an encoder step, or a channel step, uses all transformations or draws `draws` of them.
+    objective : {"bound", "information"}
+        What training maximizes: the lower bound of the information, as published, or the information (equation 2).
+    channel_rows : int
+        Number of samples of a batch that an exact channel step uses.
+    distinct : bool
+        In exact steps, only pairs of different transformations are positives.
+    importance_weights : {"plain", "normalized"}
+        Weights of the transformations drawn in a sampled channel step.
+    start : {"auto", "discovery", "none"}
+        Images with crops. "discovery": `viewsmith.Discovery` finds what recurs in the images, and where (in at most
+        5,000 of them). P(T|x) and the encoder start from there in the first `start_steps` steps, and P(T|x) is held
+        there with `place_weight`; crops have its size, if `crop_size` is None. "none": as published. "auto": discovery
+        with the encoder "crl-cnn" for at least 100 images of 48 pixels or more; if nothing recurs, as published.
+    place_weight : float
+        Weight of E_Q log P(T|x), where Q is concentrated on the place that discovery found.
+    start_steps : int or "auto"
+        Images with crops: in so many first steps, positives are crops that overlap each other, and P(T|x) moves to
+        where such crops agree. Later all crops that are drawn from P(T|x) are positives. "auto": 50, or 0 if black
+        stays zero (`scaling`), where such a start can end beside the object.
+    recurrence_weight : float or "auto"
+        Weight of `viewsmith.losses.recurrence` in the channel step: prefers what other samples show, too. "auto": 3 for
+        crops of images whose black stays zero (`scaling`), otherwise 0, as published.
+    entropy_weight : float
+        Weight of the entropy of P(T|x).
+    effective_target : float, "auto" or None
+        Soft lower limit of the effective number of transformations of a sample, the exponential of the entropy of
+        P(T|x). "auto": 8, or 9/10 of the number of transformations if there are fewer than nine. None: no limit.
+    centered : bool or "auto"
+        Subtract the projection of an empty view from every projection; "auto": for every encoder but "crl-cnn". The
+        channel leaves the uniform distribution only with centered projections or networks without biases.
+    channel_learning_rate : float
+        Learning rate of the channel. That of the encoder, `learning_rate`, is 0.0005 by default for "crl-cnn" and for
+        DNA.
+    inference : {"expectation", "top", "uniform"}
+        Average that gives the representation: over P(T|x), over the most probable transformations with equal weights,
+        or over all transformations with equal weights.
+    inference_count : int or None
+        Number of most probable transformations (None: 8); for the expectation, of drawn ones (None: all are used).
+    nonempty : {"auto"}, callable or None
+        Which views are not empty: the metrics then include their probability (`nonempty_mass`). "auto": those not all
+        black, for images without scaling (mostly black ones). In Python also a function from scaled views to bool (n,).
+    projector_dims : tuple of int or "auto"
+        Widths of the head, after a ReLU; the last is the width of the projection. "auto": 128 with "crl-cnn",
+        otherwise 200 and 50, as published.
+    [shared]
+
+    Attributes
+    ----------
+    [attributes]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from viewsmith import CRLTAC
+    >>> X = np.random.default_rng(0).integers(0, 256, (64, 28, 28)).astype("uint8")
+    >>> model = CRLTAC(epochs=2, random_state=0).fit(X)
+    >>> model.distribution(X).shape, model.views(X[:3], n_views=5).shape
+    ((64, 9), (3, 5, 20, 20))
+    """
+
+    name = "crl-tac"
+    frameworks, presets = ("info-max",), presets.CRL_TAC
+    resolved_type = CRLTACResolved
+
+    framework: str = "info-max"
+    view_maker: str = "auto"
+    family: FamilyOption = "auto"
+    channel: Literal["learned", "uniform"] = "learned"
+    crop_size: Count | Auto | None = None
+    crop_stride: Count | Auto = "auto"
+    crop_scales: Scales = (1.0,)
+    crop_flips: bool = False
+    masks: Draws = 64
+    mask_fraction: Part = 0.5
+    windows: Draws = 16
+    window_fraction: Part = 0.5
+    detrend: Detrend = "none"
+    beta: Positive = 5.0
+    channel_beta: Positive = 0.5
+    draws: Draws = 8
+    encoder_step: Literal["exact", "sampled"] = "sampled"
+    channel_step: Literal["exact", "sampled"] = "exact"
+    objective: Literal["bound", "information"] = "bound"
+    channel_rows: Count = 32
+    distinct: bool = False
+    importance_weights: Literal["plain", "normalized"] = "plain"
+    start: Literal["auto", "discovery", "none"] = "auto"
+    place_weight: Rate = 1.0
+    start_steps: Steps | Auto = "auto"
+    recurrence_weight: Rate | Auto = "auto"
+    entropy_weight: Rate = 0.0025
+    effective_target: Effective | Auto | None = "auto"
+    centered: bool | Auto = "auto"
+    channel_learning_rate: Positive = 3e-3
+    inference: Inference = "expectation"
+    inference_count: Count | None = None
+    nonempty: str | Predicate | None = "auto"
+
+    def _adapt(self, options: CRLTAC, domain: Domain, rows: np.ndarray | RowSource) -> CRLTAC:
+        """Fill in the defaults of this method; raise InputError for options without effect."""
+        return adapted(options, type(self), domain, rows)
+
+    def _resolve(
+        self, options: CRLTAC, shared: dict[str, Any], data: TrainingData
+    ) -> tuple[CRLTACResolved, Places | None]:
+        domain, row_shape, device = data.domain, data.row_shape, data.device
+        crop_cnn = shared["encoder"] == "crl-cnn"
+        custom, family_options = None, {}
+        places, sentence = discovered(options, shared["encoder"], data)
+        if places is not None and options.crop_size is None:
+            options = dataclasses.replace(options, crop_size=places.side)
+        if sentence and options.verbose and distributed.rank() == 0:
+            print(f"discovery: {sentence}", file=sys.stderr)
+        options, scores = with_crop_size(self, options, data)
+        if is_custom(options.family):
+            custom = inspect_family(options, shared, data)
+        else:
+            family_options = family_options_of(options, domain, row_shape)
+            check_crop(family_options, shared["encoder"], data)
+        if options.epochs == "auto" and crop_cnn and device.type == "cpu":
+            shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
+        columns = data.stats.get("columns")
+        family = make_family(domain, row_shape, data.seed, family_options, options.family, custom, columns).to(device)
+        two = data.x[:2].to(device)
+        # Both calls raise InputError for unexpected outputs of custom parts.
+        if callable(options.nonempty):
+            AugmentationChannel(family).probability_of(two, options.nonempty)
+        if isinstance(options.encoder, nn.Module):
+            first = torch.zeros(len(two), 1, dtype=torch.int64, device=device)
+            probe(options.encoder, shared["encoder"], family.take(two, first)[:, 0])
+        dims = ((128,) if crop_cnn else (200, 50)) if options.projector_dims == "auto" else options.projector_dims
+        resolved = CRLTACResolved(
+            **shared,
+            projector_dims=dims,
+            family_options=family_options,
+            crop_size_scores=scores,
+            custom_family=custom,
+            centered=not crop_cnn if options.centered == "auto" else options.centered,
+            effective_target=target_of(options, family),
+            start_steps=start_steps_of(options, shared["scaling"], family, places),
+            start="none" if places is None else "discovery",
+            discovered=sentence,
+            recurrence_weight=recurrence_weight_of(options, shared["scaling"], family),
+        )
+        return resolved, places
+
+    def _build(self, plan: Plan[CRLTAC, CRLTACResolved]) -> Method:
+        options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
+        # Empty views have the projection 0, either without biases or by `centered`.
+        head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
+        encoder = make_encoder(plan, bias=resolved.centered)
+        row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.stats.get("columns")
+        family = make_family(domain, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns)
+        return CRLTACMethod(
+            encoder,
+            nn.Sequential(nn.ReLU(), head),
+            make_channel(domain, row_shape, family, learned=options.channel == "learned"),
+            centered=resolved.centered,
+            beta=options.beta,
+            channel_beta=options.channel_beta,
+            draws=options.draws,
+            encoder_step=options.encoder_step,
+            channel_step=options.channel_step,
+            objective=options.objective,
+            channel_rows=options.channel_rows,
+            distinct=options.distinct,
+            weights=options.importance_weights,
+            entropy_weight=options.entropy_weight,
+            effective_target=resolved.effective_target,
+            near=near_of(family),
+            start_steps=resolved.start_steps,
+            places=None if plan.inputs is None else known_places(plan.inputs, family),
+            place_weight=options.place_weight,
+            chosen_views=chosen_views_of(resolved),
+            inference=options.inference,
+            inference_count=options.inference_count,
+            nonempty=nonempty_of(options, resolved.scaling, domain),
+            epochs=resolved.epochs,
+            optimizer=make_optimizer(plan),
+            channel_optimizer=Optimizer("adam", options.channel_learning_rate, schedule=options.schedule),
+        )
+
+    @property
+    def views_like_samples(self) -> bool:
+        """Whether views have as many features or channels as samples; with custom functions they may not."""
+        known = self._resolved.custom_family
+        return known is None or like_samples(known["sample"], known["view"])
+
+    def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
+        check_is_fitted(self)
+        if known := self._resolved.custom_family:
+            check_like_samples(known["sample"], known["view"])
+        return super().views(X, n_views, random_state=random_state, pool=pool)
+
+    @property
+    def _views_per_sample(self) -> int:
+        # Blocks of images and DNA are small, and all views of an image may come from one pass.
+        return self._channel.family.size if self.domain_.picture == "curve" else 1
+
+    def distribution(self, X: Any) -> np.ndarray:
+        """Compute P(T|x), float32 (n, M): the probability of each transformation for each sample.
+
+        In the order of `method_.channel.family`: crops by scale, unmirrored before mirrored, row by row.
+        """
+        check_is_fitted(self)
+        with torch.no_grad():
+            return apply_in_blocks(lambda x: self._channel.log_p(x).exp(), self.samples(X), 256).cpu().numpy()
+
+    def locate(self, X: Any, n: int = 1) -> np.ndarray:
+        """Locations that P(T|x) selects in each sample: at most `n`, the most probable first.
+
+        The first location is the view with the largest expected overlap with views drawn from P(T|x), refined between
+        the positions of the grid. Other locations overlap it little (docs, CRL-TAC, "Locating objects"). A sample has
+        no entry if its P(T|x) is near uniform, or much nearer to uniform than P(T|x) of training samples.
+
+        Parameters
+        ----------
+        X : array-like, n samples
+        n : int
+            Largest number of locations in a sample; for vectors, number of features.
+
+        Returns
+        -------
+        structured array, shape (k,)
+            Sample by sample; ``pandas.DataFrame(found)`` is a table. Images: ``sample`` (row of `X`), ``top, left,
+            height, width`` (pixels, not rounded), ``probability`` (that a view of the box's size that is apart from
+            the boxes before overlaps half of its area). DNA: ``sample, start, end, probability``; bases ``start`` to
+            ``end - 1``, from 0. Vectors: ``sample, feature`` (its column), ``probability`` (that a view keeps it).
+
+        Raises
+        ------
+        InputError
+            `n` is below 1, or the transformations are custom functions, which have no locations.
+        """
+        check_is_fitted(self)
+        return locate(self, X, n)
+
+    def crops(self, X: Any, n: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Crops at the k locations that `locate` finds, and the locations.
+
+        Crops of images are uint8 (k, crop_size, crop_size[, C]), resized only if the box has another size. Windows of
+        DNA are letters, uint8 (k, L), with 0 after their ends.
+        """
+        found = self.locate(X, n)
+        return cut(self, X, found), found
+
+    def transform(self, X: Any, *, output: str = "representation", inference: Inference | None = None) -> np.ndarray:
+        """Representations, as for all methods; `inference` replaces the option of the model ("top": see there)."""
+        return super(CRLTAC, with_inference(self, inference)).transform(X, output=output)
+
+    def transform_blocks(
+        self, X: Any, *, output: str = "representation", inference: Inference | None = None
+    ) -> Iterator[np.ndarray]:
+        """What `transform` returns, block by block in order."""
+        return super(CRLTAC, with_inference(self, inference)).transform_blocks(X, output=output)
+
+    def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:
+        """Probability that a view of each sample is not empty, float32 (n,).
+
+        Parameters
+        ----------
+        X : array-like, n samples
+        nonempty : callable, optional
+            From scaled views (n, ...) to bool (n,), True for views that are not empty; default: the model's option.
+        """
+        check_is_fitted(self)
+        if (nonempty := nonempty or self._method.nonempty) is None:
+            line = "the model has no function that tells which views are not empty"
+            raise InputError(f"{line}: give nonempty, from views (n, ...) to bool (n,)")
+        return self._channel.probability_of(self.samples(X), nonempty).cpu().numpy()
+
+    def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        config = super().configuration(data)
+        config["parameters"]["family"] = family_text(self.family)
+        if callable(self.nonempty):
+            config["parameters"]["nonempty"] = "function"
+        return config
+
+    configuration.__doc__ = ViewsmithEstimator.configuration.__doc__
+
+    def figures(self, dataset: Dataset) -> Figures:
+        """Figures of all methods, and of P(T|x)."""
+        views = self.views if self.views_like_samples else None
+        return shared_figures(self, views, dataset).add(channel_figures(self, dataset))
+
+    @property
+    def _method(self) -> CRLTACMethod:
+        assert isinstance(self.method_, CRLTACMethod)
+        return self.method_
+
+    @property
+    def _channel(self) -> AugmentationChannel:
+        return self._method.channel
+
+    @property
+    def _resolved(self) -> CRLTACResolved:
+        assert isinstance(self.resolved_, CRLTACResolved)
+        return self.resolved_

@@ -1,0 +1,230 @@
+"""Images with the boxes that the channel of CRL-TAC finds, and heat maps of its probabilities.
+
+Figures of an augmentation channel: P(T|x), and projections of different samples and their similarity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.rows import Rows
+from viewsmith.data import Dataset
+from viewsmith.estimator.figures import Figures, figure_rows, gallery_samples
+from viewsmith.estimator.plan import Resolved
+from viewsmith.methods.crl_tac.locating import Locator
+from viewsmith.methods.crl_tac.training import CRLTACMethod
+from viewsmith.methods.crl_tac.transforms import Crops, Masks
+from viewsmith.modalities import Domain
+from viewsmith.reports import FeatureProfile, Gallery, Projections, SortedSimilarities, TransformProbabilities
+from viewsmith.reports.galleries import match_sample_shape
+
+COLOR = (255, 96, 0)
+
+TILE = 96  # pixels of a tile, on which the outline of a box is one pixel wide
+
+
+class FindsBoxes(Locator, Protocol):
+    """The interface of a model whose boxes are drawn."""
+
+    def locate(self, X: np.ndarray, n: int = 1) -> np.ndarray: ...
+
+
+def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Gallery:
+    """Some images with boxes and heat maps, in the order of the probability of their boxes, the smallest first.
+
+    Parameters
+    ----------
+    model : FindsBoxes
+        Its transformations are crops.
+    x : ndarray, shape (n, H, W[, C])
+        Images, uint8.
+    count : int
+        Number of images, selected at equal distances in this order.
+
+    Raises
+    ------
+    InputError
+        The transformations are not crops.
+    """
+    family = model.method_.channel.family
+    if not isinstance(family, Crops):
+        raise InputError("boxes are of crops of images")
+    found = model.locate(x)
+    probability = np.zeros(len(x))
+    probability[found["sample"]] = found["probability"]
+    ranks = np.linspace(0, len(x) - 1, min(count, len(x))).round().astype(int)
+    selected = np.argsort(probability, kind="stable")[ranks]
+    images = _in_color(x[selected])
+    boxed = images.copy()
+    for image, row in zip(boxed, selected, strict=True):
+        for box in found[found["sample"] == row]:
+            draw_box(image, *(box[side] for side in ("top", "left", "height", "width")))
+    boxes = family.boxes(torch.zeros(1, 1, *x.shape[1:3]))[0].numpy()
+    heat = cover(model.distribution(x[selected]), boxes, images.shape[1:3])
+    white = (255 * heat / np.maximum(heat.max(axis=(1, 2), keepdims=True), 1e-12)).round().astype(np.uint8)
+    without = int((probability == 0).sum())
+    caption = (
+        f"{len(selected)} of {len(x)} images, hardest first: the probability of the box rises from "
+        f"{probability[selected[0]]:.2f} to {probability[selected[-1]]:.2f}; no location is found in {without}. "
+        "Image; box; probability that a pixel is in a view (white: the largest)"
+    )
+    return Gallery("Where the channel looks", caption, images, np.stack([boxed, _in_color(white)], axis=1), "pixels")
+
+
+def cover(p: np.ndarray, boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Probability that a pixel is in a view, (n, H, W), from P(T|x), (n, M), and the boxes of the views, (M, 4)."""
+    made = np.zeros((len(p), *shape))
+    ends = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1).round().astype(int)
+    for weights, (top, left, bottom, right) in zip(p.T, ends, strict=True):
+        made[:, top:bottom, left:right] += weights[:, None, None]
+    return made
+
+
+def draw_box(image: np.ndarray, top: float, left: float, height: float, width: float) -> None:
+    """Draw the outline of a box into an image, (H, W, 3), inside the box."""
+    wide = -(-max(image.shape[:2]) // TILE)
+    rows, columns = slice(round(top), round(top + height)), slice(round(left), round(left + width))
+    inside = image[rows, columns].copy()
+    image[rows, columns] = COLOR
+    if min(inside.shape[:2]) > 2 * wide:
+        image[rows, columns][wide:-wide, wide:-wide] = inside[wide:-wide, wide:-wide]
+
+
+def _in_color(images: np.ndarray) -> np.ndarray:
+    """Gray or color images (n, H, W[, 1 or 3]) as (n, H, W, 3)."""
+    given = images if images.ndim == 4 else images[..., None]
+    return np.repeat(given, 3, axis=3) if given.shape[3] == 1 else given.copy()
+
+
+PAIRS = 400  # samples whose pairs are compared, and over which P(T|x) is averaged
+
+BARS = 4  # of these samples have separate bars
+
+MOST = 3  # most probable views beside each of them
+
+
+class ProjectingModel(Protocol):
+    """Interface of a fitted model with projections."""
+
+    @property
+    def transform(self) -> Callable[..., np.ndarray]: ...
+
+
+class ChannelModel(ProjectingModel, Protocol):
+    """Interface of a model with an augmentation channel."""
+
+    resolved_: Resolved
+    scaler_: Any
+
+    @property
+    def method_(self) -> CRLTACMethod: ...
+    @property
+    def domain_(self) -> Domain: ...
+    @property
+    def views_like_samples(self) -> bool: ...
+    def distribution(self, X: Any) -> np.ndarray: ...
+    def locate(self, X: Any, n: int = 1) -> np.ndarray: ...
+    def checked_rows(self, X: Any) -> np.ndarray: ...
+    def samples(self, X: Any) -> Rows: ...
+    def untrained(self, X: Any) -> ChannelModel: ...
+
+
+def channel_figures(model: ChannelModel, dataset: Dataset) -> Figures:
+    """Boxes and heat maps (crops of images) or bars of P(T|x), the features that masks keep, projections of rows."""
+    x, labels, _ = figure_rows(dataset)
+    family, some, samples = model.method_.channel.family, x[:PAIRS], gallery_samples(dataset)
+    # Evenly spread over the rows, because these are often sorted by class.
+    spread = np.unique(np.linspace(0, len(x) - 1, PAIRS).astype(np.int64))
+    models = {"trained": model, "before training": model.untrained(x[spread])}
+    found = projection_figures(models, x[spread], None if labels is None else labels[spread])
+    if isinstance(family, Crops):
+        found.galleries.append(box_gallery(model, some, len(samples)))
+        return found
+    p = model.distribution(some)
+    found.transform_probabilities.append(_transform_probabilities(model, p, samples[:BARS]))
+    if isinstance(family, Masks):
+        found.profiles.append(_kept(model, family, p))
+    return found
+
+
+def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np.ndarray | None = None) -> Figures:
+    """Projections of rows by several models, and the similarities of all pairs of rows (Koyama et al. 2021, figs. 6-8).
+
+    The paper compares a model with another that was trained with ``channel="uniform"``. Models with a head whose last
+    width is 2 (`projector_dims`) give the points of figure 6, others the curves of figure 7.
+
+    Parameters
+    ----------
+    models : mapping of str to fitted estimator
+        Models by the name that the figure gives them; the first is highlighted.
+    X : array-like, n samples
+    labels : sequence of length n, optional
+        Labels that determine the colors.
+
+    Returns
+    -------
+    Figures
+        `projections` and `sorted_similarities`, for `viewsmith.reports.ReportContent`.
+    """
+    found = {name: _unit_rows(model.transform(X, output="projection")) for name, model in models.items()}
+    n, (first, *others) = len(next(iter(found.values()))), found
+    beside = f": {first}, and {' and '.join(others)} for comparison" if others else ""
+    drawn = Projections("Projections", found, labels, f"Projections of {n} rows, at length one{beside}")
+    caption = f"Absolute inner products of the projections of {n} rows, all pairs"
+    pairs = {name: _pairs(h) for name, h in found.items()}
+    similar = SortedSimilarities("Similarity of different samples", pairs, caption)
+    return Figures(projections=[drawn], sorted_similarities=[similar])
+
+
+def _transform_probabilities(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> TransformProbabilities:
+    """Bars of P(T|x), (n, M): of the first rows, beside their images if the rows are images, and the mean of all."""
+    family = model.method_.channel.family
+    names = family.names or [f"transformation {number}" for number in range(family.size)]
+    each, all_rows = (float(np.exp(-(q * np.log(np.maximum(q, 1e-30))).sum(-1)).mean()) for q in (p, p.mean(axis=0)))
+    caption = (
+        f"P(T|x) of {len(p)} rows and of {len(samples)} of them; a row draws from {each:.3g} of {family.size} "
+        f"transformations (mean effective number), all rows together from {all_rows:.3g}"
+    )
+    images = model.domain_.picture == "pixels" and model.views_like_samples
+    views = match_sample_shape(_most_probable(model, p[: len(samples)], samples), samples) if images else None
+    return TransformProbabilities(
+        "What the channel chooses",
+        caption,
+        names,
+        p[: len(samples)],
+        p.mean(axis=0),
+        samples if images else None,
+        views,
+    )
+
+
+@torch.no_grad()
+def _most_probable(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """The most probable views of images, the most probable first: uint8 (n, k, ...)."""
+    x = model.samples(samples)[:]
+    most = np.argsort(-p, axis=1, kind="stable")[:, :MOST].copy()
+    views = model.method_.channel.family.take(x, torch.from_numpy(most).to(x.device))
+    made = model.scaler_.inverse(views.flatten(0, 1)).cpu().numpy()
+    return made.reshape(*most.shape, *made.shape[1:3], *samples.shape[3:])
+
+
+def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> FeatureProfile:
+    """Probability that the channel keeps a feature, less that of uniformly drawn masks."""
+    masks = family.masks.cpu().numpy()
+    more = p.mean(axis=0) @ masks - masks.mean(axis=0)
+    unit = "probability above that of uniformly drawn masks"
+    caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its fraction of all masks"
+    return FeatureProfile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
+
+
+def _unit_rows(h: np.ndarray) -> np.ndarray:
+    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
+
+
+def _pairs(h: np.ndarray) -> np.ndarray:
+    return np.abs(h @ h.T)[np.triu_indices(len(h), 1)].clip(0, 1)

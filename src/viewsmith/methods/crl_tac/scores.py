@@ -1,0 +1,187 @@
+"""Networks of an augmentation channel, which map samples to the logits of their transformations."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from viewsmith.modalities.dna.nucleotides import real_positions
+
+
+class CropScores(nn.Module):
+    """Images (B, C, H, W) to the logits of the crops of a grid, (B, rows, columns).
+
+    Three convolutions without padding (Koyama et al. 2021, section 5.3, which gives only the number of layers), with a
+    stride of 4, that of the paper's crops. The last has the size with which a logit sees a crop: 20 x 20 pixels, those
+    of the paper's crops, or the largest 20 + 4k that a larger crop contains. If crops have such a size and a stride
+    that is a multiple of 4, a logit depends on its crop only: if an object moves, its logits move with it, and an empty
+    image has equal logits. Logits of other crops are interpolated between those at the nearest centers. For a finer
+    grid (small crops) the image is enlarged to have a logit for each crop.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    widths : (int, int)
+        Channels of the first two convolutions.
+    crop, stride : int
+        Side of the crops and distance between neighboring ones, in pixels.
+    """
+
+    def __init__(
+        self, channels: int = 1, widths: tuple[int, int] = (16, 32), *, crop: int = 20, stride: int = 4
+    ) -> None:
+        super().__init__()
+        self.crop, self.stride = crop, stride
+        last = max(3, (crop - 8) // 4) if stride >= 4 else 3
+        self.seen = 8 + 4 * last  # side of what a logit sees
+        self.conv1 = nn.Conv2d(channels, widths[0], 6, 2)
+        self.conv2 = nn.Conv2d(widths[0], widths[1], 4, 2)
+        self.conv3 = nn.Conv2d(widths[1], 1, last)
+        # The channel is uniform at initialization.
+        nn.init.zeros_(self.conv3.weight)
+        nn.init.zeros_(self.conv3.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
+        enlarged = self.crop < self.seen or self.stride < 4
+        if enlarged:
+            size = [max(side, 20 + 4 * (count - 1)) for side, count in zip(x.shape[2:], grid, strict=True)]
+            x = x if size == list(x.shape[2:]) else F.interpolate(x, size, mode="bilinear")
+        scores = self.conv3(F.relu(self.conv2(F.relu(self.conv1(x)))))[:, 0]
+        if tuple(scores.shape[1:]) == grid:
+            return scores
+        if enlarged:
+            return F.interpolate(scores[:, None], grid, mode="bilinear", align_corners=True)[:, 0]
+        rows, columns = (
+            self._at_crops(length, count, scores) for length, count in zip(scores.shape[1:], grid, strict=True)
+        )
+        return rows @ scores @ columns.T
+
+    def _at_crops(self, length: int, count: int, like: Tensor) -> Tensor:
+        """Weights with which `length` logits, 4 pixels apart, give those at the centers of crops: (count, length)."""
+        at = torch.arange(count, device=like.device) * (self.stride / 4) + (self.crop - self.seen) / 8
+        at = at.clamp_max(length - 1)
+        weights = 1 - (at[:, None] - torch.arange(length, device=like.device)).abs()
+        return weights.clamp_min(0).to(like.dtype)
+
+
+class MaskScores(nn.Module):
+    """Vectors (B, d) to the logits of M transformations, (B, M).
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    n_transforms : int
+        M, the number of transformations.
+    hidden : int
+        Width of the hidden layer.
+    """
+
+    def __init__(self, n_features: int, n_transforms: int, *, hidden: int = 128) -> None:
+        super().__init__()
+        self.inner = nn.Linear(n_features, hidden)
+        self.outer = nn.Linear(hidden, n_transforms)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.outer(F.relu(self.inner(x)))
+        return scores
+
+
+class PositionScores(nn.Module):
+    """Sequences (B, C, L) to one logit per position, (B, L), by two convolutions.
+
+    Parameters
+    ----------
+    channels : int
+        C: 4 for scaled DNA.
+    padded : bool
+        Whether columns of zeros are padding, as in DNA, and ignored.
+    width : int
+        Channels of the hidden layer.
+    """
+
+    def __init__(self, channels: int = 4, *, padded: bool = True, width: int = 32) -> None:
+        super().__init__()
+        self.padded = padded
+        self.conv1 = nn.Conv1d(channels, width, 11, padding=5)
+        self.conv2 = nn.Conv1d(width, 1, 5, padding=2)
+        nn.init.zeros_(self.conv2.weight)
+        nn.init.zeros_(self.conv2.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.conv1(x))
+        scores: Tensor = self.conv2(h * real_positions(x)[:, None] if self.padded else h)
+        return scores[:, 0]
+
+
+class ImageScores(nn.Module):
+    """Images (B, C, H, W) of any size to the logits of any M transformations, (B, M).
+
+    Two convolutions, means over a grid of `GRID` x `GRID` cells (transformations may depend on the position), and a
+    linear layer.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    n_transforms : int
+        M, the number of transformations.
+    widths : (int, int)
+        Channels of the convolutions.
+    """
+
+    GRID = 4
+
+    def __init__(self, channels: int, n_transforms: int, *, widths: tuple[int, int] = (16, 32)) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, widths[0], 5, 2, padding=2)
+        self.conv2 = nn.Conv2d(widths[0], widths[1], 3, 2, padding=1)
+        self.outer = nn.Linear(widths[1] * self.GRID**2, n_transforms)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.conv2(F.relu(self.conv1(x))))
+        scores: Tensor = self.outer(F.adaptive_avg_pool2d(h, self.GRID).flatten(1))
+        return scores
+
+
+class SequenceScores(nn.Module):
+    """Sequences (B, C, L) to the logits of any M transformations, (B, M).
+
+    Two convolutions that ignore padding, means over `PARTS` equal parts of each sequence without its padding, and a
+    linear layer.
+
+    Parameters
+    ----------
+    n_transforms : int
+        M, the number of transformations.
+    channels : int
+        C: 4 for scaled DNA.
+    width : int
+        Channels of the convolutions.
+    """
+
+    PARTS = 8
+
+    def __init__(self, n_transforms: int, channels: int = 4, *, width: int = 32) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv1d(channels, width, 11, padding=5)
+        self.conv2 = nn.Conv1d(width, width, 5, padding=2)
+        self.outer = nn.Linear(width * self.PARTS, n_transforms)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        real = real_positions(x)
+        h = F.relu(self.conv2(F.relu(self.conv1(x)) * real[:, None]))
+        steps = torch.linspace(0, 1, self.PARTS + 1, device=x.device)
+        ends = (real.sum(dim=1)[:, None] * steps).round().long()[:, None].expand(-1, h.shape[1], -1)
+        sums = F.pad(h.cumsum(dim=2), (1, 0)).gather(2, ends)
+        means = sums.diff(dim=2) / ends.diff(dim=2).clamp_min(1)
+        scores: Tensor = self.outer(means.flatten(1))
+        return scores

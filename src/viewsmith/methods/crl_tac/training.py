@@ -1,0 +1,309 @@
+"""CRL-TAC: an encoder and an augmentation channel maximize I(X; Z) in turn (Koyama et al. 2021, Contrastive
+Representation Learning with Trainable Augmentation Channel, Algorithm 1).
+
+Symbols: x a sample, T one of M transformations, P(T|x) the channel (parameters eta), f the encoder, g the head, h their
+composition on the sphere (theta), z = h(T(x)). Each iteration has two updates. The theta-step trains f and g with
+transformations drawn from P(T|x), the eta-step the channel, with all or with uniformly drawn and weighted ones.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.rows import apply_in_blocks, block_size
+from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
+from viewsmith.frameworks.base import full_precision
+from viewsmith.losses.info_max import (
+    entropy,
+    expectation,
+    gather_keys,
+    importance_weights,
+    info_max,
+    info_max_bound,
+    near_info_max_bound,
+    on_sphere,
+    sampled_info_max,
+)
+from viewsmith.methods.crl_tac.channel import AugmentationChannel, Predicate
+from viewsmith.methods.crl_tac.locations import KnownPlaces
+from viewsmith.methods.crl_tac.objective import (
+    ChannelState,
+    ChosenViews,
+    channel_states,
+    early_warnings,
+    final_warnings,
+)
+from viewsmith.networks.wrappers import eval_mode
+
+Step = Literal["exact", "sampled"]
+
+Objective = Literal["bound", "information"]
+
+Weights = Literal["plain", "normalized"]
+
+Inference = Literal["expectation", "top", "uniform"]
+
+#: Additional weight of the entropy for each nat below its target.
+TARGET_WEIGHT = 1.0
+
+#: Probability at the places that discovery found below which training warns.
+KEPT = 0.5
+
+
+class CRLTACMethod(Method):
+    """Encoder and head, and augmentation channel, trained in turn.
+
+    Parameters
+    ----------
+    encoder, head : nn.Module
+        f, from views to representations (B, n_components), and g, from representations to projections.
+    channel : AugmentationChannel
+    centered : bool
+        Subtract the projection of an empty view (zeros) from every projection, so that empty views have no information.
+        Otherwise all empty views have one direction, and the channel stays at the uniform distribution. Networks
+        without biases do not need this.
+    beta, channel_beta : float
+        Concentration of P(Z|T(x)) in the encoder's and in the channel's step. If `channel_beta` is at most 1, an exact
+        channel step uses a series of second order (see `log_marginal`).
+    draws : int
+        m, number of transformations that are drawn for each sample.
+    encoder_step, channel_step : {"exact", "sampled"}
+        Use all transformations, weighted by P(T|x), or `draws` of them.
+    objective : {"bound", "information"}
+        The lower bound of section 3, or equation 2.
+    channel_rows : int
+        Number of samples of a batch that an exact channel step uses.
+    distinct : bool
+        In exact steps, use only pairs of different transformations as positives (see `info_max_bound`).
+    weights : {"plain", "normalized"}
+        Importance weights of a sampled channel step.
+    entropy_weight : float
+        lambda, weight of H(T|x).
+    near, start_steps : Tensor of bool, shape (M, M), and int
+        In so many first steps, positives are transformations near each other (`near_info_max_bound`): the encoder gets
+        some near one drawn from P(T|x), and the channel's step uses all.
+    places, place_weight : KnownPlaces, optional, and float
+        Where training samples have what recurs in all, Q(T|x). In the first `start_steps` steps, the encoder gets views
+        drawn from Q, and the channel learns Q alone; later ``place_weight * E_Q log P(T|x)`` is added to the channel's
+        objective: the contrast with all other places, which I(X; Z) lacks. Not of the paper.
+    chosen_views : ChosenViews, optional
+        Adds their `recurrence` to the channel's objective after `start_steps`: what other samples show, too, is
+        preferred. Not of the paper.
+    effective_target : float, optional
+        Lower bound of the effective number exp(H) of a sample. Below it, H gets the additional weight
+        ``TARGET_WEIGHT * (log target - H)``.
+    inference, inference_count
+        See `AugmentationChannel.inference_weights`.
+    nonempty : callable, optional
+        Maps views (n, ...) to bool (n,), False for empty views. `diagnose` then returns the probability of True.
+    epochs : int
+    optimizer, channel_optimizer : Optimizer
+    """
+
+    chosen: Tensor
+    near: Tensor | None
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        channel: AugmentationChannel,
+        *,
+        centered: bool,
+        beta: float,
+        channel_beta: float,
+        draws: int,
+        encoder_step: Step,
+        channel_step: Step,
+        objective: Objective = "bound",
+        channel_rows: int,
+        distinct: bool,
+        weights: Weights,
+        entropy_weight: float,
+        effective_target: float | None,
+        near: Tensor | None = None,
+        start_steps: int = 0,
+        places: KnownPlaces | None = None,
+        place_weight: float = 0.0,
+        chosen_views: ChosenViews | None = None,
+        inference: Inference,
+        inference_count: int | None,
+        nonempty: Predicate | None = None,
+        epochs: int,
+        optimizer: Optimizer,
+        channel_optimizer: Optimizer,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.head, self.channel = encoder, head, channel
+        self.centered, self.draws, self.beta, self.channel_beta = centered, draws, beta, channel_beta
+        self.exact_encoder, self.exact_channel = encoder_step == "exact", channel_step == "exact"
+        self.objective: Objective = objective
+        self.channel_rows, self.distinct, self.weights = channel_rows, distinct, weights
+        self.entropy_weight, self.effective_target = entropy_weight, effective_target
+        self.chosen_views = chosen_views
+        self.places, self.place_weight = places, place_weight
+        self.start_steps = 0 if (near is None and places is None) or channel.scores is None else start_steps
+        self.register_buffer("near", None if places is not None else near, persistent=False)
+        self.inference, self.inference_count, self.nonempty = inference, inference_count, nonempty
+        self.epochs, self.optimizer, self.channel_optimizer = epochs, optimizer, channel_optimizer
+        self.register_buffer("chosen", torch.tensor(0.0))  # effective number in the last `diagnose`; 0 before it
+
+    def phases(self) -> list[Phase]:
+        updates = [Update("encoder", self.encoder_step, (self.encoder, self.head), self.optimizer)]
+        if self.channel.scores is not None:
+            updates.append(Update("channel", self.channel_step, (self.channel,), self.channel_optimizer))
+        return [Phase("train", self.epochs, updates)]
+
+    def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """theta: m draws T ~ P(T|x), or all T weighted by P(T|x); trains encoder and head."""
+        near = self.near if batch.step < self.start_steps else None
+        if self.places is not None and batch.step < self.start_steps:
+            q, _ = self.places.for_rows(batch.index, self.channel.log_p(batch.x).detach().exp())
+            z = self.some_projections(batch.x, torch.multinomial(q, self.draws, True, generator=batch.generator))
+            gain = self._estimate(z, torch.ones_like(z[..., 0]), self.beta)
+        elif self.exact_encoder and near is None:
+            p = self.channel.log_p(batch.x).detach().exp()
+            gain = self._gain(self.every_projection(batch.x), p, self.beta)
+        else:
+            z = self.some_projections(batch.x, self.channel.draw(batch.x, self.draws, batch.generator, near))
+            gain = self._estimate(z, torch.ones_like(z[..., 0]), self.beta)
+        return -gain, {"information": gain.mean()}
+
+    def channel_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """eta: all T weighted by P(T|x), or T ~ Uniform with importance weights; trains the channel."""
+        if self.places is not None and batch.step < self.start_steps:
+            log_p = self.channel.log_p(batch.x)
+            return -self._at_places(log_p, batch.index), self._told(log_p, batch.index)
+        near = self.near if batch.step < self.start_steps else None
+        x = batch.x[: self.channel_rows] if self.exact_channel or near is not None else batch.x
+        log_p = self.channel.log_p(x)
+        h = entropy(log_p)
+        objective = self._channel_gain(batch, x, log_p, near) + self.entropy_weight * h
+        if self.places is not None and self.place_weight:
+            objective = objective + self.place_weight * self._at_places(log_p, batch.index[: len(x)])
+        if self.effective_target is not None:
+            objective = objective - TARGET_WEIGHT / 2 * (math.log(self.effective_target) - h).clamp_min(0).square()
+        rest = len(batch.x) - len(x)
+        if rest:  # one value per sample, 0 for samples that are not used
+            objective = torch.cat([objective * (len(batch.x) / len(x)), objective.new_zeros(rest)])
+        return -objective, self._told(log_p, batch.index[: len(x)])
+
+    def _at_places(self, log_p: Tensor, index: Tensor) -> Tensor:
+        """E_Q log P(T|x) for samples with a known place, otherwise 0, (B,)."""
+        assert self.places is not None
+        q, known = self.places.for_rows(index, log_p.exp())
+        return torch.where(known, (q.detach() * log_p).sum(dim=1), 0)
+
+    def _told(self, log_p: Tensor, index: Tensor) -> dict[str, Tensor]:
+        """Metrics of a channel step."""
+        found = {"entropy": entropy(log_p).mean()}
+        if self.places is not None:
+            found["at_places"] = self.places.share(index, log_p.detach().exp())
+        return found
+
+    def _channel_gain(self, batch: Batch, x: Tensor, log_p: Tensor, near: Tensor | None) -> Tensor:
+        """The channel's objective for the first samples of a batch, without the entropy, (B,).
+
+        Encoder and head get no gradient.
+        """
+        size, beta, p = self.channel.family.size, self.channel_beta, log_p.exp()
+        exact = self.exact_channel or near is not None
+        t = None if exact else torch.randint(size, (len(x), self.draws), device=x.device, generator=batch.generator)
+        with torch.no_grad(), eval_mode(self.encoder, self.head):
+            rows = self.channel.family.rows_at_once(self.encoder, x)
+            z = apply_in_blocks(self.every_projection, x, rows) if t is None else self.some_projections(x, t)
+        if t is None:
+            order: Literal[2] | None = 2 if beta <= 1 else None
+            if near is not None:
+                return near_info_max_bound(z, p, near, beta, gather_keys(z, p), order=order)
+            return self._gain(z, p, beta, order) + self._recurring(z, p, batch.index[: len(x)])
+        w = importance_weights(log_p.gather(1, t), size, normalized=self.weights == "normalized")
+        return self._estimate(z, w, beta) + self._recurring(z, w / self.draws, batch.index)
+
+    def _recurring(self, z: Tensor, p: Tensor, index: Tensor) -> Tensor | float:
+        """The term of `chosen_views` for views of the rows `index`, (B,)."""
+        return 0.0 if self.chosen_views is None else self.channel_beta * self.chosen_views(z, p, index)
+
+    def _gain(self, z: Tensor, p: Tensor, beta: float, order: Literal[2] | None = None) -> Tensor:
+        """The objective with all transformations, (B,)."""
+        if self.objective == "information":
+            return info_max(z, p, beta, gather_keys(z, p), order=order)
+        return info_max_bound(z, p, beta, gather_keys(z, p), distinct=self.distinct, order=order)
+
+    def _estimate(self, z: Tensor, w: Tensor, beta: float) -> Tensor:
+        """The objective with drawn transformations and their weights `w`, (B,)."""
+        if self.objective == "information":
+            return self._gain(z, w / w.shape[1], beta)
+        return sampled_info_max(z, beta, w, gather_keys(z, w))
+
+    def project(self, views: Tensor) -> Tensor:
+        """h of views (n, ...): (n, d), on the sphere. If `centered`, h of an empty view is 0."""
+        if not self.centered:
+            return on_sphere(full_precision(self.head(self.encoder(views))))
+        # In one batch, so that both share BatchNorm statistics.
+        v = full_precision(self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])]))))
+        return on_sphere(v[:-1] - v[-1:])
+
+    def every_projection(self, x: Tensor, f: Tensor | None = None) -> Tensor:
+        """h of all views of samples (B, ...): (B, M, d). `f` can be given, (B, M, n_components)."""
+        family = self.channel.family
+        if f is None and not family.is_dense(self.encoder):
+            return self.project(family.all_views(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
+        f = family.embed(self.encoder, x) if f is None else f
+        v = full_precision(self.head(f.flatten(0, 1)))
+        if self.centered:
+            one = family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
+            v = v - full_precision(self.head(self.encoder(torch.zeros_like(one[:, 0]))))
+        return on_sphere(v).unflatten(0, f.shape[:2])
+
+    def some_projections(self, x: Tensor, t: Tensor) -> Tensor:
+        """h of the views T_t(x) of samples (B, ...) with indices `t` (B, m): (B, m, d)."""
+        family = self.channel.family
+        if self.centered:
+            return self.project(family.take(x, t).flatten(0, 1)).unflatten(0, t.shape)
+        f = family.embed_some(self.encoder, x, t)
+        return on_sphere(full_precision(self.head(f.flatten(0, 1)))).unflatten(0, t.shape)
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        # In train mode, BatchNorm needs all rows at once. Otherwise blocks limit the memory for views.
+        size = len(x) if self.training else block_size(x)
+        return apply_in_blocks(lambda part: self._represent(part, output), x, size)
+
+    def _represent(self, x: Tensor, output: str) -> Tensor:
+        family = self.channel.family
+        if family.is_view(x):
+            return self.encoder(x) if output == "representation" else self.project(x)
+        weights = self.channel.inference_weights(x, self.inference, self.inference_count)
+        if output == "representation":
+            return expectation(family.embed(self.encoder, x), weights)
+        return on_sphere(expectation(self.every_projection(x), weights))
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        view: Tensor = self.channel(x, index=index, generator=generator)
+        return view
+
+    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+        """`AugmentationChannel.statistics` of samples."""
+        found = self.channel.statistics(x, self.nonempty)
+        self.chosen.fill_(found["effective"])
+        return found
+
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
+        found = final_warnings(self._states(rows or ([{"effective": float(self.chosen)}] if self.chosen else [])))
+        if rows and rows[-1].get("at_places", 1.0) < KEPT:
+            found.append(
+                f"P(T|x) is not at the places that discovery found: {rows[-1]['at_places']:.0%} of its probability is "
+                "there; train longer, raise place_weight, or take the places of `viewsmith discover`"
+            )
+        return found
+
+    def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
+        return early_warnings(self._states(rows), progress)
+
+    def _states(self, rows: list[dict[str, Any]]) -> list[ChannelState]:
+        learned, size = self.channel.scores is not None, self.channel.family.size
+        return channel_states(rows if learned else [], size, self.effective_target, crops=self.near is not None)

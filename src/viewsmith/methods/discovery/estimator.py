@@ -1,0 +1,436 @@
+"""Dense features for discovery by name: a network of timm, a model that viewsmith trained, or an own network.
+
+Discovery: the part that recurs in images, DNA or recordings, and where it is, without labels or training.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, warn
+from viewsmith.core.registry import find, get
+from viewsmith.core.tensors import load_tensors, load_weights, save_tensors
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.methods.discovery.events import EventSearch
+from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images
+from viewsmith.methods.discovery.motif_search import MotifSearch
+from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
+from viewsmith.networks.base import EncoderContext
+from viewsmith.training.run import RunFolder
+
+TIMM = "timm:"
+
+
+def features_of(features: Any, layer: str | None, weights: str | None, channels: int) -> Any:
+    """What `ImageSearch` takes as features: "patches", a function, or `NetworkMaps`.
+
+    Parameters
+    ----------
+    features : "patches", "timm:NAME", path, fitted model, torch.nn.Module or callable
+    layer : str, optional
+        Layer of the network that gives the maps.
+    weights : str, optional
+        For timm: a safetensors file, or "random". Default: those that timm publishes.
+    channels : int
+        Of the images.
+
+    Raises
+    ------
+    InputError
+        There is no such network, model or file, or it is not for images with these channels; an option without a
+        network that has it.
+    MissingExtra
+        timm is not installed.
+    """
+    named = isinstance(features, str) and features.startswith(TIMM)
+    if weights is not None and not named:
+        raise InputError(f"feature_weights is {weights!r}, but the features are {features!r}: expected timm:NAME")
+    if named:
+        return _of_timm(features, layer, weights, channels)
+    model = model_of(features)
+    if model is not None:
+        trained: Any = getattr(model.method_, "framework", model.method_)
+        encoder, scaler = copy.deepcopy(trained.encoder).cpu(), model.scaler_
+        if model.domain_.name != "images" or scaler.channels != channels:
+            raise InputError(
+                f"the model of the features was trained on {model.domain_.name} of shape {model.resolved_.row_shape}, "
+                f"expected one that was trained on images with {channels} channels"
+            )
+        return network_maps(encoder, scaler.center.cpu(), scaler.scale.cpu(), layer)
+    if isinstance(features, nn.Module):
+        return network_maps(copy.deepcopy(features), torch.zeros(channels), torch.ones(channels), layer)
+    if layer is not None:
+        raise InputError(f"feature_layer is {layer!r}, but the features are no network: leave it out")
+    return features
+
+
+def model_of(features: Any) -> ViewsmithEstimator | None:
+    """The trained model whose encoder gives the features, or None."""
+    if isinstance(features, ViewsmithEstimator):
+        return features
+    if not isinstance(features, str | Path) or str(features) == "patches" or str(features).startswith(TIMM):
+        return None
+    folder = RunFolder(features)
+    if not folder.path.is_dir():
+        raise InputError(
+            f"features is {str(features)!r}, expected 'patches', timm:NAME, or the folder of a model that was trained "
+            "on images"
+        )
+    config = folder.read_config()
+    entry = get("method", str(config.get("method", "")))
+    if entry is None:
+        raise InputError(f"{folder.config} is of the method {config.get('method')!r}, which has no encoder")
+    model: ViewsmithEstimator = entry.build._load(folder, config, {})  # type: ignore[attr-defined]
+    return model
+
+
+def _of_timm(name: str, layer: str | None, weights: str | None, channels: int) -> NetworkMaps:
+    """A network of timm with its own scaling of pixels."""
+    entry = find("encoder", name, "images")
+    context = EncoderContext((0, 0, channels), channels, 0, name=name)
+    network: nn.Module = entry.build(context)
+    if weights is None:
+        entry.trait("load_pretrained")(network, context)
+    elif weights != "random":
+        if not Path(weights).is_file():
+            raise InputError(f"no weights at {weights} (feature_weights): expected a safetensors file for {name}")
+        known = network.state_dict()
+        # A published file has the weights of the classifier too.
+        kept = {key: value for key, value in load_tensors(Path(weights)).items() if key in known}
+        load_weights(network, kept, f"{weights} (feature_weights)", f"the network {name}")
+    published = getattr(network, "pretrained_cfg", None) or {}
+    center, scale = (_by_channel(published.get(key, default), channels) for key, default in (("mean", 0), ("std", 1)))
+    return network_maps(network, center, scale, layer)
+
+
+def _by_channel(value: Any, channels: int) -> Tensor:
+    """A number or three of them for each channel of an image, (channels,)."""
+    numbers = torch.as_tensor(value, dtype=torch.float32).reshape(-1)
+    return numbers if len(numbers) == channels else numbers.mean().expand(channels).clone()
+
+
+SEARCHES: dict[str, Any] = {search.name: search for search in (ImageSearch, MotifSearch, EventSearch)}
+
+#: Options that only one kind of data has, and their values that have no effect.
+OWN = {
+    "image_size": ("images", 128),
+    "features": ("images", "patches"),
+    "feature_layer": ("images", None),
+    "feature_weights": ("images", None),
+    "both_strands": ("dna", True),
+}
+
+FEATURES, WEIGHTS = "features", "features.safetensors"  # in the folder of a saved model
+
+CROP = {"images": 32, "dna": 40, "series": 128}
+
+LEAST_WINDOW = {"images": 2, "dna": 4, "series": 8}
+
+
+class Discovery(BaseEstimator):
+    """Find what recurs in images, DNA or recordings, and where, without labels.
+
+    Windows are chosen that look alike across samples and unlike windows in general
+    (`viewsmith.methods.discovery.contrast`). In images, the box that holds each part is found, whatever its size; it
+    works where each image, or most of them, has one or a few of some kind of object that differs in color or texture
+    from the rest, such as cells in micrographs. In DNA it is a motif, with MEME's model, on either strand; in
+    recordings an event, such as a heart beat.
+
+    Parameters
+    ----------
+    domain : {"auto", "images", "dna", "series"}
+        "auto": letters are DNA, uint8 arrays (n, H, W) or (n, H, W, C) are images, other arrays (n, T) are recordings
+        of one channel. Recordings of several are never recognized.
+    windows : sequence of int or None
+        Windows that are tried: sides in cells of 4 pixels (images; half of the object's side or less is best), letters
+        (DNA), points (recordings). None: 4, 5, 7, 9 cells; 8, 12, 16, 22 letters; an eighth to a 24th of a piece.
+    features : "patches", "timm:NAME", path, fitted model, torch.nn.Module or callable
+        Images: dense features. "patches": learned from the images. Maps of a layer of a network: of timm (extra timm),
+        of the encoder of a run folder or of a fitted viewsmith model of images, or an own one that takes float32
+        (b, C, H, W), pixels in 0 to 1. A function of images, uint8 (b, H, W, C), gives maps, float32 (b, d, h, w).
+    feature_layer : str, optional
+        Name of the layer. Default: the deepest one with cells of at most 8 pixels, or the largest map if none has.
+    feature_weights : str, optional
+        For timm: a safetensors file, or "random". Default: those that timm publishes.
+    image_size : int
+        Images: longer side to which they are reduced, in pixels; smaller images stay as they are. For a network whose
+        cells have s pixels, they are larger by s / 4, so that there are as many cells.
+    both_strands : bool
+        DNA: whether a site may be on the other strand.
+    kinds : int
+        Number of kinds of parts: after the first, its places are masked and the next is sought.
+    max_parts : int
+        Largest number of parts of a kind in a sample.
+    max_q : float
+        Largest q-value of a part that `locate` returns, in (0, 1].
+    random_state : int
+
+    Attributes
+    ----------
+    parts_ : list
+        One for each kind that recurs, a `Part` (images), `Motif` or `Event`; empty if nothing does.
+    tried_ : list of lists
+        For each kind, the solutions among which it was chosen.
+    recurs_ : bool
+        Whether anything recurs.
+    domain_ : str
+
+    Notes
+    -----
+    The q-value of a part (Benjamini and Hochberg 1995) compares its score with the best scores in the rest of the
+    images, apart from the boxes; in DNA, in sequences drawn from the background; in recordings, in pieces with the same
+    spectra and random phases. It says whether this sample has the part, not whether the part is meaningful.
+
+    Examples
+    --------
+    >>> from viewsmith import Discovery
+    >>> model = Discovery().fit(images)  # doctest: +SKIP
+    >>> boxes = model.locate(images)  # doctest: +SKIP
+    """
+
+    name = "discovery"
+
+    def __init__(
+        self,
+        *,
+        domain: str = "auto",
+        windows: Sequence[int] | None = None,
+        features: Any = "patches",
+        feature_layer: str | None = None,
+        feature_weights: str | None = None,
+        image_size: int = 128,
+        both_strands: bool = True,
+        kinds: int = 1,
+        max_parts: int = 1,
+        max_q: float = 0.1,
+        random_state: int = 0,
+    ) -> None:
+        self.domain = domain
+        self.windows = windows
+        self.features = features
+        self.feature_layer = feature_layer
+        self.feature_weights = feature_weights
+        self.image_size = image_size
+        self.both_strands = both_strands
+        self.kinds = kinds
+        self.max_parts = max_parts
+        self.max_q = max_q
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find what recurs in samples.
+
+        Parameters
+        ----------
+        X : array-like
+            Images: uint8 (n, H, W) or (n, H, W, 1 or 3), or a list of images of any sizes. DNA: strings, or ASCII
+            letters uint8 (n, L), 0 after the end. Recordings: numbers (n, T), or (n, C, T) with domain="series".
+        y : ignored
+
+        Raises
+        ------
+        InputError
+            Less than four samples, samples that are too small for a window, or all the same; an option out of its
+            range.
+        """
+        self._check_options()
+        self.domain_ = kind_of(X) if self.domain == "auto" else self.domain
+        search = self._search(as_images(X).channels if self.domain_ == "images" else 0)
+        search.fit(X)
+        self.search_ = search
+        if not search.parts:
+            warn(f"nothing recurs in these samples: {self.describe()}")
+        return self
+
+    @property
+    def parts_(self) -> list[Any]:
+        """One part for each kind that recurs."""
+        check_is_fitted(self)
+        return list(self.search_.parts)
+
+    @property
+    def tried_(self) -> list[Any]:
+        """For each kind, the solutions among which it was chosen."""
+        check_is_fitted(self)
+        return list(self.search_.tried)
+
+    @property
+    def recurs_(self) -> bool:
+        """Whether anything recurs."""
+        return bool(self.parts_)
+
+    def describe(self) -> str:
+        """What was found, in one sentence."""
+        check_is_fitted(self)
+        return str(self.search_.describe())
+
+    def locate(self, X: Any) -> np.ndarray:
+        """Places of the parts in samples.
+
+        Returns
+        -------
+        structured array
+            A row for each part, with the fields ``sample``, ``kind`` (from 0), the place, ``score`` (log p_P / p_U of
+            its best window, nats) and ``q``. The place is ``left``, ``top``, ``right``, ``bottom`` (the last two
+            outside) in the pixels of the image; ``start``, ``end`` (outside) in letters and ``reverse`` (on the other
+            strand); or ``start``, ``end`` in points. Only parts with a q-value of at most ``max_q`` are listed, so a
+            sample may have none.
+        """
+        check_is_fitted(self)
+        found = self.search_.candidates(X)
+        return np.asarray(found[found["q"] <= self.max_q])
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """The score of the best part of the first kind in each sample, float64 (n,); -inf if nothing recurs."""
+        check_is_fitted(self)
+        found, scores = self.search_.candidates(X), np.full(len(X), -np.inf)
+        first = found[found["kind"] == 0]
+        np.maximum.at(scores, first["sample"], first["score"])
+        return scores
+
+    def crops(self, X: Any, size: int | None = None) -> tuple[Any, np.ndarray]:
+        """What is at the parts, as samples for other methods.
+
+        Parameters
+        ----------
+        X : array-like
+            As in `fit`.
+        size : int, optional
+            Side in pixels, letters or points. Default: 32, 40, 128.
+
+        Returns
+        -------
+        crops : ndarray or list of str
+            uint8 (m, size, size, channels); m strings, read from the strand of the site; float32 (m, C, size).
+        parts : structured array
+            What `locate` returns.
+        """
+        found = self.locate(X)
+        return self.search_.crops(X, found, CROP[self.domain_] if size is None else size), found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a folder of plain text and safetensors.
+
+        The weights of a network of timm are written; a trained model that gives the features goes into the folder
+        ``features``. Own networks and functions are not saved.
+
+        Raises
+        ------
+        InputError
+            The features are an own network or function.
+        """
+        check_is_fitted(self)
+        folder, model = RunFolder(path), model_of(self.features)
+        if model is None and not isinstance(self.features, str):
+            raise InputError(
+                f"features is of the type {type(self.features).__name__}, which cannot be saved: expected 'patches', "
+                "timm:NAME or a trained model"
+            )
+        fitted, tensors = self.search_.state()
+        os.makedirs(path, exist_ok=True)
+        parameters = self.get_params() | {"windows": None if self.windows is None else list(self.windows)}
+        if model is not None:
+            model.save(folder.path / FEATURES)
+            parameters["features"] = FEATURES
+        elif self.features != "patches":
+            save_tensors(folder.path / WEIGHTS, self.search_.dense.weights())
+            parameters["feature_weights"] = WEIGHTS
+        folder.write_config({"method": self.name, "domain": self.domain_, "parameters": parameters, "fitted": fitted})
+        save_tensors(folder.model, tensors)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            There is no such model, or it is damaged.
+        """
+        folder = RunFolder(path)
+        config = folder.read_config()
+        if config.get("method") != cls.name:
+            raise InputError(f"{folder.config} is of the method {config.get('method')!r}, expected {cls.name!r}")
+        try:
+            given: dict[str, Any] = {
+                name: None if value == "none" else value for name, value in config["parameters"].items()
+            }
+            # What `save` put into the folder.
+            for name, written in (("features", FEATURES), ("feature_weights", WEIGHTS)):
+                if given.get(name) == written:
+                    given[name] = str(folder.path / written)
+            model = cls(**given)
+            model.domain_ = config["domain"]
+            search = model._search(int(config["fitted"].get("channels", 0)))
+            search.restore(config["fitted"], load_tensors(folder.model))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{folder.path} is damaged ({error}): fit and save again") from error
+        model.search_ = search
+        return model
+
+    def _search(self, channels: int) -> Any:
+        """The search in this kind of data, with the options that it has; `channels` of images."""
+        cls = SEARCHES[self.domain_]
+        options = {name: getattr(self, name) for name, (domain, _) in OWN.items() if domain == self.domain_}
+        for name, (domain, default) in OWN.items():
+            if domain != self.domain_ and getattr(self, name) != default:
+                raise InputError(f"{name} is an option for {domain}, and the data are {self.domain_}: leave it out")
+        if self.windows is not None and min(self.windows) < LEAST_WINDOW[self.domain_]:
+            raise InputError(
+                f"windows is {list(self.windows)}, expected whole numbers of at least {LEAST_WINDOW[self.domain_]} for "
+                f"{self.domain_}"
+            )
+        if cls is ImageSearch:
+            layer, weights = options.pop("feature_layer"), options.pop("feature_weights")
+            options["features"] = features_of(self.features, layer, weights, channels)
+        search: Any = cls(
+            windows=self.windows, kinds=self.kinds, max_parts=self.max_parts, seed=self.random_state, **options
+        )
+        return search
+
+    def _check_options(self) -> None:
+        """Raise InputError for an option out of its range."""
+        for option, least in (("image_size", 32), ("kinds", 1), ("max_parts", 1)):
+            value = getattr(self, option)
+            if not isinstance(value, int) or value < least:
+                raise InputError(f"{option} is {value!r}, expected a whole number of at least {least}")
+        if self.windows is not None and not (
+            len(self.windows) and all(isinstance(side, int) and side >= 2 for side in self.windows)
+        ):
+            raise InputError(
+                f"windows is {self.windows!r}, expected whole numbers of at least 2: cells of 4 pixels, letters or "
+                "points"
+            )
+        if not 0 < self.max_q <= 1:
+            raise InputError(f"max_q is {self.max_q!r}, expected a number in (0, 1]")
+        if not (isinstance(self.features, str | os.PathLike | ViewsmithEstimator) or callable(self.features)):
+            raise InputError(
+                f"features is {self.features!r}, expected 'patches', timm:NAME, a trained model or its folder, or a "
+                "network or function of images"
+            )
+        if self.domain not in ("auto", *SEARCHES):
+            raise InputError(f"domain is {self.domain!r}, expected 'auto', {', '.join(map(repr, SEARCHES))}")
+
+
+def kind_of(X: Any) -> str:
+    """The domain of samples: letters are DNA, other numbers of two dimensions recordings, everything else images."""
+    if isinstance(X, ImageList):
+        return "images"
+    if isinstance(X, list | tuple):
+        return "dna" if X and all(isinstance(x, str | bytes) for x in X) else "images"
+    dtype, dimensions = str(getattr(X, "dtype", "")), getattr(X, "ndim", 0)
+    if dtype.endswith("uint8"):
+        return "dna" if dimensions == 2 else "images"
+    if dtype == "object" or dtype.startswith(("<U", "|S", "str")):
+        return "dna"
+    return "series" if dimensions == 2 else "images"

@@ -1,0 +1,338 @@
+"""The ConvNeXt of a CLIP model from OpenCLIP or timm, as a feature extractor; it does not need these libraries.
+
+CLIP's vision models (ViT of transformers, ConvNeXt of OpenCLIP) as feature extractors for images.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.tensors import DamageError, load_weights, read_tensors
+
+SIZE = 224  # side of the images in pixels: GenView measures quality on 7 x 7 patches
+
+MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # CLIP's colors
+
+#: Configuration and weights, in OpenCLIP's and in timm's layout.
+LAYOUTS = (("open_clip_config.json", "open_clip_model.safetensors"), ("config.json", "model.safetensors"))
+
+OPEN_CLIP = "visual.trunk."
+
+#: Maps the name of a file of the model to its path, or None if there is none.
+FindFile = Callable[[str], Path | None]
+
+
+class ConvNeXt(nn.Module):
+    """ConvNeXt (Liu et al. 2022, A ConvNet for the 2020s) without its head: images (B, 3, H, W) to maps (B, D, h, w).
+
+    Its parameters have the names of timm, which OpenCLIP uses, too.
+
+    Parameters
+    ----------
+    widths, depths : sequence of int
+        Channels and blocks of each stage. A stage has half the resolution of the one before, the first one a quarter
+        of that of the image.
+    """
+
+    def __init__(self, widths: Sequence[int], depths: Sequence[int]) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 4, 4), _ChannelNorm(widths[0]))
+        before = [widths[0], *widths[:-1]]
+        self.stages = nn.Sequential(*map(_Stage, before, widths, depths))
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps: Tensor = self.stages(self.stem(x))
+        return maps
+
+
+class _Stage(nn.Module):
+    def __init__(self, before: int, width: int, depth: int) -> None:
+        super().__init__()
+        shrinks = before != width
+        self.downsample = nn.Sequential(_ChannelNorm(before), nn.Conv2d(before, width, 2, 2)) if shrinks else None
+        self.blocks = nn.Sequential(*(_Block(width) for _ in range(depth)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps: Tensor = self.blocks(x if self.downsample is None else self.downsample(x))
+        return maps
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv_dw = nn.Conv2d(width, width, 7, 1, 3, groups=width)
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.mlp = nn.ModuleDict({"fc1": nn.Linear(width, 4 * width), "fc2": nn.Linear(4 * width, width)})
+        self.gamma = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(self.conv_dw(x).movedim(1, 3))
+        h = self.gamma * self.mlp["fc2"](F.gelu(self.mlp["fc1"](h)))
+        return x + h.movedim(3, 1)
+
+
+class _ChannelNorm(nn.LayerNorm):
+    """LayerNorm over the channels of maps (B, C, H, W)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, eps=1e-6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.movedim(1, 3)).movedim(3, 1)
+
+
+def find_convnext(find: FindFile) -> dict[str, Any] | None:
+    """Find the configuration of a ConvNeXt in the layout of OpenCLIP or timm.
+
+    Returns
+    -------
+    dict or None
+        ``weights``, the name of the file with the weights, and ``mean`` and ``std``, the normalization of the colors.
+        None if the model is not a ConvNeXt.
+    """
+    for config, weights in LAYOUTS:
+        path = find(config)
+        if path is None:
+            continue
+        content = json.loads(path.read_text(encoding="utf-8"))
+        vision = content.get("model_cfg", {}).get("vision_cfg", {})
+        name = str(vision.get("timm_model_name") or content.get("architecture", ""))
+        if name.startswith("convnext"):
+            colors = content.get("preprocess_cfg") or content.get("pretrained_cfg") or {}
+            return {"weights": weights, "mean": colors.get("mean", MEAN), "std": colors.get("std", STD)}
+    return None
+
+
+def load_convnext(find: FindFile, config: Mapping[str, Any]) -> ConvNeXt:
+    """Load a ConvNeXt; the shapes of its weights determine its widths and depths.
+
+    Parameters
+    ----------
+    find : callable
+        Maps the name of a file of the model to its path.
+    config : mapping
+        From `find_convnext`.
+
+    Raises
+    ------
+    InputError
+        The weights are missing or damaged, or are not those of a ConvNeXt.
+    """
+    path = find(config["weights"])
+    if path is None:
+        raise InputError(f"the file {config['weights']} is missing")
+    try:
+        tensors = read_tensors(path)
+    except DamageError as error:
+        raise InputError(f"{config['weights']} is damaged: {error}") from error
+    if any(name.startswith(OPEN_CLIP) for name in tensors):
+        tensors = {n.removeprefix(OPEN_CLIP): t for n, t in tensors.items() if n.startswith(OPEN_CLIP)}
+    tensors = {name: value for name, value in tensors.items() if name.startswith(("stem.", "stages."))}
+    found: dict[int, tuple[int, int]] = {}
+    for name, value in tensors.items():
+        if block := re.fullmatch(r"stages\.(\d+)\.blocks\.(\d+)\.gamma", name):
+            stage, depth = int(block[1]), int(block[2]) + 1
+            found[stage] = (len(value), max(depth, found.get(stage, (0, 0))[1]))
+    if not found or sorted(found) != list(range(len(found))):
+        raise InputError(f"{config['weights']} has no stages of a ConvNeXt")
+    widths, depths = zip(*(found[stage] for stage in sorted(found)), strict=True)
+    network = ConvNeXt(widths, depths)
+    load_weights(network, tensors, config["weights"], "a ConvNeXt")
+    return network
+
+
+KINDS = ("clip_vision_model", "clip")  # model_type in config.json: the vision model alone, or with the text model
+
+STATISTICS = ("image_mean", "image_std")
+
+
+class ClipMaps(nn.Module):
+    """Scaled images (B, C, H, W) to the features of their patches, (B, D, h, w), after the last norm.
+
+    Images are converted back to pixels (gray images to three channels), resized and cropped to the size of the model,
+    and normalized as in its training.
+
+    Parameters
+    ----------
+    model : transformers.CLIPVisionModel, CLIPVisionModelWithProjection, or ConvNeXt
+        A ConvNeXt gets images of 224 x 224 pixels.
+    mean, std : sequence of 3 float
+        Normalization of the colors that the model was trained with.
+    center, scale : Tensor, shape (C,)
+        Scaling of the images: ``x * scale + center`` are pixels from 0 to 1.
+    """
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(
+        self, model: nn.Module, mean: Sequence[float], std: Sequence[float], center: Tensor, scale: Tensor
+    ) -> None:
+        super().__init__()
+        config: Any = getattr(model, "config", None)
+        self.model, self.size = model, SIZE if config is None else int(config.image_size)
+        self.mean, self.std = list(mean), list(std)
+        self.register_buffer("center", center.detach().clone()[:, None, None])
+        self.register_buffer("scale", scale.detach().clone()[:, None, None])
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = (x.float() * self.scale + self.center).clamp(0, 1).expand(-1, 3, -1, -1)
+        if isinstance(self.model, ConvNeXt):
+            of_network: Tensor = self.model(_normalized(pixels, (self.size, self.size), self.mean, self.std))
+            return of_network
+        _, maps = clip_features(self.model, pixels, (self.size, self.size), self.mean, self.std)
+        return maps.movedim(3, 1)
+
+
+def clip_features(
+    model: Any, pixels: Tensor, size: tuple[int, int], mean: Sequence[float], std: Sequence[float]
+) -> tuple[Any, Tensor]:
+    """Output and feature maps of CLIP for images.
+
+    Parameters
+    ----------
+    model : transformers.CLIPVisionModel or CLIPVisionModelWithProjection
+    pixels : Tensor, shape (B, 3, H, W)
+        From 0 to 1.
+    size : (int, int)
+        Height and width to which images are resized and cropped.
+    mean, std : sequence of 3 float
+        Normalization of the colors.
+
+    Returns
+    -------
+    output : the model's output object
+    maps : Tensor, shape (B, h, w, D)
+        Features of the patches after the last norm, without the class token, as published for GenView.
+    """
+    output = model(_normalized(pixels, size, mean, std).to(next(model.parameters()).dtype))
+    patches = getattr(model, "vision_model", model).post_layernorm(output.last_hidden_state[:, 1:])
+    patch = model.config.patch_size
+    return output, patches.unflatten(1, (size[0] // patch, size[1] // patch))
+
+
+def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
+    """Load CLIP's vision model from a folder, or download it from the Hugging Face Hub.
+
+    Parameters
+    ----------
+    where : str
+        A folder, or OWNER/NAME on the hub. It contains a model in the layout of transformers (weights as safetensors,
+        with the settings of the image processor), or a ConvNeXt in the layout of OpenCLIP or timm.
+    center, scale : Tensor, shape (C,)
+        As in `ClipMaps`.
+
+    Raises
+    ------
+    InputError
+        There is no such model, or it is incomplete.
+    MissingExtra
+        transformers (extra ``unclip``) is not installed.
+    """
+    try:
+        transformers: Any = importlib.import_module("transformers")
+    except ImportError as error:
+        raise MissingExtra(error.name or "transformers", "unclip", "features of CLIP") from error
+    local = is_local_folder(where, "CLIP", "transformers")
+    processors: Any = importlib.import_module("transformers.image_processing_base")
+    try:
+        with _quiet(transformers, local):
+            find = partial(_find_file, transformers, where, local)
+            if (convnext := find_convnext(find)) is not None:
+                return ClipMaps(load_convnext(find, convnext), convnext["mean"], convnext["std"], center, scale)
+            settings, _ = processors.ImageProcessingMixin.get_image_processor_dict(where, local_files_only=local)
+            kind = transformers.PreTrainedConfig.get_config_dict(where, local_files_only=local)[0].get("model_type")
+            if kind not in KINDS:
+                raise InputError(f"its model has the type {kind!r}")
+            model, report = transformers.CLIPVisionModel.from_pretrained(
+                where, local_files_only=local, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+            )
+        if report["missing_keys"]:
+            raise InputError(f"it lacks the weights {sorted(report['missing_keys'])[0]}")
+        if not all(len(settings[name]) == 3 for name in STATISTICS):
+            raise InputError("its preprocessor_config.json does not have three colors")
+    except Exception as error:
+        detail = " ".join(str(error).split())[:200] if isinstance(error, InputError | OSError) else _describe(error)
+        raise InputError(
+            f"cannot load CLIP from {where!r} ({detail}): give the complete folder of a CLIP vision model, with "
+            "config.json, model.safetensors and preprocessor_config.json, or of a ConvNeXt of OpenCLIP, with "
+            "open_clip_config.json and open_clip_model.safetensors"
+        ) from error
+    return ClipMaps(model, settings["image_mean"], settings["image_std"], center, scale)
+
+
+def _find_file(transformers: Any, where: str, local: bool, name: str) -> Path | None:
+    """Path of a file in a folder, or of a file downloaded from the hub; None if it does not exist."""
+    if local:
+        path = Path(where) / name
+        return path if path.exists() else None
+    found = transformers.utils.cached_file(where, name, _raise_exceptions_for_missing_entries=False)
+    return None if found is None else Path(found)
+
+
+def is_local_folder(where: str, what: str, layout: str) -> bool:
+    """Whether `where` is a folder (True) or the name of a model on the Hugging Face Hub (False).
+
+    Raises
+    ------
+    InputError
+        It is neither.
+    """
+    local = Path(where).is_dir()
+    if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
+        raise InputError(
+            f"no {what} at {where!r}: expected a folder in the layout of {layout}, or OWNER/NAME on the hub"
+        )
+    return local
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+@contextlib.contextmanager
+def _quiet(transformers: Any, local: bool) -> Iterator[None]:
+    """Suppress the messages of transformers about unused weights; downloads keep their progress bar."""
+    logs = transformers.utils.logging
+    level, bar = logs.get_verbosity(), logs.is_progress_bar_enabled()
+    logs.set_verbosity_error()
+    if local:
+        logs.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logs.set_verbosity(level)
+        if bar:
+            logs.enable_progress_bar()
+
+
+def _normalized(pixels: Tensor, size: tuple[int, int], mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """Pixels resized and cropped, with normalized colors."""
+    pixels = _center_crop(_resize(pixels, max(size)), *size)
+    center, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
+    return (pixels - center) / spread
+
+
+def _resize(x: Tensor, side: int) -> Tensor:
+    """Images (B, C, H, W) resized with an antialiasing filter, so that their shorter side has `side` pixels."""
+    height, width = x.shape[2:]
+    scale = side / min(height, width)
+    size = max(side, int(height * scale)), max(side, int(width * scale))
+    return F.interpolate(x, size, mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+
+
+def _center_crop(x: Tensor, height: int, width: int) -> Tensor:
+    top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
+    return x[:, :, top : top + height, left : left + width]

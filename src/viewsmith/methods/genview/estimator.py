@@ -1,0 +1,335 @@
+"""GenView: generated views with noise adapted to each sample, and pairs weighted by their quality."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from viewsmith.core.errors import InputError, warn
+from viewsmith.core.random import stream
+from viewsmith.core.registry import register
+from viewsmith.core.rows import Rows
+from viewsmith.core.schedule import Method
+from viewsmith.data import Dataset
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.estimator import presets
+from viewsmith.estimator.arguments import Auto, Count, Fraction, Positive, Rate
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.figures import Figures
+from viewsmith.estimator.generated import cache_gallery, make_generator_optimizer, resolve_generator
+from viewsmith.estimator.model import domain_in, make_model, make_optimizer
+from viewsmith.estimator.plan import Plan, TrainingData
+from viewsmith.estimator.rows import extent, fingerprint
+from viewsmith.methods.genview.parts import (
+    ENCODER,
+    GenViewInputs,
+    GenViewResolved,
+    check_noise,
+    digest,
+    feature_maps,
+    make_extractor,
+    make_generated,
+    scaling_of,
+    uses_extractor,
+)
+from viewsmith.methods.genview.quality import ViewQuality
+from viewsmith.methods.genview.training import GenViewMethod
+from viewsmith.views.generated.noise_level import MAX_ROWS, strength_to_level
+
+GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
+
+
+@register(
+    "method",
+    "genview",
+    help="learns a diffusion model with noise adapted to each sample, or reads a view cache; weights pairs by quality",
+    source="GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
+    "self-supervised learning (arXiv 2403.12003)",
+    generates=True,
+    search=presets.SEARCH["genview"],
+)
+@dataclass(kw_only=True, eq=False, repr=False)
+class GenView(ViewsmithEstimator):
+    """Representations from pairs of a sample and a generated view of it, each pair weighted by its quality.
+
+    Views come from a view cache that `viewsmith generate` made (with Stable unCLIP, with the library's diffusion model,
+    or from precomputed views). Without a view cache, a generator is trained: first, the encoder learns from fixed views
+    for a fraction of the epochs; then a diffusion model learns to generate samples from its representation; then the
+    training of the encoder continues. The noise is adapted to each sample. Every framework and domain is supported.
+
+    Parameters
+    ----------
+    view_cache : str or None
+        Folder of a view cache of the training rows; None: train a generator.
+    alpha : float
+        Probability that one of the two sources of a pair is a generated view; 0: no generated views.
+    quality : bool
+        Weight pairs by their quality: it is high if the foregrounds of the two views agree and their backgrounds
+        differ, in the features of a copy of the encoder that is made after `first_fraction` of the epochs. Vectors and
+        DNA have no background: their quality is the similarity of the two views.
+    quality_features : {"views", "encoder", "cached"}
+        Features from which quality is computed. "views": a frozen copy of the encoder processes every view, as
+        published. "encoder": the feature maps of the views that the encoder computes in training. "cached": the copy
+        processes every image once, and a view gets the part of the feature map that it covers, whatever its colors.
+        Costs and agreement: docs, GenView. Vectors and DNA: always views.
+    features : str or torch.nn.Module
+        For images, the network whose features give foreground and quality. "encoder": a copy of the encoder, made after
+        `first_fraction` of the epochs. Or a separate network, which is frozen and not saved: "clip:FOLDER" or, to
+        download it from the hub, "clip:OWNER/NAME", the image network of CLIP (extra `unclip`); or a custom module from
+        scaled images (B, C, H, W) to feature maps (B, D, h, w). With it, pairs are weighted from the first step.
+    quality_diversity : bool
+        For vectors and DNA, quality is the similarity of the two representations minus that of the two views, which
+        rewards views that differ and mean the same. For images the background has this effect in any case.
+    gamma : float
+        Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1.
+    noise : str
+        Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`.
+    first_fraction : float
+        Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator.
+    cached_views : int
+        Without a view cache: number of generated views of each sample.
+    candidates : int
+        Without a view cache: number of views generated for each one that is kept. If there are several, those outside
+        the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and
+        novelty in input space.
+    generator_epochs : int or "auto"
+        Without a view cache; "auto": a fraction of the encoder's epochs that depends on the domain.
+    generator_learning_rate : float or "auto"
+    sampler_steps : int or "auto"
+    [shared]
+
+    Attributes
+    ----------
+    metrics_ : list of dict
+        Loss, quality and label-free diagnostics during training.
+    [attributes]
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from viewsmith import GenView
+    >>> images = (load_digits().images * 15).astype("uint8")
+    >>> model = GenView(epochs=2, random_state=0).fit(images)
+    >>> model.transform(images).shape, model.views(images[:3], n_views=2).shape
+    ((1797, 256), (3, 2, 8, 8))
+    """
+
+    name = "genview"
+    resolved_type = GenViewResolved
+    trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": ENCODER}
+    presets, preset_needs = presets.GENVIEW, presets.GENVIEW_NEEDS
+    streams_views = False
+
+    view_cache: str | None = None
+    alpha: Fraction = 1.0
+    quality: bool = True
+    quality_features: Literal["views", "encoder", "cached"] = "views"
+    features: str | nn.Module = ENCODER
+    quality_diversity: bool = False
+    gamma: Rate = 1.0
+    noise: str = "adaptive"
+    first_fraction: Fraction = 0.5
+    cached_views: Count = 1
+    candidates: Count = 1
+    generator_epochs: Count | Auto = "auto"
+    generator_learning_rate: Positive | Auto = "auto"
+    sampler_steps: Count | Auto = "auto"
+
+    @property
+    def generates(self) -> bool:
+        """Whether `views` are generated: a generator was trained and did not diverge."""
+        check_is_fitted(self)
+        return self._method.generates
+
+    @property
+    def _method(self) -> GenViewMethod:
+        assert isinstance(self.method_, GenViewMethod)
+        return self.method_
+
+    def generated_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None
+    ) -> dict[str, np.ndarray] | None:
+        """Generated views with their noise levels and quality.
+
+        The views of a row do not depend on the other rows in `X`: its level depends on statistics of the training rows,
+        and its random streams depend on its values.
+
+        Parameters
+        ----------
+        X : array-like, n samples
+        n_views : int, optional
+            Default: all views of a view cache, or 4 from a generator.
+        random_state : int, optional
+            Default: the seed of the fit.
+
+        Returns
+        -------
+        dict or None
+            ``views`` (n, n_views, ...) in the units of the data; ``level``, int (n, n_views): noise levels from 0 to
+            400, or -1 if unknown; ``quality`` (n, n_views): quality of sample and view, or NaN if the model computes
+            none. None if there is neither a generator nor a view cache of these rows.
+
+        Raises
+        ------
+        InputError
+            The view cache has fewer views.
+        """
+        check_is_fitted(self)
+        x = self.samples(X)
+        seed = self.resolved_.seed if random_state is None else random_state
+        if self.options_.view_cache is not None:
+            cache = ViewCacheFolder(self.options_.view_cache)
+            if not cache.exists() or cache.read_record()["data"]["fingerprint"] != fingerprint(self.checked_rows(X)):
+                return None
+            sources = cache.sources(n_views)
+            views = np.stack([source[:] for source in sources], axis=1)
+            views = views.reshape(*views.shape[:2], *self.checked_rows(X).shape[1:])
+            level = cache.read("level")[:, : len(sources)].numpy()
+        elif self.generates:
+            views, level = self._generate(X, x, n_views or 4, seed)
+        else:
+            return None
+        return {"views": views, "level": level, "quality": self._quality_of(x, views)}
+
+    def _generate(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Generate views of scaled rows; returns views (n, n_views, ...) and their levels (n, n_views).
+
+        Random streams depend on the seed, the row and the number of the view, not on the other rows.
+        """
+        generated = self._method.generated
+        assert generated is not None and generated.strengths is not None
+        names = [fingerprint(row) for row in self.checked_rows(X)]
+        strength = generated.strengths(generated.encoder, x, [stream(seed, "level", name) for name in names])
+        views = []
+        for number in range(n_views):
+            streams = [stream(seed, "view", name, number, device=x.device) for name in names]
+            views.append(self.scaler_.inverse(generated.generate_each(x, streams, strength)).cpu())
+        given = self.domain_.in_input_format(torch.stack(views, dim=1).numpy(), extent(X, self.resolved_))
+        return given, np.repeat(strength_to_level(strength).numpy()[:, None], n_views, axis=1)
+
+    def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
+        """Quality of scaled rows and their views (n, K, ...), in the units of the data; float32 (n, K)."""
+        quality = self._method.quality
+        q = np.full(views.shape[:2], np.nan, dtype=np.float32)
+        if quality is None or not quality.ready:
+            return q
+        for number in range(views.shape[1]):
+            scaled = self.samples(views[:, number])
+            blocks = (slice(start, start + 256) for start in range(0, len(x), 256))
+            q[:, number] = torch.cat([quality(x[block], scaled[block]).cpu() for block in blocks]).numpy()
+        return q
+
+    def _resolve(
+        self, options: GenView, shared: dict[str, Any], data: TrainingData
+    ) -> tuple[GenViewResolved, GenViewInputs]:
+        check_noise(options.noise)
+        _check_fraction(options, shared["epochs"], uses_extractor(options.features, data.domain.name))
+        found, maps = resolve_generator(options, data.domain, shared["epochs"], GENERATOR), None
+        if uses_extractor(options.features, data.domain.name):
+            maps = feature_maps(options.features, *scaling_of(data.stats), x=data.x[:1])
+            weights = digest(maps.network().state_dict())
+            found |= {"feature_shape": maps.shape, "feature_weights": weights}
+        views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
+        references = 0 if data.domain.picture == "pixels" else min(len(data.rows), MAX_ROWS)
+        return GenViewResolved(**shared, **found, level_references=references), GenViewInputs(maps, views)
+
+    def _build(self, plan: Plan[GenView, GenViewResolved]) -> Method:
+        options, resolved, inputs = plan.options, plan.resolved, plan.inputs
+        framework, views = make_model(plan)
+        maps = make_extractor(plan)
+        generated = None
+        if options.view_cache is None and options.alpha > 0:
+            generated = make_generated(plan, framework.encoder, maps)
+        quality = None
+        if options.quality and options.gamma:
+            blank = domain_in(plan).blank(resolved.row_shape)
+            quality = ViewQuality(
+                framework.encoder,
+                blank,
+                source=options.quality_features,
+                maps=maps,
+                diversity=options.quality_diversity,
+            )
+        return GenViewMethod(
+            framework,
+            views,
+            generated,
+            quality,
+            alpha=options.alpha,
+            gamma=options.gamma,
+            on_top=domain_in(plan).on_top,
+            first_fraction=options.first_fraction,
+            epochs=resolved.epochs,
+            generator_epochs=resolved.generator_epochs,
+            optimizer=make_optimizer(plan),
+            generator_optimizer=make_generator_optimizer(plan, resolved),
+            precomputed=[] if inputs is None else inputs.views,
+        )
+
+    def described_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """Generated ``views`` with ``samples``, ``level`` and ``quality``, or fixed ``views`` if there are none."""
+        generated = None if pool is not None else self.generated_views(X, n_views, random_state=random_state)
+        if generated is not None:
+            return {"samples": self.checked_rows(X)} | generated
+        if pool is None and self.options_.view_cache is not None:
+            line = f"no view cache of these rows at {self.options_.view_cache}: using fixed views"
+            warn(line)
+        return super().described_views(X, n_views, random_state=random_state, pool=pool)
+
+    def figures(self, dataset: Dataset) -> Figures:
+        """Figures of all methods, and views of the view cache by noise level."""
+        found = super().figures(dataset)
+        if self.options_.view_cache is not None:
+            transductive = bool(self.context_.get("data", {}).get("transductive"))
+            gallery = cache_gallery(
+                self.options_.view_cache, dataset.fit_rows(transductive), self._quality_of_one, self.domain_.picture
+            )
+            found.galleries += [] if gallery is None else [gallery]
+        return found
+
+    def _quality_of_one(self, rows: np.ndarray, views: np.ndarray) -> np.ndarray:
+        """Quality of rows and one view of each, (n,); NaN if the model computes none."""
+        return self._quality_of(self.samples(rows), views[:, None])[:, 0]
+
+
+def _check_fraction(options: GenView, epochs: int, extractor: bool) -> None:
+    """Raise InputError if the first phase leaves no epochs for the generated views or weights that it prepares."""
+    generator = options.view_cache is None and options.alpha > 0
+    copied = options.quality and options.gamma > 0 and not extractor
+    if (generator or copied) and round(options.first_fraction * epochs) >= epochs:
+        wasted = " and ".join(["generated views"] * generator + ["weights"] * copied)
+        unused = ", ".join(["alpha=0"] * generator + ["quality=False"] * copied)
+        raise InputError(
+            f"first_fraction is {options.first_fraction}, which leaves none of the {epochs} epochs for {wasted}: "
+            f"give a smaller one, or {unused}"
+        )
+
+
+def _cached_views(path: str, data: TrainingData) -> list[Rows]:
+    """The views of a view cache of these rows, which are read and scaled batch by batch.
+
+    Raises
+    ------
+    InputError
+        There is no view cache, it is not complete, or it is of other rows.
+    """
+    cache = ViewCacheFolder(path)
+    record = cache.read_record()
+    if record["rows"] != len(data.rows):
+        raise InputError(
+            f"the view cache {path} has views of {record['rows']} rows, but X has {len(data.rows)}: fit the rows it "
+            "was made from, or generate a view cache of these rows"
+        )
+    if record["data"]["fingerprint"] != fingerprint(data.rows):
+        raise InputError(
+            f"the view cache {path} is of other rows, or of these rows in another order: fit the rows it was made "
+            "from, or generate a view cache of these rows"
+        )
+    return [data.domain.scaled(source, data.layer) for source in cache.sources()]

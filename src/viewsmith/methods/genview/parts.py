@@ -1,0 +1,421 @@
+"""Generate a view cache block by block, so that the job can stop, resume and be split into shards.
+
+Networks whose feature maps give foreground and quality of images: the encoder, CLIP, or a custom network.
+
+The parts of GenView, built from a plan: its generator, and the separate network for foreground and quality.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.progress import with_progress
+from viewsmith.core.random import stream
+from viewsmith.core.rows import Rows, RowSource, Samples, take_rows
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.estimator.generated import GeneratorSettings, make_generator
+from viewsmith.estimator.model import AnyPlan, domain_in
+from viewsmith.estimator.plan import Resolved
+from viewsmith.estimator.resolve import MODULE
+from viewsmith.losses.quality import map_pools, pair_quality
+from viewsmith.methods.genview.clip import load_clip
+from viewsmith.modalities import domain_of
+from viewsmith.modalities.images.pixels import Pixels
+from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
+from viewsmith.views.generated.diffusion_views import GeneratedViews
+from viewsmith.views.generated.noise_level import (
+    LEVELS,
+    AdaptiveStrength,
+    NoiseTolerance,
+    adaptive_levels,
+    noise_tolerance,
+    random_levels,
+)
+
+#: Noise tolerance and quality that were not computed.
+NOT_COMPUTED = float("nan")
+
+#: Samples in the units of the data, (n, ...), in memory or on disk.
+AnySamples = Tensor | RowSource
+
+#: Maps all rows (n, ...), an index (B,) of rows, their candidates (B, C, ...) and K to the numbers of the candidates to
+#: keep, (B, K); -1 for the sample itself.
+Choose = Callable[[AnySamples, Tensor, Tensor, int], Tensor]
+
+
+class ViewGenerator(Protocol):
+    """The interface of generators: they make views of samples, in the units of the data.
+
+    Attributes
+    ----------
+    device : torch.device
+        The device of its random streams.
+    """
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the generator in plain JSON values, as part of the record of a view cache.
+
+        ``name`` and ``version`` are required. With ``features``, noise tolerance and quality are computed for every
+        kind of noise.
+        """
+        ...
+
+    def noise_tolerance(self, rows: AnySamples) -> tuple[Tensor, Tensor]:
+        """Noise tolerance of all rows, float64 (n,), 0 to 1, and the foreground axis it was computed from, (D,).
+
+        D is 0 if the features have no patches.
+        """
+        ...
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        """Quality q of one view of each of some rows, (B,), by the features that gave the noise tolerance."""
+        ...
+
+    def generate(
+        self, rows: Tensor, index: Tensor, view: int, level: Tensor, streams: Sequence[torch.Generator]
+    ) -> Tensor:
+        """View number `view` of some rows, (B, ...), from their row numbers, noise levels and random streams."""
+        ...
+
+
+def generate(
+    cache: ViewCacheFolder,
+    rows: AnySamples,
+    generator: ViewGenerator,
+    *,
+    shard: tuple[int, int] = (1, 1),
+    choose: Choose | None = None,
+    progress: bool = False,
+) -> None:
+    """Generate the blocks that are missing in a view cache.
+
+    Any number of processes may do this in one folder at the same time: they share the blocks among them, and each
+    returns when all blocks (of its shard) exist.
+
+    Parameters
+    ----------
+    cache : ViewCacheFolder
+        Opened for these rows and this generator.
+    rows : Tensor or RowSource, shape (n, ...)
+        Samples in the units of the data.
+    generator : ViewGenerator
+    shard : (int, int)
+        (i, n): every n-th block, starting with the i-th, counted from 1.
+    choose : callable, optional
+        Selects views if the record of the cache has several candidates for each view.
+    progress : bool
+        Show a progress bar on stderr if it is a terminal.
+    """
+    record = cache.read_record()
+    with cache.claims.hold("levels", wait=True):
+        if cache.read_levels() is None:
+            cache.write_levels(*find_levels(record, rows, generator))
+    known, axis = cache.read_levels(), cache.read_axis()
+    assert known is not None
+    (part, parts), compared = shard, _needs_features(record)
+    todo = [number for number in cache.missing() if number % parts == part - 1]
+    with contextlib.closing(cache.claims.each(todo, lambda number: cache.block(number).exists())) as claimed:
+        bar = with_progress(claimed, "generate", len(todo), "blocks", after=0) if progress else claimed
+        for number in bar:
+            index, count = cache.rows_of(number), record["candidates"]
+            block, seed = take_rows(rows, index), torch.tensor(cache.seeds(index))
+            level = known[1][index].repeat(1, count)
+            made = []
+            for view in range(seed.shape[1]):
+                streams = [torch.Generator(generator.device).manual_seed(each) for each in seed[:, view].tolist()]
+                made.append(generator.generate(block, index, view, level[:, view], streams))
+            views = torch.stack(made, dim=1)
+            if count > 1:
+                assert choose is not None
+                chosen = choose(rows, index, views, record["views_per_sample"])
+                views, seed, level = _take(chosen, block, views), _take(chosen, -1, seed), _take(chosen, -1, level)
+            quality = torch.full(seed.shape, NOT_COMPUTED)
+            if compared:
+                columns = [generator.quality(block, view, axis).float().cpu() for view in views.unbind(1)]
+                quality = torch.stack(columns, dim=1)
+            cache.write_block(number, views, seed=seed, level=level, quality=quality)
+    if not cache.missing():
+        cache.finish()
+        cache.claims.clear()
+
+
+def _take(chosen: Tensor, default: Tensor | int, values: Tensor) -> Tensor:
+    """Values (B, K, ...) of the candidates with the numbers `chosen`, (B, K), from (B, C, ...); -1: the default."""
+    rest = values.new_full((len(values), 1), default) if isinstance(default, int) else default[:, None]
+    return torch.cat([rest, values], dim=1)[torch.arange(len(chosen))[:, None], chosen + 1]
+
+
+def find_levels(record: dict[str, Any], rows: AnySamples, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:
+    """Noise tolerances, float64 (n,), noise levels, int64 (n, K), and foreground axis, (D,), for a cache's record.
+
+    The levels depend on the noise in the record. ``adaptive``: by the tolerance, equal for all views of a sample.
+    ``random``: one of the five levels for each view. ``constant:L``: L. ``none``: unknown (-1), for views that exist
+    already. With noise other than ``adaptive``, tolerances are computed only if the generator has features; otherwise
+    they are NaN and D is 0.
+    """
+    n, k, noise = len(rows), record["views_per_sample"], record["noise"]
+    tolerance, axis = torch.full((n,), NOT_COMPUTED, dtype=torch.float64), torch.zeros(0)
+    if _needs_features(record):
+        tolerance, axis = (found.cpu() for found in generator.noise_tolerance(rows))
+    if noise == "adaptive":
+        return tolerance, adaptive_levels(tolerance)[:, None].repeat(1, k), axis
+    if noise == "random":
+        return tolerance, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), axis
+    return tolerance, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), axis
+
+
+def _needs_features(record: dict[str, Any]) -> bool:
+    """Whether noise tolerance and quality are computed, which needs features."""
+    return record["noise"] == "adaptive" or "features" in record["generator"]
+
+
+def check_noise(noise: str) -> str:
+    """Return `noise` if it is valid for a generator (`find_levels`).
+
+    Raises
+    ------
+    InputError
+        It is not ``adaptive``, ``random`` or ``constant:L`` with a level in range.
+    """
+    constant = re.fullmatch(r"constant:(\d{1,3})", noise)
+    if noise in ("adaptive", "random") or (constant and int(constant[1]) <= LEVELS[-1]):
+        return noise
+    raise InputError(f"noise is {noise!r}, expected adaptive, random or constant:L with L from 0 to {LEVELS[-1]}")
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Convert the text i/n, such as "2/8", to (i, n).
+
+    Raises
+    ------
+    InputError
+        The text has another form, or i is not between 1 and n.
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise InputError(f"the shard is {text!r}, expected i/n with i from 1 to n, such as 1/4")
+    return int(found[1]), int(found[2])
+
+
+ENCODER, CLIP = "encoder", "clip:"
+
+FeaturesOption = str | nn.Module
+
+
+def uses_extractor(features: FeaturesOption, domain: str) -> bool:
+    """Whether features come from a separate network instead of the encoder.
+
+    Raises
+    ------
+    InputError
+        An unknown text, or the data are not images.
+    """
+    text = features_text(features)
+    if text == ENCODER:
+        return False
+    if text == CLIP.rstrip(":") or text == CLIP:
+        raise InputError(
+            f"features is {text!r}, which needs weights: give clip:FOLDER, or clip:OWNER/NAME to download a model "
+            "from the hub"
+        )
+    if not text.startswith((CLIP, MODULE)):
+        raise InputError(
+            f"features is {features!r}, expected encoder, clip:FOLDER or clip:OWNER/NAME, or in Python a "
+            "torch.nn.Module that returns feature maps of images"
+        )
+    if domain_of(domain).picture != "pixels":
+        raise InputError(f"features is {text!r}, which needs images, but the data are {domain}: leave features out")
+    return True
+
+
+def features_text(features: FeaturesOption) -> str:
+    """The text for `features` in a configuration."""
+    return f"{MODULE}{type(features).__name__}" if isinstance(features, nn.Module) else features
+
+
+def feature_maps(
+    features: FeaturesOption,
+    center: Tensor,
+    scale: Tensor,
+    *,
+    x: Tensor | None = None,
+    shape: tuple[int, int, int] | None = None,
+    weights: str | None = None,
+) -> FrozenMaps:
+    """The feature maps of a separate network.
+
+    Parameters
+    ----------
+    features : str or nn.Module
+        ``clip:FOLDER``, ``clip:OWNER/NAME``, or a network from scaled images (B, C, H, W) to maps (B, D, h, w), which
+        is copied.
+    center, scale : Tensor, shape (C,)
+        Scaling of images: ``(pixel / 255 - center) / scale``.
+    x : Tensor, shape (B, C, H, W), optional
+        To load and test the network at once; without it `shape` is needed.
+    shape : (int, int, int), optional
+    weights : str, optional
+        Expected `digest` of its weights.
+
+    Raises
+    ------
+    InputError
+        See `viewsmith.networks.feature_maps.FrozenMaps`; or the weights differ from the expected ones.
+    """
+    find = partial(_network, features, center, scale, weights)
+    return FrozenMaps(find, features_text(features).removeprefix(MODULE), x=x, shape=shape)
+
+
+def _network(features: FeaturesOption, center: Tensor, scale: Tensor, weights: str | None) -> nn.Module:
+    network = _load(features, center, scale)
+    if weights is not None and digest(network.state_dict()) != weights:
+        raise InputError(
+            f"features is {features_text(features)!r}, but its weights differ from those in fit: give the same network"
+        )
+    return network
+
+
+def _load(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module:
+    if isinstance(features, nn.Module):
+        return copy.deepcopy(features)
+    if features.startswith(MODULE):
+        raise InputError(
+            f"the features of this model are from a custom module ({features.removeprefix(MODULE)}): give it, as in "
+            "viewsmith.load(run, features=module)"
+        )
+    return load_clip(features.removeprefix(CLIP), center, scale)
+
+
+class FeatureExtractor:
+    """Foreground fractions and quality of the images of a view cache, for any generator of views.
+
+    Parameters
+    ----------
+    features : str or nn.Module
+        As in `feature_maps`.
+    scaler : Pixels
+    rows : uint8 Tensor, shape (n, H, W) or (n, H, W, C)
+        One row is enough.
+    device : torch.device
+
+    Raises
+    ------
+    InputError
+        There is no such network, or it returns no feature maps of these images.
+    """
+
+    def __init__(self, features: FeaturesOption, scaler: Pixels, rows: Tensor, device: torch.device) -> None:
+        self.scaler, self.device = scaler.to(device), device
+        self.name = features_text(features)
+        self.maps = feature_maps(features, scaler.center, scaler.scale, x=self._scaled(rows[:1]))
+
+    def describe(self) -> dict[str, str]:
+        return {"name": self.name, "weights": digest(self.maps.network().state_dict())}
+
+    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
+        return noise_tolerance(nn.Identity(), Samples(rows, self.scaler).to(self.device), self.maps)
+
+    def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
+        return pair_quality(*(map_pools(self.maps(self._scaled(each)).float(), axis) for each in (rows, views)))
+
+    @torch.no_grad()
+    def _scaled(self, rows: Tensor) -> Tensor:
+        x: Tensor = self.scaler(rows.to(self.device))
+        return x
+
+
+def describe_extractor(extractor: FeatureExtractor | None) -> dict[str, Any]:
+    """The entry of a feature extractor in the record of a view cache; empty without an extractor."""
+    return {} if extractor is None else {"features": extractor.describe()}
+
+
+def digest(weights: Mapping[str, Any]) -> str:
+    """Short digest of weights."""
+    found = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        found.update(name.encode() + value.cpu().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenViewResolved(Resolved, GeneratorSettings):
+    """Resolved settings, with those of the generator.
+
+    Attributes
+    ----------
+    feature_shape, feature_weights
+        Shape and digest of a separate feature extractor, if there is one.
+    level_references : int
+        Number of training rows with which the density of a row is compared to find its noise level.
+    """
+
+    feature_shape: tuple[int, int, int] | None = None
+    feature_weights: str | None = None
+    level_references: int = 0
+
+
+@dataclass(frozen=True)
+class GenViewInputs:
+    """The separate feature extractor, and the scaled views of a view cache: a list entry has one view of every row."""
+
+    maps: FrozenMaps | None
+    views: list[Rows]
+
+
+def make_extractor(plan: AnyPlan) -> FrozenMaps | None:
+    """The separate network for foreground and quality, or None; a loaded model finds it when it is first used."""
+    options, resolved = plan.options, plan.resolved
+    if not uses_extractor(options.features, resolved.domain):
+        return None
+    if plan.inputs is not None:
+        found: FrozenMaps | None = plan.inputs.maps
+        return found
+    return feature_maps(
+        options.features, *scaling_of(resolved.stats), shape=resolved.feature_shape, weights=resolved.feature_weights
+    )
+
+
+def scaling_of(stats: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """Scaling of images: the offset subtracted from pixels and the divisor, both (C,)."""
+    return torch.tensor(stats["pixel_mean"]), torch.tensor(stats["pixel_scale"])
+
+
+def make_generated(plan: AnyPlan, encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
+    """The diffusion model of the domain, with a strength adapted to each row."""
+    options, resolved, n = plan.options, plan.resolved, plan.resolved.n_components
+    # This strength is for samples without a noise level.
+    generator = make_generator(plan, encoder, resolved, condition=n, strength=0.5)
+    return GeneratedViews(
+        generator,
+        encoder,
+        nn.Identity(),
+        n_components=n,
+        n_views=options.cached_views,
+        candidates=options.candidates,
+        strengths=AdaptiveStrength(options.noise, _tolerance(plan, encoder, maps)),
+    )
+
+
+def _tolerance(plan: AnyPlan, encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
+    """The noise tolerance that adaptive noise is fitted to, with buffers of the sizes that are saved."""
+    resolved = plan.resolved
+    if plan.options.noise != "adaptive":
+        return NoiseTolerance()
+    if domain_in(plan).picture == "pixels":
+        blank = domain_in(plan).blank(resolved.row_shape)
+        return NoiseTolerance(maps, width=(maps or FeatureMap(encoder, blank)).shape[2])
+    return NoiseTolerance(references=(resolved.level_references, resolved.n_components))

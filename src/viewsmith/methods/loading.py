@@ -1,0 +1,87 @@
+"""The methods as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from torch import nn
+
+from viewsmith.core.errors import InputError, error_text
+from viewsmith.core.registry import entries, get
+from viewsmith.estimator.base import ViewsmithEstimator, check_package
+from viewsmith.estimator.resolve import MODULE
+from viewsmith.methods.crl_tac.families import CUSTOM, FamilyOption
+from viewsmith.methods.discovery.estimator import Discovery
+from viewsmith.training.run import RunFolder
+
+
+def estimators() -> dict[str, type[ViewsmithEstimator]]:
+    """Estimator class of every registered method, plug-ins included, by method name."""
+    return {entry.name: entry.build for entry in entries("method")}  # type: ignore[misc]
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    encoder: nn.Module | None = None,
+    framework: nn.Module | None = None,
+    view_maker: nn.Module | None = None,
+    family: FamilyOption | None = None,
+    features: nn.Module | None = None,
+) -> ViewsmithEstimator:
+    """Load the fitted model of a run folder, also of `viewsmith discover`. Nothing there is executed or unpickled.
+
+    Parameters
+    ----------
+    path : path
+        Run folder.
+    encoder, framework, view_maker : torch.nn.Module, optional
+        For a model that was fitted with a custom module as this part: a module of the same structure, for the saved
+        weights.
+    family : Family or list of callable, optional
+        For a CRL-TAC model that was fitted with custom transformations: the same transformations.
+    features : torch.nn.Module, optional
+        For a GenView model that was fitted with a custom feature extractor: the same network, with its weights.
+        Without it the model cannot compute quality and adaptive noise.
+
+    Raises
+    ------
+    InputError
+        There is no run, or it is damaged; a custom part is missing, or is given for a model without it; a plug-in that
+        the model needs is not installed.
+    """
+    folder = RunFolder(path)
+    config = folder.read_config()
+    method = str(config.get("method", ""))
+    if method == Discovery.name:
+        return Discovery.load(path)
+    entry = get("method", method)
+    if entry is None and "package" in config:
+        check_package("method", method, str(config["package"]), folder.path)
+    if entry is None or "parameters" not in config or "fitted" not in config:
+        raise InputError(
+            f"{folder.config} does not describe a model of this version (method {config.get('method')!r}): train again"
+        )
+    parts: dict[str, Any] = {
+        "encoder": encoder,
+        "framework": framework,
+        "view_maker": view_maker,
+        "family": family,
+        "features": features,
+    }
+    custom = {name: part for name, part in parts.items() if part is not None}
+    for name in custom:
+        known = str(config["parameters"].get(name))
+        if not known.startswith((MODULE, CUSTOM)):
+            raise InputError(f"the {name} of {folder.path} is {known!r}, which is not custom: leave {name} out")
+    cls: type[ViewsmithEstimator] = entry.build  # type: ignore[assignment]
+    try:
+        return cls._load(folder, config, custom)
+    except KeyError as error:
+        raise InputError(f"{folder.config} is incomplete: it has no {error}; restore it or train again") from error
+    except (InputError, OSError, MemoryError):
+        raise
+    except Exception as error:  # values that no run has, which any constructor may refuse in its own words
+        detail = error_text(error)
+        raise InputError(f"{folder.path} is damaged ({detail}): restore it or train again") from error

@@ -1,0 +1,459 @@
+"""Figures of augmented features.
+
+The parts of MetAug, built from a plan: encoders, memory, unified loss and generators of features.
+
+MetAug: features augmented by generators that are trained through the encoder's next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.core.schedule import Method, Optimizer
+from viewsmith.data import Dataset
+from viewsmith.estimator import presets
+from viewsmith.estimator.arguments import Auto, Count, Fraction, Positive, Rate, Widths
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.figures import COMPARED, Figures, figure_rows, shared_figures
+from viewsmith.estimator.model import (
+    AnyPlan,
+    domain_in,
+    make_encoder,
+    make_framework,
+    make_head,
+    make_optimizer,
+    make_views,
+)
+from viewsmith.estimator.plan import Plan, Resolved, TrainingData
+from viewsmith.estimator.rows import collected, view_blocks
+from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
+from viewsmith.frameworks.base import head_width
+from viewsmith.losses.oucl import Logits
+from viewsmith.methods.metaug.networks import ColorSplit, MetaFeatures
+from viewsmith.methods.metaug.training import MetAugMethod
+from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
+from viewsmith.reports import SimilarityHistogram
+
+
+def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> SimilarityHistogram:
+    """Similarity of features of two views, of the same sample and of different samples (MetAug: figure 2).
+
+    Parameters
+    ----------
+    made : mapping
+        Result of `MetAug.feature_views` with one view of each sample.
+    views : int
+        Number of views, M.
+    """
+    z, a = (part[:, 0].reshape(len(part), views, -1) for part in (made["features"], made["augmented"]))
+    apart = ~np.eye(len(z), dtype=bool)
+    found = {}
+    for kind, first in (("augmented", a), ("original", z)):
+        cosines = first[:, 0] @ z[:, 1].T  # the first view's features with the second's originals
+        found[f"same sample, {kind}"] = np.diagonal(cosines)
+        if len(z) > 1:
+            found[f"others, {kind}"] = cosines[apart]
+    caption = f"Features of two views of {len(z)} rows: of the same row, and of different ones"
+    return SimilarityHistogram("Similarity of features", found, caption, of="features")
+
+
+DEFAULT_BETA = 16.0
+
+#: Default number of negatives; the number for a bank is published, a queue has more recent features.
+DEFAULT_NEGATIVES = {"queue": 256, "bank": 4096}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetAugResolved(Resolved):
+    """Resolved settings, with memory, negatives, number of views, learning rate of the generators and sharpness."""
+
+    memory_size: int
+    negatives: int
+    n_views: int
+    feature_learning_rate: float
+    beta: float
+
+
+def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
+    """MetAug's settings with "auto" resolved.
+
+    Raises
+    ------
+    InputError
+        An invalid combination of options, or more negatives than the memory has.
+    """
+    _check(options, resolved)
+    batch = min(options.batch_size, n_rows)
+    if options.memory == "bank":
+        size = n_rows
+        if options.memory_size not in ("auto", n_rows):
+            raise InputError(
+                f"memory_size is {options.memory_size}, but a bank has one for each of the {n_rows} rows: leave it out"
+            )
+    else:
+        size = max(DEFAULT_NEGATIVES["queue"], batch) if options.memory_size == "auto" else options.memory_size
+        if size < batch:
+            raise InputError(
+                f"memory_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
+            )
+    negatives = (
+        min(max(DEFAULT_NEGATIVES[options.memory], batch), size) if options.negatives == "auto" else options.negatives
+    )
+    if negatives > size:
+        raise InputError(
+            f"negatives is {negatives}, expected at most the {size} features of each view in the memory: lower it, "
+            "or raise memory_size"
+        )
+    rate, beta = options.feature_learning_rate, options.beta
+    if beta == "auto":
+        has_temperature = options.framework == "oucl" and options.temperature is not None
+        beta = 2 / options.temperature if has_temperature else DEFAULT_BETA
+    return {
+        "memory_size": size,
+        "negatives": negatives,
+        "n_views": options.n_views if options.split == "none" else 3,
+        "feature_learning_rate": resolved["learning_rate"] if rate == "auto" else rate,
+        "beta": beta,
+    }
+
+
+def _check(options: Any, resolved: dict[str, Any]) -> None:
+    several = has_encoders(options)
+    if options.framework != "oucl" and (several or options.n_views > 2):
+        asked = f"split {options.split!r}" if options.split != "none" else f"encoders {options.encoders!r}"
+        asked = asked if several else f"n_views {options.n_views}"
+        raise InputError(f"{asked} is for the framework 'oucl', not {options.framework!r}: leave one of them out")
+    if options.framework == "oucl" and options.temperature is not None and options.beta != "auto":
+        raise InputError(
+            f"temperature is {options.temperature} and beta {options.beta}, but for the framework 'oucl' beta is 2 "
+            "over the temperature: leave one of them out"
+        )
+    if options.split != "none":
+        shape = resolved["row_shape"]
+        if len(shape) != 3 or shape[2] != 3:
+            raise InputError(
+                f"split is {options.split!r}, which needs images with three color channels, but the data are "
+                f"{resolved['domain']} of shape {tuple(shape)}: use 'none'"
+            )
+        if isinstance(options.encoder, nn.Module):
+            channels = "3, 1 and 2 channels" if options.split == "color" else "one channel each"
+            raise InputError(
+                f"split is {options.split!r}, whose views have {channels}: name an encoder instead of a module"
+            )
+    if options.positives == "memory" and options.memory != "bank":
+        raise InputError("positives is 'memory', which needs a memory bank: set memory='bank', or positives='views'")
+    if options.representation_noise and options.meta == "second-order":
+        raise InputError(
+            "representation_noise is random in every pass, so that meta='second-order' has no derivative: set "
+            "meta='first-order', or leave it out"
+        )
+
+
+def make_metaug_framework(plan: AnyPlan) -> Framework:
+    """`Unified` with its encoders and heads, or another framework."""
+    options, resolved = plan.options, plan.resolved
+    if resolved.framework != "oucl":
+        return make_framework(plan)
+    dims = _dims(plan)
+    contrast = make_contrast(plan, (resolved.n_components, *dims)[-1])
+    if not has_encoders(options):
+        return Unified(make_encoder(plan), make_head(plan, dims), contrast)
+    if options.split != "none":
+        space: Literal["lab", "ydbdr"] = "lab" if options.split == "color" else "ydbdr"
+        split = ColorSplit(resolved.stats["pixel_mean"], resolved.stats["pixel_scale"], space)
+        shape = resolved.row_shape[:2]
+        encoders = [make_encoder(plan, (*shape, channels)) for channels in split.channels]
+        network = ViewEncoders(encoders, split)
+    else:
+        network = ViewEncoders([make_encoder(plan) for _ in range(resolved.n_views)])
+    return Unified(network, ViewHeads([make_head(plan, dims) for _ in range(resolved.n_views)]), contrast)
+
+
+def has_encoders(options: Any) -> bool:
+    """Whether every view has a separate encoder."""
+    return bool(options.encoders == "per-view" or options.split != "none")
+
+
+def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
+    """Memory and unified loss for projections with this width."""
+    options, resolved = plan.options, plan.resolved
+    memory = FeatureMemory(
+        resolved.n_views,
+        resolved.memory_size,
+        width,
+        negatives=resolved.negatives,
+        kind=options.memory,
+        per_sample=options.negative_draws == "sample",
+        momentum=options.memory_momentum,
+    )
+    logits = Logits(
+        options.form,
+        beta=resolved.beta,
+        margin=options.loss_margin,
+        gamma=options.gamma,
+        detach=options.detach_weights,
+        attenuation=options.attenuation,
+    )
+    return FeatureContrast(memory, logits, united=options.united, stored_positives=options.positives == "memory")
+
+
+def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
+    """The generators, and their memory and loss if the framework has none."""
+    options = plan.options
+    if options.meta == "none":
+        return None, None
+    width = head_width(framework.head, None)
+    features = MetaFeatures(
+        plan.resolved.n_views, width, hidden=options.feature_hidden, norm=options.norm, residual=options.residual
+    )
+    return features, None if isinstance(framework, Unified) else make_contrast(plan, width)
+
+
+def make_feature_optimizer(plan: AnyPlan) -> Optimizer:
+    """The encoder's optimizer with the generators' learning rate, without gradient clipping or parts treated apart."""
+    rate = plan.resolved.feature_learning_rate
+    changes = {"learning_rate": rate, "clip": None, "constant_predictor_rate": False, "freeze_last_layer": 0.0}
+    return replace(make_optimizer(plan), **changes)
+
+
+def _dims(plan: AnyPlan) -> tuple[int, ...]:
+    if plan.options.projector_dims != "auto":
+        return tuple(plan.options.projector_dims)
+    return tuple(domain_in(plan).defaults.get("simclr_dims", (plan.resolved.n_components, 128)))
+
+
+AtLeastTwo = Annotated[int, Field(ge=2)]
+
+
+@register(
+    "method",
+    "metaug",
+    help="learns augmented features in the projection space, through the encoder's next step",
+    source="MetAug: Li et al. 2022, MetAug: Contrastive learning via meta feature augmentation",
+    search=presets.SEARCH["metaug"],
+)
+@dataclass(kw_only=True, eq=False, repr=False)
+class MetAug(ViewsmithEstimator):
+    """Representations trained with augmented features, which learned generators make from projections.
+
+    Views of a sample are contrasted with a memory of earlier features in one unified loss (OUCL), with and without
+    augmented features; the generators are trained to improve the encoder's next step. They can be combined with other
+    frameworks: ``MetAug(framework="simclr")``. The paper's "MetAug (only OUCL)" is ``meta="none"``, its "MetAug (only
+    MAG)" is ``united=False``; ``MetAug(**MetAug.presets["paper-images"])`` has the published settings,
+    ``presets["paper"]`` those for vectors. The defaults are measured (docs, MetAug).
+
+    Parameters
+    ----------
+    framework : str or viewsmith.frameworks.Framework
+        Objective of the encoder besides the augmented features: oucl, MetAug's unified loss, or another framework.
+    n_views : int
+        Number of views of each sample, at least 2 (oucl).
+    encoders : {"shared", "per-view"}
+        One encoder for all views, or one for each (oucl), whose representations are then concatenated.
+    split : {"none", "color", "ydbdr"}
+        The views are parts of the colors of one augmented image, with one encoder each (oucl). "color": RGB, L and ab;
+        "ydbdr": Y, Db and Dr, as in one of the paper's trials (table 6).
+    meta : {"second-order", "first-order", "frozen", "none"}
+        Training of the generators: through the encoder's step; without the gradient through that step; not at all; or
+        no generators.
+    feature_weight : float
+        delta, the weight of the losses with augmented features.
+    inner_rate : float
+        ell, the learning rate of the encoder's step in the objective of the generators.
+    margin : {"large", "medium", "small"}
+        Size of the margins that keep augmented features from being copies of the features.
+    margin_weight : float
+        alpha / delta, the weight of the margins in the objective of the generators; 0: no margins.
+    margin_scope : {"batch", "sample"}
+        Whether margins are computed from the pairs of the batch or of each sample.
+    feature_hidden : tuple of int
+        Widths of a generator's hidden layers.
+    residual : bool
+        Generators add to a projection; otherwise they replace it, as published.
+    feature_learning_rate : float or "auto"
+        "auto": the learning rate of the encoder.
+    feature_every : int
+        Steps from one update of the generators to the next.
+    united : bool
+        All pairs of views share one loss; otherwise each has its own (the standard contrast).
+    form : {"linear", "circle", "squared"}
+        Form of the exponent of the loss; see `viewsmith.losses.Logits`.
+    beta : float or "auto"
+        Sharpness of the loss; 2 / temperature in the linear form. "auto": 2 / temperature if oucl is given a
+        temperature, otherwise 16.
+    loss_margin : float
+        lambda of the linear form.
+    gamma : float
+        Margin of the circle and squared forms.
+    detach_weights : bool
+        No gradient through the weights of the circle form.
+    attenuation : float
+        phi_dec, the divisor of the weights of the circle form.
+    memory : {"queue", "bank"}
+        Negatives are the most recent features, or are drawn from running averages of the features of all training rows.
+    memory_size : int or "auto"
+        Features of each view in a queue; "auto": 256, but at least a batch. A bank has one feature for each row.
+    negatives : int or "auto"
+        Features of each view drawn in a step; "auto": 256 of a queue, 4,096 of a bank, but at most all.
+    negative_draws : {"batch", "sample"}
+        One draw of negatives for the batch, or one for each sample, as published.
+    positives : {"views", "memory"}
+        The projections of the other views, or earlier projections from a bank without gradient, as published.
+    memory_momentum : float
+        Momentum of the running averages of a bank.
+    [shared]
+
+    Attributes
+    ----------
+    metrics_ : list of dict
+        Loss and label-free diagnostics during training; ``feature_cosine`` is the cosine similarity of augmented
+        features and projections.
+    [attributes]
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from viewsmith import MetAug
+    >>> X = load_digits().data
+    >>> model = MetAug(epochs=2, random_state=0).fit(X)
+    >>> model.transform(X).shape, model.views(X[:3], n_views=4).shape
+    ((1797, 256), (3, 4, 64))
+    """
+
+    name = "metaug"
+    frameworks = ("oucl", "*")
+    resolved_type = MetAugResolved
+    presets = presets.METAUG
+    streams_views = False
+
+    framework: str = "oucl"
+    n_views: AtLeastTwo = 2
+    encoders: Literal["shared", "per-view"] = "shared"
+    split: Literal["none", "color", "ydbdr"] = "none"
+    meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
+    feature_weight: Positive = 0.3
+    inner_rate: Rate = 0.1
+    margin: Literal["large", "medium", "small"] = "large"
+    margin_weight: Rate = 1.0
+    margin_scope: Literal["batch", "sample"] = "batch"
+    feature_hidden: Widths = (256,)
+    residual: bool = True
+    feature_learning_rate: Positive | Auto = "auto"
+    feature_every: Count = 2
+    united: bool = True
+    form: Literal["linear", "circle", "squared"] = "linear"
+    beta: Positive | Auto = "auto"
+    loss_margin: Rate = 0.0
+    gamma: Rate = 0.4
+    detach_weights: bool = True
+    attenuation: Positive = 1.0
+    memory: Literal["queue", "bank"] = "queue"
+    memory_size: Count | Auto = "auto"
+    negatives: Count | Auto = "auto"
+    negative_draws: Literal["batch", "sample"] = "batch"
+    positives: Literal["views", "memory"] = "views"
+    memory_momentum: Fraction = 0.5
+
+    def _resolve(self, options: MetAug, shared: dict[str, Any], data: TrainingData) -> tuple[MetAugResolved, None]:
+        return MetAugResolved(**shared, **resolve_features(options, shared, len(data.rows))), None
+
+    def _build(self, plan: Plan[MetAug, MetAugResolved]) -> Method:
+        options, resolved = plan.options, plan.resolved
+        framework = make_metaug_framework(plan)
+        generators, contrast = make_features(plan, framework)
+        return MetAugMethod(
+            framework,
+            make_views(plan, framework.encoder),
+            generators,
+            contrast,
+            n_views=resolved.n_views,
+            meta=options.meta,
+            feature_weight=options.feature_weight,
+            inner_rate=options.inner_rate,
+            margin=options.margin,
+            margin_weight=options.margin_weight,
+            margin_per_sample=options.margin_scope == "sample",
+            epochs=resolved.epochs,
+            optimizer=make_optimizer(plan),
+            feature_optimizer=make_feature_optimizer(plan),
+            every=options.feature_every,
+        )
+
+    @property
+    def outputs_(self) -> tuple[str, ...]:
+        """Values of ``output`` that `transform` accepts; with one encoder per view also ``view-1`` and so on."""
+        single = [f"view-{view + 1}" for view in range(self._encoders)] if self._encoders > 1 else []
+        return ("representation", "projection", *single)
+
+    @property
+    def _encoders(self) -> int:
+        return self.resolved_.n_views if has_encoders(self.options_) else 1
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._encoders * super()._n_features_out
+
+    def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
+        """Draw augmented features of samples, float32 (n, n_views, M d): those of M views, concatenated.
+
+        The features of each view have length 1. They are projections, not samples. Arguments are those of the other
+        estimators.
+        """
+        return self.feature_views(X, n_views, random_state=random_state, pool=pool)["augmented"]
+
+    def input_views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
+        """Draw views of samples before the encoder, (n, n_views, ...), in the units and dtype of the data."""
+        return super().views(X, n_views, random_state=random_state, pool=pool)
+
+    def feature_views(
+        self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """Draw augmented features, with the features they were made from.
+
+        Returns
+        -------
+        dict
+            ``features``, normalized projections of M views, and ``augmented``; both float32 (n, n_views, M d).
+
+        Raises
+        ------
+        InputError
+            The model has no generators (``meta="none"``).
+        """
+        check_is_fitted(self)
+        with self._prepared(X, n_views, random_state, pool) as (x, index, seed):
+
+            def pair(block: Tensor, part: slice, generator: torch.Generator) -> Tensor:
+                assert isinstance(self.method_, MetAugMethod)
+                positions = None if index is None else index[part]
+                made = self.method_.feature_views(block, index=positions, generator=generator)
+                return torch.stack(made).permute(2, 0, 1, 3).flatten(2)  # (rows, 2, M d)
+
+            both = collected(view_blocks(pair, x, n_views, seed), len(x))
+        return {"features": both[:, :, 0], "augmented": both[:, :, 1]}
+
+    def described_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """Augmented features as ``views`` (default: 4 of each sample), and ``features`` they were made from."""
+        made = self.feature_views(X, n_views or 4, random_state=random_state, pool=pool)
+        return {"views": made["augmented"], "features": made["features"]}
+
+    def figures(self, dataset: Dataset) -> Figures:
+        """Figures of all methods, with views before the encoder, and the similarity of features."""
+        found = shared_figures(self, self.input_views, dataset)  # augmented features cannot be drawn
+        if self.options_.meta != "none":
+            x = figure_rows(dataset)[0]
+            made = self.feature_views(x[:COMPARED], 1, pool=dataset.x_train)
+            found.histograms.append(feature_similarities(made, self.resolved_.n_views))
+        return found

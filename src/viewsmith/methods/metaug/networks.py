@@ -1,0 +1,262 @@
+"""CIE Lab and YDbDr colors from sRGB pixels, and the views RGB, L and ab, or Y, Db and Dr, of color images.
+
+Split AlexNet: half of the channels, one network per view (Zhang et al. 2017; MetAug, appendix B.1).
+
+MetAug's generators, which augment features (projections) instead of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.losses.nt_xent import unit
+from viewsmith.modalities.images.encoders import check_image_size
+from viewsmith.networks.base import MLP, EncoderContext, find_stem
+
+# sRGB to XYZ under D65 (IEC 61966-2-1); the white point has R = G = B = 1.
+_TO_XYZ = (
+    (0.4124564, 0.3575761, 0.1804375),
+    (0.2126729, 0.7151522, 0.0721750),
+    (0.0193339, 0.1191920, 0.9503041),
+)
+
+# Center and spread of L, a and b over photographs, from the code of MetAug's authors.
+_CENTER, _SPREAD = (50.0, 6.025, -6.6895), (50.0, 92.208, 101.1675)
+
+# R'G'B' to Y, Db, Dr (ITU-R BT.470-6, SECAM), and the middle and half of their ranges.
+_TO_YDBDR = ((0.299, 0.587, 0.114), (-0.450, -0.883, 1.333), (-1.333, 1.116, 0.217))
+
+_YDBDR_CENTER, _YDBDR_SPREAD = (0.5, 0.0, 0.0), (0.5, 1.333, 1.333)
+
+
+def rgb_to_lab(x: Tensor) -> Tensor:
+    """CIE 1976 L, a, b of sRGB pixels under D65.
+
+    Parameters
+    ----------
+    x : Tensor, shape (B, 3, H, W)
+        Values from 0 to 1; others are clipped to that range.
+
+    Returns
+    -------
+    Tensor, shape (B, 3, H, W)
+        L from 0 to 100; a from -86.2 to 98.3; b from -107.9 to 94.5.
+    """
+    x = x.clamp(0, 1)
+    linear = torch.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
+    matrix = torch.tensor(_TO_XYZ, dtype=x.dtype, device=x.device)
+    relative = torch.einsum("ij,bjhw->bihw", matrix / matrix.sum(1, keepdim=True), linear)
+    # The derivative of the cube root is infinite at 0, where the definition is linear.
+    dark = relative <= (6 / 29) ** 3
+    root = torch.where(dark, 1.0, relative) ** (1 / 3)
+    f = torch.where(dark, relative * (29 / 6) ** 2 / 3 + 4 / 29, root)
+    fx, fy, fz = f.unbind(1)
+    return torch.stack([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)], dim=1)
+
+
+def rgb_to_ydbdr(x: Tensor) -> Tensor:
+    """Y, Db, Dr of sRGB pixels.
+
+    Parameters
+    ----------
+    x : Tensor, shape (B, 3, H, W)
+        Values from 0 to 1; others are clipped to that range.
+
+    Returns
+    -------
+    Tensor, shape (B, 3, H, W)
+        Y from 0 to 1; Db and Dr from -1.333 to 1.333.
+    """
+    return torch.einsum("ij,bjhw->bihw", torch.tensor(_TO_YDBDR, dtype=x.dtype, device=x.device), x.clamp(0, 1))
+
+
+class ColorSplit(nn.Module):
+    """Three views of scaled color images (MetAug, appendix B.1 and table 6).
+
+    Parameters
+    ----------
+    mean, std : sequence of 3 floats
+        Mean and standard deviation by which pixels / 255 were scaled.
+    space : {"lab", "ydbdr"}
+        "lab": the views are the unchanged RGB, L, and ab; "ydbdr": Y, Db, and Dr.
+
+    Attributes
+    ----------
+    channels : tuple of int
+        Channels of the views: 3, 1, 2, or 1, 1, 1.
+
+    Raises
+    ------
+    InputError
+        `mean` or `std` does not have three values, for instance for gray images.
+    """
+
+    mean: Tensor
+    std: Tensor
+    center: Tensor
+    spread: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], space: Literal["lab", "ydbdr"] = "lab") -> None:
+        super().__init__()
+        self.lab = space == "lab"
+        self.channels = (3, 1, 2) if self.lab else (1, 1, 1)
+        if len(mean) != 3 or len(std) != 3:
+            views = "RGB, L and ab" if self.lab else "Y, Db and Dr"
+            raise InputError(f"the views {views} need images of 3 channels, got {len(mean)}")
+        center, spread = (_CENTER, _SPREAD) if self.lab else (_YDBDR_CENTER, _YDBDR_SPREAD)
+        for name, values in (("mean", mean), ("std", std), ("center", center), ("spread", spread)):
+            self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Views (B, c, H, W) with c of `channels`, of scaled images (B, 3, H, W), with values of order 1."""
+        with torch.autocast(x.device.type, enabled=False):
+            wide = (x if x.dtype == torch.float64 else x.float()) * self.std + self.mean
+            colors = (rgb_to_lab(wide) if self.lab else rgb_to_ydbdr(wide)) - self.center
+            colors = (colors / self.spread).to(x.dtype)
+        return (x, colors[:, :1], colors[:, 1:]) if self.lab else colors.split(1, dim=1)
+
+
+_WIDTHS = (48, 128, 192, 192, 128)
+
+#: Smallest side of images by stem.
+SMALLEST = {"standard": 63, "small": 8}
+
+
+class SplitAlexNet(nn.Module):
+    """Images (B, C, H, W) of one view to representations (B, n_components), "fc" in the paper.
+
+    Five convolutions with 48, 128, 192, 192 and 128 channels and two fully connected layers of width n_components, each
+    with BatchNorm and ReLU. The paper's last layer, to 128 features, is the projection head.
+
+    Parameters
+    ----------
+    channels : int
+        C: 3 for RGB, 1 for L, 2 for ab.
+    n_components : int
+        2048 in the paper.
+    stem : {"standard", "small"}
+        "standard": as published, for images of 224 x 224 pixels (at least 63): the first convolution is 11x11 with
+        stride 4, poolings are 3x3 with stride 2, the last map is 6x6. "small": 3x3 convolutions without stride and 2x2
+        poolings, the last map is 2x2; for images of at least 8 x 8 pixels.
+
+    Raises
+    ------
+    InputError
+        The stem is unknown.
+    """
+
+    def __init__(
+        self, channels: int = 3, n_components: int = 2048, *, stem: Literal["standard", "small"] = "standard"
+    ) -> None:
+        super().__init__()
+        if stem not in SMALLEST:
+            raise InputError(f"stem is {stem!r}, expected standard or small")
+        self.n_components, self.smallest, self.stem_width = n_components, SMALLEST[stem], _WIDTHS[0]
+        large = stem == "standard"
+        pool = (3, 2) if large else (2, 2)
+        first, second, third, fourth, fifth = _WIDTHS
+        self.conv1 = _convolution(channels, first, *((11, 4, 2) if large else (3, 1, 1)))
+        self.conv2 = _convolution(first, second, *((5, 1, 2) if large else (3, 1, 1)))
+        self.conv3 = _convolution(second, third, 3, 1, 1)
+        self.conv4 = _convolution(third, fourth, 3, 1, 1)
+        self.conv5 = _convolution(fourth, fifth, 3, 1, 1)
+        self.pool = nn.MaxPool2d(*pool)
+        side = 6 if large else 2
+        self.resize = nn.AdaptiveAvgPool2d(side)  # the identity for images of 224 pixels
+        self.fc6 = _connected(fifth * side**2, n_components)
+        self.fc7 = _connected(n_components, n_components)
+
+    def stem(self, x: Tensor) -> Tensor:
+        """Activations of the first convolution, (B, 48, ...)."""
+        small = self.smallest == SMALLEST["small"]
+        check_image_size(x, self.smallest, "enlarge them" if small else "enlarge them, or take the stem 'small'")
+        h: Tensor = self.conv1(x)
+        return h
+
+    def maps(self, x: Tensor) -> Tensor:
+        """The last feature map, "conv" in the paper: (B, 128, 6, 6), or (B, 128, 2, 2) with the small stem."""
+        h = self.conv2(self.pool(self.stem(x)))
+        h = self.conv5(self.conv4(self.conv3(self.pool(h))))
+        maps: Tensor = self.resize(self.pool(h))
+        return maps
+
+    def forward(self, x: Tensor) -> Tensor:
+        h: Tensor = self.fc7(self.fc6(self.maps(x).flatten(1)))
+        return h
+
+
+def _convolution(n_in: int, n_out: int, kernel: int, stride: int, padding: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(n_in, n_out, kernel, stride, padding, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(inplace=True)
+    )
+
+
+def _connected(n_in: int, n_out: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(n_in, n_out), nn.BatchNorm1d(n_out), nn.ReLU(inplace=True))
+
+
+@register(
+    "encoder",
+    "split-alexnet",
+    help="AlexNet with half the channels, for large or small images",
+    domains="images",
+    source="Zhang et al. 2017",
+    default_width=256,
+    smallest=SMALLEST["small"],
+)
+def _split_alexnet(context: EncoderContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> SplitAlexNet:
+    return SplitAlexNet(context.channels, context.n_components, stem=find_stem(stem, context.row_shape))
+
+
+class MetaFeatures(nn.Module):
+    """One generator (MAG) per view, from projections to augmented features of length 1 (Li et al. 2022, section 3.2).
+
+    Parameters
+    ----------
+    views : int
+        M, at least 2.
+    width : int
+        d, the width of a projection.
+    hidden : sequence of int
+        Widths of the hidden layers, each with ReLU; (2048, 2048) in the paper.
+    norm : {"batch", "none"}
+        Whether hidden layers have BatchNorm, as published.
+    residual : bool
+        Add the output of a generator, divided by sqrt(d), to its normalized input. Training then starts close to the
+        projections (cosine about 0.9), and the objective determines how far the features move. Otherwise, as published,
+        only the output is used; before training it is a random function of the projection.
+
+    Raises
+    ------
+    InputError
+        `views` is below 2.
+    """
+
+    def __init__(
+        self,
+        views: int,
+        width: int,
+        *,
+        hidden: Sequence[int] = (256,),
+        norm: Literal["batch", "none"] = "batch",
+        residual: bool = True,
+    ) -> None:
+        super().__init__()
+        if views < 2:
+            raise InputError(f"{views} view of each sample, expected at least 2, to form pairs")
+        self.residual = residual
+        self.networks = nn.ModuleList(MLP(width, [*hidden, width], norm=norm) for _ in range(views))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Augmented features (M, B, d), normalized to length 1, of projections (M, B, d); rows of zeros are allowed."""
+        directions = unit(z)
+        outputs = torch.stack([network(rows) for network, rows in zip(self.networks, directions, strict=True)])
+        with torch.autocast(z.device.type, enabled=False):
+            outputs = outputs.to(z.dtype)
+            return unit(directions + outputs / z.shape[-1] ** 0.5 if self.residual else outputs)

@@ -1,0 +1,294 @@
+"""Figures of learned noise.
+
+PiNDA: learned noise, alone or on top of fixed views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.random import stream
+from viewsmith.core.registry import entries, find, names, register
+from viewsmith.core.rows import apply_in_blocks, block_size
+from viewsmith.core.schedule import Method
+from viewsmith.data import Dataset
+from viewsmith.estimator import presets
+from viewsmith.estimator.arguments import Auto, Fraction, Positive, Rate, Widths
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.figures import Figures, gallery_samples
+from viewsmith.estimator.model import channels_in, make_model, make_optimizer
+from viewsmith.estimator.plan import Plan, Resolved, TrainingData, check_least
+from viewsmith.estimator.resolve import packages_of, part_options
+from viewsmith.estimator.rows import extent
+from viewsmith.methods.pinda.training import PiNDAMethod
+from viewsmith.methods.pinda.views import PiNoise
+from viewsmith.networks.base import NoiseContext
+from viewsmith.reports import FeatureProfile, Gallery
+
+
+def noise_profile(mean: np.ndarray, scale: np.ndarray, names: list[str] | None) -> FeatureProfile:
+    """Mean deviation of the noise for each feature, (d,), in standard deviations of the data."""
+    return FeatureProfile(
+        "Learned noise",
+        mean / scale,
+        names,
+        "mean standard deviation of the noise over the training rows",
+        "standard deviations of the data",
+    )
+
+
+def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Gallery:
+    """Images beside the noise made for them (`PiNDA.noise_parts`)."""
+    sigma = made["sigma"]
+    # White is the largest sigma; gray is a mean or noise of 0.
+    parts = [255 * sigma / max(sigma.max(), 1e-12)]
+    parts += [
+        127.5 + 127.5 * made[name] / max(abs(made[name]).max(), 1e-12) for name in ("mean", "noise") if name in made
+    ]
+    tiles = [np.moveaxis(tile.round().astype(np.uint8), 1, 3).reshape(samples.shape) for tile in parts]
+    mean = f"its mean (gray 0, white {abs(made['mean']).max():.2g}); " if "mean" in made else ""
+    caption = (
+        f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); {mean}"
+        "a draw of the noise; the image with it"
+    )
+    return Gallery("Learned noise", caption, samples, np.stack([*tiles, made["view"]], axis=1), "pixels")
+
+
+OneOrTwo = Annotated[int, Field(ge=1, le=2)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PiNDAResolved(Resolved):
+    """Resolved settings, with the network of the noise generator and the noise level."""
+
+    generator: str
+    generator_options: dict[str, Any]
+    strength: float = 1.0
+
+
+@register(
+    "method",
+    "pinda",
+    help="learns the standard deviation of noise for every feature, pixel or base of every sample",
+    source="PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating positive-incentive noise "
+    "(arXiv 2408.09929)",
+    part="noise generator",
+    compared=("vectors", "dna"),
+    search=presets.SEARCH["pinda"],
+)
+@dataclass(kw_only=True, eq=False, repr=False)
+class PiNDA(ViewsmithEstimator):
+    """Representations learned together with the noise that augments samples (pi-noise), alone or on fixed views.
+
+    A generator predicts the standard deviation of Gaussian (or uniform) noise for every feature, pixel or base of every
+    sample and is trained with the encoder on the contrastive loss. The defaults keep the noise level at `strength`, and
+    a log barrier keeps noise on all features. ``PiNDA(**PiNDA.presets["paper"])`` has the published settings for
+    vectors, ``presets["paper-images"]`` those for images.
+
+    Parameters
+    ----------
+    strength : float or "auto"
+        Noise level in scaled units: the average level if `level` is "fixed", otherwise the initial level. "auto"
+        chooses among 0.25, 0.5, 1 and 2 without labels.
+    level : {"fixed", "drawn", "free"}
+        fixed: only how the noise is distributed over features is learned; drawn: so, and each draw has exactly the
+        level `strength` (figure 1 of the paper); free, as published: the level is learned, too.
+    distribution : {"gaussian", "uniform"}
+    learn_mean : bool
+        Also learn the mean mu of the noise; the authors recommend mu = 0.
+    algorithm : {1, 2}
+        The paper's algorithm. 1: one view of every pair carries noise, on top of `view_maker`. 2: each view of each
+        sample is, with equal probability, the sample with noise or a view of `view_maker`.
+    two_sided : bool
+        Noise on both views of a pair instead of one.
+    penalty : {"log_barrier", "inverse_norm", "none"}
+        Penalty against collapse: log_barrier on features without noise, inverse_norm (published) on small noise.
+    penalty_weight : float
+    objective : {"cooperative", "adversarial"}
+        The generator decreases the loss (published), or increases it.
+    random_fraction : float
+        Fraction of the noise power spread evenly over all features, with a fixed level.
+    generator : {"auto", "mlp", "low-resolution", "unet", "resnet18", "resnet50", "shared", "sequence"}
+        Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 and
+        resnet50 (without their classifiers, as published), shared (a small head on the first stage of the encoder).
+        DNA: sequence, shared. "auto": mlp, low-resolution, sequence.
+    generator_hidden : tuple of int
+        Widths of the mlp generator's hidden layers.
+    [shared]
+
+    Attributes
+    ----------
+    [attributes]
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from viewsmith import PiNDA
+    >>> model = PiNDA(epochs=2, random_state=0).fit(load_digits().data)
+    >>> model.views(load_digits().data[:3], n_views=4).shape
+    (3, 4, 64)
+    """
+
+    name = "pinda"
+    strength_option = "strength"
+    resolved_type = PiNDAResolved
+    presets = presets.PINDA
+    streams_views = False
+
+    strength: Positive | Auto = 0.25
+    level: Literal["fixed", "drawn", "free"] = "fixed"
+    distribution: Literal["gaussian", "uniform"] = "gaussian"
+    learn_mean: bool = False
+    algorithm: OneOrTwo = 1
+    two_sided: bool = False
+    penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
+    penalty_weight: Rate = 1.0
+    objective: Literal["cooperative", "adversarial"] = "cooperative"
+    random_fraction: Fraction = 0.0
+    generator: str = "auto"
+    generator_hidden: Widths = (64,)
+    # "auto" is for the strength of the learned noise only.
+    noise_strength: Positive = 1.0
+
+    def _resolve(self, options: PiNDA, shared: dict[str, Any], data: TrainingData) -> tuple[PiNDAResolved, None]:
+        if options.two_sided and options.algorithm == 2:
+            raise InputError("two_sided is True, which algorithm 2 decides for each view: leave it out")
+        generator = _find_generator(options, data, shared["encoder"])
+        entry = find("noise generator", generator, data.domain.name)
+        further = part_options(options, [entry], None, "generator_options", PiNDA)
+        shared["packages"] |= packages_of([entry])
+        return PiNDAResolved(**shared, generator=generator, generator_options=further), None
+
+    def _build(self, plan: Plan[PiNDA, PiNDAResolved]) -> Method:
+        options = plan.options
+        framework, views = make_model(plan)
+        return PiNDAMethod(
+            framework,
+            views,
+            make_noise(plan, framework.encoder),
+            algorithm=options.algorithm,
+            two_sided=options.two_sided,
+            penalty=options.penalty,
+            penalty_weight=options.penalty_weight,
+            epochs=plan.resolved.epochs,
+            optimizer=make_optimizer(plan),
+        )
+
+    def noise_profile(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation, over the samples of `X`, of the learned noise of each feature.
+
+        Returns
+        -------
+        mean, spread : ndarray, shape of a scaled sample: (d,), (C, H, W) or (4, L)
+            Of sigma(x), in the units of each feature (images: pixels / 255).
+        """
+        check_is_fitted(self)
+        noise = self._method.noise
+        with torch.no_grad():
+            sigma = apply_in_blocks(lambda x: noise.noise_parameters(x)[0], self.samples(X), 256)
+        sigma = self.domain_.in_data_units(sigma, self.scaler_)
+        return sigma.mean(0).cpu().numpy(), sigma.std(0, correction=0).cpu().numpy()
+
+    def noise_parts(self, X: Any, *, random_state: int | None = None) -> dict[str, np.ndarray]:
+        """Predicted standard deviation, a draw of the noise, and the sample with this noise, for each sample.
+
+        Returns
+        -------
+        dict
+            ``sigma``, with `learn_mean` ``mean``, and ``noise`` in scaled units, float32 of the shape of a scaled
+            sample; ``view`` in the units and dtype of the data, the first view of `views`.
+        """
+        check_is_fitted(self)
+        x = self.samples(X)
+        seed = self.resolved_.seed if random_state is None else random_state
+        generator, size = stream(seed, "views", 0, device=x.device), block_size(x[:1])
+        made: dict[str, list[np.ndarray]] = {}
+        with torch.no_grad():
+            for start in range(0, len(x), size):
+                parts = self._method.noise_parts(x[start : start + size], generator)
+                parts["view"] = self.scaler_.inverse(parts["view"])
+                for name, part in parts.items():
+                    made.setdefault(name, []).append(part.cpu().numpy())
+        joined = {name: np.concatenate(part) for name, part in made.items()}
+        joined["view"] = self.domain_.in_input_format(joined["view"][:, None], extent(X, self.resolved_))[:, 0]
+        return joined
+
+    def described_views(
+        self, X: Any, n_views: int | None = None, *, random_state: int | None = None, pool: Any = None
+    ) -> dict[str, np.ndarray]:
+        """``views`` of samples (default: 4 of each), and ``sigma`` and ``noise`` of each sample."""
+        found = super().described_views(X, n_views, random_state=random_state, pool=pool)
+        noise = self.noise_parts(X, random_state=random_state)
+        return found | {"sigma": noise["sigma"], "noise": noise["noise"]}
+
+    def figures(self, dataset: Dataset) -> Figures:
+        """Figures of all methods, and of the learned noise."""
+        found = super().figures(dataset)
+        if self.domain_.picture == "curve":
+            mean, _ = self.noise_profile(dataset.x_train)
+            found.profiles.append(
+                noise_profile(mean, self.scaler_.scale.cpu().numpy(), self.resolved_.feature_names or None)
+            )
+        elif self.domain_.picture == "pixels":
+            samples = gallery_samples(dataset)
+            found.galleries.append(noise_gallery(samples, self.noise_parts(samples)))
+        return found
+
+    @property
+    def _method(self) -> PiNDAMethod:
+        assert isinstance(self.method_, PiNDAMethod)
+        return self.method_
+
+
+def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
+    """Name of the network of the noise generator.
+
+    Raises
+    ------
+    InputError
+        The domain has no such generator, or the generator uses a first stage that the encoder does not have.
+    """
+    domain, generator, custom = data.domain.name, options.generator, isinstance(options.encoder, nn.Module)
+    known = names("noise generator", domain)
+    if not known:
+        raise InputError(f"there is no noise generator for {domain}: use another method")
+    if generator == "auto":
+        suited = (entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
+        generator = next(suited, known[0])
+    if generator not in known:
+        raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {domain}")
+    entry = find("noise generator", generator, domain)
+    encoders = [name for name in names("encoder", domain) if find("encoder", name, domain).trait("first_stage")]
+    if entry.trait("needs_first_stage") and (custom or not find("encoder", encoder, domain).trait("first_stage")):
+        raise InputError(
+            f"generator {generator!r} uses the encoder's first stage, which {encoder} does not have: use the encoder "
+            f"{' or '.join(encoders)}, or the generator {' or '.join(name for name in known if name != generator)}"
+        )
+    check_least("generator", generator, entry, data)
+    return generator
+
+
+def make_noise(plan: Plan[PiNDA, PiNDAResolved], encoder: nn.Module) -> PiNoise:
+    """The noise generator with its network."""
+    options, resolved, channels = plan.options, plan.resolved, channels_in(plan)
+    outputs = channels * (2 if options.learn_mean else 1)
+    context = NoiseContext(resolved.row_shape, channels, outputs, encoder)
+    entry = find("noise generator", resolved.generator, resolved.domain)
+    return PiNoise(
+        entry.build(context, **resolved.generator_options),
+        distribution=options.distribution,
+        learn_mean=options.learn_mean,
+        strength=resolved.strength,
+        level=options.level,
+        random_fraction=options.random_fraction,
+        adversarial=options.objective == "adversarial",
+    )

@@ -1,0 +1,192 @@
+"""PiNDA: learned noise (Data Augmentation of Contrastive Learning is Estimating Positive-incentive Noise).
+
+Symbols: x a sample, f the encoder with its head, a the other augmentation (or the identity), psi the generator,
+eps = mu + sigma * e the noise, e ~ N(0, I). One update trains encoder and generator together through the
+reparameterized noise (equation 17, Algorithms 1 and 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.rows import Rows
+from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
+from viewsmith.frameworks import Framework
+from viewsmith.methods.pinda.views import PiNoise, inverse_norm, log_barrier
+from viewsmith.training.callbacks import left_the_data
+from viewsmith.views.base import Pair
+from viewsmith.views.pair import ViewPair
+
+Noise = tuple[Tensor, Tensor, Tensor]  # the result of `PiNoise.noise`
+
+Penalty = Literal["none", "inverse_norm", "log_barrier"]
+
+
+class PiNDAMethod(Method):
+    """A framework with learned noise on its views.
+
+    Parameters
+    ----------
+    framework : Framework
+        Encoder, head and pair loss.
+    views : ViewPair
+        The other augmentation a. Local views of multi-crop get no noise.
+    noise : PiNoise
+        The generator psi.
+    algorithm : {1, 2}
+        1: the first view of every pair gets noise. 2: each view is, with equal probability, the sample with noise or a
+        view from `views`.
+    two_sided : bool
+        In Algorithm 1, both views get noise.
+    penalty : {"none", "inverse_norm", "log_barrier"}
+        Penalty on the noise, see `viewsmith.methods.pinda.views`.
+    penalty_weight : float
+        Weight of the penalty in the loss.
+    epochs : int
+    optimizer : Optimizer
+    """
+
+    def __init__(
+        self,
+        framework: Framework,
+        views: ViewPair,
+        noise: PiNoise,
+        *,
+        algorithm: int = 1,
+        two_sided: bool,
+        penalty: Penalty,
+        penalty_weight: float,
+        epochs: int,
+        optimizer: Optimizer,
+    ) -> None:
+        super().__init__()
+        self.framework, self.views, self.noise = framework, views, noise
+        self.algorithm, self.two_sided = algorithm, two_sided
+        self.penalty: Penalty = penalty
+        self.penalty_weight = penalty_weight
+        self.epochs, self.optimizer = epochs, optimizer
+
+    def phases(self) -> list[Phase]:
+        trains = (self.framework, self.views, self.noise)
+        return [Phase("train", self.epochs, [Update("encoder and noise", self.joint_step, trains, self.optimizer)])]
+
+    def joint_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Losses of noisy views plus the penalty on the noise; trains encoder and generator."""
+        pair = self.views.for_batch(batch, self.framework)
+        pair, noise, inputs = self._noisy(pair, batch)
+        contrast = self.framework(pair, batch.progress)
+        penalty = self._penalty(noise, self.noise.real(inputs), len(contrast))
+        logs = {"contrast": contrast.mean(), "penalty": penalty.mean(), "gamma": torch.exp(-contrast.detach()).mean()}
+        return contrast + self.penalty_weight * penalty, logs
+
+    def _noisy(self, pair: Pair, batch: Batch) -> tuple[Pair, Noise, Tensor]:
+        """The pair with noise, the noise, and the input of the generator."""
+        if self.algorithm == 2:
+            noise = self.noise.noise(batch.x, batch.generator, 2)
+            return self._one_of_two(pair, batch, noise[0]), noise, batch.x
+        # One pass of the generator: with the samples if both views are equal to them, else with both views.
+        same = pair.first is pair.second
+        inputs = pair.first if same or not self.two_sided else torch.cat([pair.first, pair.second])
+        noise = self.noise.noise(inputs, batch.generator, 2 if self.two_sided and same else 1)
+        if self.two_sided:
+            first, second = (torch.cat([pair.first, pair.second]) + noise[0]).chunk(2)
+            return replace(pair, first=first, second=second), noise, inputs
+        return replace(pair, first=pair.first + noise[0]), noise, inputs
+
+    def _one_of_two(self, pair: Pair, batch: Batch, eps: Tensor) -> Pair:
+        """Replace views of a pair by samples with noise, with probability 1/2 each (Algorithm 2)."""
+        if pair.first.shape != batch.x.shape:
+            raise InputError(
+                f"algorithm is 2 with views of shape {tuple(pair.first.shape[1:])}, expected the shape of samples, "
+                f"{tuple(batch.x.shape[1:])}, which replace views: take algorithm 1"
+            )
+        chosen = torch.rand((2, len(batch.x)), generator=batch.generator, device=batch.x.device) < 0.5
+        noisy = batch.x + eps.unflatten(0, (2, -1))
+        where = chosen.view(2, -1, *[1] * (batch.x.ndim - 1))
+        first, second = torch.where(where, noisy, torch.stack([pair.first, pair.second]))
+        ids = None
+        if pair.ids is not None:
+            shown = torch.where(chosen, batch.index, torch.stack(pair.ids))
+            ids = (shown[0], shown[1])
+        return replace(pair, first=first, second=second, ids=ids)
+
+    def _penalty(self, noise: Noise, real: Tensor | None, batch: int) -> Tensor:
+        _, sigma, eps = noise
+        if self.penalty == "inverse_norm":
+            return inverse_norm(eps).expand(batch)
+        if self.penalty == "log_barrier":
+            return log_barrier(sigma / self.noise.strength, real).view(-1, batch).mean(dim=0)
+        return eps.new_zeros(batch)
+
+    def prepare(self, x: Rows, seed: int) -> None:
+        self.views.prepare(x)
+
+    def describe(self) -> dict[str, Any]:
+        return self.views.describe()
+
+    def release(self) -> None:
+        self.views.release()
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        return self.views.represent(lambda rows: self.framework.represent(rows, output), x)
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return self.noise(x, index=index, generator=generator)
+
+    def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
+        """Warnings if the noise is on few features, has collapsed or has grown."""
+        diagnosed = [row for row in rows if "noise_level" in row]
+        return left_the_data(rows) + (noise_warnings(diagnosed[0], diagnosed[-1]) if diagnosed else [])
+
+    @torch.no_grad()
+    def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+        """``sigma`` (predicted deviation), ``noise`` (one draw) and ``view`` (x + noise), with the shape of `x`.
+
+        If the mean is learned, also ``mean``.
+        """
+        eps, sigma, _ = self.noise.noise(x, generator)
+        mean = self.noise.noise_parameters(x)[1]
+        learned = {} if mean is None else {"mean": mean}
+        return {"sigma": sigma, **learned, "noise": eps, "view": x + eps.to(x.dtype)}
+
+    @torch.no_grad()
+    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+        """Noise level (root mean square of sigma) and its spread over features (standard deviation over mean).
+
+        Features of images are pixels of each channel, those of DNA positions of each letter. Padding is not counted.
+        """
+        sigma = self.noise.noise_parameters(x)[0]
+        real = self.noise.real(x)
+        counted = torch.ones_like(sigma) if real is None else real.expand_as(sigma).to(sigma.dtype)
+        times = counted.sum(dim=0)
+        # Padding has sigma = 0, so it does not change the sums.
+        profile = (sigma.sum(dim=0) / times.clamp_min(1))[times > 0]
+        spread = profile.std(correction=0) / profile.mean()
+        level = (sigma.square().sum() / counted.sum()).sqrt()
+        return {"noise_level": float(level), "noise_spread": float(spread)}
+
+
+def noise_warnings(first: dict[str, Any], last: dict[str, Any]) -> list[str]:
+    """Problems of learned noise, and what to do, from the first and the last diagnostics of a training."""
+    found = []
+    if last["noise_spread"] > 1:
+        found.append(
+            f"the learned noise sits on few features: its spread over features is {last['noise_spread']:.1f} "
+            "(standard deviation over mean, above 1); raise penalty_weight or use penalty='log_barrier'"
+        )
+    if last["noise_level"] < min(0.02, first["noise_level"] / 2):
+        found.append(
+            f"the learned noise has collapsed to {last['noise_level']:.3f} standard deviations: "
+            "views equal their samples; use level='fixed' or a larger penalty_weight"
+        )
+    elif last["noise_level"] > 3 * max(first["noise_level"], 1.0):
+        found.append(
+            f"the learned noise has grown to {last['noise_level']:.1f} standard deviations: "
+            "use level='fixed' or a smaller penalty_weight"
+        )
+    return found

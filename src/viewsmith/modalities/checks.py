@@ -1,0 +1,328 @@
+"""Checks of data from files and from Python: shape, dtype, missing and infinite values, labels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, duplicates, name_list, one_line, pluralize, warn
+from viewsmith.core.rows import RowSource, row_blocks
+
+# Values that float32 must tell apart in a column; with fewer a warning is given.
+LEVELS = 64
+
+Impute = Literal["none", "median"]
+
+
+class _NotNumbers(InputError, TypeError):
+    """Python objects instead of numbers; scikit-learn's estimator checks expect a TypeError."""
+
+
+def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
+    """Convert array-like samples to a numpy array.
+
+    Parameters
+    ----------
+    X : array-like of numbers, shape (n, ...), 2 to 4 dimensions
+        A numpy array, torch tensor, pandas DataFrame, scipy sparse matrix or list of lists.
+
+    Returns
+    -------
+    rows : ndarray, shape (n, ...)
+        With the dtype of `X`, if it has one; DataFrames as float64, sparse matrices as dense float32. May share memory
+        with `X`. The domain and missing values are not checked.
+    names : list of str, or None
+        Column names of a DataFrame, if it has names.
+
+    Raises
+    ------
+    InputError
+        Values that are not numbers (the message names text columns), or a shape that no domain has.
+    """
+    pandas, torch, sparse = (sys.modules.get(name) for name in ("pandas", "torch", "scipy.sparse"))
+    names: list[str] | None = None
+    if pandas is not None and isinstance(X, pandas.DataFrame):
+        rows, names = _frame_rows(X)
+    elif torch is not None and isinstance(X, torch.Tensor):
+        dense = X.detach().cpu().to_dense() if X.layout != torch.strided else X.detach().cpu()
+        # numpy has no bfloat16.
+        rows = (dense.float() if dense.dtype == torch.bfloat16 else dense).resolve_conj().numpy()
+    elif sparse is not None and sparse.issparse(X):
+        check_numbers(X, "the sparse matrix")
+        with np.errstate(over="ignore"):
+            rows = X.astype(np.float32).toarray(order="C")
+    elif np.ma.isMaskedArray(X):
+        rows = np.ma.filled(X.astype(np.float64), np.nan)
+    else:
+        rows = _array_rows(X)
+    check_array(rows)
+    return rows, names
+
+
+def check_container(X: Any) -> None:
+    """Raise InputError for a DataFrame with columns that are not numbers, a table without rows yet, and an AnnData."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(X, pandas.DataFrame):
+        if X.columns.is_unique:
+            from viewsmith.modalities.frames import check_no_text
+
+            advice = "leave them out, X.select_dtypes('number'), or encode them, pandas.get_dummies(X)"
+            check_no_text(X, list(X.columns), "the DataFrame", advice)
+    elif hasattr(X, "collect_schema") and hasattr(X, "collect"):
+        raise InputError(
+            f"the data are a {type(X).__name__}, a query whose rows are not computed yet: give X.collect()"
+        )
+    elif all(hasattr(X, name) for name in ("obs", "obsm", "layers")):
+        raise InputError(
+            f"the data are of type {type(X).__name__}, expected a matrix: give adata.X or adata.obsm['X_pca'], or the "
+            ".h5ad file on the command line"
+        )
+
+
+def check_numbers(x: Any, what: str = "the data") -> None:
+    """Raise InputError unless the dtype of `x` is boolean, integer or real."""
+    kind = x.dtype.kind
+    if kind == "c":
+        raise InputError(
+            f"Complex data not supported: {what} has dtype {x.dtype}; split it into real and imaginary part"
+        )
+    if kind not in "biuf":
+        raise InputError(
+            f"{what} has dtype {one_line(x.dtype, 60)}, expected numbers; encode text and dates as numbers first"
+        )
+
+
+def check_array(x: np.ndarray | RowSource, what: str = "the data") -> None:
+    """Raise InputError for a dtype or a shape that no domain has."""
+    check_numbers(x, what)
+    if x.ndim < 2:
+        raise InputError(
+            f"{what} has {pluralize(x.ndim, 'dimension')}, expected rows of features, shape (n, d). Reshape your data: "
+            "X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single row"
+        )
+    if x.ndim > 4:
+        raise InputError(f"{what} has {x.ndim} dimensions, shape {x.shape}; expected 2 (vectors, DNA), 3 or 4 (images)")
+    if len(x) == 0:
+        raise InputError(f"{what} has no rows: 0 sample(s) (shape={x.shape}) while a minimum of 1 is required")
+    if 0 in x.shape:
+        raise InputError(f"{what} has 0 feature(s) (shape={x.shape}) while a minimum of 1 is required; give a column")
+
+
+def as_vectors(
+    x: np.ndarray, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
+) -> np.ndarray:
+    """Rows as float32 vectors, shape (n, d), C-contiguous, checked by `check_finite`.
+
+    Rows with more than one dimension are flattened. The result shares memory with `x` if no conversion is needed.
+    """
+    flat = x.reshape(len(x), -1)
+    check_finite(flat, names, impute, what)
+    warn_lost_digits(flat, names, what)
+    return np.ascontiguousarray(flat, dtype=np.float32)
+
+
+def check_finite(
+    x: np.ndarray | RowSource, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
+) -> None:
+    """Check for infinite values and, unless they are imputed, missing values.
+
+    Parameters
+    ----------
+    x : ndarray or RowSource, shape (n, d)
+        Numbers. Values beyond the range of float32 count as infinite, because they become infinite.
+    names : list of str, optional
+        Names of the columns, for the message.
+    impute : {"none", "median"}
+        "median" allows NaN.
+    what : str
+        Name of the data in messages.
+
+    Raises
+    ------
+    InputError
+        There are such values; the message gives their number and columns.
+    """
+    if x.dtype.kind != "f" or (isinstance(x, RowSource) and x.complete):
+        return
+    # Counts by column, over blocks of rows.
+    infinite, missing, too_large = 0, 0, True
+    for block in row_blocks(x):
+        with np.errstate(over="ignore"):
+            single = block.astype(np.float32, copy=False)
+        if np.isfinite(single).all():
+            continue
+        infinite = infinite + np.isinf(single).sum(axis=0)
+        missing = missing + np.isnan(single).sum(axis=0)
+        too_large = too_large and not np.isinf(block).any()
+    if np.any(infinite):
+        per_column = np.asarray(infinite)
+        if too_large:
+            kind = pluralize(int(per_column.sum()), "value") + " too large for float32 (infinity beyond 3.4e38)"
+        else:
+            kind = pluralize(int(per_column.sum()), "infinite value") + " (infinity)"
+        raise InputError(f"{what}: {kind} in {_columns(per_column, names)}; replace them or remove those rows")
+    if impute == "none":
+        check_missing(np.asarray(missing), names, what)
+    if isinstance(x, RowSource):
+        x.complete = not np.any(missing)
+
+
+def check_missing(per_column: np.ndarray, names: list[str] | None, what: str) -> None:
+    """Raise InputError if any of the counts of missing values, shape (d,), is not zero."""
+    if per_column.any():
+        raise InputError(
+            f"{what}: {pluralize(int(per_column.sum()), 'missing value')} (NaN) in {_columns(per_column, names)}; "
+            "fill them, or fit the model with impute='median' (fit --impute median), which takes the median of their "
+            "column, also in later data"
+        )
+
+
+def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
+    """Labels as integers, booleans or text, shape (n,).
+
+    Raises
+    ------
+    InputError
+        Another length or shape, missing labels, or values that are not classes (such as 0.37).
+    """
+    if y.ndim != 1:
+        raise InputError(f"{what} has shape {y.shape}, expected one label per row, shape ({n_rows},)")
+    if len(y) != n_rows:
+        counts = f"{pluralize(len(y), 'label')} for {pluralize(n_rows, 'row')}"
+        raise InputError(f"{what} has {counts}; expected one per row")
+    if y.dtype.kind == "S":
+        return np.char.decode(y, "utf-8", "replace")
+    if y.dtype.kind == "f":
+        missing = int(np.isnan(y).sum())
+        if missing:
+            raise InputError(
+                f"{what} has {pluralize(missing, 'missing label')} (NaN); label every row, or leave {what} out"
+            )
+        broken = y[~(np.abs(y) < 2.0**53) | (y != np.round(y))]
+        if len(broken):
+            raise InputError(
+                f"{what} contains {broken[0]}, expected classes: integers, booleans or text, not a continuous target; "
+                "leave it out (a column NAME of a table: --columns NAME=drop)"
+            )
+        return y.astype(np.int64)
+    if y.dtype.kind not in "biuU":
+        raise InputError(f"{what} has dtype {y.dtype}, expected classes (integers, booleans or text)")
+    return y.astype(y.dtype.newbyteorder("="), copy=False)
+
+
+def warn_columns(
+    x: np.ndarray | RowSource,
+    names: list[str] | None = None,
+    what: str = "the data",
+    ranges: tuple[np.ndarray, np.ndarray] | None = None,
+) -> None:
+    """Warn if vectors, shape (n, d), have a single feature or constant columns; NaN is ignored.
+
+    `ranges` are the `column_ranges` of `x`, if they are known.
+    """
+    if x.shape[1] == 1:
+        warn(f"{what}: only one feature (n_features=1)")
+    low, high = ranges or column_ranges(x)
+    constant = ~(low < high)
+    if constant.any():
+        found = _columns(constant, names, "constant column")
+        warn(f"{what}: {found}, ignored")
+
+
+def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, what: str = "the data") -> None:
+    """Warn of columns, of shape (n, d), whose values are so far from 0 that float32 hardly tells them apart.
+
+    That is: if two numbers of float32 near the largest value are more than 1 / `LEVELS` of the column's range apart.
+    """
+    if x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
+        return
+    low, high = (values.astype(np.float64) for values in column_ranges(x))
+    largest = np.fmax(np.abs(low), np.abs(high))
+    steps = np.ldexp(1.0, np.frexp(np.where(np.isfinite(largest), largest, 1))[1] - 24)  # between numbers of float32
+    lost = (high > low) & (steps * LEVELS > high - low)
+    if lost.any():
+        first = int(np.argmax(lost))
+        warn(
+            f"{what}: float32, in which rows are kept, hardly tells the values of {_columns(lost, names)} apart "
+            f"({low[first]:.10g} to {high[first]:.10g}, in steps of {steps[first]:g}); subtract an offset, for "
+            f"instance {low[first]:.10g}"
+        )
+
+
+def warn_outer_spaces(values: Iterable[str], what: str) -> None:
+    """Warn of distinct texts that differ in spaces at their ends alone, and are therefore different classes."""
+    alike: dict[str, list[str]] = {}
+    for value in sorted(values):
+        alike.setdefault(value.strip(), []).append(value)
+    doubled = [group for group in alike.values() if len(group) > 1]
+    if doubled:
+        warn(
+            f"{what}: {pluralize(len(doubled), 'value')} with and without spaces at the ends, such as "
+            f"{' and '.join(repr(value) for value in doubled[0][:2])}, taken as different: remove the spaces unless "
+            "they are meant"
+        )
+
+
+def column_ranges(x: np.ndarray | RowSource) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest value of each column, (d,) each; NaN is ignored, and is the result where there is no value."""
+    # fmin and fmax skip NaN without the warning that nanmin gives for a column of NaN.
+    ranges = [(np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)) for block in row_blocks(x)]
+    low, high = zip(*ranges, strict=True)
+    return np.fmin.reduce(low, axis=0), np.fmax.reduce(high, axis=0)
+
+
+def _columns(marked: np.ndarray, names: list[str] | None, noun: str = "column") -> str:
+    found = np.flatnonzero(marked)
+    where = "" if names is not None else " (counted from 0)"
+    return f"{pluralize(len(found), noun)}{where}: {name_list([i if names is None else names[i] for i in found])}"
+
+
+def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:
+    from viewsmith.modalities import frames
+
+    columns = [str(column) for column in frame.columns]
+    named = any(isinstance(column, str) for column in frame.columns)
+    twice = duplicates(columns)
+    if twice:
+        raise InputError(f"the DataFrame has columns with equal names: {name_list(twice)}; rename them")
+    frame = frame.set_axis(columns, axis=1)
+    frames.check_no_text(frame, columns, "the DataFrame")
+    return frames.values(frame), columns if named else None
+
+
+def _array_rows(X: Any) -> np.ndarray:
+    try:
+        rows = np.asarray(X)
+        if rows.dtype.kind in "OUS":
+            text = next((value for value in rows.flat if isinstance(value, str | bytes)), None)
+            if text is not None:
+                example = one_line(repr(text.item() if isinstance(text, np.generic) else text), 60)
+                raise InputError(f"the data contain text, such as {example}, expected numbers: {_advice(rows)}")
+            rows = rows.astype(np.float64)
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        samples: Any = X.flat if isinstance(X, np.ndarray) else []
+        shapes = list(dict.fromkeys(getattr(sample, "shape", None) for sample in samples))
+        if len(shapes) > 1:
+            raise _NotNumbers(
+                f"the samples have different shapes, such as {shapes[0]} and {shapes[1]}, expected equal ones: resize "
+                "or crop them first"
+            ) from error
+        raise _NotNumbers(
+            f"cannot convert the data, of type {type(X).__name__}, to an array of numbers: {one_line(error, 150)}; "
+            "expected rows, such as an array (n, d), a DataFrame, or x_train of what load_dataset returns"
+        ) from error
+    return rows
+
+
+def _advice(rows: np.ndarray) -> str:
+    """What to do with an array of text."""
+    try:
+        rows.astype(np.float64)
+    except (TypeError, ValueError):
+        return "give a DataFrame of pandas, whose columns of text are encoded, or encode it as numbers first"
+    return "give X.astype(float), because all of it can be read as numbers"

@@ -1,0 +1,334 @@
+"""HyenaDNA (Nguyen et al. 2023, arXiv:2306.15794): a causal long-convolution encoder for DNA.
+
+The default has the shape and the parameter names of the published ``hyenadna-tiny-1k-seqlen``, so that its weights can
+be loaded. The operator is that of Poli et al. 2023 (arXiv:2302.10866), order 2: with three projections x0, x1, v of the
+input, each followed by a convolution over 3 positions,
+
+    y = x0 * (k conv (v * x1) + D v * x1)
+
+where k is a causal filter as long as the sequence. A small network computes it from the position.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.modalities.dna.nucleotides import real_positions
+from viewsmith.networks.base import EncoderContext
+
+# The published tokenizer: 0 to 6 are special tokens, then A C G T N; the table is padded to a multiple of 8.
+VOCABULARY, FIRST_LETTER = 16, 7
+
+FREQUENCY = 10.0
+
+SPECIAL_TOKENS = 2
+
+MAX_LENGTH = 1024
+
+
+def causal_convolution(u: Tensor, k: Tensor) -> Tensor:
+    """``y_t = sum over s <= t of k_s u_(t-s)``, by FFT in O(L log L).
+
+    Parameters
+    ----------
+    u : Tensor, shape (..., L)
+    k : Tensor, shape (..., L)
+        Filters; leading dimensions broadcast.
+
+    Returns
+    -------
+    Tensor, shape (..., L)
+    """
+    length = u.shape[-1]
+    # Twice the length, so that the convolution is not circular; not every device has an FFT in half precision.
+    wide = torch.promote_types(u.dtype, torch.float32)
+    spectrum = torch.fft.rfft(u.to(wide), n=2 * length) * torch.fft.rfft(k.to(wide), n=2 * length)
+    return torch.fft.irfft(spectrum, n=2 * length)[..., :length].to(u.dtype)
+
+
+class Sine(nn.Module):
+    """sin(w x) with a learned frequency w per unit."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.freq = nn.Parameter(torch.full((1, width), FREQUENCY))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(self.freq * x)
+
+
+class PositionalEmbedding(nn.Module):
+    """Fixed positional embedding, (1, positions, emb_dim): the position t from 0 to 1, and cosines and sines of it."""
+
+    z: Tensor
+    t: Tensor
+
+    def __init__(self, emb_dim: int, positions: int) -> None:
+        super().__init__()
+        bands = (emb_dim - 1) // 2
+        t = torch.linspace(0, 1, positions)[None, :, None]
+        phase = torch.linspace(1e-4, bands - 1, bands) * (2 * math.pi / positions) * torch.arange(positions)[:, None]
+        self.register_buffer("z", torch.cat([t, phase.cos()[None], -phase.sin()[None]], dim=2))
+        self.register_buffer("t", t)
+
+
+class Decay(nn.Module):
+    """Exponential windows with decay rates from slow to fast over the channels (Hyena, section 3.3)."""
+
+    deltas: Tensor
+
+    def __init__(self, width: int, fast: float = 0.3, slow: float = 1.5, target: float = 1e-2) -> None:
+        super().__init__()
+        self.register_buffer(
+            "deltas", torch.linspace(math.log(target) / slow, math.log(target) / fast, width)[None, None]
+        )
+
+    def forward(self, t: Tensor) -> Tensor:
+        return torch.exp(-t * self.deltas.abs()) + 0.05
+
+
+class ImplicitFilter(nn.Module):
+    """The long filters, (d_model, L): a network of the position with sine activations, multiplied by a decay."""
+
+    def __init__(self, d_model: int, emb_dim: int, order: int, positions: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(d_model))
+        self.pos_emb = PositionalEmbedding(emb_dim, positions)
+        # The published layers share one sine, which is stored once, as number 1: the numbers 3 and 5 are missing.
+        self.implicit_filter = nn.ModuleDict(
+            {
+                "0": nn.Linear(emb_dim, order),
+                "1": Sine(order),
+                "2": nn.Linear(order, order),
+                "4": nn.Linear(order, order),
+                "6": nn.Linear(order, d_model, bias=False),
+            }
+        )
+        self.modulation = Decay(d_model)
+
+    def forward(self, length: int) -> Tensor:
+        h, layers = self.pos_emb.z[0, :length], self.implicit_filter
+        for name in ("0", "2", "4"):
+            h = layers["1"](layers[name](h))
+        filters: Tensor = layers["6"](h) * self.modulation(self.pos_emb.t[0, :length])[0]
+        return filters.T
+
+
+class HyenaOperator(nn.Module):
+    """The order-2 operator of the module's docstring, (B, L, d_model) to (B, L, d_model)."""
+
+    def __init__(self, d_model: int, emb_dim: int, filter_order: int, positions: int) -> None:
+        super().__init__()
+        self.in_proj = nn.Linear(d_model, 3 * d_model)
+        self.short_filter = nn.Conv1d(3 * d_model, 3 * d_model, 3, padding=2, groups=3 * d_model)
+        self.filter_fn = ImplicitFilter(d_model, emb_dim, filter_order, positions)
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def forward(self, h: Tensor) -> Tensor:
+        length = h.shape[1]
+        x0, x1, v = self.short_filter(self.in_proj(h).mT)[..., :length].chunk(3, dim=1)
+        v = v * x1
+        v = causal_convolution(v, self.filter_fn(length)) + self.filter_fn.bias[:, None] * v
+        out: Tensor = self.out_proj((x0 * v).mT)
+        return out
+
+
+class FeedForward(nn.Module):
+    """Linear - GELU (tanh form) - Linear."""
+
+    def __init__(self, d_model: int, d_inner: int) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(d_model, d_inner), nn.Linear(d_inner, d_model)
+
+    def forward(self, h: Tensor) -> Tensor:
+        out: Tensor = self.fc2(F.gelu(self.fc1(h), approximate="tanh"))
+        return out
+
+
+class HyenaBlock(nn.Module):
+    """Two residual layers, each after a LayerNorm: the operator, then a feed-forward network."""
+
+    def __init__(self, d_model: int, d_inner: int, emb_dim: int, filter_order: int, positions: int) -> None:
+        super().__init__()
+        self.mixer = HyenaOperator(d_model, emb_dim, filter_order, positions)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.mlp = FeedForward(d_model, d_inner)
+
+    def forward(self, h: Tensor) -> Tensor:
+        h = h + self.mixer(self.norm1(h))
+        out: Tensor = h + self.mlp(self.norm2(h))
+        return out
+
+
+class Embeddings(nn.Module):
+    """The table of token embeddings, with its published name."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(VOCABULARY, d_model)
+
+
+class Hyena(nn.Module):
+    """DNA (B, 4, L) to representations (B, d_model): the mean of the last hidden states over the bases.
+
+    The four channels of a position are the weights of the token embeddings of A C G T: a one-hot column selects one,
+    and N is their mean (the published row for N is loaded but not used). So noise on the input has a gradient. Padding
+    at the end has no effect, because every layer is causal. Unlike in the published training, there is no dropout.
+
+    Parameters
+    ----------
+    d_model, n_layer, d_inner : int
+        Width, number of blocks, width of the hidden layer of the feed-forward networks.
+    emb_dim, filter_order : int
+        Network of the long filters: width of its positional embedding (odd, at least 3) and of its layers.
+    max_length : int
+        Length of the longest sequence, in bases.
+
+    Raises
+    ------
+    InputError
+        `emb_dim` is even or below 3.
+    """
+
+    def __init__(
+        self,
+        *,
+        d_model: int = 128,
+        n_layer: int = 2,
+        d_inner: int = 512,
+        emb_dim: int = 5,
+        filter_order: int = 64,
+        max_length: int = MAX_LENGTH,
+    ) -> None:
+        super().__init__()
+        if emb_dim < 3 or emb_dim % 2 == 0:
+            raise InputError(f"emb_dim = {emb_dim}: expected an odd number, at least 3 (position, cosines, sines)")
+        self.n_components, self.max_length = d_model, max_length
+        self.embeddings = Embeddings(d_model)
+        # The published filters are two positions longer than the sequences, for special tokens.
+        self.layers = nn.ModuleList(
+            HyenaBlock(d_model, d_inner, emb_dim, filter_order, max_length + SPECIAL_TOKENS) for _ in range(n_layer)
+        )
+        self.ln_f = nn.LayerNorm(d_model)
+        self.apply(_initialize)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Last hidden states of every position, (B, L, d_model); those of padding are meaningless.
+
+        Raises
+        ------
+        InputError
+            A sequence is longer than `max_length`.
+        """
+        if x.shape[2] > self.max_length:
+            raise InputError(
+                f"sequences of {x.shape[2]} bases: this Hyena encoder accepts at most {self.max_length}; "
+                "cut them into pieces, or use another encoder (or a larger max_length)"
+            )
+        h: Tensor = x.mT @ self.embeddings.word_embeddings.weight[FIRST_LETTER : FIRST_LETTER + 4]
+        for layer in self.layers:
+            h = layer(h)
+        out: Tensor = self.ln_f(h)
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        real = real_positions(x).to(x.dtype)[:, None]
+        return (real @ self.hidden(x))[:, 0] / real.sum(dim=2).clamp_min(1)
+
+    def load_published(self, path: str | Path) -> None:
+        """Load the published weights from a safetensors file; the language-model head is left out.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``model.safetensors`` of LongSafari/hyenadna-tiny-1k-seqlen-hf, or a safetensors copy of the weights of
+            the original repository.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read (pickled checkpoints are not supported), or its names or shapes do not match.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            stored = load_file(path)
+        except (OSError, SafetensorError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"{path}: expected HyenaDNA weights as a safetensors file ({reason})") from error
+        state = published_names(stored)
+        expected = {name: tuple(tensor.shape) for name, tensor in self.state_dict().items()}
+        problems = {
+            "missing": [name for name in expected if name not in state],
+            "unexpected": [name for name in state if name not in expected],
+            "wrong shape": [
+                f"{name} {tuple(state[name].shape)}, expected {shape}"
+                for name, shape in expected.items()
+                if name in state and tuple(state[name].shape) != shape
+            ],
+        }
+        if any(problems.values()):
+            differences = "; ".join(f"{kind}: {_first(names)}" for kind, names in problems.items() if names)
+            raise InputError(f"{path}: not the weights of this Hyena encoder; {differences}")
+        self.load_state_dict(state)
+
+
+def published_names(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Rename published weights to the names of `Hyena`.
+
+    This removes prefixes before ``backbone.`` (``model.`` in the original files, ``hyena.`` in those of Hugging Face),
+    the language-model head, the ``.layer`` of activation checkpointing, and the copies of the shared sine.
+
+    Raises
+    ------
+    InputError
+        Two tensors have the same name, or the copies of a shared sine differ.
+    """
+    state: dict[str, Tensor] = {}
+    backbone = any("backbone." in name for name in stored)
+    for full_name, tensor in stored.items():
+        _, found, name = full_name.rpartition("backbone.")
+        if not found and (backbone or name.startswith("lm_head.")):
+            continue
+        name = name.replace(".mixer.layer.", ".mixer.").replace(".mlp.layer.", ".mlp.")
+        for copy in ("3", "5"):
+            name = name.replace(f"implicit_filter.{copy}.freq", "implicit_filter.1.freq")
+        if name in state and not (name.endswith(".freq") and torch.equal(state[name], tensor)):
+            raise InputError(f"HyenaDNA weights: {full_name} is given twice, with different values or prefixes")
+        state[name] = tensor
+    return state
+
+
+def _first(names: list[str], limit: int = 3) -> str:
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
+def _initialize(module: nn.Module) -> None:
+    """Published initialization: weights of linear layers and embeddings N(0, 0.02^2), biases 0."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+
+
+@register(
+    "encoder",
+    "hyena",
+    help="long convolutions, with the shape of hyenadna-tiny-1k",
+    domains="dna",
+    source="Nguyen et al. 2023",
+    width=128,
+    longest=MAX_LENGTH,
+)
+def _hyena(context: EncoderContext) -> Hyena:
+    return Hyena()

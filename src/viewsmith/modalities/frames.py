@@ -1,0 +1,138 @@
+"""Columns of a pandas DataFrame: numbers, categories and labels. Imported only where pandas is needed.
+
+Tables of any library as pandas DataFrames, with names as text.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from viewsmith.core.errors import InputError, duplicates, name_list, one_line, pluralize
+
+# Inferred types of a column of dtype object that contains numbers, possibly with missing values.
+_NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
+
+
+def is_numeric(column: pd.Series) -> bool:
+    """Whether a column has real numbers or booleans, with or without missing values."""
+    if column.dtype == object:
+        return pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
+
+
+TABLE_ADVICE = "leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
+
+
+def check_no_text(frame: pd.DataFrame, columns: list[Any], what: str, advice: str = TABLE_ADVICE) -> None:
+    """Raise InputError if some of `columns` are not numbers; the message names them, with an example value."""
+    other = [column for column in columns if not is_numeric(frame[column])]
+    if other:
+        named = [f"{one_line(column, 60)} (contains {_example(frame[column])})" for column in other[:5]]
+        raise InputError(
+            f"{what} has {pluralize(len(other), 'column')} that {'is' if len(other) == 1 else 'are'} not numbers: "
+            f"{name_list(named + other[5:])}; {advice}"
+        )
+
+
+def values(frame: pd.DataFrame) -> np.ndarray:
+    """Numeric columns as float64, shape (n, d), missing values as NaN."""
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def one_hot(column: pd.Series, categories: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Indicator columns of a column of categories.
+
+    Parameters
+    ----------
+    column : Series, n rows
+    categories : list of str
+
+    Returns
+    -------
+    block : ndarray of float32, shape (n, len(categories))
+        Rows of missing values, and of values that are not in `categories`, are zero.
+    unseen : list of str
+        Values that are not in `categories`.
+    """
+    codes, uniques = pd.factorize(column)
+    texts = [category_text(value) for value in uniques]
+    position = {category: i for i, category in enumerate(categories)}
+    # factorize marks a missing value by -1, which selects the last entry.
+    target = np.array([position.get(text, -1) for text in texts] + [-1])[codes]
+    block = np.zeros((len(column), len(categories)), dtype=np.float32)
+    hot = np.flatnonzero(target >= 0)
+    block[hot, target[hot]] = 1.0
+    return block, [text for text in texts if text not in position]
+
+
+def categories(column: pd.Series, what: str) -> list[str]:
+    """Sorted distinct values of a column as text."""
+    try:
+        found = sorted({category_text(value) for value in column.dropna().unique()})
+    except TypeError as error:
+        name = one_line(column.name, 60)
+        raise InputError(
+            f"{what}: column {name} contains {_example(column)}, which cannot be one-hot encoded; use drop (--drop)"
+        ) from error
+    if not found:
+        raise InputError(f"{what}: column {one_line(column.name, 60)} has no value; leave it out with drop (--drop)")
+    return found
+
+
+def labels(column: pd.Series) -> np.ndarray:
+    """A label column as numbers or text, (n,); as objects if labels are missing."""
+    if column.isna().any():
+        return column.astype(object).to_numpy()
+    found = column.to_numpy()
+    return found if found.dtype.kind in "biuf" else np.array([str(value) for value in found], dtype=np.str_)
+
+
+def category_text(value: object) -> str:
+    """A value of a category as text."""
+    # A column of integers becomes float if a value is missing: 1 and 1.0 are the same category.
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _example(column: pd.Series) -> str:
+    """A value of the column that is not a number, for a message."""
+    given = column.dropna()
+    if column.dtype == object:
+        parsed = pd.to_numeric(given.astype(str), errors="coerce")
+        given = given[parsed.isna()] if parsed.isna().any() else given
+    return one_line(repr(given.iloc[0]), 40) if len(given) else f"nothing, dtype {column.dtype}"
+
+
+def as_frame(X: Any, what: str = "the table") -> pd.DataFrame:
+    """A table (`speaks_table`) as a DataFrame whose column names are text and different; values are not copied.
+
+    Raises
+    ------
+    InputError
+        The table cannot be converted, or columns have equal names.
+    """
+    frame = X if isinstance(X, pd.DataFrame) else _converted(X, what)
+    names = [str(name) for name in frame.columns]
+    if twice := duplicates(names):
+        raise InputError(f"{what} has columns with equal names: {name_list(twice)}; rename them")
+    return frame.set_axis(names, axis=1)
+
+
+def _converted(X: Any, what: str) -> pd.DataFrame:
+    try:
+        if hasattr(X, "__arrow_c_stream__") and importlib.util.find_spec("pyarrow") is not None:
+            import pyarrow
+
+            frame: pd.DataFrame = pyarrow.table(X).to_pandas()
+            return frame
+        if hasattr(X, "__dataframe__"):
+            return pd.api.interchange.from_dataframe(X)
+    except Exception as error:
+        reason = one_line(f"{type(error).__name__}: {error}", 200)
+        raise InputError(f"cannot convert {what}, a {type(X).__name__}, to a DataFrame of pandas ({reason})") from error
+    raise InputError(f"{what} is a {type(X).__name__}: give X.to_pandas(), or install pyarrow")

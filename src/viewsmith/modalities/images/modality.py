@@ -1,0 +1,234 @@
+"""Images: checks of arrays (dtype, shape, channels) and the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, one_line
+from viewsmith.core.registry import register
+from viewsmith.core.rows import RowSource, as_source
+from viewsmith.modalities.base import Domain
+from viewsmith.modalities.checks import to_rows
+from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
+from viewsmith.modalities.images.pixels import PixelCodes, Pixels
+
+SMALLEST_SIDE = 4
+
+
+def image_rows(X: Any, what: str = "the data") -> np.ndarray:
+    """Images as an array with channels last.
+
+    Parameters
+    ----------
+    X : array-like of uint8, shape (n, H, W) or (n, H, W, C)
+        Values 0 to 255; C is 1 (gray) or 3 (red, green, blue), H and W are at least 4.
+    what : str
+        Name of the data in messages.
+
+    Returns
+    -------
+    rows : ndarray of uint8, shape (n, H, W, C)
+        Shares memory with `X` if that is contiguous.
+
+    Raises
+    ------
+    InputError
+        Another dtype or shape.
+    """
+    try:
+        rows = np.asarray(X)
+    except ValueError as error:
+        raise InputError(
+            f"{what}: images with different shapes, expected equal shapes; resize or crop them ({one_line(error, 100)})"
+        ) from error
+    if rows.ndim and len(rows) == 0:
+        raise InputError(f"{what}: no images, shape {rows.shape}; expected uint8 (n, H, W) or (n, H, W, 1 or 3)")
+    check_images(rows, what)
+    return np.ascontiguousarray(rows if rows.ndim == 4 else rows[..., None])
+
+
+def same_shape(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether two images have the same shape; gray images (H, W, 1) and (H, W) do."""
+    squeezed = [tuple(shape)[:2] if tuple(shape)[2:] == (1,) else tuple(shape) for shape in (one, other)]
+    return squeezed[0] == squeezed[1]
+
+
+def is_images(x: np.ndarray) -> bool:
+    """Whether an array is uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels."""
+    image_shape = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))
+    return x.dtype == np.uint8 and image_shape and min(x.shape[1:3]) >= SMALLEST_SIDE
+
+
+def check_images(x: np.ndarray, what: str = "the data") -> None:
+    """Raise InputError for an array that is not images."""
+    if not is_images(x):
+        raise InputError(
+            f"{what}: {x.dtype} of shape {x.shape}; images are uint8 (n, H, W) or (n, H, W, 1 or 3), values 0 to 255; "
+            f"{image_advice(x)}"
+        )
+
+
+def image_advice(x: np.ndarray) -> str:
+    """What the user can do with an array that is not images, for a message."""
+    advice = []
+    if x.ndim not in (3, 4):
+        return "reshape them with X.reshape(n, H, W), or (n, H, W, 3)"
+    sides = x.shape[1:3]
+    if x.ndim == 4 and x.shape[3] not in (1, 3):
+        if x.shape[1] in (1, 3):
+            advice.append("put the channels last: X.transpose(0, 2, 3, 1)")
+            sides = x.shape[2:]
+        elif x.shape[3] == 4:
+            advice.append("leave out the alpha channel: X[..., :3]")
+        else:
+            advice.append("keep 1 or 3 channels, as the last dimension")
+    if min(sides) < SMALLEST_SIDE:
+        advice.append(
+            f"sides must have at least {SMALLEST_SIDE} pixels: enlarge the images, or use the rows as flat vectors "
+            "with domain='vectors' (--domain vectors)"
+        )
+    elif x.dtype.kind == "f":
+        advice.append(
+            "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or use the rows as flat vectors "
+            "with domain='vectors' (--domain vectors)"
+        )
+    elif x.dtype != np.uint8:
+        advice.append("cast values of 0 to 255 with X.astype(np.uint8)")
+    return "; ".join(advice)
+
+
+def _recordings(x: np.ndarray) -> str:
+    """The other meaning of an array of numbers with three dimensions, for a message."""
+    return "; recordings (n, channels, time) need domain='series' (--domain series)" if x.ndim == 3 else ""
+
+
+class Images(Domain):
+    """Images, uint8 (n, H, W) or (n, H, W, 1 or 3)."""
+
+    name = "images"
+    help = "uint8 pixels, gray or color: arrays, folders of image files"
+    default_views = "simclr"
+    default_encoder, default_encoder_on_gpu = "cnn", "resnet18"
+    # On two CPU cores a run with this number of steps takes less than ten minutes.
+    steps, steps_on_gpu = 1500, 20_000
+    step_seconds = (1.05e-6, 2.0e-6)
+    defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "temperature": 0.2,
+            "directions": True,
+            "nu": 100.0,
+            "generator_epochs": 0.5,
+            "generator_learning_rate": 4e-3,
+            "predicts": "v",
+            "noise_schedule": "linear",
+            "sampler": "dpm",
+            "sampler_steps": 10,
+            "strength": 0.5,
+        }
+    )
+    picture = "pixels"
+    gallery = 8
+    denoisers = ("fast", "small", "published")
+
+    def recognizes(self, X: Any) -> bool:
+        if isinstance(X, list | tuple):
+            return bool(X) and not isinstance(X[0], list | tuple) and np.ndim(X[0]) > 1
+        return isinstance(X, np.ndarray) and is_images(X)
+
+    def near_miss(self, x: np.ndarray, what: str) -> None:
+        if x.ndim > 2:
+            raise InputError(
+                f"{what}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or 3), "
+                f"values 0 to 255, or vectors (n, d); {image_advice(x)}{_recordings(x)}"
+            )
+
+    def check(self, x: np.ndarray, what: str = "the data") -> None:
+        check_images(x, what)
+
+    def read(
+        self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
+    ) -> np.ndarray | RowSource:
+        source = None if hasattr(X, "tocsr") else as_source(X, dtype=np.uint8)
+        if source is not None:
+            check_images(source)  # type: ignore[arg-type]  # of which it looks at shape and dtype
+            if row_shape is not None and not same_shape(source.shape[1:], row_shape):
+                raise InputError(f"the images have shape {source.shape[1:]}, but the model was fitted on {row_shape}")
+            return source
+        if hasattr(X, "detach"):
+            X = to_rows(X)[0]
+        if X is None or hasattr(X, "tocsr"):
+            raise InputError(
+                f"the data are of type {type(X).__name__}, expected an array, uint8 (n, H, W, channels), for the "
+                "domain 'images'"
+            )
+        rows = image_rows(X)
+        given = np.shape(X)[1:]
+        shape = given if row_shape is None else tuple(row_shape)
+        if not same_shape(rows.shape[1:], shape):
+            raise InputError(f"the images have shape {given}, but the model was fitted on {shape}")
+        return np.ascontiguousarray(rows.reshape(-1, *shape))
+
+    def from_file(
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+    ) -> np.ndarray | RowSource:
+        source = as_source(x, what, always=True, dtype=np.uint8)
+        return super().from_file(x, names, impute, what) if source is None else source
+
+    def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        return same_shape(one, other)
+
+    def input_layer(self, row_shape: Sequence[int]) -> Pixels:
+        return Pixels(row_shape)
+
+    def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
+        used = layer.fit(raw, scaling)
+        return str(used), {"pixel_mean": layer.center.tolist(), "pixel_scale": layer.scale.tolist()}
+
+    def channels(self, row_shape: Sequence[int]) -> int:
+        return 1 if len(row_shape) == 2 else int(row_shape[2])
+
+    def blank(self, row_shape: Sequence[int]) -> Tensor:
+        return torch.zeros(1, self.channels(row_shape), *row_shape[:2])
+
+    def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
+        return torch.zeros(2, *row_shape, dtype=torch.uint8), layer
+
+    def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
+        # Gray images may be given with or without a channel dimension; crops are smaller than their image.
+        return views.reshape(*views.shape[:4], *given[3:])
+
+    def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
+        return sigma * layer.scale[:, None, None]
+
+    def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        return {"pixels / 255": rows.reshape(len(rows), -1).astype(np.float32) / 255}
+
+    def neighbor_features(self, x: Tensor) -> Tensor | None:
+        return x.flatten(1)
+
+    def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> PixelCodes:
+        return PixelCodes(self.channels(row_shape), stats["pixel_mean"], stats["pixel_scale"])
+
+    def denoiser(self, kind: str, codes: PixelCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
+        if kind == "published":
+            return PublishedImageDenoiser(self.channels(row_shape), condition)
+        return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)
+
+    def check_size(self, what: str, shape: Sequence[int], smallest: int, advice: str) -> None:
+        if min(shape) < smallest:
+            have, least = (f"{size[0]} x {size[1]} pixels" for size in (shape, (smallest, smallest)))
+            raise InputError(f"{what.format(have=have, least=least)}: {advice}")
+
+
+IMAGES = Images()
+
+
+@register("domain", Images.name, help=Images.help)
+def _images() -> Domain:
+    return IMAGES

@@ -1,0 +1,471 @@
+"""Fixed view makers for images: batched crop, flip, color jitter, blur and solarization, and the published recipes.
+
+Parameters are drawn for all images at once (`ImageViews.draw`) and applied in a few passes (`ImageViews.render`), in
+torchvision's order: crop, flip, colors, gray, blur, solarize.
+
+Registered names of the image view makers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.device import constant, on_host
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import register
+from viewsmith.modalities.images.operations import blur, crop, random_boxes, recolor, solarize
+from viewsmith.views.base import CropBoxes, Pair, ViewContext, ViewMaker, rand
+
+Range = tuple[float, float]
+
+Recipe = Literal["simclr", "moco", "byol", "multicrop"]
+
+
+@dataclass
+class ImageDraws:
+    """The drawn parameters of N views.
+
+    Attributes
+    ----------
+    boxes : Tensor, shape (N, 4)
+        Top, left, height, width in pixels.
+    flip : bool Tensor, shape (N,)
+    brightness, contrast, saturation, hue : Tensor, shape (N,)
+        1, 1, 1 and 0 without color jitter; saturation 0 for gray views.
+    sigma : Tensor, shape (N,)
+        Standard deviation of the blur in pixels; 0 for no blur.
+    threshold : Tensor, shape (N,)
+        Threshold of the solarization; infinite for no solarization.
+    """
+
+    boxes: Tensor
+    flip: Tensor
+    brightness: Tensor
+    contrast: Tensor
+    saturation: Tensor
+    hue: Tensor
+    sigma: Tensor
+    threshold: Tensor
+
+
+class ImageViews(ViewMaker):
+    """Random resized crop, flip, color jitter, grayscale, blur and solarization, drawn independently for each image.
+
+    The color operations are one matrix per image; values are clamped to the range of pixels once, after all of them.
+    Saturation, hue and grayscale have no effect on images with one channel. Differentiable in the images.
+
+    Parameters
+    ----------
+    scale : (float, float)
+        Range of the fraction of the area that a crop shows.
+    ratio : (float, float)
+        Range of a crop's width / height.
+    flip : float
+        Probability of a mirror image.
+    jitter : float
+        Probability that the colors of a view are jittered.
+    brightness, contrast, saturation : float
+        Strengths: factors are uniform on [max(0, 1 - strength), 1 + strength].
+    hue : float
+        Strength, at most 1/2: the rotation of the hue, in turns, is uniform on [-hue, hue].
+    gray : float
+        Probability that a view is converted to grayscale.
+    blur : float
+        Probability of a Gaussian blur; its kernel is a tenth of the shorter side (`blur_size`).
+    sigma : (float, float)
+        Range of the blur's standard deviation in pixels.
+    solarize : float
+        Probability of solarization.
+    threshold : float
+        In [0, 1]; solarization replaces pixels at or above it by 1 - pixel.
+    mean, std : float or sequence of float
+        Scaling of the images, for all channels or per channel: (pixel - mean) / std with pixels in [0, 1].
+
+    Raises
+    ------
+    InputError
+        A setting is out of range, or a batch does not have the shape (B, 1 or 3, H, W) with H and W at least 2.
+    """
+
+    mean: Tensor
+    std: Tensor
+    jitter_ranges: Tensor
+
+    def __init__(
+        self,
+        *,
+        scale: Range = (0.08, 1.0),
+        ratio: Range = (3 / 4, 4 / 3),
+        flip: float = 0.5,
+        jitter: float = 0.8,
+        brightness: float = 0.4,
+        contrast: float = 0.4,
+        saturation: float = 0.4,
+        hue: float = 0.1,
+        gray: float = 0.2,
+        blur: float = 0.0,
+        sigma: Range = (0.1, 2.0),
+        solarize: float = 0.0,
+        threshold: float = 0.5,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+    ) -> None:
+        super().__init__()
+        probabilities = {"flip": flip, "jitter": jitter, "gray": gray, "blur": blur, "solarize": solarize}
+        for name, value in {**probabilities, "threshold": threshold}.items():
+            _check_number(name, value, 0, 1)
+        for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
+            _check_number(name, value, 0, math.inf)
+        _check_number("hue", hue, 0, 0.5)
+        self.scale, self.ratio = _check_range("scale", scale, 1.0), _check_range("ratio", ratio)
+        self.sigma, self.threshold = _check_range("sigma", sigma), threshold
+        self.flip, self.jitter, self.gray, self.blur, self.solarize = probabilities.values()
+        self.recolors = jitter > 0 or gray > 0 or solarize > 0
+        strengths = torch.tensor([brightness, contrast, saturation])
+        low = [*(1 - strengths).clamp_min(0), -hue]
+        high = [*(1 + strengths), hue]
+        # Buffers, so that they move to the device of the model; not saved, because they are settings.
+        self.register_buffer("jitter_ranges", torch.tensor([low, high, [1, 1, 1, 0]])[:, :, None], persistent=False)
+        self.register_buffer("mean", torch.tensor(mean).view(-1).float(), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1).float(), persistent=False)
+        if not (self.std > 0).all():
+            raise InputError(f"std = {std}: expected standard deviations of the channels, each above 0")
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        self.check(x)
+        return self.render(x, self.draw(len(x), x, generator))
+
+    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+        first, first_crop = self.view_and_crop(pair.first, generator)
+        second, second_crop = self.view_and_crop(pair.second, generator)
+        # If another maker has cropped the views before, these boxes do not refer to the sample.
+        crops = None if pair.crops is not None else (first_crop, second_crop)
+        return Pair(first, second, pair.ids, pair.local, crops)
+
+    def view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
+        """A view of each image, and the region of the image that it shows."""
+        self.check(x)
+        draws = self.draw(len(x), x, generator)
+        height, width = x.shape[2:]
+        return self.render(x, draws), CropBoxes(draws.boxes / constant([height, width] * 2, draws.boxes), draws.flip)
+
+    def crops(self, x: Tensor, number: int, size: tuple[int, int], generator: torch.Generator | None = None) -> Tensor:
+        """Several views of each image at another size: (B, C, H, W) to (B, number, C, height, width)."""
+        self.check(x)
+        views = self.render(x, self.draw(number * len(x), x, generator), size)
+        return views.view(len(x), number, *views.shape[1:])
+
+    def draw(self, n: int, x: Tensor, generator: torch.Generator | None = None) -> ImageDraws:
+        """Draw the parameters of n views of images like `x`, (B, C, H, W), on its device and in its dtype."""
+        boxes = random_boxes(n, (x.shape[2], x.shape[3]), self.scale, self.ratio, x, generator)
+        chance = rand((5, n), x, generator)
+        low, high, neutral = self.jitter_ranges.to(x)
+        factors = torch.lerp(low, high, rand((4, n), x, generator))
+        factors = torch.where(chance[1] < self.jitter, factors, neutral)
+        sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * rand((n,), x, generator)
+        return ImageDraws(
+            boxes,
+            chance[0] < self.flip,
+            factors[0],
+            factors[1],
+            factors[2] * (chance[2] >= self.gray),
+            factors[3],
+            sigma * (chance[3] < self.blur),
+            torch.where(chance[4] < self.solarize, self.threshold, math.inf).to(x.dtype),
+        )
+
+    def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
+        """The views with the parameters `draws`, (N, C, height, width), scaled like `x`; see `crop` for N."""
+        with torch.autocast(x.device.type, enabled=False):
+            y = crop(x, draws.boxes, size, draws.flip)
+            if self.recolors:
+                factors = draws.brightness, draws.contrast, draws.saturation, draws.hue
+                y = recolor(y, *factors, mean=self.mean, std=self.std)
+            if self.blur:
+                y = _blur_some(y, draws.sigma)
+            if self.solarize:
+                y = solarize(y, draws.threshold)
+            if self.recolors:
+                y = y.sub_(self.mean.to(y)[:, None, None]).div_(self.std.to(y)[:, None, None])
+        return y
+
+    def check(self, x: Tensor) -> None:
+        """Raise InputError if `x` is not a batch of images."""
+        if x.ndim != 4 or x.shape[1] not in (1, 3) or min(x.shape[2:]) < 2 or not x.is_floating_point():
+            raise InputError(
+                f"a batch of shape {tuple(x.shape)}, {x.dtype}: image views need images (B, C, H, W) as floating-point "
+                "numbers, C 1 or 3, H and W at least 2"
+            )
+        if {len(self.mean), len(self.std)} - {1, x.shape[1]}:
+            raise InputError(
+                f"mean and std have {len(self.mean)} and {len(self.std)} values for images with {x.shape[1]} channels: "
+                "give one number, or one per channel"
+            )
+
+
+class PairedImageViews(ViewMaker):
+    """Different view makers for the two views of a pair, and optionally additional small crops (multi-crop).
+
+    A call on samples makes second views. Small crops are made from the samples of the first views.
+
+    Parameters
+    ----------
+    first, second : ImageViews
+    local : ImageViews, optional
+        View maker of the small crops.
+    number : int
+        Small crops per image.
+    size : (int, int)
+        Height and width of the small crops.
+
+    Raises
+    ------
+    InputError
+        `number` or `size` is out of range.
+    """
+
+    def __init__(
+        self,
+        first: ImageViews,
+        second: ImageViews,
+        local: ImageViews | None = None,
+        *,
+        number: int = 6,
+        size: tuple[int, int] = (96, 96),
+    ) -> None:
+        super().__init__()
+        if local is not None and (number < 1 or min(size) < 2):
+            raise InputError(f"{number} small crops of {size} pixels: expected at least 1, of at least 2 x 2 pixels")
+        self.first, self.second, self.local = first, second, local
+        self.number, self.size = number, size
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return self.second(x, index=index, generator=generator)
+
+    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+        local = pair.local
+        if self.local is not None:
+            if local is not None:
+                raise InputError("the pair already has small crops: use only one multi-crop view maker")
+            local = self.local.crops(pair.first, self.number, self.size, generator)
+        first, first_crop = self.first.view_and_crop(pair.first, generator)
+        second, second_crop = self.second.view_and_crop(pair.second, generator)
+        return Pair(first, second, pair.ids, local, None if pair.crops is not None else (first_crop, second_crop))
+
+
+# Settings of the first view, of the second (if different) and of small crops. For sources see docs/images.md.
+_JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1, "jitter": 0.8, "gray": 0.2}
+
+_BYOL = _JITTER | {"saturation": 0.2}
+
+_RECIPES: dict[str, list[dict[str, Any]]] = {
+    "simclr": [_JITTER | {"scale": (0.08, 1.0), "blur": 0.5}],
+    "moco": [_JITTER | {"scale": (0.2, 1.0), "blur": 0.5}],
+    "byol": [_BYOL | {"scale": (0.08, 1.0), "blur": 1.0}, _BYOL | {"scale": (0.08, 1.0), "blur": 0.1, "solarize": 0.2}],
+    "multicrop": [
+        _BYOL | {"scale": (0.4, 1.0), "blur": 1.0},
+        _BYOL | {"scale": (0.4, 1.0), "blur": 0.1, "solarize": 0.2},
+        _BYOL | {"scale": (0.05, 0.4), "blur": 0.5},
+    ],
+}
+
+
+def image_recipe(
+    name: Recipe,
+    *,
+    size: int | tuple[int, int],
+    strength: float = 1.0,
+    crops: int = 6,
+    local_size: int | tuple[int, int] | None = None,
+    local_scale: Range | None = None,
+    mean: float | Sequence[float] = 0.0,
+    std: float | Sequence[float] = 1.0,
+    **settings: Any,
+) -> ViewMaker:
+    """The view maker of a published recipe; docs/images.md lists its settings and their sources.
+
+    Parameters
+    ----------
+    name : {"simclr", "moco", "byol", "multicrop"}
+        ``simclr`` has blur only for images of at least 64 x 64 pixels. ``byol`` and ``multicrop`` (DINO's recipe) have
+        different settings for the two views of a pair; ``multicrop`` adds small crops.
+    size : int or (int, int)
+        Side, or height and width, of the images.
+    strength : float
+        Factor of the four strengths of the color jitter (2 for SimCLR on ImageNet).
+    crops : int
+        Number of small crops (``multicrop``).
+    local_size : int or (int, int), optional
+        Size of the small crops (``multicrop``). Default: 96/224 of the size of the images, rounded to a multiple of 4,
+        at least 8.
+    local_scale : (float, float), optional
+        Range of the fraction of the area that small crops show (``multicrop``). Default: (0.05, 0.4).
+    mean, std : float or sequence of float
+        Scaling of the images; see `ImageViews`.
+    **settings
+        Other arguments of `ImageViews`, for all views; `scale` applies to the full crops.
+
+    Returns
+    -------
+    ViewMaker
+
+    Raises
+    ------
+    InputError
+        Unknown recipe or setting, or a setting is out of range.
+    """
+    if name not in _RECIPES:
+        raise InputError(f"image recipe {name!r}: expected one of {', '.join(_RECIPES)}")
+    known = inspect.signature(ImageViews).parameters
+    if unknown := sorted(settings.keys() - known.keys()):
+        raise InputError(f"image recipe {name!r} has no setting {unknown[0]!r}: expected some of {', '.join(known)}")
+    _check_number("strength", strength, 0, math.inf)
+    image = _height_and_width("size", size)
+    recipe = [view | settings for view in _RECIPES[name]]
+    for view in recipe:
+        for color in ("brightness", "contrast", "saturation", "hue"):
+            view[color] *= strength
+    if name == "simclr" and "blur" not in settings and min(image) < 64:
+        recipe[0]["blur"] = 0.0
+    if name == "multicrop":
+        recipe[2]["scale"] = local_scale or _RECIPES[name][2]["scale"]
+    makers = [ImageViews(mean=mean, std=std, **view) for view in recipe]
+    if len(makers) == 1:
+        return makers[0]
+    default_size = (_local_side(image[0]), _local_side(image[1]))
+    small = (local_size and _height_and_width("local_size", local_size)) or default_size
+    return PairedImageViews(*makers, number=crops, size=small)
+
+
+def _local_side(side: int) -> int:
+    return max(8, 4 * round(side * 96 / 224 / 4))
+
+
+def _blur_some(x: Tensor, sigma: Tensor) -> Tensor:
+    """`blur` applied only to images with sigma above 0, which in most recipes are a tenth or a half of the batch."""
+    if not on_host(sigma):
+        return torch.where((sigma > 0)[:, None, None, None], blur(x, sigma.clamp_min(1e-3)), x)
+    rows = sigma.nonzero()[:, 0]
+    return x.index_copy(0, rows, blur(x[rows], sigma[rows])) if len(rows) else x
+
+
+def _height_and_width(name: str, size: int | tuple[int, int]) -> tuple[int, int]:
+    height, width = (size, size) if isinstance(size, int) else size
+    if min(height, width) < 2:
+        raise InputError(f"{name} = {size}: expected a side, or height and width, of at least 2 pixels")
+    return height, width
+
+
+def _check_number(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        expected = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
+        raise InputError(f"{name} = {value}: expected a number {expected}")
+
+
+def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
+    if len(values) != 2 or not (0 < values[0] <= values[1] <= largest and values[1] < math.inf):
+        limit = f" and up to {largest:g}" if largest < math.inf else ""
+        raise InputError(f"{name} = {values}: expected two numbers, low to high, above 0{limit}")
+    return values
+
+
+# "auto" is resolved by a test of the data; without data it is the published rate.
+MIRROR = {"flip": "mirror"}
+
+
+def _rate(flip: float | Literal["auto"]) -> float:
+    return 0.5 if flip == "auto" else flip
+
+
+def _recipe(
+    name: Recipe,
+    context: ViewContext,
+    color_strength: float,
+    flip: float | Literal["auto"],
+    crop_minimum: float | Literal["auto"],
+    local_crops: int = 4,
+) -> ViewMaker:
+    crops: dict[str, Any] = {} if crop_minimum == "auto" else {"scale": (crop_minimum, 1.0)}
+    height, width = context.row_shape[:2]
+    return image_recipe(
+        name,
+        size=(height, width),
+        strength=color_strength,
+        flip=_rate(flip),
+        crops=local_crops,
+        mean=context.stats["pixel_mean"],
+        std=context.stats["pixel_scale"],
+        **crops,
+    )
+
+
+def _register_recipe(name: Recipe, help: str, source: str) -> None:
+    @register("view maker", name, help=help, domains="images", source=source, symmetry=MIRROR)
+    def recipe(
+        context: ViewContext,
+        *,
+        crop_minimum: float | Literal["auto"] = "auto",
+        flip: float | Literal["auto"] = "auto",
+        color_strength: float = 1.0,
+    ) -> ViewMaker:
+        return _recipe(name, context, color_strength, flip, crop_minimum)
+
+
+_register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen et al. 2020")
+
+
+@register(
+    "view maker",
+    "crop",
+    help="random crop and flip, unchanged colors",
+    domains="images",
+    symmetry=MIRROR,
+)
+def _crop(
+    context: ViewContext,
+    *,
+    crop_minimum: float | Literal["auto"] = "auto",
+    flip: float | Literal["auto"] = "auto",
+) -> ViewMaker:
+    least = 0.08 if crop_minimum == "auto" else crop_minimum
+    mean, std = context.stats["pixel_mean"], context.stats["pixel_scale"]
+    return ImageViews(scale=(least, 1.0), flip=_rate(flip), jitter=0, gray=0, mean=mean, std=std)
+
+
+_register_recipe("byol", "a different recipe for each view, with blur and solarization", "Grill et al. 2020")
+
+_register_recipe("moco", "crops, color jitter and blur of MoCo v2", "Chen, Fan et al. 2020")
+
+
+def _local_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
+    maker = image_recipe("multicrop", size=(row_shape[0], row_shape[1]))
+    assert isinstance(maker, PairedImageViews)
+    return "small crops of multicrop", maker.size
+
+
+@register(
+    "view maker",
+    "multicrop",
+    help="two full crops and several small ones, for frameworks with local views",
+    domains="images",
+    source="Caron et al. 2020",
+    local_views=True,
+    symmetry=MIRROR,
+    smaller=_local_size,
+)
+def _multicrop(
+    context: ViewContext,
+    *,
+    crop_minimum: float | Literal["auto"] = "auto",
+    flip: float | Literal["auto"] = "auto",
+    color_strength: float = 1.0,
+    local_crops: int = 4,
+) -> ViewMaker:
+    return _recipe("multicrop", context, color_strength, flip, crop_minimum, local_crops)

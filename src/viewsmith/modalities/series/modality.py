@@ -1,0 +1,171 @@
+"""Multi-channel recordings as input of networks: each channel scaled as a feature of vectors is, and its inverse.
+
+Multi-channel recordings, (n, channels, time): checks of arrays, and the domain.
+
+An array (n, a, b) may also hold gray images, so recordings are never recognized: users say ``domain="series"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, one_line
+from viewsmith.core.registry import register
+from viewsmith.core.rows import RowSource, shared_tensor
+from viewsmith.modalities.base import Domain
+from viewsmith.modalities.checks import check_finite, check_numbers, warn_lost_digits
+from viewsmith.networks.scaling import Scaler, Scaling
+
+
+class ChannelScaler(nn.Module):
+    """Recordings (n, C, T) to scaled recordings (n, C, T), and back; see `Scaler`.
+
+    The statistics of a channel are over all recordings and times, so that differences between recordings remain.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.each = Scaler(channels)
+
+    def fit(self, x: Tensor, scaling: Scaling) -> Scaling:
+        """Compute the statistics of training recordings, (n, C, T); return the scaling that is used."""
+        return self.each.fit(x.mT.flatten(0, 1), scaling)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled: Tensor = self.each(x.mT)
+        return scaled.mT.contiguous()
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Scaled recordings, (n, C, T), in the units of the data."""
+        return self.each.inverse(x.mT).mT.contiguous()
+
+
+SHORTEST = 8  # points in time
+
+
+def check_recordings(x: np.ndarray, what: str = "the data") -> None:
+    """Raise InputError for an array that is not recordings: numbers (n, channels, time)."""
+    check_numbers(x, what)
+    if x.ndim != 3 or len(x) == 0 or x.shape[1] == 0 or x.shape[2] < SHORTEST:
+        advice = "for one channel X[:, None]" if x.ndim == 2 else "put time last: X.transpose(0, 2, 1)"
+        raise InputError(
+            f"{what}: shape {x.shape}; recordings are numbers (n, channels, time), with at least {SHORTEST} points in "
+            f"time; {advice}"
+        )
+
+
+def recording_rows(X: Any, impute: Any = "none", what: str = "the data") -> np.ndarray:
+    """Recordings as an array.
+
+    Parameters
+    ----------
+    X : array-like, shape (n, C, T)
+        Numbers: C channels and T points in time, at least 8. A tensor, an array, or a list of arrays (C, T).
+    impute : {"none", "median"}
+        "median" allows missing values.
+    what : str
+        Name of the data in messages.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, C, T)
+
+    Raises
+    ------
+    InputError
+        Another shape, values that are not numbers, infinite values, or missing values that are not imputed.
+    """
+    try:
+        rows = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+    except ValueError as error:
+        raise InputError(
+            f"{what}: recordings with different shapes, expected equal shapes; cut them to one length "
+            f"({one_line(error, 100)})"
+        ) from error
+    check_recordings(rows, what)
+    names = [f"channel {number}" for number in range(rows.shape[1])]
+    points = rows.transpose(0, 2, 1).reshape(-1, rows.shape[1])
+    check_finite(points, names, impute, what)
+    warn_lost_digits(points, names, what)
+    return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+def channel_statistics(x: np.ndarray) -> np.ndarray:
+    """Mean, deviation, smallest and largest value, and mean absolute step of each channel: (n, C, T) to (n, 5 C)."""
+    steps = np.abs(np.diff(x, axis=2)).mean(axis=2)
+    return np.concatenate([x.mean(axis=2), x.std(axis=2), x.min(axis=2), x.max(axis=2), steps], axis=1)
+
+
+class Series(Domain):
+    """Multi-channel recordings, numbers (n, C, T)."""
+
+    name = "series"
+    help = "recordings, arrays (n, channels, time), only with domain='series' (--domain series)"
+    default_views = "window+jitter+scale+channel-mask"
+    default_encoder = default_encoder_on_gpu = "cnn"
+    defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({"directions": True})
+    picture = "traces"
+
+    def recognizes(self, X: Any) -> bool:
+        """Always False: an array (n, a, b) may be gray images."""
+        return False
+
+    def check(self, x: np.ndarray, what: str = "the data") -> None:
+        check_recordings(x, what)
+
+    def read(
+        self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
+    ) -> np.ndarray:
+        rows = recording_rows(X, impute)
+        if row_shape is not None and rows.shape[1:] != tuple(row_shape):
+            raise InputError(
+                f"the recordings have shape {rows.shape[1:]}, but the model was fitted on {tuple(row_shape)}"
+            )
+        return rows
+
+    def from_file(
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+    ) -> np.ndarray | RowSource:
+        return recording_rows(x, impute, what)
+
+    def input_layer(self, row_shape: Sequence[int]) -> ChannelScaler:
+        return ChannelScaler(row_shape[0])
+
+    def channels(self, row_shape: Sequence[int]) -> int:
+        return row_shape[0]
+
+    def blank(self, row_shape: Sequence[int]) -> Tensor:
+        return torch.zeros(1, *row_shape)
+
+    def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
+        return torch.zeros(2, *row_shape), layer
+
+    def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
+        return sigma * (layer.each.scale * layer.each.varies)[:, None]
+
+    def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            x = layer(shared_tensor(rows).to(layer.each.center.device)).cpu().numpy()
+        return {"scaled values": x.reshape(len(x), -1), "statistics of each channel": channel_statistics(x)}
+
+    def neighbor_features(self, x: Tensor) -> Tensor | None:
+        return x.flatten(1)
+
+
+SERIES = Series()
+
+
+@register("domain", Series.name, help=Series.help)
+def _series() -> Domain:
+    return SERIES

@@ -1,0 +1,59 @@
+"""Which objects are tables.
+
+Rows that a table encoder made, which keep their encoder when they are sliced.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def speaks_table(X: Any) -> bool:
+    """Whether samples are a table: a pandas DataFrame, or one by a protocol for the exchange of tables.
+
+    The protocols are the dataframe interchange protocol (``__dataframe__``) and Arrow's (``__arrow_c_stream__``); a
+    single column, which may speak the latter, too, is not a table.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(X, pandas.DataFrame):
+        return True
+    if isinstance(X, type):
+        return False
+    if hasattr(X, "__dataframe__"):
+        return True
+    return hasattr(X, "__arrow_c_stream__") and (hasattr(X, "schema") or len(getattr(X, "shape", ())) == 2)
+
+
+class TableArray(np.ndarray):
+    """Encoded rows of a table, float32 (n, d), an array like any other.
+
+    Rows taken from it keep both attributes, so that ``fit`` knows which features are of one column; a copy by
+    ``np.asarray`` and its like has the numbers alone.
+
+    Attributes
+    ----------
+    table : TableEncoder or None
+        The encoder that made them; None for what numpy computes of them.
+    known : mapping
+        Distinct values of the table's text and date columns by name, for reading views back as values of the table.
+    """
+
+    table: Any  # imported here, the encoder would import this file
+    known: Mapping[str, Any]
+
+    def __new__(cls, rows: np.ndarray, table: Any, known: Mapping[str, Any] | None = None) -> TableArray:
+        made = np.ascontiguousarray(rows, dtype=np.float32).view(cls)
+        made.table, made.known = table, known or {}
+        return made
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.table, self.known = getattr(source, "table", None), getattr(source, "known", {})
+
+
+def table_of(rows: Any) -> Any:
+    """The encoder that made rows; None for other rows."""
+    return rows.table if isinstance(rows, TableArray) else None

@@ -1,0 +1,417 @@
+"""Text as features: character n-grams, hashed, on their principal axes.
+
+Kinds of columns: how each becomes features, float32 (n, k), and how features become values again.
+
+A column is fitted by `fit` to a column of the training rows; what it learns are plain values, and for text the
+principal axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
+from viewsmith.modalities import frames
+from viewsmith.modalities.checks import warn_lost_digits, warn_outer_spaces
+from viewsmith.modalities.tables import roles
+from viewsmith.modalities.tables.roles import Rare, list_cells
+from viewsmith.networks.scaling import PrincipalAxes
+
+HASHES = 1024
+
+AXES = 16
+
+FITTED = 20_000  # rows, at most, that axes are fitted to
+
+
+def ngram_counts(texts: list[str]) -> np.ndarray:
+    """Counts of the 2- to 4-grams within words, hashed to `HASHES` features, each row of length 1; float32.
+
+    An empty text has a row of zeros.
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    hashing = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(2, 4), n_features=HASHES, alternate_sign=False, dtype=np.float32
+    )
+    counts: np.ndarray = hashing.transform(texts).toarray()
+    return counts
+
+
+def fit_axes(texts: list[str]) -> PrincipalAxes:
+    """Principal axes of the n-grams of texts, at most `AXES`."""
+    step = -(-len(texts) // FITTED)
+    rows = torch.from_numpy(ngram_counts(texts[::step]))
+    axes = PrincipalAxes(HASHES, min(AXES, len(rows)))
+    axes.fit(rows)
+    return axes
+
+
+def on_axes(texts: list[str], axes: PrincipalAxes) -> np.ndarray:
+    """Coordinates of texts, float32 (n, k)."""
+    made = []
+    with torch.no_grad():
+        for start in range(0, len(texts), FITTED):
+            made.append(axes(torch.from_numpy(ngram_counts(texts[start : start + FITTED]))).numpy())
+    return np.concatenate(made)
+
+
+OTHER = "other"
+
+DECIMALS = 6  # at most; numbers with more are read back with seven significant digits
+
+
+@dataclass(frozen=True)
+class Number:
+    """Numbers, and where the training rows have gaps an indicator of them; a gap is filled with the median.
+
+    Attributes
+    ----------
+    name : str
+    median : float
+    gaps : bool
+        Whether there is an indicator.
+    decimals : int or None
+        Decimals of the values of the training rows; None for more than `DECIMALS`.
+    lenient : bool
+        Whether cells that are not numbers are gaps, because the user gave the role to such a column.
+    filled : bool
+        Whether gaps are filled without a word, because the user asked for the median.
+    """
+
+    role: ClassVar[str] = "numeric"
+    name: str
+    median: float
+    gaps: bool = False
+    decimals: int | None = None
+    lenient: bool = False
+    filled: bool = False
+
+    @classmethod
+    def fit(cls, column: pd.Series, what: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
+        """Of a whole column, so that messages have its row numbers; `rows` are the training rows."""
+        name, numbers = str(column.name), _numbers(column)
+        lost = column[numbers.isna() & column.notna()]
+        if len(lost):
+            warn(
+                f"{what}: column {one_line(name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{'is' if len(lost) == 1 else 'are'} not numbers, taken as missing: {list_cells(column, lost)}"
+            )
+        given = numbers.iloc[rows]
+        values = given.dropna().to_numpy(np.float64)
+        if len(values) == 0:
+            raise InputError(f"{what}: column {one_line(name, 60)} has no number; leave it out (--columns {name}=drop)")
+        warn_lost_digits(values[:, None], [name], what)
+        finite = values[np.isfinite(values)]
+        exact = (d for d in range(DECIMALS + 1) if (np.round(finite, d) == finite).all())
+        gaps = indicator and len(values) < len(given)
+        return cls(name, float(np.median(values)), gaps, next(exact, None), bool(len(lost)), not indicator)
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name, f"{self.name} missing"] if self.gaps else [self.name]
+
+    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        numbers = _numbers(column)
+        lost = column[numbers.isna() & column.notna()]
+        if len(lost) and not self.lenient:
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{'is' if len(lost) == 1 else 'are'} not numbers: {list_cells(column, lost)}; the model was fitted on "
+                "numbers there"
+            )
+        missing = numbers.isna().to_numpy()
+        if missing.any() and not self.gaps and not self.filled:
+            _warn_gaps(self.name, missing, "the median", what)
+        values = numbers.fillna(self.median).to_numpy(np.float64)
+        return np.column_stack([values, missing]) if self.gaps else values[:, None]
+
+    def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
+        values = block[:, 0].astype(np.float64)
+        if self.decimals is not None:
+            values = np.round(values, self.decimals)
+        else:
+            values = np.array([float(f"{value:.7g}") for value in values])
+        return np.where(block[:, 1] > 0.5, np.nan, values) if self.gaps else values
+
+
+@dataclass(frozen=True)
+class Category:
+    """An indicator for each value, one for rare and unseen values together, and one for gaps if there are some.
+
+    Attributes
+    ----------
+    name : str
+    values : tuple of str
+        As text, sorted, without the rare ones.
+    rare : tuple of str
+        Values of the training rows that are too rare for a feature.
+    gaps : bool
+    dtype : {"text", "bool", "number"}
+        What the values were.
+    """
+
+    role: ClassVar[str] = "category"
+    name: str
+    values: tuple[str, ...]
+    rare: tuple[str, ...] = ()
+    gaps: bool = False
+    dtype: Literal["text", "bool", "number"] = "text"
+
+    @classmethod
+    def fit(cls, column: pd.Series, what: str) -> Category:
+        frames.categories(column, what)  # raises for values that cannot be compared
+        given = _as_text(column)
+        counts = given.dropna().value_counts()
+        warn_outer_spaces(counts.index, f"{what}: column {one_line(column.name, 60)}")
+        frequent = counts[counts >= Rare(len(column)).least]
+        # Nothing is frequent where every value is rare: then the most frequent ones stay.
+        values = frequent.index if len(frequent) else counts.index[:1]
+        dtype: Literal["text", "bool", "number"] = "text"
+        if pd.api.types.is_bool_dtype(column.dropna().infer_objects()):
+            dtype = "bool"
+        elif frames.is_numeric(column):
+            dtype = "number"
+        rare = sorted(set(counts.index) - set(values))
+        return cls(str(column.name), tuple(sorted(values)), tuple(rare), bool(column.isna().any()), dtype)
+
+    @property
+    def features(self) -> list[str]:
+        extra = [] if OTHER in self.values else [OTHER]
+        return [f"{self.name}={value}" for value in [*self.values, *extra]] + [f"{self.name} missing"] * self.gaps
+
+    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        self._check_kind(column, what)
+        position = {value: i for i, value in enumerate(self.values)}
+        other = position.setdefault(OTHER, len(position))
+        codes, found = pd.factorize(_as_text(column))
+        target = np.array(
+            [position.get(str(value), other) for value in found] + [len(position) if self.gaps else other]
+        )
+        if not self.gaps:
+            _warn_gaps(self.name, codes < 0, "the value other", what)
+        block = np.zeros((len(column), len(self.features)), dtype=np.float32)
+        block[np.arange(len(column)), target[codes]] = 1.0  # a gap has the code -1, the last entry
+        return block
+
+    def warn_unseen(self, column: pd.Series, what: str) -> None:
+        """Warn of values that the training rows did not have."""
+        found = set(_as_text(column).dropna())
+        unseen, name = sorted(found - {*self.values, *self.rare}), one_line(self.name, 60)
+        if not unseen:
+            return
+        message = (
+            f"{what}: column {name} has {pluralize(len(unseen), 'value')} that the model does not know, taken as "
+            f"other: {name_list(unseen)}"
+        )
+        if len(unseen) == len(found):
+            known, given = (name_list([repr(value) for value in values], 3) for values in (self.values, unseen))
+            message = (
+                f"{what}: column {name} has none of the values that are known ({known}), but {given}: all are taken as "
+                "other; check that it is the column that the model was fitted on, spelled in the same way"
+            )
+        warn(message)
+
+    def _check_kind(self, column: pd.Series, what: str) -> None:
+        """Refuse a column of numbers for text: its dtype says so, whatever rows are beside a row."""
+        numbers = column.dtype != object and not pd.api.types.is_bool_dtype(column.dtype) and frames.is_numeric(column)
+        if self.dtype != "text" or not numbers or not column.notna().any():
+            return
+        if pd.to_numeric(pd.Series(self.values, dtype=object), errors="coerce").isna().all():
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
+                f"text such as {one_line(repr(self.values[0]), 40)}"
+            )
+
+    def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
+        names: list[Any] = [*self.values, *([] if OTHER in self.values else [OTHER]), *([None] if self.gaps else [])]
+        if self.dtype == "bool":
+            names = [{"True": True, "False": False}.get(str(name), name) for name in names]
+        return np.array(names, dtype=object)[block.argmax(axis=1)]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text of many values: coordinates of its hashed character n-grams on principal axes, see `texts`.
+
+    Attributes
+    ----------
+    name : str
+    components : int
+        Number of axes.
+    gaps : bool
+    axes : PrincipalAxes
+    """
+
+    role: ClassVar[str] = "text"
+    name: str
+    components: int
+    gaps: bool = False
+    axes: PrincipalAxes = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.axes is None:
+            object.__setattr__(self, "axes", PrincipalAxes(HASHES, self.components))
+
+    @classmethod
+    def fit(cls, column: pd.Series, what: str) -> Text:
+        given = _as_text(column).dropna().tolist()
+        if not given:
+            raise InputError(f"{what}: column {one_line(column.name, 60)} has no text; leave it out (drop)")
+        axes = fit_axes(given)
+        return cls(str(column.name), axes.axes.shape[1], len(given) < len(column), axes)
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name} axis {i}" for i in range(self.components)] + [f"{self.name} missing"] * self.gaps
+
+    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        if frames.is_numeric(column) and column.notna().any() and column.dtype != object:
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
+                "text"
+            )
+        codes, found = pd.factorize(_as_text(column))
+        if not self.gaps:
+            _warn_gaps(self.name, codes < 0, "an average", what)
+        places = np.zeros((len(found) + 1, self.components), dtype=np.float32)  # the last is that of gaps
+        if len(found):
+            places[:-1] = on_axes([str(value) for value in found], self.axes)
+        block = places[codes]
+        return np.column_stack([block, codes < 0]) if self.gaps else block
+
+    def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
+        values = np.empty(len(block), dtype=object)
+        if known is not None and len(known):
+            places = torch.from_numpy(on_axes([str(value) for value in known], self.axes))
+            rows = torch.from_numpy(np.ascontiguousarray(block[:, : self.components], dtype=np.float32))
+            near = [torch.cdist(part, places).argmin(dim=1) for part in rows.split(4096)]
+            values[:] = np.array(known, dtype=object)[torch.cat(near).numpy()]
+        if self.gaps:
+            values[block[:, -1] > 0.5] = None
+        return values
+
+
+@dataclass(frozen=True)
+class Date:
+    """Year, month, weekday, hour and the days since the first date, without those that do not vary, see `dates`.
+
+    Attributes
+    ----------
+    name : str
+    format : str
+        Of text; "" for a column of dates.
+    origin, median : str
+        ISO dates.
+    parts : tuple of str
+    gaps : bool
+    """
+
+    role: ClassVar[str] = "date"
+    name: str
+    format: str
+    origin: str
+    median: str
+    parts: tuple[str, ...]
+    gaps: bool = False
+
+    @classmethod
+    def fit(cls, column: pd.Series, what: str) -> Date:
+        form = "" if roles.is_date_dtype(column) else roles.date_format(column.dropna())
+        given = pd.Series(dtype="datetime64[ns]") if form is None else roles.parse(column, form).dropna()
+        if form is None or len(given) == 0:
+            raise InputError(
+                f"{what}: column {one_line(column.name, 60)} has no dates, or not all of one format; write them as "
+                "year-month-day, or give another role (--columns)"
+            )
+        origin, median = given.min(), given.sort_values().iloc[(len(given) - 1) // 2]
+        values = roles.date_parts(given, origin)
+        varied = values.min(axis=0) < values.max(axis=0)
+        parts = tuple(part for part, varies in zip(roles.PARTS, varied, strict=True) if varies or part == "elapsed")
+        return cls(str(column.name), form, origin.isoformat(), median.isoformat(), parts, len(given) < len(column))
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.name} {part}" for part in self.parts] + [f"{self.name} missing"] * self.gaps
+
+    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+        if not roles.is_date_dtype(column) and frames.is_numeric(column) and column.notna().any():
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
+                "dates"
+            )
+        parsed = roles.parse(column, self.format or "ISO8601")
+        if len(lost := column[parsed.isna() & column.notna()]):
+            raise InputError(
+                f"{what}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{'is' if len(lost) == 1 else 'are'} not dates as in the training rows: {list_cells(column, lost)}; "
+                f"expected dates such as {self._example()!r}"
+            )
+        missing = parsed.isna().to_numpy()
+        if missing.any() and not self.gaps:
+            _warn_gaps(self.name, missing, "the median", what)
+        values = roles.date_parts(parsed.fillna(pd.Timestamp(self.median)), pd.Timestamp(self.origin))
+        kept = values[:, [roles.PARTS.index(part) for part in self.parts]]
+        return np.column_stack([kept, missing]) if self.gaps else kept
+
+    def _example(self) -> str:
+        """The median of the training rows, as they write dates."""
+        form = "%Y-%m-%d" if self.format in ("", "ISO8601") else self.format
+        return pd.Timestamp(self.median).strftime(form)
+
+    def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
+        elapsed = block[:, self.parts.index("elapsed")].astype(np.float64)
+        values = np.empty(len(block), dtype=object)
+        if known is not None and len(known):
+            series = pd.Series(known)
+            parsed = roles.parse(series, self.format or "ISO8601")
+            of_known = roles.days_since(parsed, pd.Timestamp(self.origin))
+            order = np.argsort(of_known)
+            right = np.searchsorted(of_known[order], elapsed).clip(1, max(1, len(order) - 1))
+            left = right - 1
+            right = right.clip(max=len(order) - 1)
+            nearer = np.abs(of_known[order[right]] - elapsed) < np.abs(of_known[order[left]] - elapsed)
+            values[:] = series.to_numpy(dtype=object)[order[np.where(nearer, right, left)]]
+        else:
+            moments = roles.moments(elapsed, pd.Timestamp(self.origin))
+            values[:] = moments.dt.round("s").dt.strftime("%Y-%m-%d %H:%M:%S").to_numpy(dtype=object)
+        if self.gaps:
+            values[block[:, -1] > 0.5] = None
+        return values
+
+
+Column = Number | Category | Text | Date
+
+KINDS: dict[str, Any] = {kind.role: kind for kind in (Number, Category, Text, Date)}
+
+
+def _numbers(column: pd.Series) -> pd.Series:
+    """Numbers of a column as float64, gaps and cells that are not numbers as NaN."""
+    if frames.is_numeric(column):
+        return pd.Series(frames.values(column.to_frame())[:, 0], index=column.index)
+    if roles.is_date_dtype(column):
+        return pd.Series(np.nan, index=column.index)
+    texts_ = column.astype(object).where(column.notna(), None)
+    return pd.to_numeric(texts_.map(lambda v: str(v) if v is not None else v), errors="coerce").astype(np.float64)
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    """A column as text with gaps as None; whole numbers without a decimal point."""
+    codes, found = pd.factorize(column)
+    names = np.array([*(frames.category_text(value) for value in found), None], dtype=object)
+    return pd.Series(names[codes], index=column.index, name=column.name, dtype=object)
+
+
+def _warn_gaps(name: str, missing: np.ndarray | Sequence[bool], instead: str, what: str) -> None:
+    count = int(np.sum(missing))
+    if count:
+        warn(
+            f"{what}: column {one_line(name, 60)} has {pluralize(count, 'missing value')}, and the training rows had "
+            f"none: {instead} stands for {'it' if count == 1 else 'them'}"
+        )

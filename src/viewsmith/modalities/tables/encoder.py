@@ -1,0 +1,244 @@
+"""The encoder of a table: from a DataFrame to numbers for a model, and from numbers to rows that a person can read.
+
+How much each column of a table weighs in distances: every column counts as one, however many features it has.
+
+With numbers standardized, rows x and x' are at a squared distance that is a sum over columns, as in Gower's coefficient
+(Gower 1971): (x - x')^2 in standard deviations for a number, 1 for two different categories, and for text and dates as
+much, on average, as for a number. Neighbors are searched in these units, and noise of strength s is s of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, name_list, pluralize, warn
+from viewsmith.modalities.checks import check_finite
+from viewsmith.modalities.frames import as_frame
+from viewsmith.modalities.tables.array import TableArray, speaks_table
+from viewsmith.modalities.tables.columns import KINDS, Category, Column, Date, Number, Text
+from viewsmith.modalities.tables.roles import LEFT_OUT, Role, describe_roles
+from viewsmith.networks.scaling import Scaler, Scaling
+
+
+@dataclass(frozen=True, eq=False)
+class TableEncoder:
+    """Columns of a table, fitted to its training rows; pure: `encode` and `decode` change nothing.
+
+    Attributes
+    ----------
+    roles : dict
+        Role of every column of the table by name, in the table's order; see `choose_roles`.
+    columns : tuple of Column
+        The columns that are not left out, in the table's order.
+    """
+
+    roles: dict[str, Role]
+    columns: tuple[Column, ...]
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features, of length d."""
+        return [feature for column in self.columns for feature in column.features]
+
+    @property
+    def column_of(self) -> list[int]:
+        """Number of the column, in `columns`, that each feature is of; of length d."""
+        return [number for number, column in enumerate(self.columns) for _ in column.features]
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """First feature of each column, and the one after its last."""
+        ends = list(itertools.accumulate(len(column.features) for column in self.columns))
+        return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def describe(self) -> str:
+        """The roles of all columns in a line."""
+        return describe_roles(self.roles)
+
+    def encode(
+        self, frame: pd.DataFrame, what: str = "the table", known: Mapping[str, Any] | None = None
+    ) -> TableArray:
+        """Rows of a table as numbers, float32 (n, d) without missing values.
+
+        Columns are found by name, in any order; those that the encoder does not know are ignored with a warning.
+
+        Raises
+        ------
+        InputError
+            Columns are missing, or hold something else than in the training rows.
+        """
+        missing = [column.name for column in self.columns if column.name not in frame.columns]
+        if missing:
+            raise InputError(
+                f"{what} lacks {pluralize(len(missing), 'column')} that the model was fitted on: {name_list(missing)}; "
+                f"it has {name_list(list(frame.columns))}"
+            )
+        extra = [name for name in frame.columns if name not in self.roles]
+        if extra:
+            warn(f"{what}: {pluralize(len(extra), 'column')} that the model does not know, ignored: {name_list(extra)}")
+        rows = np.concatenate([column.encode(frame[column.name], what) for column in self.columns], axis=1)
+        check_finite(rows, self.features, "none", what)
+        return TableArray(rows, self, known_values(self.columns, frame) if known is None else known)
+
+    def warn_unseen(self, frame: pd.DataFrame, what: str) -> None:
+        """Warn of values of categories that the training rows did not have."""
+        for column in self.columns:
+            if isinstance(column, Category):
+                column.warn_unseen(frame[column.name], what)
+
+    def decode(self, rows: np.ndarray, known: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Rows (n, d) as a table with the columns and values of the given one.
+
+        A category is the one with the largest feature, and numbers have the decimals of the training rows. Text and
+        dates are those of `known` (`known_values`) that are nearest; of text that is not known nothing can be said.
+        """
+        values = known or {}
+        parts = zip(self.columns, self.spans, strict=True)
+        return pd.DataFrame({c.name: c.decode(rows[:, a:b], values.get(c.name)) for c, (a, b) in parts})
+
+    def in_form_of(self, views: np.ndarray, X: Any, pool: Any = None) -> Any:
+        """Views (n, K, d) of samples `X`: numbers if they are numbers, rows of a table if they are a table.
+
+        Text and dates are values of `X` or `pool`, the rows that views were made from.
+
+        Returns
+        -------
+        ndarray, shape (n, K, d), or DataFrame
+            With an index of the row's number and that of the view.
+        """
+        if not speaks_table(X):
+            return views
+        tables = [as_frame(rows) for rows in (X, pool) if rows is not None and speaks_table(rows)]
+        known = known_values(self.columns, pd.concat(tables))
+        rows = self.decode(views.reshape(-1, views.shape[-1]), known)
+        index = pd.MultiIndex.from_product([range(views.shape[0]), range(views.shape[1])], names=["row", "view"])
+        return rows.set_index(index)
+
+    # ---- saving -----------------------------------------------------------------------------------------------------
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but `arrays` as plain values."""
+        columns = []
+        for column in self.columns:
+            given = {f.name: getattr(column, f.name) for f in dataclasses.fields(column) if f.name != "axes"}
+            plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+            columns.append({"role": column.role} | {name: value for name, value in plain.items() if value is not None})
+        return {"roles": dict(self.roles), "columns": columns}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> TableEncoder:
+        """Inverse of `as_dict`; the axes of text are zero until `arrays` are loaded."""
+        columns = []
+        for each in content["columns"]:
+            plain = {name: tuple(value) if isinstance(value, list) else value for name, value in each.items()}
+            columns.append(KINDS[str(plain.pop("role"))](**plain))
+        return cls(dict(content["roles"]), tuple(columns))
+
+    def arrays(self) -> nn.ModuleDict:
+        """The axes of text columns, by the number of the column: modules whose buffers a run saves as weights."""
+        return nn.ModuleDict({str(i): c.axes for i, c in enumerate(self.columns) if isinstance(c, Text)})
+
+
+def fit_table(
+    frame: pd.DataFrame,
+    roles: Mapping[str, Role],
+    *,
+    rows: Any = slice(None),
+    indicators: bool = True,
+    what: str = "the table",
+) -> TableEncoder:
+    """Fit an encoder to the training rows of a table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    rows : slice or ndarray of int
+        The training rows.
+    roles : mapping
+        From `choose_roles`.
+    indicators : bool
+        Whether gaps in numbers have an indicator.
+    what : str
+        Name of the table in messages.
+
+    Raises
+    ------
+    InputError
+        No column is left, or one cannot be fitted.
+    """
+    if all(role in LEFT_OUT for role in roles.values()):
+        reasons = name_list([f"{name} ({role})" for name, role in roles.items()], 8)
+        raise InputError(f"{what} has no feature, all columns are left out: {reasons}; give roles (columns, --columns)")
+    columns: list[Column] = []
+    for name, role in roles.items():
+        if role in LEFT_OUT:
+            continue
+        if role == "numeric":
+            columns.append(Number.fit(frame[name], what, indicators, rows))
+        else:
+            columns.append(KINDS[role].fit(frame[name].iloc[rows], what))
+    return TableEncoder(dict(roles), tuple(columns))
+
+
+def known_values(columns: Sequence[Column], frame: pd.DataFrame) -> dict[str, Any]:
+    """Distinct values of the columns of text and dates, by name."""
+    of = [column.name for column in columns if isinstance(column, Text | Date)]
+    return {name: frame[name].dropna().unique() for name in of}
+
+
+@torch.no_grad()
+def fit_scaler(layer: Scaler, raw: Tensor, scaling: Scaling, table: TableEncoder) -> str:
+    """Fit the input layer to encoded rows, (n, d), and weigh their columns; returns the scaling that is used.
+
+    `scaling` is that of numbers (`Scaler`): "auto" looks at them alone. Without scaling nothing is weighed.
+
+    - category: two rows differ in two indicators or in none; divided by sqrt(2) each, the distance is 1 or 0
+    - text: all axes are divided by the root of the sum of their variances
+    - date: its k features are standardized and divided by sqrt(k)
+    - an indicator of gaps is not divided: the distance is 1 or 0
+    """
+    numbers = [a for column, (a, _) in zip(table.columns, table.spans, strict=True) if isinstance(column, Number)]
+    of_numbers = Scaler(len(numbers))
+    used = of_numbers.fit(raw[:, numbers], scaling) if numbers else ("standard" if scaling == "auto" else scaling)
+    layer.fit(raw, "none" if used == "none" else "standard")
+    if used == "none":
+        return used
+    deviation = layer.scale.clone()
+    for column, (first, end) in zip(table.columns, table.spans, strict=True):
+        if isinstance(column, Category):
+            layer.scale[first:end] = 2**0.5
+            continue
+        if column.gaps:
+            end -= 1
+            layer.scale[end] = 1.0
+        if column.role == "text":
+            varies = layer.varies[first:end]
+            total = (deviation[first:end] * varies).square().sum().sqrt()
+            layer.scale[first:end] = torch.where(total > 0, total, 1.0)
+        elif column.role == "date":
+            layer.scale[first:end] = deviation[first:end] * max(1, int(layer.varies[first:end].sum())) ** 0.5
+    for name in ("center", "scale", "varies"):
+        getattr(layer, name)[numbers] = getattr(of_numbers, name)
+    return str(used)
+
+
+def facts_for_views(table: TableEncoder) -> dict[str, Any]:
+    """What view makers must know of a table, as plain values.
+
+    Returns
+    -------
+    dict
+        ``columns``: the number of the column that each feature is of; ``categories``: first and end of the features of
+        each category.
+    """
+    spans = [[a, b] for column, (a, b) in zip(table.columns, table.spans, strict=True) if isinstance(column, Category)]
+    return {"columns": table.column_of, "categories": spans}

@@ -1,0 +1,361 @@
+"""Dates as features: year, month, weekday, hour, and the time that has passed since the first date.
+
+Text columns whose cells are numbers with other characters: 12%, 5 mg, 1.234,5, (12.5).
+
+Text columns of which most cells are numbers or dates, but too few for one of these roles.
+
+Roles of the columns of a table, inferred from dtype and content.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from viewsmith.core.errors import InputError, join_names, name_list, one_line, pluralize, suggest_names, warn
+from viewsmith.modalities import frames
+
+PARTS = ("year", "month", "weekday", "hour", "elapsed")
+
+NANOSECONDS = 86_400e9  # in a day
+
+SAMPLE = 1000  # cells by which the format of most is found
+
+# Text is tried as these in turn; the second and the third can both fit.
+FORMATS = (
+    "ISO8601",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y %H:%M",
+    "%d/%m/%Y %H:%M",
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M",
+    "%d-%b-%Y",
+)
+
+_LOOKS_LIKE_DATE = r"\s*\d{1,4}[-/.](?:\d{1,2}|[A-Za-z]{3})[-/.]\d{1,4}(?:[T ,].*)?"
+
+
+def is_date_dtype(column: pd.Series) -> bool:
+    """Whether a column has dates, with or without a time zone."""
+    return pd.api.types.is_datetime64_any_dtype(column.dtype)
+
+
+def date_format(values: pd.Series) -> str | None:
+    """The format in which all values, text without gaps, are dates; None if there is none.
+
+    Text that fits month/day and day/month alike is read as month/day, with a warning.
+    """
+    text = values.astype(str)
+    if len(text) == 0 or not text.head(20).str.fullmatch(_LOOKS_LIKE_DATE).all():
+        return None
+    fitting = [each for each in FORMATS if not parse(text, each).isna().any()]
+    if len(fitting) > 1 and fitting[0] != "ISO8601" and (parse(text, fitting[0]) != parse(text, fitting[1])).any():
+        warn(
+            f"column {one_line(values.name, 60)} has dates like {text.iloc[0]!r}, read as month/day: write "
+            "year-month-day if it is day/month"
+        )
+    return fitting[0] if fitting else None
+
+
+def are_dates(text: pd.Series) -> pd.Series:
+    """Which cells, text without gaps, are dates of the format that most of them have: bool (n,)."""
+    alike = text.str.fullmatch(_LOOKS_LIKE_DATE)
+    if not alike.any():
+        return alike
+    dates = text[alike]
+    some = dates.iloc[:: -(-len(dates) // SAMPLE)]  # every format is tried, which takes long for all
+    form = max(FORMATS, key=lambda each: parse(some, each).notna().sum())
+    return parse(dates, form).notna().reindex(text.index, fill_value=False)
+
+
+def parse(column: pd.Series, form: str) -> pd.Series:
+    """Dates of a column of dates, or of text in a format, in UTC without time zone; NaT where there is none."""
+    if is_date_dtype(column):
+        dates = column
+    else:
+        dates = pd.to_datetime(column.astype("string"), format=form, errors="coerce", utc=True)
+    if getattr(dates.dtype, "tz", None) is not None:
+        dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
+    return dates.astype("datetime64[ns]")
+
+
+def date_parts(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
+    """`PARTS` of dates without gaps, float64 (n, 5); the time that has passed is in days."""
+    of = dates.dt
+    return np.column_stack([of.year, of.month, of.weekday, of.hour, days_since(dates, origin)]).astype(np.float64)
+
+
+def days_since(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
+    """Days from a moment to dates, float64; in floating point, because a timedelta holds 292 years only."""
+    days = dates.to_numpy("datetime64[ns]").astype(np.int64) / NANOSECONDS - origin.as_unit("ns").value / NANOSECONDS
+    return np.where(dates.isna(), np.nan, days)
+
+
+def moments(days: np.ndarray, origin: pd.Timestamp) -> pd.Series:
+    """Undo `days_since`; days beyond the dates that pandas has become the first or the last one."""
+    found = days * NANOSECONDS + float(origin.as_unit("ns").value)
+    limits = float(pd.Timestamp.min.value + 10**12), float(pd.Timestamp.max.value - 10**12)
+    return pd.Series(pd.to_datetime(np.clip(found, *limits).astype(np.int64)))
+
+
+# Thousands may be separated by commas, dots, apostrophes or spaces, of any kind; decimals by a comma or a dot.
+_NUMBER = r"(?:\d{1,3}(?P<mark>[,.'’\s])\d{3}(?:(?P=mark)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?|[.,]\d+)"
+
+_SIGN = r"[+\-−]?"
+
+_BEFORE, _AFTER = r"(?P<before>[€$£¥]?)", r"(?P<after>%|[€$£¥]|[^\W\d_]{1,4}(?:/[^\W\d_]{1,4})?|)"
+
+_CELL = re.compile(rf"\s*\(?{_SIGN}{_BEFORE}\s*{_SIGN}{_NUMBER}\s*{_AFTER}\s*\)?\s*")
+
+_PLAIN = re.compile(r"\s*[+-]?(\d+(\.\d+)?|\.\d+)\s*")
+
+_MOST = 0.9  # of the cells have the same characters beside their number
+
+
+def outcome(role: str) -> tuple[str, str]:
+    """What becomes of a column with an inferred role, for messages, and the role that a user gives to confirm it."""
+    return ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
+
+
+def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
+    """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks.
+
+    Parameters
+    ----------
+    column : Series
+        Of text.
+    role : str
+        The inferred role, category, text or identifier.
+    what : str
+        Name of the table in messages.
+
+    Returns
+    -------
+    bool
+        Whether there is a warning.
+    """
+    cells = [cell for cell in column.dropna() if isinstance(cell, str)]
+    decorated: dict[str, list[str]] = {}
+    for cell in cells:
+        if found := _CELL.fullmatch(cell):
+            decorated.setdefault(found["before"] + found["after"], []).append(cell)
+    marks, most = max(decorated.items(), key=lambda item: len(item[1]), default=("", []))
+    example = next((cell for cell in most if marks or not _PLAIN.fullmatch(cell)), None)
+    if example is None or len(most) < _MOST * len(cells):
+        return False
+    name, (taken, given) = one_line(column.name, 60), outcome(role)
+    warn(
+        f"{what}: column {name} has numbers with other characters, such as {one_line(repr(example), 30)}, and is "
+        f"{taken}: leave the characters out to have numbers, or give the role (--columns {name}={given})"
+    )
+    return True
+
+
+MOST = 0.5  # of the cells, from which on the others are probably codes: n.d., <0.01, ?
+
+DISTINCT = 10  # numbers, up to which they may be codes themselves
+
+
+def warn_mostly(column: pd.Series, role: str, what: str) -> None:
+    """Warn of a text column of which at least half of the cells, but not all, are numbers or dates of one format.
+
+    Parameters
+    ----------
+    column : Series
+        Of text.
+    role : str
+        The inferred role, category, text or identifier.
+    what : str
+        Name of the table in messages.
+    """
+    cells = column.dropna().astype(str)
+    numbers = pd.to_numeric(cells, errors="coerce")
+    # Codes with leading zeros stay text, so that numbers beside them are codes, too.
+    if numbers.nunique() > DISTINCT and not cells.str.fullmatch(r"0\d+").any():
+        kind, others, remedy = "numbers", cells[numbers.isna()], "--columns {0}=numeric takes the others as missing"
+    else:
+        others = cells[~are_dates(cells)]
+        kind, remedy = "dates", "leave the other cells empty, or write all dates in one format"
+    if len(others) == 0 or len(cells) - len(others) < MOST * len(cells):
+        return
+    name, (taken, given) = one_line(column.name, 60), outcome(role)
+    share = f"{100 * (1 - len(others) / len(cells)):.0f} %"
+    warn(
+        f"{what}: column {name} has {kind} in {share} of its cells, and is {taken} because of the others, such as "
+        f"{one_line(repr(others.iloc[0]), 30)}: {remedy.format(name)}; --columns {name}={given} says that it is meant"
+    )
+
+
+#: Roles that a user can give.
+GivenRole = Literal["numeric", "category", "text", "date", "drop"]
+
+Role = Literal["numeric", "category", "text", "date", "identifier", "constant", "drop"]
+
+LEFT_OUT: tuple[Role, ...] = ("identifier", "constant", "drop")
+
+CATEGORIES = 40  # most values of a category, as in skrub
+
+COVERED = 0.9  # of the rows, by the frequent values of a category with more values than that
+
+FEW_ROWS = 20  # of fewer rows none is taken for an identifier
+
+NEARLY_NUMBERS = 0.9  # of the cells of a text column are numbers: the others are probably mistakes
+
+IDENTIFIER_NAMES = ("id", "index", "key", "uuid", "guid", "rowid", "row_id", "unnamed: 0")
+
+
+@dataclass(frozen=True)
+class Rare:
+    """From how many rows on a value of a category has a feature of its own: 1 of less than 50 rows, at most 10."""
+
+    rows: int
+
+    @property
+    def least(self) -> int:
+        return 1 if self.rows < 50 else min(10, max(2, math.ceil(self.rows / 100)))
+
+
+def choose_roles(
+    frame: pd.DataFrame, given: Mapping[str, str] | None = None, what: str = "the table"
+) -> dict[str, Role]:
+    """The role of each column, by name: as given, otherwise inferred.
+
+    - numbers are numeric; whole numbers that are all different and fill their range (or are named like an id) count
+      rows: identifier
+    - booleans, and text and pandas' categories of few values, are a category
+    - dates, and text of dates, are a date
+    - other text is text, but an identifier if every value is another one
+    - a column with one value, or none, is constant
+
+    Parameters
+    ----------
+    frame : DataFrame
+        With names as text.
+    given : mapping, optional
+        Roles (`GivenRole`) by name, which are not inferred.
+    what : str
+        Name of the table in messages.
+
+    Raises
+    ------
+    InputError
+        An unknown column or role is given; a column is numeric but for at most a tenth of its cells, which are named.
+    """
+    given = given or {}
+    for name, role in given.items():
+        if name not in frame.columns:
+            hint = suggest_names(name, list(frame.columns), "its columns are")
+            raise InputError(f"{what} has no column {one_line(name, 60)!r}, given in columns; {hint}")
+        if role not in get_args(GivenRole):
+            raise InputError(
+                f"the role of column {one_line(name, 60)} is {one_line(role, 60)!r}, expected "
+                f"{join_names(get_args(GivenRole))}"
+            )
+    roles: dict[str, Role] = {}
+    for name in frame.columns:
+        roles[name] = given[name] if name in given else infer_role(frame[name], what)  # type: ignore[assignment]
+        if name in given or roles[name] not in ("category", "text", "identifier"):
+            continue
+        is_text = pd.api.types.is_string_dtype(frame[name].dropna().dtype)
+        # One warning of a column is enough.
+        if is_text and not warn_decorated(frame[name], roles[name], what):
+            warn_mostly(frame[name], roles[name], what)
+    return roles
+
+
+def infer_role(column: pd.Series, what: str = "the table") -> Role:
+    """The role of a column by dtype and content, see `choose_roles`."""
+    values = column.dropna()
+    if column.dtype != object and frames.is_numeric(column) and not pd.api.types.is_bool_dtype(column.dtype):
+        return _role_of_numbers(values, column)
+    if len(values) and isinstance(first := values.iloc[0], list | tuple | dict | set | np.ndarray):
+        raise InputError(
+            f"{what}: column {one_line(column.name, 60)} holds {type(first).__name__} objects, expected numbers, text, "
+            "booleans or dates; leave it out (--columns NAME=drop)"
+        )
+    counts = values.astype(object).map(frames.category_text).value_counts()
+    if len(counts) == 0 or (len(counts) == 1 and len(values) == len(column)):
+        return "constant"
+    if is_date_dtype(column):
+        return "date"
+    if pd.api.types.is_bool_dtype(values.infer_objects()):
+        return "category"
+    if frames.is_numeric(column):
+        return _role_of_numbers(values, column)
+    if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
+        _check_nearly_numbers(column, what)
+        if date_format(values) is not None:
+            return "date"
+    elif not isinstance(column.dtype, pd.CategoricalDtype):
+        raise InputError(
+            f"{what}: column {one_line(column.name, 60)} is {column.dtype}, expected numbers, text, booleans or dates; "
+            "convert it, or leave it out (--columns NAME=drop)"
+        )
+    if len(counts) == len(values) and len(column) >= FEW_ROWS:
+        return "identifier"
+    frequent = counts[counts >= Rare(len(column)).least]
+    few = len(counts) <= CATEGORIES
+    return "category" if few or (len(frequent) <= CATEGORIES and frequent.sum() >= COVERED * len(values)) else "text"
+
+
+def is_plain(frame: pd.DataFrame, roles: Mapping[str, Role], gaps: bool = False) -> bool:
+    """Whether all columns are numbers, with or without `gaps`, which need no encoder.
+
+    A constant column of numbers is one of them, because the scaling ignores it.
+    """
+    for name, role in roles.items():
+        if role not in ("numeric", "constant") or not frames.is_numeric(frame[name]):
+            return False
+    return gaps or not bool(frame[list(roles)].isna().to_numpy().any())
+
+
+def describe_roles(roles: Mapping[str, Role]) -> str:
+    """The roles of all columns in a line."""
+    parts = []
+    for role in ("numeric", "category", "text", "date"):
+        if named := [name for name, its in roles.items() if its == role]:
+            parts.append(f"{role} {name_list(named, 8)}")
+    if left := [f"{name} ({its})" if its != "drop" else name for name, its in roles.items() if its in LEFT_OUT]:
+        parts.append(f"left out {name_list(left, 8)}")
+    return f"{pluralize(len(roles), 'column')}: {'; '.join(parts)}"
+
+
+def _role_of_numbers(values: pd.Series, column: pd.Series) -> Role:
+    """Identifier if the numbers count rows: whole, all different, and dense in their range or named like an id."""
+    numbers, n, name = values.to_numpy(np.float64), len(column), str(column.name)
+    if len(numbers) == 0 or (len(numbers) == n and numbers.min() == numbers.max()):
+        return "constant"
+    with np.errstate(invalid="ignore"):  # infinity is refused later
+        whole = not numbers[0] % 1 and not (numbers % 1).any()
+    if n < FEW_ROWS or len(numbers) < n or not whole or len(np.unique(numbers)) < n:
+        return "numeric"
+    named = name.lower() in IDENTIFIER_NAMES or name.lower().endswith(("_id", " id")) or name.endswith("Id")
+    return "identifier" if named or numbers.max() - numbers.min() < 2 * n else "numeric"
+
+
+def _check_nearly_numbers(column: pd.Series, what: str) -> None:
+    """Refuse a text column in which nearly all cells are numbers, and name the others."""
+    values = column.dropna().astype(str)
+    numbers = pd.to_numeric(values, errors="coerce")
+    wrong = values[numbers.isna()]
+    if len(wrong) == 0 or len(wrong) > (1 - NEARLY_NUMBERS) * len(values) or numbers.nunique() <= DISTINCT:
+        return
+    name = one_line(column.name, 60)
+    raise InputError(
+        f"{what}: column {name} is numbers but for {pluralize(len(wrong), 'cell')}: {list_cells(column, wrong)}; "
+        f"correct {'it' if len(wrong) == 1 else 'them'}, or give --columns {name}=numeric (they are then missing) or "
+        f"{name}=category"
+    )
+
+
+def list_cells(column: pd.Series, cells: pd.Series) -> str:
+    """Cells of a column with the numbers of their rows, counted from 1 below the header."""
+    rows: Any = column.index.get_indexer(cells.index) + 1
+    return name_list([f"{one_line(repr(cell), 30)} in row {row:,}" for cell, row in zip(cells, rows, strict=True)], 3)

@@ -1,1 +1,0 @@
-"""Denoisers of the conditional diffusion model, which map noised codes, times and conditions to predictions."""

@@ -1,1 +1,0 @@
-"""Encoders, which map samples to representations; each file registers its encoders."""

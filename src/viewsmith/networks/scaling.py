@@ -1,0 +1,377 @@
+"""Input scaling as part of the model: fitted on the training rows, saved with the weights, invertible.
+
+Statistics and principal axes of rows that are read block by block; of rows in memory, which are one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.rows import Rows, RowSource, Samples, read_ahead
+
+Scaling = Literal["auto", "standard", "global", "none"]
+
+
+class Scaler(nn.Module):
+    """Scale vectors (n, d), and invert the scaling.
+
+    ``standard``: each feature is centered and divided by its standard deviation. ``global``: all features are divided
+    by one standard deviation and not centered, so that zeros stay zeros. ``auto``: ``global`` if more than half of the
+    entries are zero, else ``standard``. Constant features, and those that vary by less than the smallest normal number,
+    become zero, so that they are ignored. Missing values are replaced by the feature's median over the training rows.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    """
+
+    center: Tensor
+    scale: Tensor
+    fill: Tensor
+    varies: Tensor
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(n_features))
+        self.register_buffer("fill", torch.zeros(n_features))
+        self.register_buffer("varies", torch.ones(n_features, dtype=torch.bool))
+
+    @torch.no_grad()
+    def fit(self, x: Tensor | RowSource, scaling: Scaling) -> Literal["standard", "global", "none"]:
+        """Compute the statistics of training rows, (n, d); return the scaling that is used.
+
+        Rows that are not in memory are read block by block: the result is the same but for rounding.
+        """
+        found = column_moments(tensor_blocks(x))
+        if found.mean.isnan().any():
+            self.fill.copy_(column_medians(x))
+            found = column_moments(torch.where(torch.isnan(part), self.fill, part) for part in tensor_blocks(x))
+        if scaling == "auto":
+            scaling = "global" if found.zeros / (found.rows * len(found.mean)) > 0.5 else "standard"
+        deviation = found.variance.sqrt()
+        # A deviation below the smallest normal number may be rounded to zero.
+        normal = deviation >= torch.finfo(self.scale.dtype).tiny
+        self.varies.copy_((found.high > found.low) & normal)
+        if scaling == "standard":
+            self.center.copy_(found.mean)
+            self.scale.copy_(torch.where(self.varies, deviation, 1.0))
+        elif scaling == "global":
+            self.scale.fill_(float(found.variance.mean().sqrt()) if self.varies.any() else 1.0)
+        # A constant feature is scaled to zero and inverted to its constant.
+        self.center.copy_(torch.where(self.varies, self.center, found.first))
+        return scaling
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.where(torch.isnan(x), self.fill, x)
+        # In place, because new memory takes more time than the arithmetic.
+        return x.sub_(self.center).div_(self.scale).masked_fill_(~self.varies, 0.0)
+
+    def factor(self) -> Tensor | None:
+        """What rows without missing values are multiplied by, (d,), if scaling is no more than that; else None."""
+        if bool((self.center * self.varies).any()):
+            return None
+        return torch.where(self.varies, 1 / self.scale, 0.0)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Scaled samples, (n, d), in the units of the data."""
+        return torch.where(self.varies, x * self.scale + self.center, self.center)
+
+
+class PrincipalAxes(nn.Module):
+    """A fixed projection of wide data onto its leading principal axes, with root mean square 1: (n, d) to (n, k).
+
+    It is the first layer of an encoder, and the space in which neighbors are searched. Each feature is first divided by
+    the square root of its standard deviation: a compromise between a single scale (a few features dominate) and
+    standardization (rare features are amplified), which worked well for counts, tf-idf and pixels in trials.
+
+    Rows of width k, where k is less than d, are coordinates on the axes already and stay as they are.
+
+    Parameters
+    ----------
+    n_features, n_components : int
+        d and k.
+    """
+
+    mean: Tensor
+    axes: Tensor
+
+    def __init__(self, n_features: int, n_components: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("axes", torch.zeros(n_features, n_components))
+
+    @torch.no_grad()
+    def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> Axes:
+        """Fit the axes to rows (n, d), k at most min(n, d); return them.
+
+        In memory by the smaller Gram matrix; rows on disk block by block (`viewsmith.networks.scaling`).
+
+        Parameters
+        ----------
+        x : Tensor or Samples, shape (n, d)
+        weighted : bool
+            Whether features are divided first. False for features that have weights of their own, and are in memory:
+            the axes then keep as much of the distances between rows as k axes can.
+        more : int
+            Number of axes that are returned, if it is more than k; at most min(n, d).
+        """
+        d, k = self.axes.shape
+        more = max(k, min(more, len(x), d))
+        on_disk = isinstance(x, Samples) and isinstance(x.rows, RowSource)
+        found = streamed_axes(x, k, _factor(x), more) if on_disk else _axes_in_memory(x[:], k, weighted, more)
+        self.mean.copy_(found.mean)
+        self.axes.copy_(found.weight[:, None] * found.axes[:, :k] / found.scale)
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        d, k = self.axes.shape
+        if x.shape[1] == k < d:
+            return x
+        # (x - mean) @ axes without a centered copy of wide rows.
+        return torch.addmm(-(self.mean @ self.axes), x, self.axes)
+
+
+def _factor(x: Rows) -> Tensor | None:
+    """What complete rows on disk are multiplied by when they are scaled; None if there is more to scaling."""
+    assert isinstance(x, Samples) and isinstance(x.rows, RowSource)
+    return x.scale.factor() if x.rows.complete and isinstance(x.scale, Scaler) else None
+
+
+def _axes_in_memory(x: Tensor, k: int, weighted: bool, more: int) -> Axes:
+    """Axes by eigenvectors, in float64, of the smaller Gram matrix of rows (n, d) in memory; k have the scale."""
+    mean = x.mean(dim=0, dtype=torch.float64)
+    centered = x - mean.to(x.dtype)
+    deviation = centered.square().mean(dim=0).sqrt()
+    weight = torch.where(deviation > 0, deviation, 1.0).rsqrt() if weighted else torch.ones_like(deviation)
+    centered *= weight
+    n, d = centered.shape
+    values, vectors = torch.linalg.eigh((centered.T @ centered if d <= n else centered @ centered.T).double())
+    values, vectors = values[-more:].flip(0), vectors[:, -more:].flip(1)
+    if d > n:
+        vectors = vectors / values.clamp_min(1e-12).sqrt()
+    axes = vectors.to(x.dtype) if d <= n else centered.T @ vectors.to(x.dtype)
+    axes = with_signs(axes)
+    scale = (centered @ axes[:, :k].contiguous()).square().mean().sqrt().clamp_min(1e-12)
+    return Axes(mean, weight, axes, scale, (values.clamp_min(0) / n).sqrt())
+
+
+# Up to this width axes are found in one pass, from the d x d covariance; beyond, in a few passes without it.
+COVARIANCE_UP_TO = 2048
+
+COLUMNS = 256
+
+EXTRA, PASSES, CONVERGED = 14, 8, 1e-3
+
+# Bytes of a few columns of all rows, whose medians are found together.
+MEDIAN_BYTES = 2**29
+
+
+def tensor_blocks(x: Tensor | RowSource) -> Iterator[Tensor]:
+    """Rows in order: a tensor as a whole, a source block by block."""
+    return (torch.from_numpy(block) for block in x.blocks()) if isinstance(x, RowSource) else iter([x])
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Statistics of the columns of n rows, (d,) each: mean and variance in float64, range, and the first row.
+
+    Attributes
+    ----------
+    rows, zeros : int
+        n, and the number of zeros among all values.
+    """
+
+    rows: int
+    zeros: int
+    mean: Tensor
+    variance: Tensor
+    low: Tensor
+    high: Tensor
+    first: Tensor
+
+    def joined(self, other: Moments) -> Moments:
+        """Those of both sets of rows (Chan, Golub and LeVeque 1983, equation 1.5b)."""
+        rows, share = self.rows + other.rows, other.rows / (self.rows + other.rows)
+        apart = other.mean - self.mean
+        return Moments(
+            rows,
+            self.zeros + other.zeros,
+            self.mean + share * apart,
+            (1 - share) * self.variance + share * other.variance + share * (1 - share) * apart.square(),
+            torch.minimum(self.low, other.low),
+            torch.maximum(self.high, other.high),
+            self.first,
+        )
+
+
+def column_moments(blocks: Iterable[Tensor]) -> Moments:
+    """Statistics of the columns of rows (n, d), given in blocks; NaN where a value is missing."""
+    found: Moments | None = None
+    for block in blocks:
+        mean, variance = torch.empty(2, block.shape[1], dtype=torch.float64, device=block.device)
+        # In float64 by blocks of columns: a copy of all columns would double the memory.
+        for start in range(0, block.shape[1], COLUMNS):
+            columns = slice(start, start + COLUMNS)
+            part = block[:, columns].to(torch.float64, copy=True)
+            mean[columns] = part.mean(dim=0)
+            variance[columns] = part.sub_(mean[columns]).square_().mean(dim=0)
+        zeros = block.numel() - int(torch.count_nonzero(block))
+        low, high = block.amin(dim=0), block.amax(dim=0)
+        own = Moments(len(block), zeros, mean, variance, low, high, block[0])
+        found = own if found is None else found.joined(own)
+    assert found is not None
+    return found
+
+
+def column_medians(x: Tensor | RowSource) -> Tensor:
+    """Median of each column over the values that are not missing, (d,); 0 where there is none.
+
+    A few columns at a time: of rows on disk, each time in one pass.
+    """
+    n, d = x.shape
+    together = d if isinstance(x, Tensor) else max(1, MEDIAN_BYTES // (4 * n))
+    found = []
+    for start in range(0, d, together):
+        part = torch.cat([block[:, start : start + together] for block in tensor_blocks(x)])
+        # torch's median is the lower of the two middle values; the negated rows give the upper one.
+        low, high = torch.nanmedian(part, dim=0).values, -torch.nanmedian(-part, dim=0).values
+        found.append(((low + high) / 2).nan_to_num())
+    return torch.cat(found)
+
+
+# ---- principal axes -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Axes:
+    """Principal axes (d, m) of centered rows whose features are multiplied by `weight`.
+
+    Attributes
+    ----------
+    mean, weight : Tensor, shape (d,)
+    axes : Tensor, shape (d, m)
+    scale : Tensor, scalar
+        Root mean square of the coordinates on the first axes, those of which the number k was asked for.
+    deviation : Tensor, shape (m,)
+        Standard deviation along each axis.
+    """
+
+    mean: Tensor
+    weight: Tensor
+    axes: Tensor
+    scale: Tensor
+    deviation: Tensor
+
+
+def streamed_axes(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) -> Axes:
+    """Principal axes of scaled rows (n, d) on disk, in float64: by their covariance, or for wide rows without it.
+
+    `factor`, (d,): what rows are multiplied by when they are scaled, if that is all; sparse rows then stay sparse.
+    `more`: number of axes, if it is more than k.
+    """
+    return _by_covariance(x, k, more) if x[:1].shape[1] <= COVARIANCE_UP_TO else _by_products(x, k, factor, more)
+
+
+def with_signs(axes: Tensor) -> Tensor:
+    """The axes, (d, k), each with a positive largest entry: the sign is arbitrary, and a refit gives the same model."""
+    return axes * axes.gather(0, axes.abs().argmax(dim=0, keepdim=True)).sign()
+
+
+def _by_covariance(x: Rows, k: int, more: int = 0) -> Axes:
+    """One pass: the d x d second moments about the mean of the first block."""
+    more = max(k, more)
+    shift = next(scaled_blocks(x)).mean(dim=0, dtype=torch.float64)
+    total, products = torch.zeros_like(shift), shift.new_zeros(len(shift), len(shift))
+    for block in scaled_blocks(x):
+        block = block.double() - shift
+        total += block.sum(dim=0)
+        products += block.T @ block
+    mean = total / len(x)
+    covariance = products / len(x) - torch.outer(mean, mean)
+    weight = _weights(covariance.diagonal().clamp_min(0).sqrt())
+    values, vectors = torch.linalg.eigh(weight[:, None] * covariance * weight)
+    return _axes(mean + shift, weight, vectors[:, -more:].flip(1), values[-more:].flip(0), k)
+
+
+def _by_products(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) -> Axes:
+    """Block Krylov iteration (Musco and Musco 2015, Algorithm 2), one pass for each product with the covariance.
+
+    It ends once a pass adds less than a thousandth to the variance along the axes.
+    """
+    moments = column_moments(scaled_blocks(x))
+    mean, weight = moments.mean, _weights(moments.variance.sqrt())
+    more = max(k, more)
+    d, width = len(mean), min(more + EXTRA, len(mean))
+    start = torch.randn(d, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    basis, images = torch.zeros(d, 0, dtype=torch.float64), torch.zeros(d, 0, dtype=torch.float64)
+    image, reached = start, 0.0
+    for _ in range(PASSES):
+        # Twice, because what is left of a vector after one projection may still be in the basis.
+        for _ in range(2):
+            image = torch.linalg.qr(image - basis @ (basis.T @ image)).Q
+        basis = torch.cat([basis, image], dim=1)
+        image = _covariance_times(x, mean, weight, image, factor)
+        images = torch.cat([images, image], dim=1)
+        small = basis.T @ images
+        values, vectors = torch.linalg.eigh((small + small.T) / 2)
+        known = float(values[-more:].sum())
+        if known - reached <= CONVERGED * known or basis.shape[1] + width > d:
+            break
+        reached = known
+    return _axes(mean, weight, basis @ vectors[:, -more:].flip(1), values[-more:].flip(0), k)
+
+
+def _covariance_times(x: Rows, mean: Tensor, weight: Tensor, vectors: Tensor, factor: Tensor | None = None) -> Tensor:
+    """Covariance of the weighted rows times vectors (d, r): products in float32 in a block, in float64 over blocks."""
+    weighted = weight[:, None] * vectors
+    offset = mean @ weighted
+    total = torch.zeros_like(vectors)
+    for block in scaled_blocks(x) if factor is None else _stored_blocks(x, factor):
+        along = _times(block, weighted.float()) - offset.float()
+        total += _times(block.T, along) - torch.outer(mean, along.sum(dim=0, dtype=torch.float64))
+    return weight[:, None] * total / len(x)
+
+
+def _times(rows: Any, matrix: Tensor) -> Tensor:
+    """The product with rows in a tensor or a scipy matrix."""
+    return rows @ matrix if isinstance(rows, Tensor) else torch.from_numpy(rows @ matrix.numpy())
+
+
+def _stored_blocks(x: Rows, factor: Tensor) -> Iterator[Any]:
+    """Scaled rows in order, block by block: sparse matrices where the rows are stored so."""
+    assert isinstance(x, Samples) and isinstance(x.rows, RowSource)
+    rows, scale = x.rows, factor.numpy()
+    size = rows.block_rows
+
+    def block(start: int) -> Any:
+        found = rows.sparse(start, start + size)
+        if found is None:
+            return x[start : start + size]
+        found.data *= scale[found.indices]
+        return found
+
+    return read_ahead(block(start) for start in range(0, len(rows), size))
+
+
+def scaled_blocks(x: Rows) -> Iterator[Tensor]:
+    """Scaled rows in order: a tensor as a whole, rows on disk block by block."""
+    if isinstance(x, Tensor):
+        return iter([x])
+    assert isinstance(x.rows, RowSource)
+    size = x.rows.block_rows
+    return x.ahead((slice(start, start + size) for start in range(0, len(x), size)), 1)
+
+
+def _weights(deviation: Tensor) -> Tensor:
+    return torch.where(deviation > 0, deviation, 1.0).rsqrt()
+
+
+def _axes(mean: Tensor, weight: Tensor, axes: Tensor, values: Tensor, k: int) -> Axes:
+    """Axes with their signs; the variances along them are `values`, and k of them have the scale."""
+    values = values.clamp_min(0)
+    return Axes(mean, weight, with_signs(axes), values[:k].mean().sqrt().clamp_min(1e-12), values.sqrt())

@@ -1,0 +1,172 @@
+"""Evaluation mode inside a training step.
+
+A reference to a module that belongs to another module.
+
+Momentum copies: networks whose weights are a moving average of another network's weights.
+
+Encoders and projection heads with a separate network for each view (MetAug, section 3.1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy as copying
+import math
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from viewsmith.core import distributed
+from viewsmith.core.errors import InputError
+
+
+@contextlib.contextmanager
+def eval_mode(*modules: nn.Module) -> Iterator[None]:
+    """Put modules into evaluation mode inside a ``with`` block: BatchNorm uses its running statistics unchanged.
+
+    All processes first get the running statistics of the first process, which are saved with the model. So all
+    processes compute the same function. Submodules that are already in evaluation mode stay in it.
+    """
+    training = [part for module in modules for part in module.modules() if part.training]
+    norms = [part for part in training if isinstance(part, _BatchNorm)]
+    distributed.broadcast_tensors(*(buffer for norm in norms for buffer in norm.buffers()))
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Reference(Generic[M]):
+    """Holds a module without making it a submodule.
+
+    A module that uses parts of another one, such as the encoder of the framework, holds them in a reference. They are
+    then not part of its parameters and state, so they are not saved, moved or trained twice.
+
+    Attributes
+    ----------
+    module : nn.Module
+    """
+
+    def __init__(self, module: M) -> None:
+        self.module = module
+
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def momentum_copy(module: Network) -> Network:
+    """A copy of a module without gradients; its buffers (BatchNorm statistics) are copied, too."""
+    return copying.deepcopy(module).requires_grad_(False)
+
+
+@torch.no_grad()
+def update_copy(copy: nn.Module, source: nn.Module, momentum: float) -> None:
+    """Update the weights of a copy in place: ``copy <- momentum * copy + (1 - momentum) * source``.
+
+    MoCo (He et al. 2020, equation 2), BYOL (Grill et al. 2020, equation 1). Buffers are not updated: the BatchNorm
+    statistics of the copy are those of its own activations.
+
+    Parameters
+    ----------
+    copy, source : nn.Module
+        `copy` was made by `momentum_copy` from `source`.
+    momentum : float
+        0 (the copy becomes equal to the source) to 1 (the copy does not change).
+    """
+    weights: list[Tensor] = list(copy.parameters())
+    targets: list[Tensor] = list(source.parameters())
+    if weights:  # the identity has no weights
+        torch._foreach_lerp_(weights, targets, 1 - momentum)
+
+
+def cosine_momentum(base: float, progress: float) -> float:
+    """Momentum that rises from `base` to 1 by half a cosine: ``1 - (1 - base) (cos(pi progress) + 1) / 2``.
+
+    BYOL (Grill et al. 2020, section 3.3).
+
+    Parameters
+    ----------
+    base : float
+        Momentum at the start, 0 to 1.
+    progress : float
+        Fraction of the training that is done, 0 to 1.
+
+    Returns
+    -------
+    float
+        From `base` to 1.
+
+    Raises
+    ------
+    InputError
+        `progress` is not in [0, 1].
+    """
+    if not 0 <= progress <= 1:
+        raise InputError(f"progress is {progress}, expected the fraction of the training that is done, 0 to 1")
+    return 1 - (1 - base) * (math.cos(math.pi * progress) + 1) / 2
+
+
+class ViewEncoders(nn.Module):
+    """M encoders, one per view; the representation is the concatenation of their outputs, (B, M n).
+
+    Parameters
+    ----------
+    networks : sequence of nn.Module
+        M encoders; the j-th maps the j-th view to (B, n).
+    split : nn.Module, optional
+        Maps samples to their M views, such as `viewsmith.methods.metaug.networks.ColorSplit`. Default: every encoder
+        gets the whole sample.
+
+    Raises
+    ------
+    InputError
+        There are fewer than two encoders.
+    """
+
+    def __init__(self, networks: Sequence[nn.Module], split: nn.Module | None = None) -> None:
+        super().__init__()
+        if len(networks) < 2:
+            raise InputError(f"{len(networks)} encoder was given, expected at least 2: one for each view of a pair")
+        self.networks = nn.ModuleList(networks)
+        self.split = split
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Representations (B, M n) of samples (B, ...), the views concatenated."""
+        return self.represent([x] * len(self.networks) if self.split is None else self.split(x))
+
+    def represent(self, views: Sequence[Tensor]) -> Tensor:
+        """Representations (B, M n) of M views, each (B, ...)."""
+        return torch.cat([network(view) for network, view in zip(self.networks, views, strict=True)], dim=1)
+
+
+class ViewHeads(nn.Module):
+    """M projection heads, one per view: representations (B, M n) to projections (B, M d).
+
+    Parameters
+    ----------
+    networks : sequence of nn.Module
+        M heads, each (B, n) to (B, d).
+
+    Attributes
+    ----------
+    n_components : int or None
+        Width d of one view's projection, if the heads have this attribute.
+    """
+
+    def __init__(self, networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        self.n_components = getattr(networks[0], "n_components", None)
+
+    def forward(self, h: Tensor) -> Tensor:
+        parts = h.chunk(len(self.networks), dim=1)
+        return torch.cat([network(part) for network, part in zip(self.networks, parts, strict=True)], dim=1)
