@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from viewsmith.core.version import __version__
 
 _LAYERS = (
-    *("core", "losses", "networks", "domains", "views", "frameworks", "methods", "data", "training", "evaluation"),
-    *("reports", "estimators", "workflows", "tl"),
+    *("core", "losses", "networks", "views", "modalities", "frameworks", "data", "training", "evaluation"),
+    *("reports", "estimator", "methods", "workflows", "tl"),
 )
 
 if TYPE_CHECKING:
-    from viewsmith.estimators import CRLTAC, Contrastive, DiffAug, Discovery, GenView, MetAug, PiNDA, load
+    from viewsmith.methods.loading import CRLTAC, Contrastive, DiffAug, Discovery, GenView, MetAug, PiNDA, load
     from viewsmith.workflows.report import report
 
 __all__ = [
@@ -32,9 +32,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Estimators bring scikit-learn, which costs as much to import as torch: only on use.
     if name in ("CRLTAC", "Contrastive", "DiffAug", "Discovery", "MetAug", "GenView", "PiNDA", "load"):
-        from viewsmith import estimators
+        from viewsmith.methods import loading
 
-        return getattr(estimators, name)
+        return getattr(loading, name)
     if name == "report":
         from viewsmith.workflows.report import report
 

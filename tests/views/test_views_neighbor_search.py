@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from viewsmith import Contrastive
-from viewsmith.views import Neighbors, NeighborSearch, nearest_neighbors
-from viewsmith.views import neighbor_search as inverted_lists
+from viewsmith.views import Neighbors, NeighborSearch, nearest_neighbors, neighbor_search
 from viewsmith.views.neighbor_search import EXACT, InvertedLists, k_means, nearest_center
 
 METRICS = ("euclidean", "cosine")
@@ -27,7 +26,7 @@ def draw(n, d=6, clusters=8, seed=0, dtype=torch.float64):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(inverted_lists, "TILE", 1000)
+    monkeypatch.setattr(neighbor_search, "TILE", 1000)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -64,7 +63,7 @@ def test_a_search_in_some_lists_finds_the_nearest_rows_in_them(metric):
 def test_the_result_does_not_depend_on_the_block_size(monkeypatch):
     x = draw(300)
     whole = InvertedLists(x, 12).graph(4, 3)
-    monkeypatch.setattr(inverted_lists, "TILE", 64)
+    monkeypatch.setattr(neighbor_search, "TILE", 64)
     assert torch.equal(InvertedLists(x, 12).graph(4, 3), whole)
 
 
@@ -81,7 +80,7 @@ def test_list_sizes_are_limited_even_for_equal_rows():
     for rows in (x, x[:500]):
         lists = InvertedLists(rows, 20)
         sizes = torch.tensor(lists._starts).diff()
-        assert sizes.max() <= inverted_lists.LARGEST * len(rows) / 20 and sizes.min() > 0
+        assert sizes.max() <= neighbor_search.LARGEST * len(rows) / 20 and sizes.min() > 0
         assert sorted(lists.order.tolist()) == list(range(len(rows)))
     assert all(len({row, *near}) == 4 for row, near in enumerate(lists.graph(3, 2).tolist()))
 
@@ -91,7 +90,7 @@ def test_k_means_is_lloyds_algorithm():
     found = k_means(x, 5, generator.manual_seed(3))
     sample = x[torch.randperm(90, generator=generator.manual_seed(3))]
     centers = sample[:5].clone()
-    for _ in range(inverted_lists.ITERATIONS):
+    for _ in range(neighbor_search.ITERATIONS):
         nearest = torch.stack([(row - centers).norm(dim=1).argmin() for row in sample])
         centers = torch.stack([sample[nearest == i].mean(0) for i in range(5)])
     torch.testing.assert_close(found, centers)

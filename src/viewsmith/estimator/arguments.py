@@ -13,11 +13,17 @@ from pydantic import Field
 from torch import nn
 
 import viewsmith.frameworks
-import viewsmith.views  # noqa: F401, they register what the documentation names
+import viewsmith.modalities  # noqa: F401, they register what the documentation names
 from viewsmith.core.registry import Entry, get, registered
 from viewsmith.core.schedule import Role
 from viewsmith.modalities import domain_of
 from viewsmith.modalities.vectors.counts import Normalization
+
+# Ranges that the searches of several methods share, see `viewsmith tune`.
+RATE_RANGES = {"learning_rate": "0.0005..0.02"}
+NEIGHBORS_RANGES = {**RATE_RANGES, "n_neighbors": "3..30"}
+CROPS_RANGES = {**RATE_RANGES, "crop_minimum": "0.08..0.7", "color_strength": "0..1.5"}
+EDITS_RANGES = {**RATE_RANGES, "mutation_rate": "0.02..0.3", "max_edits": "1..4"}
 
 Count = Annotated[int, Field(ge=1)]
 

@@ -1,10 +1,27 @@
-"""Methods: one file per paper, which follows the paper's Algorithm 1."""
+"""One folder for each method: its training, which follows the paper's Algorithm 1, its views, figures and estimator."""
 
-from viewsmith.methods.contrastive.training import ContrastiveMethod
-from viewsmith.methods.crl_tac.training import CRLTACMethod
-from viewsmith.methods.diffaug.training import DiffAugMethod
-from viewsmith.methods.genview.training import GenViewMethod
-from viewsmith.methods.metaug.training import MetAugMethod
-from viewsmith.methods.pinda.training import PiNDAMethod
+from __future__ import annotations
 
-__all__ = ["CRLTACMethod", "ContrastiveMethod", "DiffAugMethod", "GenViewMethod", "MetAugMethod", "PiNDAMethod"]
+from viewsmith.core.lazy import lazily
+
+# Defined in higher layers, and imported on use.
+__getattr__ = lazily(
+    __name__,
+    {
+        "viewsmith.methods.contrastive.training": "ContrastiveMethod",
+        "viewsmith.methods.crl_tac.training": "CRLTACMethod",
+        "viewsmith.methods.diffaug.training": "DiffAugMethod",
+        "viewsmith.methods.genview.training": "GenViewMethod",
+        "viewsmith.methods.metaug.training": "MetAugMethod",
+        "viewsmith.methods.pinda.training": "PiNDAMethod",
+    },
+)
+
+__all__ = [
+    "CRLTACMethod",
+    "ContrastiveMethod",
+    "DiffAugMethod",
+    "GenViewMethod",
+    "MetAugMethod",
+    "PiNDAMethod",
+]

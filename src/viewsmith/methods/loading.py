@@ -1,4 +1,4 @@
-"""The methods as scikit-learn estimators."""
+"""Every method's estimator, by name, and models of run folders."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import entries, get
 from viewsmith.estimator.base import ViewsmithEstimator, check_package
 from viewsmith.estimator.resolve import MODULE
+from viewsmith.methods.contrastive.estimator import Contrastive
+from viewsmith.methods.crl_tac.estimator import CRLTAC
 from viewsmith.methods.crl_tac.families import CUSTOM, FamilyOption
+from viewsmith.methods.diffaug.estimator import DiffAug
 from viewsmith.methods.discovery.estimator import Discovery
+from viewsmith.methods.genview.estimator import GenView
+from viewsmith.methods.metaug.estimator import MetAug
+from viewsmith.methods.pinda.estimator import PiNDA
 from viewsmith.training.run import RunFolder
+
+__all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "MetAug", "PiNDA", "estimators", "load"]
 
 
 def estimators() -> dict[str, type[ViewsmithEstimator]]:

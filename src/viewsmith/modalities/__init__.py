@@ -1,5 +1,15 @@
-"""Domains: how each kind of samples is read, checked, scaled and encoded."""
+"""Modalities: how each kind of samples is read, checked, scaled, encoded, augmented and drawn."""
 
+import viewsmith.modalities.dna.hyena
+import viewsmith.modalities.dna.networks
+import viewsmith.modalities.dna.views
+import viewsmith.modalities.images.cnn
+import viewsmith.modalities.images.encoders
+import viewsmith.modalities.images.views
+import viewsmith.modalities.series.views
+import viewsmith.modalities.vectors.networks
+import viewsmith.modalities.vectors.trained_views
+import viewsmith.modalities.vectors.views  # noqa: F401, all of them register parts
 from viewsmith.modalities.base import Domain, domain_of
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
 from viewsmith.modalities.detect import detect, find_domain

@@ -1,18 +1,28 @@
-"""Encoders, projection heads, noise generators, denoisers, and input layers."""
+"""What networks share: bases, scaling, wrappers; and all encoders, heads and input layers by name."""
 
-from viewsmith.methods.crl_tac.scores import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
-from viewsmith.methods.metaug.networks import ColorSplit, SplitAlexNet, rgb_to_lab, rgb_to_ydbdr
-from viewsmith.methods.pinda.networks import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, UNet
-from viewsmith.modalities.dna.hyena import Hyena
-from viewsmith.modalities.dna.networks import SequenceCNN
-from viewsmith.modalities.dna.nucleotides import Nucleotides
-from viewsmith.modalities.images.cnn import CropCNN, SmallCNN
-from viewsmith.modalities.images.encoders import DenseResNet18, ResNet, resnet18, resnet50, timm_encoder
-from viewsmith.modalities.images.pixels import Pixels
-from viewsmith.modalities.vectors.networks import vector_encoder
+from __future__ import annotations
+
+from viewsmith.core.lazy import lazily
 from viewsmith.networks.base import MLP, EncoderContext, NoiseContext
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
 from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
+
+# Defined in higher layers, and imported on use.
+__getattr__ = lazily(
+    __name__,
+    {
+        "viewsmith.methods.crl_tac.scores": "CropScores ImageScores MaskScores PositionScores SequenceScores",
+        "viewsmith.methods.metaug.networks": "ColorSplit SplitAlexNet rgb_to_lab rgb_to_ydbdr",
+        "viewsmith.methods.pinda.networks": "LowResolutionMap ResNetMap SequenceMap SharedTrunkMap UNet",
+        "viewsmith.modalities.dna.hyena": "Hyena",
+        "viewsmith.modalities.dna.networks": "SequenceCNN",
+        "viewsmith.modalities.dna.nucleotides": "Nucleotides",
+        "viewsmith.modalities.images.cnn": "CropCNN SmallCNN",
+        "viewsmith.modalities.images.encoders": "DenseResNet18 ResNet resnet18 resnet50 timm_encoder",
+        "viewsmith.modalities.images.pixels": "Pixels",
+        "viewsmith.modalities.vectors.networks": "vector_encoder",
+    },
+)
 
 __all__ = [
     "MLP",

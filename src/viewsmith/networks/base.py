@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
 
-from viewsmith.modalities.dna.nucleotides import LetterCodes
-from viewsmith.modalities.images.pixels import PixelCodes
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.core.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -132,4 +130,24 @@ class MLP(nn.Sequential):
         self.n_components = widths[-1] if widths else n_features
 
 
-Codes = VectorCodes | PixelCodes | LetterCodes
+class Codes(nn.Module):
+    """Codes: the input of a diffusion model, computed from scaled samples, from -1 to 1 or in a fitted range."""
+
+    def fit(self, rows: Rows) -> None:
+        """Fit the range to scaled training rows; nothing to do where it is known."""
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes of scaled samples."""
+        raise NotImplementedError
+
+    def decode(self, u: Tensor, x: Tensor) -> Tensor:
+        """Scaled samples from codes, in the dtype of `x`."""
+        raise NotImplementedError
+
+    def clip(self, u: Tensor) -> Tensor:
+        """Codes clipped to their range."""
+        return u.clamp(-1, 1)
+
+    def mask(self, x: Tensor) -> Tensor | None:
+        """Which positions are not padding; None: all."""
+        return None

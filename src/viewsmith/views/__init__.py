@@ -1,30 +1,28 @@
-"""View makers: fixed, learned and generated."""
+"""What view makers share: the contract, pairs, neighbors and generated views; and all view makers by name."""
 
-from viewsmith.methods.crl_tac import transforms as transform_names
-from viewsmith.methods.crl_tac.channel import AugmentationChannel
-from viewsmith.methods.crl_tac.transforms import Crops, Family, Functions, Masks, Windows
-from viewsmith.methods.metaug.networks import MetaFeatures
-from viewsmith.methods.pinda.views import PiNoise
-from viewsmith.modalities.dna import views as dna_names
-from viewsmith.modalities.dna.views import DNAMixup, DNANoise, DNAViews
-from viewsmith.modalities.images import views as image_names
-from viewsmith.modalities.images.views import ImageViews, image_recipe
-from viewsmith.modalities.series import views as series
-from viewsmith.modalities.vectors.counts import Thinning
-from viewsmith.modalities.vectors.trained_views import AdversarialViews, ConditionalCorruption
-from viewsmith.modalities.vectors.views import (
-    Corruption,
-    GaussianNoise,
-    Identity,
-    Masking,
-    Mixup,
-    NeighborMix,
-    Neighbors,
-)
+from __future__ import annotations
+
+from viewsmith.core.lazy import lazily
 from viewsmith.views.base import Pair, RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbor_search import NeighborSearch
 from viewsmith.views.neighbors import nearest_neighbors
 from viewsmith.views.pair import ViewPair
+
+# Defined in higher layers, and imported on use.
+__getattr__ = lazily(
+    __name__,
+    {
+        "viewsmith.methods.crl_tac.channel": "AugmentationChannel",
+        "viewsmith.methods.crl_tac.transforms": "Crops Family Functions Masks Windows",
+        "viewsmith.methods.metaug.networks": "MetaFeatures",
+        "viewsmith.methods.pinda.views": "PiNoise",
+        "viewsmith.modalities.dna.views": "DNAMixup DNANoise DNAViews",
+        "viewsmith.modalities.images.views": "ImageViews image_recipe",
+        "viewsmith.modalities.vectors.counts": "Thinning",
+        "viewsmith.modalities.vectors.trained_views": "AdversarialViews ConditionalCorruption",
+        "viewsmith.modalities.vectors.views": "Corruption GaussianNoise Identity Masking Mixup NeighborMix Neighbors",
+    },
+)
 
 __all__ = [
     "AdversarialViews",

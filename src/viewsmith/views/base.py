@@ -16,7 +16,6 @@ from viewsmith.core.distributed import rank
 from viewsmith.core.errors import InputError, check_weight
 from viewsmith.core.random import stream
 from viewsmith.core.rows import Rows
-from viewsmith.modalities.base import Domain
 from viewsmith.views.neighbors import PrecomputedGraph
 
 #: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.
@@ -152,7 +151,7 @@ class ViewContext:
 
     Attributes
     ----------
-    domain : Domain
+    domain : viewsmith.modalities.Domain
     row_shape : tuple of int
         Shape of a sample as given by the user.
     encoder : nn.Module
@@ -176,7 +175,7 @@ class ViewContext:
         that keeps a copy of it, or of its values, gets them with the weights.
     """
 
-    domain: Domain
+    domain: Any
     row_shape: tuple[int, ...]
     encoder: nn.Module
     stats: Mapping[str, Any] = field(default_factory=dict)

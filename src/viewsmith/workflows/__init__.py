@@ -1,3 +1,3 @@
-"""TODO."""
+"""Whole tasks that several commands share, on files, runs and fitted models."""
 
-from __future__ import annotations
+from viewsmith.methods import loading  # noqa: F401, every method is registered

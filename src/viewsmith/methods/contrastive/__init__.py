@@ -1,1 +1,1 @@
-"""viewsmith.methods.contrastive."""
+"""Contrastive learning with any framework and any view maker."""

@@ -1,1 +1,1 @@
-"""viewsmith.methods.crl_tac."""
+"""CRL-TAC: a trained augmentation channel."""

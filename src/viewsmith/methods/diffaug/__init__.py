@@ -1,1 +1,1 @@
-"""viewsmith.methods.diffaug."""
+"""DiffAug: a diffusion generator makes positives."""

@@ -15,8 +15,18 @@ from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
-from viewsmith.estimator import presets
-from viewsmith.estimator.arguments import Auto, Count, Fraction, Natural, Positive, Rate, Widths
+from viewsmith.estimator.arguments import (
+    CROPS_RANGES,
+    EDITS_RANGES,
+    NEIGHBORS_RANGES,
+    Auto,
+    Count,
+    Fraction,
+    Natural,
+    Positive,
+    Rate,
+    Widths,
+)
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import Figures, figure_rows
 from viewsmith.estimator.generated import (
@@ -34,6 +44,70 @@ from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.methods.diffaug.training import DiffAugMethod, parse_phases
 from viewsmith.networks.base import MLP
 from viewsmith.views.generated.diffusion_views import GeneratedViews
+
+#: Published settings that are the same for all domains (appendices D and E).
+_DIFFAUG: dict[str, Any] = {
+    "projector_dims": None,
+    "kernel": "paper",
+    "normalize": False,
+    "negative_weight": 1.0,
+    "nu_map": 1.0,
+    "target_distance": None,
+    "targets": "views",
+    "map_hidden": (),
+    "condition": "map",
+    "denoiser": "published",
+    "predicts": "eps",
+    "noise_schedule": "linear",
+    "sampler": "ddpm",
+    "sampler_steps": 1000,
+    "strength": 1.0,
+    "refresh": 0,
+    "cached_views": 1,
+    "replacement": 0.1,
+    "optimizer": "adamw",
+    "weight_decay": 1e-6,
+    "schedule": "constant",
+}
+
+# Published settings: NAME for vectors, NAME-MODALITY for others.
+PRESETS: dict[str, dict[str, Any]] = {
+    # Appendix E.2 and table 11; epochs of section 3.2. The number of neighbors is that of the authors' program.
+    "paper": {
+        **_DIFFAUG,
+        "view_maker": "neighbor-mix",
+        "neighbor_mix_minimum": 0.0,
+        "n_neighbors": 5,
+        "input_components": None,
+        "hidden": (500, 300),
+        "n_components": 80,
+        "batch_size": 300,
+        "learning_rate": 1e-4,
+        "generator_learning_rate": 1e-4,
+        "phases": "A330 B330 A340",
+    },
+    # Appendix D.2, table 9; epochs of section 3.3.
+    "paper-images": {
+        **_DIFFAUG,
+        "view_maker": "simclr",
+        "flip": 0.5,
+        "encoder": "resnet50",
+        "map_components": 128,
+        "batch_size": 256,
+        "learning_rate": 1e-3,
+        "generator_learning_rate": 1e-3,
+        "phases": "A200 B400 A800",
+    },
+}
+
+# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
+# trials of the documentation, or that depend on the data.
+
+SEARCH: dict[str, dict[str, str]] = {
+    "vectors": {**NEIGHBORS_RANGES, "target_distance": "30.0..300.0"},
+    "images": CROPS_RANGES,
+    "dna": EDITS_RANGES,
+}
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
@@ -70,7 +144,7 @@ class DiffAugInputs:
     source="DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with domain-knowledge-free "
     "diffusion-based data augmentation",
     generates=True,
-    search=presets.SEARCH["diffaug"],
+    search=SEARCH,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiffAug(ViewsmithEstimator):
@@ -179,7 +253,7 @@ class DiffAug(ViewsmithEstimator):
     frameworks = ("soft", "simclr")
     resolved_type = DiffAugResolved
     outputs: ClassVar[dict[str, str]] = {"map": "map"}
-    presets = presets.DIFFAUG
+    presets = PRESETS
 
     framework: str = "soft"
     kernel: Literal["auto", "paper", "plain", "published", "cauchy", "cosine"] = "auto"  # type: ignore[assignment]

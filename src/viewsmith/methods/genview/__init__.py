@@ -1,1 +1,1 @@
-"""viewsmith.methods.genview."""
+"""GenView: views of a pretrained generator, weighted by quality."""

@@ -17,8 +17,16 @@ from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator import presets
-from viewsmith.estimator.arguments import Auto, Count, Fraction, Positive, Rate
+from viewsmith.estimator.arguments import (
+    CROPS_RANGES,
+    EDITS_RANGES,
+    NEIGHBORS_RANGES,
+    Auto,
+    Count,
+    Fraction,
+    Positive,
+    Rate,
+)
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import Figures
 from viewsmith.estimator.generated import cache_gallery, make_generator_optimizer, resolve_generator
@@ -41,6 +49,49 @@ from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.methods.genview.training import GenViewMethod
 from viewsmith.views.generated.noise_level import MAX_ROWS, strength_to_level
 
+# Published settings: NAME for vectors, NAME-MODALITY for others.
+PRESETS: dict[str, dict[str, Any]] = {
+    # Appendix 0.A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP, with quality by CLIP; see docs/genview.md.
+    "paper-images": {
+        "framework": "moco",
+        "view_maker": "moco",
+        "flip": 0.5,
+        "encoder": "resnet18",
+        "projector_dims": (512, 128),
+        "temperature": 0.2,
+        "momentum": 0.99,
+        "queue_size": 4096,
+        "crop_minimum": 0.2,
+        "alpha": 1.0,
+        "noise": "adaptive",
+        "quality": True,
+        "quality_features": "views",
+        "features": "clip:laion/CLIP-convnext_base_w-laion2B-s13B-b82K-augreg",
+        "gamma": 1.0,
+        "batch_size": 512,
+        "optimizer": "sgd",
+        "learning_rate": 0.5,
+        "weight_decay": 5e-4,
+        "schedule": "cosine",
+        "warmup": 0.02,
+        "epochs": 500,
+    },
+}
+
+#: Options that a preset has to be given, and what for.
+PRESET_NEEDS: dict[str, dict[str, str]] = {
+    "paper-images": {
+        "view_cache": "views of Stable unCLIP: make them by `viewsmith generate DATA --generator "
+        "unclip:stabilityai/stable-diffusion-2-1-unclip --out CACHE` (or unclip:FOLDER with its weights) and add "
+        "--view-cache CACHE"
+    }
+}
+
+# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
+# trials of the documentation, or that depend on the data.
+
+SEARCH: dict[str, dict[str, str]] = {"vectors": NEIGHBORS_RANGES, "images": CROPS_RANGES, "dna": EDITS_RANGES}
+
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
 
 
@@ -51,7 +102,7 @@ GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_s
     source="GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
     "self-supervised learning (arXiv 2403.12003)",
     generates=True,
-    search=presets.SEARCH["genview"],
+    search=SEARCH,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class GenView(ViewsmithEstimator):
@@ -122,7 +173,7 @@ class GenView(ViewsmithEstimator):
     name = "genview"
     resolved_type = GenViewResolved
     trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": ENCODER}
-    presets, preset_needs = presets.GENVIEW, presets.GENVIEW_NEEDS
+    presets, preset_needs = PRESETS, PRESET_NEEDS
     streams_views = False
 
     view_cache: str | None = None

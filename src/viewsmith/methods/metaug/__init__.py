@@ -1,1 +1,1 @@
-"""viewsmith.methods.metaug."""
+"""MetAug: meta-learned feature augmentation."""

@@ -1,1 +1,1 @@
-"""viewsmith.methods.pinda."""
+"""PiNDA: learned noise."""

@@ -21,18 +21,67 @@ from viewsmith.core.registry import entries, find, names, register
 from viewsmith.core.rows import apply_in_blocks, block_size
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
-from viewsmith.estimator import presets
-from viewsmith.estimator.arguments import Auto, Fraction, Positive, Rate, Widths
+from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Auto, Fraction, Positive, Rate, Widths
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import Figures, gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.plan import Plan, Resolved, TrainingData, check_least
 from viewsmith.estimator.resolve import packages_of, part_options
 from viewsmith.estimator.rows import extent
+from viewsmith.methods.pinda import networks  # noqa: F401, it registers the noise generators
 from viewsmith.methods.pinda.training import PiNDAMethod
 from viewsmith.methods.pinda.views import PiNoise
 from viewsmith.networks.base import NoiseContext
 from viewsmith.reports import FeatureProfile, Gallery
+
+# Published settings: NAME for vectors, NAME-MODALITY for others.
+PRESETS: dict[str, dict[str, Any]] = {
+    # Section 4.2, Algorithm 1 and appendix B; a penalty is published for images only.
+    "paper": {
+        "view_maker": "identity",
+        "kernel": "cosine",
+        "temperature": 0.1,
+        "level": "free",
+        "penalty": "none",
+        "algorithm": 1,
+        "two_sided": False,
+        "strength": 0.5,
+        "generator_hidden": (1024, 1024),
+        "hidden": (1024, 1024),
+        "norm": "none",
+        "projector_dims": (256, 128),
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "schedule": "constant",
+        "epochs": 100,
+    },
+    # Table 3, appendix B: on top of SimCLR, with a second ResNet-18.
+    "paper-images": {
+        "view_maker": "simclr",
+        "flip": 0.5,
+        "kernel": "cosine",
+        "temperature": 0.1,
+        "level": "free",
+        "penalty": "inverse_norm",
+        "penalty_weight": 1.0,
+        "algorithm": 1,
+        "two_sided": False,
+        "strength": 0.5,
+        "generator": "resnet18",
+        "encoder": "resnet18",
+        "projector_dims": (256, 128),
+        "batch_size": 256,
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "schedule": "constant",
+        "epochs": 1000,
+    },
+}
+
+# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
+# trials of the documentation, or that depend on the data.
+_STRENGTH = {"strength": "0.05..1.0"}
+SEARCH: dict[str, dict[str, str]] = {"vectors": {**NEIGHBORS_RANGES, **_STRENGTH}, "*": {**RATE_RANGES, **_STRENGTH}}
 
 
 def noise_profile(mean: np.ndarray, scale: np.ndarray, names: list[str] | None) -> FeatureProfile:
@@ -83,7 +132,7 @@ class PiNDAResolved(Resolved):
     "(arXiv 2408.09929)",
     part="noise generator",
     compared=("vectors", "dna"),
-    search=presets.SEARCH["pinda"],
+    search=SEARCH,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class PiNDA(ViewsmithEstimator):
@@ -141,7 +190,7 @@ class PiNDA(ViewsmithEstimator):
     name = "pinda"
     strength_option = "strength"
     resolved_type = PiNDAResolved
-    presets = presets.PINDA
+    presets = PRESETS
     streams_views = False
 
     strength: Positive | Auto = 0.25

@@ -1,1 +1,1 @@
-"""viewsmith.modalities.dna."""
+"""DNA sequences."""

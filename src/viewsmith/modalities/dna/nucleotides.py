@@ -5,14 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.rows import Rows
+from viewsmith.networks.base import Codes
 
 
-class LetterCodes(nn.Module):
+class LetterCodes(Codes):
     """Codes of DNA (B, 4, L): +1 for the letter and -1 for the others; -1/2 for N (1/4 each), and 0 for padding."""
-
-    def fit(self, rows: Rows) -> None:
-        """Do nothing: the range of letters is known."""
 
     def encode(self, x: Tensor) -> Tensor:
         """Codes (B, 4, L) of scaled sequences (B, 4, L)."""
@@ -22,9 +19,6 @@ class LetterCodes(nn.Module):
         """Scaled sequences (B, 4, L): the letter with the largest code, 0 where `x` has padding."""
         letters = torch.zeros_like(x).scatter_(1, u.argmax(dim=1, keepdim=True), 1)
         return letters * self.mask(x)
-
-    def clip(self, u: Tensor) -> Tensor:
-        return u.clamp(-1, 1)
 
     def mask(self, x: Tensor) -> Tensor:
         """Which positions are not padding: bool, (B, 1, L)."""

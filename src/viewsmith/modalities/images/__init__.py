@@ -1,1 +1,1 @@
-"""viewsmith.modalities.images."""
+"""Images."""

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows, RowSource
+from viewsmith.core.rows import RowSource
+from viewsmith.networks.base import Codes
 from viewsmith.networks.scaling import tensor_blocks
 
 
-class PixelCodes(nn.Module):
+class PixelCodes(Codes):
     """Codes of images (B, C, H, W): pixels from -1 to 1.
 
     Parameters
@@ -43,9 +44,6 @@ class PixelCodes(nn.Module):
                 raise InputError(f"{name} of the pixels has {len(values)} values, expected 1 or {channels}")
             self.register_buffer(name, values.expand(channels).clone().view(-1, 1, 1))
 
-    def fit(self, rows: Rows) -> None:
-        """Do nothing: the range of pixels is known."""
-
     def encode(self, x: Tensor) -> Tensor:
         """Codes (B, C, H, W) of scaled images (B, C, H, W)."""
         return (x * self.scale + self.center) * 2 - 1
@@ -53,12 +51,6 @@ class PixelCodes(nn.Module):
     def decode(self, u: Tensor, x: Tensor) -> Tensor:
         """Scaled images (B, C, H, W) from codes (B, C, H, W), in the dtype of `x`."""
         return (((u + 1) / 2 - self.center) / self.scale).to(x.dtype)
-
-    def clip(self, u: Tensor) -> Tensor:
-        return u.clamp(-1, 1)
-
-    def mask(self, x: Tensor) -> None:
-        """Return None: images have no padding."""
 
 
 BLOCK = 4096  # images that are counted at once

@@ -1,1 +1,1 @@
-"""viewsmith.modalities.series."""
+"""Recordings: multivariate series."""

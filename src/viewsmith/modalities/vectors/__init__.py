@@ -1,1 +1,1 @@
-"""viewsmith.modalities.vectors."""
+"""Vectors: samples as rows of numbers."""

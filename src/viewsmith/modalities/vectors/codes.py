@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows
+from viewsmith.networks.base import Codes
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.networks.wrappers import Reference
 
@@ -16,7 +17,7 @@ from viewsmith.networks.wrappers import Reference
 BLOCK = 1 << 22
 
 
-class VectorCodes(nn.Module):
+class VectorCodes(Codes):
     """Codes of vectors (B, d): centered and divided by one scale, so that they have mean 0 and root mean square 1.
 
     The ratios of the features' scales do not change. If the encoder starts with principal axes, the codes are the
@@ -125,9 +126,6 @@ class VectorCodes(nn.Module):
     def clip(self, u: Tensor) -> Tensor:
         """Codes clipped to the range of the training rows' codes."""
         return u.clamp(self.low, self.high)
-
-    def mask(self, x: Tensor) -> None:
-        """Return None: vectors have no padding."""
 
 
 def _blocks(rows: Rows) -> Iterator[Tensor]:
