@@ -134,9 +134,9 @@ gpu-published: ## published sizes on a GPU, 8 minutes in each call until all is 
 
 study: $(TEST)     ## studies on vectors, images and DNA, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call quality,vectors.study)
-	$(call quality,study_domains)
+	$(call quality,study_modalities)
 	$(call tables,vectors)
-	$(call tables,domains)
+	$(call tables,modalities)
 
 crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its studies (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call speed,methods.crop_embeddings)

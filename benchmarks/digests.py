@@ -32,13 +32,13 @@ RESULTS = Path(__file__).parent / "results" / "digests.json"
 ROWS = 96
 
 
-def samples(domain: str) -> np.ndarray:
+def samples(modality: str) -> np.ndarray:
     """Clustered vectors, images with a bright square at a random place, or sequences with a motif."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, ROWS)
-    if domain == "vectors":
+    if modality == "vectors":
         return (rng.normal(size=(4, 20))[labels] * 2 + rng.normal(size=(ROWS, 20))).astype(np.float32)
-    if domain == "dna":
+    if modality == "dna":
         letters = rng.choice(np.frombuffer(b"ACGT", np.uint8), (ROWS, 60))
         letters[:, 10:16] = np.frombuffer(b"TATAAAGCGCGCCATCATTTTTTT", np.uint8).reshape(4, 6)[labels]
         return letters
@@ -50,19 +50,19 @@ def samples(domain: str) -> np.ndarray:
 
 
 def cells() -> dict[str, tuple[str, str, dict[str, Any]]]:
-    """Estimator, domain and options of each cell, by its name."""
+    """Estimator, modality and options of each cell, by its name."""
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
-    domains = ("vectors", "images", "dna")
+    modalities = ("vectors", "images", "dna")
     small_generator: dict[str, dict[str, Any]] = {
         "DiffAug": {"epochs": 4, "generator_epochs": 2, "sampler_steps": 3},
         "GenView": {"epochs": 4, "generator_epochs": 2, "sampler_steps": 3},
     }
     for estimator in ("Contrastive", "PiNDA", "DiffAug", "CRLTAC", "MetAug", "GenView"):
-        for domain in domains:
-            found[f"{estimator} {domain}"] = (estimator, domain, small_generator.get(estimator, {}))
+        for modality in modalities:
+            found[f"{estimator} {modality}"] = (estimator, modality, small_generator.get(estimator, {}))
     for framework in ("moco", "moco-v3", "byol", "simsiam", "swav", "dino"):
-        for domain in domains:
-            found[f"{framework} {domain}"] = ("Contrastive", domain, {"framework": framework})
+        for modality in modalities:
+            found[f"{framework} {modality}"] = ("Contrastive", modality, {"framework": framework})
     for estimator in ("PiNDA", "MetAug", "GenView"):
         found[f"{estimator} byol"] = (estimator, "vectors", {"framework": "byol"} | small_generator.get(estimator, {}))
     views = {
@@ -70,9 +70,9 @@ def cells() -> dict[str, tuple[str, str, dict[str, Any]]]:
         "images": ("byol", "moco", "grid-crop", "neighbors", "noise+mixup", "adversarial"),
         "dna": ("mutation", "insertion", "deletion", "translocation", "inversion", "reverse-complement", "noise+mixup"),
     }
-    for domain, names in views.items():
+    for modality, names in views.items():
         for name in names:
-            found[f"views {name} {domain}"] = ("Contrastive", domain, {"view_maker": name})
+            found[f"views {name} {modality}"] = ("Contrastive", modality, {"view_maker": name})
     found["multicrop images"] = ("Contrastive", "images", {"view_maker": "multicrop", "framework": "swav"})
     found["neighbors in h"] = ("Contrastive", "vectors", {"neighbor_space": "encoder", "epochs": 4})
     found["chosen noise"] = ("Contrastive", "vectors", {"view_maker": "noise", "noise_strength": "auto"})
@@ -99,9 +99,9 @@ def digest(*arrays: np.ndarray) -> str:
     return found.hexdigest()[:16]
 
 
-def run(estimator: str, domain: str, options: dict[str, Any]) -> dict[str, str]:
+def run(estimator: str, modality: str, options: dict[str, Any]) -> dict[str, str]:
     """Fit a model; return the digests of its weights, representations and views."""
-    X = samples(domain)
+    X = samples(modality)
     options = {"epochs": 2, "batch_size": 32, "random_state": 0, "device": "cpu"} | options
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")

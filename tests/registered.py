@@ -4,21 +4,21 @@ import numpy as np
 
 import viewsmith.methods.loading  # noqa: F401, it registers parts
 from viewsmith.core.registry import find, registered
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 
-DOMAINS = ("vectors", "images", "dna")
-assert {*registered("domain")} == {*DOMAINS, "series"}  # the last has tests of its own, test_estimators_series.py
+MODALITIES = ("vectors", "images", "dna")
+assert {*registered("modality")} == {*MODALITIES, "series"}  # the last has tests of its own, test_estimators_series.py
 FRAMEWORKS = tuple(name for name in registered("framework") if find("framework", name).trait("general", True))
-VIEWS = {d: tuple(name for name in registered("view maker", d) if ":" not in name) for d in DOMAINS}
+VIEWS = {d: tuple(name for name in registered("view maker", d) if ":" not in name) for d in MODALITIES}
 ENCODERS = {
     # The default is first, for tests that need only one.
     d: tuple(
-        sorted((n for n in registered("encoder", d) if ":" not in n), key=lambda n: n != domain_of(d).default_encoder)
+        sorted((n for n in registered("encoder", d) if ":" not in n), key=lambda n: n != modality_of(d).default_encoder)
     )
-    for d in DOMAINS
+    for d in MODALITIES
 }
-GENERATORS = {d: tuple(registered("noise generator", d)) for d in DOMAINS}
-DEFAULT_VIEWS = {d: domain_of(d).default_views for d in DOMAINS}
+GENERATORS = {d: tuple(registered("noise generator", d)) for d in MODALITIES}
+DEFAULT_VIEWS = {d: modality_of(d).default_views for d in MODALITIES}
 
 
 def heads(framework, **wanted):
@@ -31,7 +31,9 @@ def labels(framework, x):
     return np.arange(len(x)) % 2 if framework == "supcon" else None
 
 
-def taken_by(views, domain, x):
+def taken_by(views, modality, x):
     """Rows that view makers, joined by + (None: the default), take: `x`, or counts in its shape."""
-    needs = [find("view maker", name, domain).trait("needs") for name in (views or DEFAULT_VIEWS[domain]).split("+")]
+    needs = [
+        find("view maker", name, modality).trait("needs") for name in (views or DEFAULT_VIEWS[modality]).split("+")
+    ]
     return np.floor(np.abs(3 * x)).astype(x.dtype) if "counts" in needs else x

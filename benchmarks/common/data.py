@@ -33,7 +33,7 @@ class DataSet:
     """
 
     file: str
-    domain: Literal["vectors", "images", "dna"] = "vectors"
+    modality: Literal["vectors", "images", "dna"] = "vectors"
     train_rows: int | None = None
     test_rows: int | None = 5000
     wide: bool = False
@@ -80,7 +80,7 @@ def load(dataset: DataSet) -> Data:
     rng = np.random.default_rng(0)
     x, y = draw_rows(x, y, dataset.train_rows, rng)
     x_test, y_test = draw_rows(x_test, y_test, dataset.test_rows, rng)
-    if dataset.domain == "vectors":
+    if dataset.modality == "vectors":
         x, x_test = (part.reshape(len(part), -1).astype(np.float32) for part in (x, x_test))
     data = Data(x, y.astype(int), x_test, y_test.astype(int))
     return dataset.prepare(data) if dataset.prepare else data

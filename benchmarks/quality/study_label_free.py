@@ -31,7 +31,7 @@ from viewsmith.losses.diagnostics import told_apart
 
 PATH = RESULTS / "study_label_free.jsonl"
 PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
-STEPS, DOMAIN_STEPS, BATCH = 300, 100, 128
+STEPS, MODALITY_STEPS, BATCH = 300, 100, 128
 VIEWED, VIEWS = 100, 8  # samples and views of each for LiDAR
 # The order in which they are measured.
 NAMES = (
@@ -52,7 +52,7 @@ OF_VECTORS: dict[str, Row] = {
     "vicreg": (Contrastive, {"framework": "vicreg"}),
     "pinda": (PiNDA, {}),
 }
-OF_DOMAINS: dict[str, Row] = {
+OF_MODALITIES: dict[str, Row] = {
     "contrastive": (Contrastive, {}),
     "noise": (Contrastive, {"view_maker": "noise"}),
     "vicreg": (Contrastive, {"framework": "vicreg"}),
@@ -78,10 +78,10 @@ def work(name: str, row: str) -> dict[str, Any]:
 
 
 def _trained(dataset: DataSet, row: str, x: np.ndarray, seed: int) -> ViewsmithEstimator:
-    vectors = dataset.domain == "vectors"
-    cls, options = (OF_VECTORS if vectors else OF_DOMAINS)[row]
+    vectors = dataset.modality == "vectors"
+    cls, options = (OF_VECTORS if vectors else OF_MODALITIES)[row]
     batch = min(BATCH, len(x))
-    epochs = -(-(STEPS if vectors else DOMAIN_STEPS) // max(1, len(x) // batch))
+    epochs = -(-(STEPS if vectors else MODALITY_STEPS) // max(1, len(x) // batch))
     learned = LEARNED if cls is Contrastive and (dataset.wide or not vectors) else {}
     return cls(**{**learned, **options}, epochs=epochs, batch_size=batch, random_state=seed).fit(x)
 
@@ -115,7 +115,7 @@ def cells(quick: bool = False) -> list[Cell]:
     return [
         Cell(name, row, 0, partial(work, name, row))
         for name in names
-        for row in (OF_VECTORS if SETS[name].domain == "vectors" else OF_DOMAINS)
+        for row in (OF_VECTORS if SETS[name].modality == "vectors" else OF_MODALITIES)
     ]
 
 

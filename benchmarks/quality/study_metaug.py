@@ -47,7 +47,7 @@ STUDY = Study(
         *(Stage((*ARMS, "raw", "untrained"), VECTORS, seeds=(seed,)) for seed in SEEDS),
         *(Stage(("contrast", "oucl", "mag", "metaug", "frozen"), IMAGES, seeds=(seed,)) for seed in SEEDS),
     ],
-    budget=Budget(vectors=900, domains=300),
+    budget=Budget(vectors=900, modalities=300),
     protocols=PROTOCOLS,
     reference=Trained(MetAug, {"meta": "none"}),
 )

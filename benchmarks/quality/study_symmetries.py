@@ -1,6 +1,6 @@
 """Mirrored images and reverse complements on and off, against what the test of symmetries chooses.
 
-on, off   the default views of the domain with the rate .5 or 0 of the mirror (images) or of the other strand (DNA)
+on, off   the default views of the modality with the rate .5 or 0 of the mirror (images) or of the other strand (DNA)
 auto      the rate that the default chooses from the train rows of the cell, and the seconds of the test; its scores are
           those of the row on or off with the same seed, for the same settings give the same model
 
@@ -42,7 +42,7 @@ _NEW = (
 SETS = {
     known.file: replace(known, train_rows=ROWS, test_rows=TEST_ROWS)
     for known in (*KNOWN.values(), *_NEW)
-    if known.domain != "vectors"
+    if known.modality != "vectors"
 }
 OPTIONS = {"images": ("flip", "mirror"), "dna": ("strand", "reverse-complement")}
 PROTOCOLS = ("linear", "knn", "linear_1pct")
@@ -62,12 +62,12 @@ def digits() -> Data:
 def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str, Any]:
     """Scores of a model with the transformation on or off; or the choice."""
     torch.set_num_threads(1)
-    data, domain = (digits(), "images") if name == "digits" else (load(SETS[name]), SETS[name].domain)
-    option, transformation = OPTIONS[domain]
+    data, modality = (digits(), "images") if name == "digits" else (load(SETS[name]), SETS[name].modality)
+    option, transformation = OPTIONS[modality]
     if row == "auto":
         began = time.perf_counter()
-        plain = {transformation: TRANSFORMATIONS[domain][transformation]}
-        (test,) = symmetries(data.x, domain, plain, seed=seed)
+        plain = {transformation: TRANSFORMATIONS[modality][transformation]}
+        (test,) = symmetries(data.x, modality, plain, seed=seed)
         seconds = time.perf_counter() - began
         return rounded(
             {"told_apart": test.told_apart, "distance_ratio": test.ratio, "on": test.on_the_data, "seconds": seconds}

@@ -44,12 +44,12 @@ class Budget:
     """Encoder steps of a training on vectors, on images and DNA, and on wide vectors (None: as on other vectors)."""
 
     vectors: int = 0
-    domains: int = 0
+    modalities: int = 0
     wide: int | None = None
 
     def epochs(self, dataset: DataSet, rows: int, batch: int) -> int:
         """Number of epochs with at least these steps."""
-        steps = self.vectors if dataset.domain == "vectors" else self.domains
+        steps = self.vectors if dataset.modality == "vectors" else self.modalities
         if dataset.wide and self.wide is not None:
             steps = self.wide
         return math.ceil(steps / max(1, rows // batch))
@@ -83,7 +83,7 @@ class Trained:
     def model(self, name: str, dataset: DataSet, budget: Budget, rows: int, seed: int, **given: Any) -> Any:
         """The estimator for this number of train rows."""
         options = {**self.options, **self.on.get(name, {}), **given}
-        if self.estimator is Contrastive and dataset.wide and dataset.domain == "vectors":
+        if self.estimator is Contrastive and dataset.wide and dataset.modality == "vectors":
             options = LEARNED | options
         epochs = budget.epochs(dataset, rows, options.get("batch_size", 256))
         return self.estimator(**{"epochs": epochs, "random_state": seed} | options)
@@ -192,7 +192,7 @@ class Study:
         """Scores of a row without training."""
         assert self.reference is not None
         dataset, x = self.sets[name], data.x
-        few = self.first if dataset.domain == "vectors" else 512
+        few = self.first if dataset.modality == "vectors" else 512
         model = self.reference.model(name, dataset, self.budget, len(x), seed, epochs=1).fit(x[:few])
         if isinstance(kind, Untrained):
             return self.scores(row, model.untrained(x), data)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from benchmarks.common.runner import RESULTS
 from benchmarks.quality.vectors.do_no_harm import (
     COPIES_5,
-    DOMAINS,
     FIRST,
     FOLDS,
     FURTHER,
-    OF_DOMAINS,
+    MODALITIES,
+    OF_MODALITIES,
     PROTOCOLS,
     STUDY,
     VECTORS,
@@ -29,11 +29,11 @@ MEASURED = (
     ("short_training", {"short": "contrastive"}, FIRST),
     ("study", {row: row for row in FEATURES}, (*FIRST, "wisdm_har")),
     ("study_diffaug", {row: row for row in FEATURES}, ("gas_drift", "sc_human_kidney")),
-    ("study_domains", {row: row for row in FEATURES}, OF_DOMAINS),
+    ("study_modalities", {row: row for row in FEATURES}, OF_MODALITIES),
 )
 KINDS = {
     "Vectors, cells and text": tuple(VECTORS),
-    "Images and DNA, 300 steps": tuple(DOMAINS),
+    "Images and DNA, 300 steps": tuple(MODALITIES),
     "Near-duplicate vectors": tuple(COPIES_5),
 }
 
@@ -172,7 +172,7 @@ def main() -> None:
     lines += ["", "## Few test rows", "", *FEW_ROWS.splitlines(), "", *by_kind(folds, [name], METRICS)]
     lines += ["", over_folds(folds, name)]
     lines += ["", "## Columns that are not learned", "", *COLUMNS.splitlines(), "", *gained(table, FURTHER)]
-    lines += ["", *gained(table, tuple(DOMAINS))]
+    lines += ["", *gained(table, tuple(MODALITIES))]
     lines += ["", "## Foretold without labels?", "", *FORETOLD.splitlines(), "", *foretold(results(further=False))]
     write("results_harm.md", lines)
 

@@ -43,13 +43,13 @@ Table = dict[str, dict[str, Mapping[str, float]]]
 
 def complete(path: Path = PATH) -> Table:
     """By set and row, the measured values of the sets all of whose rows are measured, in the order of the study."""
-    from benchmarks.quality.study_label_free import OF_DOMAINS, OF_VECTORS, SETS
+    from benchmarks.quality.study_label_free import OF_MODALITIES, OF_VECTORS, SETS
 
     found: Table = {name: {} for name in NAMES}
     for line in read(path):
         if "error" not in line:
             found[line["dataset"]][line["method"]] = line
-    expected = {name: OF_VECTORS if SETS[name].domain == "vectors" else OF_DOMAINS for name in NAMES}
+    expected = {name: OF_VECTORS if SETS[name].modality == "vectors" else OF_MODALITIES for name in NAMES}
     return {name: rows for name, rows in found.items() if rows.keys() == expected[name].keys()}
 
 

@@ -117,7 +117,9 @@ def of_pinda(data: str, *sets: str) -> Regime:
 
 
 def on_fixed_views(data: str, against: str, sets: Sequence[str]) -> Regime:
-    return Regime(data, "PiNDA", against, partial(of_file, "study_domains"), "pinda + fixed views", "fixed views", sets)
+    return Regime(
+        data, "PiNDA", against, partial(of_file, "study_modalities"), "pinda + fixed views", "fixed views", sets
+    )
 
 
 REGIMES = (
@@ -182,7 +184,7 @@ number of training steps, over pairs of a set and a seed; ± is half of the 95 %
 have. The seeds of one set are not independent, so the true intervals are wider. The verdict is a tie if the mean is at
 most .015 (kNN, linear), .05 (k-means) or .03 (1 % labels), or if the interval has a zero
 ([evaluation.md](evaluation.md)).
-Sets and rows by name, with all metrics: [vectors](results.md), [images and DNA](results_domains.md),
+Sets and rows by name, with all metrics: [vectors](results.md), [images and DNA](results_modalities.md),
 [CRL-TAC](results_crl_tac.md) and [in clutter](results_what_and_where.md), [DiffAug](results_diffaug.md),
 [GenView](results_genview.md), [MetAug](results_metaug.md),
 [few rows, other persons and batches, few labels](results_decisive.md)."""

@@ -185,7 +185,7 @@ def main() -> None:
     table = complete(collect(PATH))
     names = [name for name in REGIMES if (name, "crl-tac") in table]
     one = [name for name in names if (name, "places") in table]
-    images = [name for name in one if REGIMES[name].domain == "images"]
+    images = [name for name in one if REGIMES[name].modality == "images"]
     many = [name for name in names if name.endswith(MANY)]
     served = [name for name in SERVED if any((name, "simclr, learned crops" + end) in table for end in ("", SHORT))]
     lines = [

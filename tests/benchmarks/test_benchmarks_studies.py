@@ -10,9 +10,9 @@ from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     metaug_objective,
     study_discovery,
-    study_domains,
     study_label_free,
     study_metaug,
+    study_modalities,
     study_strengths,
     study_symmetries,
     suite,
@@ -26,7 +26,7 @@ STUDIES = [
     module.STUDY
     for module in (
         study,
-        study_domains,
+        study_modalities,
         study_diffaug,
         study_metaug,
         study_genview,
@@ -50,7 +50,7 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
 SIZES = {
     "study": 200,
     "study_cells": 36,
-    "study_domains": 77,
+    "study_modalities": 77,
     "study_label_free": 93,
     "study_diffaug": 201,
     "study_metaug": 59,
@@ -108,7 +108,7 @@ def test_rows_of_mnist_have_options_of_crl_tac(row):
 
 
 def test_budget_in_whole_epochs():
-    budget = suite.Budget(vectors=2000, domains=300, wide=800)
+    budget = suite.Budget(vectors=2000, modalities=300, wide=800)
     vectors, wide, images = data.DataSet("a"), data.DataSet("b", wide=True), data.DataSet("c", "images")
     assert [budget.epochs(known, 2560, 256) for known in (vectors, wide, images)] == [200, 80, 30]
     assert budget.epochs(vectors, 2559, 256) == 223
@@ -167,7 +167,7 @@ def test_rows_beyond_the_limits_and_copies_are_dropped(folder):
     "known, name, names",
     [
         (study.STUDY, "texture", ("contrastive", "pinda", "raw", "pca", "untrained")),
-        (study_domains.STUDY, "dna_ienhancer2l", ("raw", "fixed views", "noise")),
+        (study_modalities.STUDY, "dna_ienhancer2l", ("raw", "fixed views", "noise")),
         (diffaug_sampler.STUDY, "texture", ("fast",)),
     ],
     ids=lambda part: getattr(part, "name", None),

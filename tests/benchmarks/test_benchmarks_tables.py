@@ -7,12 +7,12 @@ from benchmarks.tables import (
     crl_tac,
     decisive,
     diffaug,
-    domains,
     formatting,
     genview,
     harm,
     labels_and_groups,
     metaug,
+    modalities,
     regimes,
     tables,
     vectors,
@@ -21,7 +21,7 @@ from benchmarks.tables import (
 
 PAGES = {
     "results.md": vectors,
-    "results_domains.md": domains,
+    "results_modalities.md": modalities,
     "results_diffaug.md": diffaug,
     "results_metaug.md": metaug,
     "results_genview.md": genview,

@@ -112,7 +112,7 @@ def test_rows_have_options_of_their_estimators():
             for end in ("", what_and_where.SHORT, what_and_where.TREND):
                 model = what_and_where.model_of(name, row + end, 0)
                 ours = row not in ("contrastive", "byol", "genview")
-                half = not ours and regime.domain == "images"
+                half = not ours and regime.modality == "images"
                 assert model.epochs == (regime.short if end else regime.epochs) / (2 if half else 1)
                 assert isinstance(model, CRLTAC) is ours
                 if name == "events" and row == "crl-tac":

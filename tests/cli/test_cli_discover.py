@@ -106,7 +106,7 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     assert (out / "motifs.jaspar").read_text().startswith(">motif0\tTTGACATTTATAATCG\nA [")
     assert ElementTree.parse(out / "motif0.svg").getroot().tag.endswith("svg")
     crops = load_dataset(str(out / "crops.fa"))
-    assert crops.domain == "dna" and len(crops.x) == 30
+    assert crops.modality == "dna" and len(crops.x) == 30
     again = ("locate", out, tmp_path / "x.fa", "--out")
     good(*again, tmp_path / "again.bed")
     assert (tmp_path / "again.bed").read_text() == (out / "parts.bed").read_text()
@@ -114,7 +114,7 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     assert (tmp_path / "again.fasta").read_text() == (out / "crops.fa").read_text()
     assert call(*again, tmp_path / "again.txt").refused("expected a file that ends in .csv, or for DNA .bed")
     assert call("embed", out, tmp_path / "x.fa", "--out", tmp_path / "h.npz").refused("is of the command discover")
-    assert viewsmith.load(out).domain_ == "dna"
+    assert viewsmith.load(out).modality_ == "dna"
     page = (out / "report.html").read_text()
     assert "<h2>Motif 0</h2>" in page and "TTGACATTTATAATCG, " in page and "Sites, best first" in page
     assert "http" not in page.replace("http://www.w3.org", "")
@@ -129,13 +129,15 @@ def test_discover_in_recordings_writes_events(tmp_path):
     assert call("discover", tmp_path / "x.npy", "--out", tmp_path / "no").refused(
         "has vectors, expected images", "series"
     )
-    result = good("discover", tmp_path / "x.npy", "--domain", "series", "--windows", "30", "--out", tmp_path / "found")
+    result = good(
+        "discover", tmp_path / "x.npy", "--modality", "series", "--windows", "30", "--out", tmp_path / "found"
+    )
     assert "one event recurs" in result.out
     table = pd.read_csv(tmp_path / "found" / "parts.csv")
     assert table.columns.tolist() == ["index", "kind", "start", "end", "score", "q"] and len(table) > 55
     good("crop", tmp_path / "found", tmp_path / "x.npy", "--out", tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "found" / "crops.npz").read_bytes()
-    crops = load_dataset(str(tmp_path / "found" / "crops.npz"), domain="series")
+    crops = load_dataset(str(tmp_path / "found" / "crops.npz"), modality="series")
     assert crops.x.shape == (len(table), 1, 128)
     page = (tmp_path / "found" / "report.html").read_text()
     assert "Mean and deciles" in page and "Pieces, from the best score" in page

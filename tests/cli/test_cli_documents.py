@@ -24,24 +24,25 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
     "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
-    "device precision config set resume label labels target layer image-size domain drop one-hot columns strict impute "
-    "transductive threads use-rep normalization checkpoint-every stream cache supervise groups split-groups debug",
+    "device precision config set resume label labels target layer image-size modality drop one-hot columns strict "
+    "impute transductive threads use-rep normalization checkpoint-every stream cache supervise groups "
+    "split-groups debug",
     "embed": "out output inference label labels stream cache threads debug",
     "evaluate": "json umap protocols label labels target stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
-    "discover": "out kinds max-parts domain one-strand max-q image-size features feature-layer feature-weights windows "
-    "crop-size seed threads debug",
-    "symmetries": "json label labels image-size domain seed threads debug option values views",
+    "discover": "out kinds max-parts modality one-strand max-q image-size features feature-layer feature-weights "
+    "windows crop-size seed threads debug",
+    "symmetries": "json label labels image-size modality seed threads debug option values views",
     "locate": "out n label labels stream cache threads debug",
     "crop": "out n label labels stream cache threads debug",
     "merge": "out debug",
     "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
-    "candidates batch-size epochs device label labels image-size domain transductive stream cache threads debug",
+    "candidates batch-size epochs device label labels image-size modality transductive stream cache threads debug",
     "export": "out format debug",
-    "compare": "out methods baselines seeds splits budget protocols set json label labels target image-size domain "
+    "compare": "out methods baselines seeds splits budget protocols set json label labels target image-size modality "
     "columns impute threads debug",
     "tune": "method out search trials budget metric seed config set json label labels target groups split-groups layer "
-    "use-rep normalization image-size domain drop one-hot columns impute threads debug",
+    "use-rep normalization image-size modality drop one-hot columns impute threads debug",
     "report": "data label labels threads debug",
     "methods": "json debug",
 }
@@ -110,7 +111,7 @@ def workplace(tmp_path, monkeypatch):
     from viewsmith.networks import Hyena
 
     monkeypatch.chdir(tmp_path)
-    for entry in entries("domain"):
+    for entry in entries("modality"):
         monkeypatch.setattr(type(entry.build()), "steps", 1)
     for name in ("SHORTEST", "SHORT"):
         monkeypatch.setattr(contrastive, name, (1, 3e-3))

@@ -60,7 +60,7 @@ def test_the_run_folder(tmp_path, method):
     changing = {"verbose", "minutes", "device", "checkpoint_every"}  # they do not change the result
     assert set(saved["parameters"]) == set(options) - changing
     assert options == vars(check_options(cls, {"epochs": 2, "random_state": 0}))
-    assert saved["data"]["source"] == "wine" and saved["data"]["domain"] == "vectors"
+    assert saved["data"]["source"] == "wine" and saved["data"]["modality"] == "vectors"
 
     rows = metrics(run)
     assert [row["epoch"] for row in rows] == ([1, 2, 3] if method in ("diffaug", "genview") else [1, 2])
@@ -139,9 +139,9 @@ def test_labels_are_never_read_by_fit(tmp_path, data):
 def test_images_as_vectors(tmp_path):
     np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 255, (12, 9, 9)).astype(np.uint8))
     given = ("fit", tmp_path / "images.npy", "--out", tmp_path / "run", *EPOCHS)
-    good(*given, "--domain", "vectors")
+    good(*given, "--modality", "vectors")
     assert config(tmp_path / "run")["fitted"]["row_shape"] == [81]
-    assert config(tmp_path / "run")["fitted"]["domain"] == "vectors"
+    assert config(tmp_path / "run")["fitted"]["modality"] == "vectors"
 
 
 # ---- sources of options ---------------------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ import pytest
 from cli_tools import call, files, good
 
 from viewsmith.estimator.resolve import default_epochs
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.training.engine import Trainer
 from viewsmith.workflows.generator_training import plan_training
 
 
-def plan(domain, n, shape, **options):
-    return plan_training(domain_of(domain), n, shape, batch_size=256, **options)
+def plan(modality, n, shape, **options):
+    return plan_training(modality_of(modality), n, shape, batch_size=256, **options)
 
 
 SIZES = [
@@ -27,11 +27,11 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(("domain", "n", "shape"), SIZES)
-def test_every_plan_takes_at_most_ten_minutes_on_two_cores(domain, n, shape):
-    found = plan(domain, n, shape)
+@pytest.mark.parametrize(("modality", "n", "shape"), SIZES)
+def test_every_plan_takes_at_most_ten_minutes_on_two_cores(modality, n, shape):
+    found = plan(modality, n, shape)
     assert 0 < found.minutes(2) <= 10 < found.minutes(1) * 10
-    assert 1 <= found.epochs <= default_epochs(n, 256, domain_of(domain).steps)
+    assert 1 <= found.epochs <= default_epochs(n, 256, modality_of(modality).steps)
     assert found.generator_epochs == max(1, round(found.epochs / 2))
 
 

@@ -1,4 +1,4 @@
-"""Commands on recordings (n, channels, time), which need --domain series."""
+"""Commands on recordings (n, channels, time), which need --modality series."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ def test_commands(tmp_path):
     source, y = tmp_path / "x.npz", np.arange(24) % 2
     np.savez(source, X=x, y=y)
     settings = ("--epochs", 1, "--batch-size", 8, "--set", "windows=5", "--set", "draws=2")
-    good("fit", source, "--domain", "series", "--method", "crl-tac", "--out", tmp_path / "run", *settings)
+    good("fit", source, "--modality", "series", "--method", "crl-tac", "--out", tmp_path / "run", *settings)
     good("embed", tmp_path / "run", source, "--out", tmp_path / "h.npz", "--inference", "top")
     with np.load(tmp_path / "h.npz") as made:
         assert made["H"].shape == (24, 256)
@@ -29,17 +29,17 @@ def test_commands(tmp_path):
     assert 'start = "none"' in config and (tmp_path / "run" / "report.html").exists()  # no discovery in windows
 
 
-def test_recordings_are_not_read_without_their_domain(tmp_path):
+def test_recordings_are_not_read_without_their_modality(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.zeros((8, 3, 20), np.float32))
-    assert call("fit", tmp_path / "x.npz", "--out", tmp_path / "run").refused("--domain series")
+    assert call("fit", tmp_path / "x.npz", "--out", tmp_path / "run").refused("--modality series")
     np.savez(tmp_path / "t.npz", X=np.zeros((8, 20), np.float32))
-    refused = call("fit", tmp_path / "t.npz", "--domain", "series", "--out", tmp_path / "run")
+    refused = call("fit", tmp_path / "t.npz", "--modality", "series", "--out", tmp_path / "run")
     assert refused.refused("recordings are numbers (n, channels, time)", "X[:, None]")
     assert not (tmp_path / "run").exists()
 
 
 def test_generate_says_that_recordings_have_no_generator(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.random.default_rng(0).normal(size=(24, 3, 48)))
-    refused = call("generate", tmp_path / "x.npz", "--domain", "series", "--out", tmp_path / "cache", "--epochs", 1)
+    refused = call("generate", tmp_path / "x.npz", "--modality", "series", "--out", tmp_path / "cache", "--epochs", 1)
     assert refused.refused("there is no generator of views for series: use another method")
     assert not (tmp_path / "cache").exists()

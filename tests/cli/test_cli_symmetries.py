@@ -41,13 +41,13 @@ def test_a_set_without_a_symmetry_and_one_with_it():
     assert "mirror: off the data, told apart in" in one.describe()
 
 
-@pytest.mark.parametrize("domain", TRANSFORMATIONS)
-def test_every_transformation_keeps_shape_and_dtype_and_repeats(domain):
-    x = SAMPLES[domain]
-    for transform in TRANSFORMATIONS[domain].values():
+@pytest.mark.parametrize("modality", TRANSFORMATIONS)
+def test_every_transformation_keeps_shape_and_dtype_and_repeats(modality):
+    x = SAMPLES[modality]
+    for transform in TRANSFORMATIONS[modality].values():
         assert transform(x).shape == x.shape and transform(x).dtype == x.dtype
-    assert symmetries(x, domain) == symmetries(x, domain)
-    assert {test.name for test in symmetries(x, domain)} == set(TRANSFORMATIONS[domain])
+    assert symmetries(x, modality) == symmetries(x, modality)
+    assert {test.name for test in symmetries(x, modality)} == set(TRANSFORMATIONS[modality])
 
 
 def test_reverse_complements_of_sequences_with_padding():

@@ -287,13 +287,15 @@ def test_methods_are_listed():
     assert list(listed["methods"]) == list(estimators())
     for name, entry in listed["methods"].items():
         assert estimators()[name].__name__ == entry["estimator"] and hasattr(viewsmith, entry["estimator"])
-        assert entry["source"] and set(entry["domains"]) <= set(listed["domains"])
-    recordings = [name for name, entry in listed["methods"].items() if "series" in entry["domains"]]
+        assert entry["source"] and set(entry["modalities"]) <= set(listed["modalities"])
+    recordings = [name for name, entry in listed["methods"].items() if "series" in entry["modalities"]]
     assert recordings == ["contrastive", "crl-tac", "metaug"]  # the others have no generator for them
     assert {*listed["frameworks"]} == {"info-max", "soft", "oucl", *FRAMEWORKS}
-    listed_views = {domain: {*makers} - {"channel:RUN"} for domain, makers in listed["view makers"].items()}
+    listed_views = {modality: {*makers} - {"channel:RUN"} for modality, makers in listed["view makers"].items()}
     assert listed_views.keys() == {*VIEWS, "series"}
-    assert {domain: listed_views[domain] for domain in VIEWS} == {domain: {*makers} for domain, makers in VIEWS.items()}
+    assert {modality: listed_views[modality] for modality in VIEWS} == {
+        modality: {*makers} for modality, makers in VIEWS.items()
+    }
     text = good("methods").out
     for name in (*estimators(), *FRAMEWORKS, *sum(VIEWS.values(), ()), *sum(ENCODERS.values(), ())):
         assert name in text

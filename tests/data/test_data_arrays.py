@@ -80,7 +80,7 @@ def test_labels_that_cannot_be_stratified(y, part):
 def test_built_in(name, shape):
     data = load_dataset(name)
     assert data.x.shape == shape and data.x.dtype == np.float32 and data.x.flags.c_contiguous
-    assert (data.split, data.domain, data.source, data.label_name) == ("stratified", "vectors", name, None)
+    assert (data.split, data.modality, data.source, data.label_name) == ("stratified", "vectors", name, None)
     assert len(data.feature_names) == data.n_features == shape[1]
     assert len(data.x_test) == -(-shape[0] // 5) and len(data.x_train) + len(data.x_test) == shape[0]
     np.testing.assert_array_equal(data.x_train, data.x[data.train_index])
@@ -133,7 +133,7 @@ def test_numbers_of_any_dtype_become_float32_vectors(npy, dtype, order):
     data = load_dataset(npy(given))
     assert data.x.dtype == np.dtype("=f4") and data.x.flags.c_contiguous
     np.testing.assert_array_equal(data.x, given.astype(np.float32))
-    assert (data.split, data.domain, data.y, data.test_index) == ("none", "vectors", None, None)
+    assert (data.split, data.modality, data.y, data.test_index) == ("none", "vectors", None, None)
     assert data.x_test is None and data.y_train is None and data.y_test is None
     np.testing.assert_array_equal(data.train_index, np.arange(20))
 
@@ -156,8 +156,10 @@ def test_labels_make_a_stratified_split(npz):
 
 
 def test_texts_are_dna(npz, npy):
-    data = load_dataset(npz(X=["ACGT", "nN", "acgta"], y=[0, 1, 0]), domain="dna", schema=load_dataset(npy(DNA)).schema)
-    assert data.domain == "dna" and data.x.tolist() == [[*b"ACGT\0"], [*b"nN\0\0\0"], [*b"acgta"]]
+    data = load_dataset(
+        npz(X=["ACGT", "nN", "acgta"], y=[0, 1, 0]), modality="dna", schema=load_dataset(npy(DNA)).schema
+    )
+    assert data.modality == "dna" and data.x.tolist() == [[*b"ACGT\0"], [*b"nN\0\0\0"], [*b"acgta"]]
     given = load_dataset(npz(X_train=[b"ACGT", b"A"], X_test=[b"ACGTA"]))
     assert given.split == "given" and given.x_train.shape == (2, 5) and given.x_test.tolist() == [[*b"ACGTA"]]
     np.testing.assert_array_equal(load_dataset(npy(np.array(["AC", "G"]))).x, [[*b"AC"], [ord("G"), 0]])
@@ -166,7 +168,7 @@ def test_texts_are_dna(npz, npy):
 def test_padded_dna_is_dna_of_any_length(npy):
     padded = np.concatenate([DNA, np.zeros_like(DNA)], axis=1)
     data = load_dataset(npy(padded))
-    assert data.domain == "dna" and data.schema["row_shape"] == [None]
+    assert data.modality == "dna" and data.schema["row_shape"] == [None]
     np.testing.assert_array_equal(data.x, padded)
     schema = json.loads(json.dumps(data.schema))
     assert load_dataset(npy(DNA), schema=schema).x.shape == DNA.shape
@@ -174,12 +176,12 @@ def test_padded_dna_is_dna_of_any_length(npy):
 
 
 def test_images_and_dna_keep_their_dtype(npz, npy):
-    for given, domain in ((IMAGES, "images"), (IMAGES[..., None], "images"), (DNA, "dna")):
+    for given, modality in ((IMAGES, "images"), (IMAGES[..., None], "images"), (DNA, "dna")):
         data = load_dataset(npy(given))
-        assert data.domain == domain and data.x.dtype == np.uint8 and data.feature_names is None
+        assert data.modality == modality and data.x.dtype == np.uint8 and data.feature_names is None
         np.testing.assert_array_equal(data.x, given)
-    flat = load_dataset(npy(IMAGES), domain="vectors")
-    assert flat.domain == "vectors" and flat.x.dtype == np.float32 and flat.n_features == 20
+    flat = load_dataset(npy(IMAGES), modality="vectors")
+    assert flat.modality == "vectors" and flat.x.dtype == np.float32 and flat.n_features == 20
     np.testing.assert_array_equal(flat.x, IMAGES.reshape(6, 20))
 
 
@@ -303,9 +305,9 @@ def test_missing_values_stay_nan_with_impute_median(npz):
         ({"label": "y"}, "is not a table and has no column for label=y"),
         ({"drop": ["a"]}, "leave drop out"),
         ({"one_hot": ["a"]}, "leave one_hot out"),
-        ({"domain": "images"}, "images are uint8"),
-        ({"domain": "dna"}, "DNA is uint8"),
-        ({"domain": "vector"}, "did you mean 'vectors'?"),
+        ({"modality": "images"}, "images are uint8"),
+        ({"modality": "dna"}, "DNA is uint8"),
+        ({"modality": "vector"}, "did you mean 'vectors'?"),
         ({"impute": "mean"}, "unknown impute 'mean', expected one of none, median"),
         ({"drop": "a"}, "expected a list of column names"),
     ],
@@ -351,7 +353,7 @@ def test_capital_extension_is_known(npy):
 def test_schema_of_arrays_is_plain_json_and_holds_the_row_shape(npy):
     schema = load_dataset(npy(IMAGES)).schema
     assert json.loads(json.dumps(schema)) == schema
-    assert schema["row_shape"] == [4, 5] and schema["domain"] == "images"
+    assert schema["row_shape"] == [4, 5] and schema["modality"] == "images"
     data = load_dataset(npy(IMAGES[:1]), schema=schema)
     assert data.x.shape == (1, 4, 5) and data.schema == schema
     assert "rows of shape (4, 4), but the run was fitted on (4, 5)" in refusal(
@@ -371,16 +373,16 @@ def test_schema_of_vectors(npz, npy, recwarn):
     assert [str(warning.message) for warning in recwarn] == []
 
 
-def test_the_schema_has_the_domain_of_flattened_rows(npy):
-    schema = load_dataset(npy(IMAGES), domain="vectors").schema
+def test_the_schema_has_the_modality_of_flattened_rows(npy):
+    schema = load_dataset(npy(IMAGES), modality="vectors").schema
     assert load_dataset(npy(IMAGES[:2]), schema=schema).x.shape == (2, 20)
 
 
 def test_options_that_contradict_the_schema_are_refused(npy):
     schema = load_dataset(npy(X)).schema
-    for option in ({"domain": "images"}, {"drop": ["a"]}, {"one_hot": ["a"]}, {"impute": "median"}):
+    for option in ({"modality": "images"}, {"drop": ["a"]}, {"one_hot": ["a"]}, {"impute": "median"}):
         assert "but the run was fitted with" in refusal(load_dataset, npy(X), schema=schema, **option)
-    assert load_dataset(npy(X), schema=schema, domain="vectors").x.shape == (20, 3)
+    assert load_dataset(npy(X), schema=schema, modality="vectors").x.shape == (20, 3)
 
 
 def test_too_few_new_rows_are_not_split(npz):
@@ -396,14 +398,14 @@ def test_too_few_new_rows_are_not_split(npz):
 
 @pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="VIEWSMITH_DATA is not set")
 @pytest.mark.parametrize(
-    ("name", "domain", "shape"),
+    ("name", "modality", "shape"),
     [
         ("satimage", "vectors", (6435, 36)),
         ("mnist", "images", (70000, 28, 28)),
         ("dna_ienhancer2l", "dna", (3368, 200)),
     ],
 )
-def test_real_files(name, domain, shape):
+def test_real_files(name, modality, shape):
     data = load_dataset(Path(os.environ["VIEWSMITH_DATA"]) / f"{name}.npz")
-    assert (data.domain, data.split, data.x.shape) == (domain, "given", shape)
+    assert (data.modality, data.split, data.x.shape) == (modality, "given", shape)
     assert len(data.y) == len(data.x)

@@ -1,4 +1,4 @@
-"""Checks of all data: rows from Python objects, domains, missing and infinite values, labels."""
+"""Checks of all data: rows from Python objects, modalities, missing and infinite values, labels."""
 
 import subprocess
 import sys
@@ -11,9 +11,9 @@ import scipy.sparse
 import torch
 
 from refusals import refusal
-from viewsmith.modalities.base import Domain
+from viewsmith.modalities.base import Modality
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
-from viewsmith.modalities.detect import find_domain
+from viewsmith.modalities.detect import find_modality
 
 rng = np.random.default_rng(0)
 FLOATS = rng.normal(size=(6, 3))
@@ -151,11 +151,11 @@ def test_objects_that_are_not_numbers_are_a_type_error_too():
         to_rows(np.array([[{"a": 1}, 2.0]], dtype=object))
 
 
-# --- find_domain, as_vectors
+# --- find_modality, as_vectors
 
 
 @pytest.mark.parametrize(
-    ("x", "domain"),
+    ("x", "modality"),
     [
         (FLOATS, "vectors"),
         (np.ones((3, 2), dtype=np.int64), "vectors"),
@@ -173,17 +173,17 @@ def test_objects_that_are_not_numbers_are_a_type_error_too():
         (np.zeros((3, 5), np.uint8), "vectors"),
     ],
 )
-def test_domain_by_shape_and_dtype(x, domain):
-    assert find_domain(x).name == domain
-    assert find_domain(x, domain).name == domain
-    assert find_domain(x, "vectors").name == "vectors"
+def test_modality_by_shape_and_dtype(x, modality):
+    assert find_modality(x).name == modality
+    assert find_modality(x, modality).name == modality
+    assert find_modality(x, "vectors").name == "vectors"
 
 
 @pytest.mark.parametrize(
-    ("x", "domain", "part"),
+    ("x", "modality", "part"),
     [
         (BYTES.astype(np.float32), None, "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or"),
-        (BYTES.astype(np.float32), None, "domain='vectors' (--domain vectors)"),
+        (BYTES.astype(np.float32), None, "modality='vectors' (--modality vectors)"),
         (BYTES.astype(np.int64), None, "cast values of 0 to 255 with X.astype(np.uint8)"),
         (np.moveaxis(BYTES, 3, 1), None, "put the channels last: X.transpose(0, 2, 3, 1)"),
         (np.moveaxis(BYTES, 3, 1) / 255, "images", "X.transpose(0, 2, 3, 1); multiply values"),
@@ -198,19 +198,19 @@ def test_domain_by_shape_and_dtype(x, domain):
         (DNA, "images", "images are uint8"),
         (BYTES, "dna", "DNA is uint8"),
         (FLOATS, "dna", "DNA is uint8"),
-        (FLOATS, "image", "unknown domain 'image' (did you mean 'images'?)"),
-        (FLOATS, "x", "unknown domain 'x': expected one of"),
+        (FLOATS, "image", "unknown modality 'image' (did you mean 'images'?)"),
+        (FLOATS, "x", "unknown modality 'x': expected one of"),
     ],
 )
-def test_domain_refused(x, domain, part):
-    assert part in refusal(find_domain, x, domain)
+def test_modality_refused(x, modality, part):
+    assert part in refusal(find_modality, x, modality)
 
 
 def test_letters_that_are_not_dna_are_vectors_with_a_warning(recwarn):
-    assert find_domain(np.where(ord("T") == DNA, ord("U"), DNA)).name == "vectors"
+    assert find_modality(np.where(ord("T") == DNA, ord("U"), DNA)).name == "vectors"
     (warning,) = recwarn
     assert "ASCII letters, but not only A C G T N" in str(warning.message)
-    find_domain(np.full((3, 4), 7, dtype=np.uint8))
+    find_modality(np.full((3, 4), 7, dtype=np.uint8))
     assert len(recwarn) == 1
 
 
@@ -315,8 +315,8 @@ def test_ordinary_columns_give_no_warning(recwarn):
     assert not recwarn.list
 
 
-# --- input layers of domains
+# --- input layers of modalities
 
 
 def test_an_input_layer_without_fit_has_nothing_to_fit():
-    assert Domain().fit_input(torch.nn.Identity(), torch.zeros(2, 1), "auto") == ("none", {})
+    assert Modality().fit_input(torch.nn.Identity(), torch.zeros(2, 1), "auto") == ("none", {})

@@ -153,7 +153,7 @@ def test_words_by_hand():
 def test_records_plain_and_compressed(fasta, name):
     path = fasta("".join(f">{header}\n{sequence}\n" for header, sequence in RECORDS.items()), name.lower())
     data = load_dataset(path.rename(path.with_name(name)))
-    assert (data.domain, data.split, data.y, data.schema["row_shape"]) == ("dna", "none", None, [None])
+    assert (data.modality, data.split, data.y, data.schema["row_shape"]) == ("dna", "none", None, [None])
     assert data.x.shape == (3, 8) and texts(data.x) == list(RECORDS.values())
 
 
@@ -222,7 +222,7 @@ def test_damaged_and_missing_fasta_files(fasta, tmp_path):
     path = fasta(">a\nA\n>b\nC\n")
     for option in ({"label": "x"}, {"drop": ["x"]}):
         assert "is not a table" in refusal(load_dataset, path, **option)
-    assert "images are uint8" in refusal(load_dataset, path, domain="images")
+    assert "images are uint8" in refusal(load_dataset, path, modality="images")
 
 
 def test_padding_that_needs_too_much_memory_is_refused(fasta, monkeypatch):
@@ -316,5 +316,5 @@ def test_a_later_file_may_have_any_length_and_a_single_split(fasta):
     assert load_dataset(fasta(">x\nACGTACGTAC\n"), schema=schema).x.shape == (1, 10)
     with pytest.warns(UserWarning, match="every record has split=test"):
         assert load_dataset(fasta(">x split=test\nA\n>y split=test\nC\n"), schema=schema).split == "none"
-    vectors = load_dataset(fasta(">x\nAC\n>y\nGT\n"), domain="vectors")
+    vectors = load_dataset(fasta(">x\nAC\n>y\nGT\n"), modality="vectors")
     assert vectors.schema["row_shape"] == [2] and vectors.x.dtype == np.float32

@@ -83,7 +83,7 @@ def test_class_folders_are_labels_in_the_order_of_names(put, folder, recwarn):
         put(hidden)
     data = load_dataset(str(folder) + "/")
     order = ["b a/10.PNG", "b a/2.png", "b a/3.bmp", "ünï/a.pgm", "ünï/b.png", "ünï/z.tif"]
-    assert data.domain == "images" and data.x.shape == (6, 6, 5, 1) and data.x.dtype == np.uint8
+    assert data.modality == "images" and data.x.shape == (6, 6, 5, 1) and data.x.dtype == np.uint8
     np.testing.assert_array_equal(data.x[..., 0], [made[name] for name in order])
     assert data.y.tolist() == ["b a"] * 3 + ["ünï"] * 3 and data.split == "stratified"
     assert not recwarn.list and data.schema["row_shape"] == [6, 5, 1]
@@ -167,7 +167,7 @@ def test_options_that_do_not_fit_a_folder(put, folder):
     assert "is not a table" in refusal(load_dataset, folder, label="x")
     assert "is not a FASTA file" in refusal(load_dataset, folder, labels="x")
     assert "is not an .h5ad file" in refusal(load_dataset, folder, layer="x")
-    assert load_dataset(folder, domain="vectors").x.shape == (2, 30)
+    assert load_dataset(folder, modality="vectors").x.shape == (2, 30)
 
 
 # --- what is in a file

@@ -66,7 +66,7 @@ def save(tmp_path):
 def test_every_storage_becomes_the_same_float32_rows(save, monkeypatch, form, dtype, block):
     monkeypatch.setattr(h5ad, "_BLOCK", block)
     data = load_dataset(save(cells(FORMS[form](COUNTS.astype(dtype)))))
-    assert data.x.dtype == np.float32 and data.x.flags.c_contiguous and data.domain == "vectors"
+    assert data.x.dtype == np.float32 and data.x.flags.c_contiguous and data.modality == "vectors"
     np.testing.assert_array_equal(data.x, COUNTS)
     assert data.feature_names == NAMES and data.y is None and data.split == "none"
 
@@ -161,7 +161,7 @@ def test_numbers_from_obs_are_a_target(save):
         ({"one_hot": ["kind"]}, "leave one_hot out"),
         ({"labels": "x.tsv"}, "is not a FASTA file"),
         ({"image_size": 8}, "is not a folder of images"),
-        ({"domain": "images"}, "images are uint8"),
+        ({"modality": "images"}, "images are uint8"),
     ],
 )
 def test_options_refused(save, options, part):

@@ -20,7 +20,7 @@ def test_works_without_options(save):
     table = table_of(data.x)
     assert table.roles == {"id": "identifier", "age": "numeric", "town": "category", "zip": "category"}
     assert data.feature_names == table.features and "zip=0150" in table.features
-    assert data.domain == "vectors" and data.split == "stratified" and data.y.tolist() == people()["kind"].tolist()
+    assert data.modality == "vectors" and data.split == "stratified" and data.y.tolist() == people()["kind"].tolist()
     assert table_of(data.x_train) is table and data.x_train.shape == (48, data.n_features)
     assert not np.isnan(data.x).any()
 

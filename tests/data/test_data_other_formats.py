@@ -33,5 +33,5 @@ def test_the_way_to_convert_fastq_works(tmp_path):
     command = re.search("awk .* reads.fasta", refusal(load_dataset, fastq).replace(str(tmp_path) + "/", ""))[0]
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
     data = load_dataset(tmp_path / "reads.fasta")
-    assert data.domain == "dna" and data.row_names == [f"read{i}" for i in range(4)]
+    assert data.modality == "dna" and data.row_names == [f"read{i}" for i in range(4)]
     assert bytes(data.x[3]).decode() == "ACGTACGT"

@@ -44,13 +44,13 @@ def test_numeric_columns_then_encoded_ones(save):
     np.testing.assert_array_equal(data.x[:, 3], table["town"] == "Bergen")
     np.testing.assert_array_equal(data.x[:, 4], table["town"] == "Oslo")
     assert data.y.tolist() == table["kind"].tolist() and data.y.dtype.kind == "U"
-    assert (data.split, data.label_name, data.domain) == ("stratified", "kind", "vectors")
+    assert (data.split, data.label_name, data.modality) == ("stratified", "kind", "vectors")
     assert data.schema == {
         "columns": ["age", "height", "well"],
         "one_hot": {"town": ["Bergen", "Oslo"]},
         "drop": ["code"],
         "label": "kind",
-        "domain": "vectors",
+        "modality": "vectors",
         "impute": "none",
         "row_shape": [5],
         "feature_names": data.feature_names,
@@ -97,7 +97,7 @@ def test_messages_quote_the_value_that_makes_a_column_text(csv):
             {"label": "kind", "drop": ["age", "town", "height", "well", "code"]},
             "has no feature, only the label and dropped columns",
         ),
-        ({"drop": ["town", "code", "kind"], "domain": "images"}, "images are uint8"),
+        ({"drop": ["town", "code", "kind"], "modality": "images"}, "images are uint8"),
         ({"drop": ["town", "code", "kind"], "label": "height", "target": "numbers"}, "expected auto, class or number"),
         ({"drop": ["town", "code", "kind"], "label": "age"}, "20 labeled rows of 20 classes"),
     ],

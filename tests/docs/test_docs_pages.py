@@ -1,4 +1,4 @@
-"""Pages of methods, frameworks and domains have the same sections; pages of methods have a picture from a script."""
+"""Pages of methods, frameworks and modalities have the same sections; pages of methods have a picture from a script."""
 
 import re
 from pathlib import Path

@@ -26,7 +26,7 @@ def fit(rank, meet, out, name, run, options, resume):
     )
     try:
         x = load_wine().data.astype(np.float32)
-        if options.get("domain") == "images":
+        if options.get("modality") == "images":
             x = (load_digits().images[:128] * 15).astype(np.uint8)
         model = estimators()[name](**OPTIONS | options).fit(x, run=run, resume=resume)
         np.save(f"{out}/{rank}.npy", model.transform(x))

@@ -25,7 +25,7 @@ def channel(model):
     return model.method_.channel
 
 
-def test_values_of_auto_by_domain():
+def test_values_of_auto_by_modality():
     models = [CRLTAC(**TINY).fit(make()) for make in (images, vectors, dna)]
     of_images, of_vectors, of_dna = models
     assert isinstance(of_images.method_.encoder, CropCNN) and of_images.method_.encoder.conv3.bias is None
@@ -72,9 +72,9 @@ def test_a_biased_encoder_is_centered_by_default():
     assert centered.method_.centered and centered.method_.encoder.conv3.bias is not None
 
 
-@pytest.mark.parametrize("domain", DATA)
-def test_probabilities_of_transformations(domain):
-    x = DATA[domain]()
+@pytest.mark.parametrize("modality", DATA)
+def test_probabilities_of_transformations(modality):
+    x = DATA[modality]()
     model = CRLTAC(**TINY).fit(x)
     p = model.distribution(x)
     assert p.dtype == np.float32 and p.shape == (16, channel(model).family.size)
@@ -129,10 +129,10 @@ def test_scales_and_mirror_images():
 
 
 @pytest.mark.parametrize("step", ["exact", "sampled"])
-@pytest.mark.parametrize("domain", DATA)
-def test_exact_and_sampled_steps_on_every_domain(step, domain):
+@pytest.mark.parametrize("modality", DATA)
+def test_exact_and_sampled_steps_on_every_modality(step, modality):
     options = {"encoder_step": step, "channel_step": step, "distinct": step == "exact"}
-    model = CRLTAC(**TINY, **options, importance_weights="normalized").fit(DATA[domain]())
+    model = CRLTAC(**TINY, **options, importance_weights="normalized").fit(DATA[modality]())
     assert model.summary_["steps"] == 2 and np.isfinite(model.metrics_[-1]["loss"])
 
 
@@ -278,17 +278,17 @@ def test_images_unsuitable_for_crops_are_refused(options, shape, part):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    for domain, make in DATA.items():
-        CRLTAC(**TINY | {"epochs": 6}).fit(make(), run=folder / domain)
+    for modality, make in DATA.items():
+        CRLTAC(**TINY | {"epochs": 6}).fit(make(), run=folder / modality)
     Contrastive(epochs=1, batch_size=8).fit(vectors(), run=folder / "other")
     CRLTAC(**TINY, crop_size=10).fit(images(), run=folder / "small crops")
     return folder
 
 
-@pytest.mark.parametrize("domain", DATA)
+@pytest.mark.parametrize("modality", DATA)
 @pytest.mark.parametrize("cls", [Contrastive, PiNDA, DiffAug])
-def test_a_trained_channel_serves_other_methods(cls, domain, runs, tmp_path):
-    x, copied = DATA[domain](), shutil.copytree(runs / domain, tmp_path / "channel")
+def test_a_trained_channel_serves_other_methods(cls, modality, runs, tmp_path):
+    x, copied = DATA[modality](), shutil.copytree(runs / modality, tmp_path / "channel")
     options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
     model = cls(**options, view_maker=f"channel:{copied}").fit(x)
     (maker,) = model.method_.views.makers

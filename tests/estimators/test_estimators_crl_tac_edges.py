@@ -66,7 +66,7 @@ def test_the_channel_distinguishes_crops_of_small_images():
     ("x", "options", "part"),
     [
         (np.random.rand(4, 28, 28), {}, "multiply values of 0 to 1 by 255 and cast"),  # noqa: NPY002
-        (np.random.rand(4, 28, 28), {"domain": "images"}, "multiply values of 0 to 1 by 255"),  # noqa: NPY002
+        (np.random.rand(4, 28, 28), {"modality": "images"}, "multiply values of 0 to 1 by 255"),  # noqa: NPY002
         (np.zeros((4, 28, 28, 4), np.uint8), {}, "leave out the alpha channel"),
         (np.zeros((4, 3, 3), np.uint8), {}, "must have at least 4 pixels"),
         (np.zeros((4, 28, 28), np.uint8), {"crop_stride": 40}, "the family has 1 transformation"),
@@ -81,7 +81,7 @@ def test_unsuitable_data_are_refused(x, options, part):
 
 
 @pytest.mark.parametrize(
-    ("domain", "options", "expected"),
+    ("modality", "options", "expected"),
     [
         (
             "vectors",
@@ -111,8 +111,8 @@ def test_unsuitable_data_are_refused(x, options, part):
         ("images", {"family": Crops(40, 40)}, "have 28 x 32 pixels, but the crops were made for 40 x 40"),
     ],
 )
-def test_options_without_effect_or_that_fail_are_refused(domain, options, expected, tmp_path):
-    x = DATA[domain]()
+def test_options_without_effect_or_that_fail_are_refused(modality, options, expected, tmp_path):
+    x = DATA[modality]()
     assert expected in refusal(lambda: CRLTAC(**TINY).set_params(**options).fit(x, run=tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
@@ -120,7 +120,7 @@ def test_options_without_effect_or_that_fail_are_refused(domain, options, expect
 def test_the_message_for_small_images_has_advice():
     message = refusal(CRLTAC(**TINY).fit, np.zeros((4, 8, 8), np.uint8))
     assert message.endswith(
-        "take larger crops (crop_size), enlarge the images, or use rows as vectors (--domain vectors)"
+        "take larger crops (crop_size), enlarge the images, or use rows as vectors (--modality vectors)"
     )
 
 
@@ -143,10 +143,10 @@ def test_blocks_of_vectors_are_smaller_the_more_masks_there_are(monkeypatch):
     assert seen == [1024 // 64] and np.allclose(model.transform(x[:1]), h[:1], atol=0)
 
 
-@pytest.mark.parametrize(("view", "domain"), [("crops", "images"), ("windows", "dna")])
-def test_a_custom_encoder_must_accept_the_views(view, domain):
-    x = DATA[domain]()
-    whole = (28, 32) if domain == "images" else (4, 41)
+@pytest.mark.parametrize(("view", "modality"), [("crops", "images"), ("windows", "dna")])
+def test_a_custom_encoder_must_accept_the_views(view, modality):
+    x = DATA[modality]()
+    whole = (28, 32) if modality == "images" else (4, 41)
     custom = nn.Sequential(nn.Flatten(), nn.Linear(whole[0] * whole[1], 5))
     message = refusal(CRLTAC(**TINY, encoder=custom).fit, x)
     assert (

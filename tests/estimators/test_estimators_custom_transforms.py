@@ -77,22 +77,22 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-@pytest.mark.parametrize("domain", DATA)
-def test_fit_transform_views_save_and_load(domain, kind, tmp_path):
-    x, family = DATA[domain](), FAMILIES[kind][domain]
+@pytest.mark.parametrize("modality", DATA)
+def test_fit_transform_views_save_and_load(modality, kind, tmp_path):
+    x, family = DATA[modality](), FAMILIES[kind][modality]
     size = family.size if kind == "family" else len(family)
     model = CRLTAC(family=family, **TINY).fit(x, run=tmp_path / "run")
     channel = model.method_.channel
     assert channel.family.size == size and channel.family is not family and model.family is family
-    scores = {"images": ImageScores, "vectors": MaskScores, "dna": SequenceScores}[domain]
+    scores = {"images": ImageScores, "vectors": MaskScores, "dna": SequenceScores}[modality]
     assert isinstance(channel.scores, scores) and model.method_.centered
     assert model.fitted_["effective_target"] == pytest.approx(0.9 * size)
     p = model.distribution(x)
     assert p.shape == (16, size) and np.allclose(p.sum(1), 1, atol=1e-5)
-    assert (np.ptp(p, axis=1) > 0).all() or (domain, kind) == ("dna", "family")  # powers of one-hot bases are equal
+    assert (np.ptp(p, axis=1) > 0).all() or (modality, kind) == ("dna", "family")  # powers of one-hot bases are equal
     h, z, views = model.transform(x), model.transform(x, output="projection"), model.views(x, 3)
     assert np.isfinite(h).all() and np.isfinite(model.metrics_[-1]["loss"])
-    half = kind == "functions" and domain != "vectors"
+    half = kind == "functions" and modality != "vectors"
     assert views.shape == (16, 3, *x.shape[1:-1], x.shape[-1] // 2 if half else x.shape[-1])
     assert views.dtype == x.dtype
     loaded = viewsmith.load(tmp_path / "run", family=family)
@@ -184,7 +184,7 @@ def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
     assert all(name in html for name in (">0 same<", ">1 mirrored<", ">2 roll<", ">3 ReLU<", "t-SNE of 16"))
     p = model.distribution(x)[0]
     assert f"Sample 1: effectively {np.exp(-(p * np.log(p)).sum()):.3g} of 4" in html
-    data = SimpleNamespace(x_train=x, x_test=None, y_train=None, domain="images", partly_labeled=False)
+    data = SimpleNamespace(x_train=x, x_test=None, y_train=None, modality="images", partly_labeled=False)
     figure = channel_figures(model, data).transform_probabilities[0]
     most = p.argsort()[::-1][:3]
     views = [[x[0], x[0, :, ::-1], np.roll(x[0], 2, -1), x[0]][k] for k in most]

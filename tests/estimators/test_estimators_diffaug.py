@@ -50,13 +50,13 @@ def test_the_generator_of_the_image_preset_is_conditioned_on_128_dimensions():
     assert model.transform(x, output="map").shape == (8, 128)
 
 
-@pytest.mark.parametrize("domain", ["images", "dna"])
-def test_the_report_compares_generated_views_with_common_ones(domain):
+@pytest.mark.parametrize("modality", ["images", "dna"])
+def test_the_report_compares_generated_views_with_common_ones(modality):
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 256, (24, 8, 8), dtype=np.uint8) if domain == "images" else rng.choice([*b"ACGT"], (24, 16))
+    x = rng.integers(0, 256, (24, 8, 8), dtype=np.uint8) if modality == "images" else rng.choice([*b"ACGT"], (24, 16))
     x = x.astype(np.uint8)
     model = DiffAug(**TINY | {"epochs": 1}, generator_epochs=1).fit(x)
-    data = SimpleNamespace(x_test=None, x_train=x, y_train=None, y_test=None, domain=domain)
+    data = SimpleNamespace(x_test=None, x_train=x, y_train=None, y_test=None, modality=modality)
     (histogram,) = model.figures(data).histograms
     assert {"generated", "neighbors"} <= set(histogram.similarities)
     assert all(len(values) == 24 for values in histogram.similarities.values())

@@ -64,7 +64,7 @@ def motif():
 def test_sites_are_located_on_both_strands(motif):
     texts, places, model = motif
     found = model.locate(texts)
-    assert model.domain_ == "dna" and model.recurs_ and "one motif recurs" in model.describe()
+    assert model.modality_ == "dna" and model.recurs_ and "one motif recurs" in model.describe()
     assert len(found) >= 23 and (found["end"] - found["start"] == model.parts_[0].width).all()
     middle = (found["start"] + found["end"]) / 2
     near = [abs(m - places[i][0][0] - 8) <= 3 for m, i in zip(middle, found["sample"], strict=True)]
@@ -144,7 +144,7 @@ def event():
 def test_events_are_located(event):
     x, starts, model = event
     found = model.locate(x)
-    assert model.domain_ == "series" and "one event recurs" in model.describe() and len(found) >= 76
+    assert model.modality_ == "series" and "one event recurs" in model.describe() and len(found) >= 76
     offset = found["start"] - starts[found["sample"]]
     assert (abs(offset - np.median(offset)) <= 5).mean() >= 0.95
     crops, _ = model.crops(x, 50)
@@ -175,7 +175,7 @@ def test_saved_models_give_the_same(which, request, tmp_path):
     samples, _, model = request.getfixturevalue(which)
     model.save(tmp_path / "model")
     again = Discovery.load(tmp_path / "model")
-    assert np.array_equal(again.locate(samples), model.locate(samples)) and again.domain_ == model.domain_
+    assert np.array_equal(again.locate(samples), model.locate(samples)) and again.modality_ == model.modality_
     assert again.describe() == model.describe()
     options = {"windows": list(model.windows)}
     same = Discovery(**options).fit(samples)
@@ -198,10 +198,10 @@ def test_what_cannot_be_used():
         ({}, np.repeat(x[:1], 8, 0), "all samples are equal, expected recordings that differ"),
         ({}, np.arange(8.0)[:, None] * np.ones(100), "all channels are flat"),
         ({}, np.where(x > 2, np.nan, x), "NaN"),
-        ({"domain": "text"}, texts, "domain is 'text', expected 'auto', 'images', 'dna', 'series'"),
+        ({"modality": "text"}, texts, "modality is 'text', expected 'auto', 'images', 'dna', 'series'"),
     ):
         assert message in refusal(Discovery(**options).fit, samples), message
-    two = Discovery(domain="series", windows=[20]).fit(np.stack([recordings()[0]] * 2, 1))
+    two = Discovery(modality="series", windows=[20]).fit(np.stack([recordings()[0]] * 2, 1))
     assert "recordings of 1 channels, but the model was fitted on 2" in refusal(two.locate, recordings()[0])
 
 

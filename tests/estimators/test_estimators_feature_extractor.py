@@ -214,12 +214,12 @@ def test_invalid_features_are_refused(options, part):
 def test_features_are_refused_for_vectors_and_dna(clip, data, tmp_path):
     x = np.random.default_rng(0).normal(size=(N, 5)).astype(np.float32)
     dna = np.random.default_rng(0).choice(np.frombuffer(b"ACGT", np.uint8), (N, 40))
-    for rows, domain in ((x, "vectors"), (dna, "dna")):
-        assert f"the data are {domain}" in refusal(GenView(**TINY, features=f"clip:{clip}").fit, rows)
+    for rows, modality in ((x, "vectors"), (dna, "dna")):
+        assert f"the data are {modality}" in refusal(GenView(**TINY, features=f"clip:{clip}").fit, rows)
         np.savez(tmp_path / "x.npz", X=rows)
         dataset = load_dataset(tmp_path / "x.npz")
         message = refusal(generate_cache, dataset, tmp_path / "cache", features=f"clip:{clip}")
-        assert f"the data are {domain}" in message and not ViewCacheFolder(tmp_path / "cache").path.exists()
+        assert f"the data are {modality}" in message and not ViewCacheFolder(tmp_path / "cache").path.exists()
     message = refusal(generate_cache, data[0], tmp_path / "cache", generator="unclip:nowhere", features=f"clip:{clip}")
     assert "'unclip' has no option features" in message
     message = refusal(generate_cache, data[0], tmp_path / "cache", features="clip:nowhere")

@@ -17,11 +17,11 @@ TINY = {"epochs": 2, "n_components": 8, "batch_size": 16, "random_state": 0}
 N = 40
 
 
-def samples(domain, n=N, seed=0):
+def samples(modality, n=N, seed=0):
     rng = np.random.default_rng(seed)
-    if domain == "vectors":
+    if modality == "vectors":
         return (rng.normal(size=(n, 5)) * rng.uniform(0.2, 3, (n, 1))).astype(np.float32)
-    if domain == "dna":
+    if modality == "dna":
         return rng.choice(np.frombuffer(b"ACGT", dtype=np.uint8), (n, 24))
     return rng.integers(0, 256, (n, 16, 16, 3), dtype=np.uint8)
 
@@ -32,11 +32,11 @@ def nearly_equal(one, other):
 
 
 @pytest.mark.parametrize(
-    ("domain", "noise"),
+    ("modality", "noise"),
     [("vectors", "adaptive"), ("vectors", "random"), slow("images", "adaptive"), slow("dna", "adaptive")],
 )
-def test_a_row_does_not_depend_on_the_rows_given_with_it(domain, noise, tmp_path):
-    x, new = samples(domain), samples(domain, 3, seed=9)
+def test_a_row_does_not_depend_on_the_rows_given_with_it(modality, noise, tmp_path):
+    x, new = samples(modality), samples(modality, 3, seed=9)
     model = GenView(**TINY, noise=noise).fit(x, run=tmp_path / "run")
     whole = model.generated_views(x, 2)
     assert len(np.unique(whole["level"])) > 1
@@ -56,9 +56,9 @@ def test_a_row_does_not_depend_on_the_rows_given_with_it(domain, noise, tmp_path
     assert not nearly_equal(model.generated_views(x, 2, random_state=1)["views"], whole["views"])
 
 
-@pytest.mark.parametrize("domain", ["vectors", "images"])
-def test_a_row_has_the_same_level_in_training_and_in_later_calls(domain):
-    x = samples(domain)
+@pytest.mark.parametrize("modality", ["vectors", "images"])
+def test_a_row_has_the_same_level_in_training_and_in_later_calls(modality):
+    x = samples(modality)
     model = GenView(**TINY).fit(x)
     generated = model.method_.generated
     generated.prepare(model.samples(x), model.fitted_["seed"])
@@ -72,9 +72,9 @@ def test_a_row_has_the_same_level_in_training_and_in_later_calls(domain):
     assert torch.cat(asked[:1]).mul(500).sub(50).round().long().tolist() == levels.tolist()
 
 
-@pytest.mark.parametrize("domain", ["vectors", slow("images")])
-def test_a_view_cache_in_one_and_in_shards(domain, tmp_path):
-    x = samples(domain)
+@pytest.mark.parametrize("modality", ["vectors", slow("images")])
+def test_a_view_cache_in_one_and_in_shards(modality, tmp_path):
+    x = samples(modality)
     np.savez(tmp_path / "x.npz", X=x)
     dataset = load_dataset(tmp_path / "x.npz")
     whole = generate_cache(dataset, tmp_path / "whole", epochs=1, batch_size=16, views_per_sample=2)

@@ -80,7 +80,7 @@ def test_no_warning_if_float32_tells_values_apart(recwarn):
 def test_recordings_far_from_zero_are_named():
     rows = 1e9 + np.random.default_rng(0).normal(size=(20, 2, 32))
     with pytest.warns(UserWarning, match="hardly tells the values of 2 columns: channel 0, channel 1 apart"):
-        Contrastive(domain="series", epochs=1, batch_size=20, random_state=0).fit(rows)
+        Contrastive(modality="series", epochs=1, batch_size=20, random_state=0).fit(rows)
 
 
 def test_a_constant_column_has_no_effect_on_new_rows():

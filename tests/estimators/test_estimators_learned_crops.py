@@ -36,9 +36,9 @@ def test_most_probable_crops_of_large_images(cls, tmp_path):
     assert np.array_equal(viewsmith.load(tmp_path / "run").transform(x), found)
 
 
-@pytest.mark.parametrize("domain", DATA)
-def test_views_that_show_most_of_a_sample(domain, tmp_path):
-    x = DATA[domain]()
+@pytest.mark.parametrize("modality", DATA)
+def test_views_that_show_most_of_a_sample(modality, tmp_path):
+    x = DATA[modality]()
     CRLTAC(**TINY).fit(x, run=tmp_path / "channel")
     model = Contrastive(**OPTIONS, hidden=(8,), view_maker=f"channel:{tmp_path / 'channel'}").fit(x)
     np.testing.assert_allclose(model.transform(x), whole(model, x), rtol=1e-5, atol=1e-6)

@@ -70,7 +70,7 @@ SMALL = {"epochs": 2, "batch_size": 8, "feature_every": 1, "random_state": 0, "p
         ("dna", {}),
     ],
 )
-def test_bf16_trains_the_generators_on_every_domain(wine, given, options):
+def test_bf16_trains_the_generators_on_every_modality(wine, given, options):
     x = {"vectors": wine[:24], "images": images(24), "dna": DNA}[given]
     model = MetAug(**SMALL | options).fit(x)
     assert model.options_.meta == "second-order" and np.isfinite(model.transform(x)).all()
@@ -241,10 +241,10 @@ def test_noise_on_representations_goes_with_first_order(wine):
 
 
 @pytest.mark.usefixtures("quick_maps")
-@pytest.mark.parametrize("domain", [slow("vectors"), "images"])
-def test_the_report_shows_similarities_of_features(domain, wine):
-    x = images(30) if domain == "images" else wine
-    data = Dataset(x, None, np.arange(len(x)), None, "none", domain, "rows", None, {}, None)
+@pytest.mark.parametrize("modality", [slow("vectors"), "images"])
+def test_the_report_shows_similarities_of_features(modality, wine):
+    x = images(30) if modality == "images" else wine
+    data = Dataset(x, None, np.arange(len(x)), None, "none", modality, "rows", None, {}, None)
     model = MetAug(epochs=1, batch_size=16, random_state=0).fit(x)
     drawn = model.figures(data).by_kind()
     (histogram,) = drawn["histograms"]

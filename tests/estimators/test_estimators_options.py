@@ -14,7 +14,7 @@ from viewsmith.methods.loading import estimators
 
 # Option, given value, expected part of the message. Options of the first block belong to both estimators.
 REFUSED = [
-    ("domain", "text", join_names(["auto", *registered("domain")])),
+    ("modality", "text", join_names(["auto", *registered("modality")])),
     ("framework", "barlow", join_names(FRAMEWORKS)),
     ("kernel", "gauss", "'auto', 'cauchy' or 'cosine'"),
     ("momentum", 1.5, "less than or equal to 1"),
@@ -335,7 +335,7 @@ def test_messages_about_unknown_options_have_similar_names():
 
 def test_unknown_options_are_refused_with_the_known_ones():
     with pytest.raises(
-        InputError, match="Contrastive has no option 'lr': its options are domain, framework, framework_options, view"
+        InputError, match="Contrastive has no option 'lr': its options are modality, framework, framework_options, view"
     ):
         check_options(Contrastive, {"lr": 1})
 

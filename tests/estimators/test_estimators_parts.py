@@ -8,7 +8,7 @@ from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core import Optimizer
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.loading import estimators
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.networks import PrincipalAxes
 from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
 
@@ -109,7 +109,7 @@ def test_neighbors_are_searched_in_the_input_of_the_encoder(digits, view_maker):
     [(10_000, 256, 52), (256, 256, 2000), (100, 256, 2000), (1000, 500, 1000), (2, 1, 1000)],
 )
 def test_default_epochs_take_about_two_thousand_steps(rows, batch_size, epochs):
-    assert default_epochs(rows, batch_size, domain_of("vectors").steps) == epochs
+    assert default_epochs(rows, batch_size, modality_of("vectors").steps) == epochs
     assert epochs * max(1, rows // min(batch_size, rows)) == pytest.approx(2000, rel=0.02)
 
 

@@ -70,7 +70,7 @@ WITH_STATE = [
     # Running statistics of BatchNorm in a step.
     ("contrastive", {"view_maker": "noise+adversarial", "framework": "simclr", "norm": "batch"}),
     ("crl-tac", {"norm": "batch"}),
-    ("pinda", {"domain": "images", "encoder": "cnn", "generator": "shared", "view_maker": "identity"}),
+    ("pinda", {"modality": "images", "encoder": "cnn", "generator": "shared", "view_maker": "identity"}),
 ]
 
 

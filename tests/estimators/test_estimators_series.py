@@ -10,7 +10,7 @@ from crl_tac_toys import TINY
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.core.registry import find
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.modality import ChannelScaler, channel_statistics
 from viewsmith.modalities.series.views import ChannelMask, TimeWindow
 from viewsmith.networks import PositionScores, SequenceCNN
@@ -18,8 +18,8 @@ from viewsmith.views import Windows
 from viewsmith.views.base import ViewContext
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-SERIES = domain_of("series")
-SMALL = {"domain": "series", "epochs": 1, "batch_size": 8, "random_state": 0}
+SERIES = modality_of("series")
+SMALL = {"modality": "series", "epochs": 1, "batch_size": 8, "random_state": 0}
 
 
 def recordings(n=16, channels=3, length=48, seed=0):
@@ -105,7 +105,9 @@ def test_statistics_of_channels():
 # ---- estimators -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [Contrastive(**SMALL), CRLTAC(**TINY, domain="series")], ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model", [Contrastive(**SMALL), CRLTAC(**TINY, modality="series")], ids=lambda model: model.name
+)
 def test_a_run_on_recordings_is_saved_and_resumed(model, tmp_path):
     x = recordings()[0]
     whole = model.set_params(epochs=2).fit(x, run=tmp_path / "whole")
@@ -124,7 +126,7 @@ def test_a_run_on_recordings_is_saved_and_resumed(model, tmp_path):
 
 def test_views_of_the_channel_are_windows_in_the_units_of_the_data():
     x = recordings()[0]
-    model = CRLTAC(**TINY, domain="series", windows=5, window_fraction=0.25).fit(x)
+    model = CRLTAC(**TINY, modality="series", windows=5, window_fraction=0.25).fit(x)
     assert model.distribution(x).shape == (16, 5)
     for view in model.views(x, n_views=3)[2]:
         assert any(np.allclose(view, x[2, :, s : s + 12], rtol=1e-3, atol=1e-3) for s in (0, 9, 18, 27, 36))
@@ -132,7 +134,7 @@ def test_views_of_the_channel_are_windows_in_the_units_of_the_data():
 
 def test_locate_and_crops_give_start_and_end():
     x, starts = recordings(24)
-    model = CRLTAC(**TINY, domain="series", windows=21, window_fraction=0.167).fit(x)
+    model = CRLTAC(**TINY, modality="series", windows=21, window_fraction=0.167).fit(x)
     scores = model.method_.channel.scores
     with torch.no_grad():  # the channel prefers high values
         scores.conv1.weight.zero_()
@@ -148,10 +150,10 @@ def test_locate_and_crops_give_start_and_end():
 
 
 @pytest.mark.parametrize("views", ["neighbors", "adversarial", "jitter+channel-mask", "channel:"])
-def test_views_of_other_domains_and_of_a_trained_channel(tmp_path, views):
+def test_views_of_other_modalities_and_of_a_trained_channel(tmp_path, views):
     x = recordings()[0]
     if views == "channel:":
-        CRLTAC(**TINY, domain="series").fit(x, run=tmp_path / "run")
+        CRLTAC(**TINY, modality="series").fit(x, run=tmp_path / "run")
         views += str(tmp_path / "run")
     model = Contrastive(**SMALL, view_maker=views).fit(x)
     assert np.isfinite(model.transform(x)).all() and model.views(x[:3], n_views=2, pool=x).shape[:3] == (3, 2, 3)
@@ -192,9 +194,9 @@ def test_other_arrays_are_refused(x, expected):
 def test_recordings_are_never_recognized():
     x = recordings()[0]
     message = refusal(Contrastive(epochs=1).fit, x)
-    assert message.endswith("recordings (n, channels, time) need domain='series' (--domain series)")
+    assert message.endswith("recordings (n, channels, time) need modality='series' (--modality series)")
     images = np.zeros((4, 8, 8), np.uint8)
-    assert Contrastive(epochs=1, batch_size=2).fit(images).domain_.name == "images"
+    assert Contrastive(epochs=1, batch_size=2).fit(images).modality_.name == "images"
     model = Contrastive(**SMALL).fit(x)
     assert "fitted on (3, 48)" in refusal(model.transform, x[:, :2])
 

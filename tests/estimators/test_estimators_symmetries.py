@@ -115,7 +115,7 @@ def test_every_declared_symmetry_is_an_option_and_a_transformation():
     assert {e.name for e, _, _ in declared} == {"simclr", "crop", "byol", "moco", "multicrop", "dna"}
     for entry, option, transformation in declared:
         assert entry.options[option].default == "auto"
-        assert all(transformation in TRANSFORMATIONS[domain] for domain in entry.domains)
+        assert all(transformation in TRANSFORMATIONS[modality] for modality in entry.modalities)
 
 
 def test_the_report_shows_transformed_samples_beside_what_the_test_has_shown(tmp_path):

@@ -1,4 +1,4 @@
-"""View caches of real data: the generator of a run on every domain, precomputed views, and errors."""
+"""View caches of real data: the generator of a run on every modality, precomputed views, and errors."""
 
 import shutil
 from pathlib import Path
@@ -29,50 +29,50 @@ N = 60
 SMALL = {"epochs": 2, "n_components": 16, "batch_size": 32, "random_state": 0}
 
 
-def save(domain: str, folder: Path) -> Path:
-    """An .npz file of a domain, with test rows that must not be used."""
+def save(modality: str, folder: Path) -> Path:
+    """An .npz file of a modality, with test rows that must not be used."""
     rng = np.random.default_rng(0)
     x = {
         "vectors": rng.normal(size=(N + 5, 6)).astype(np.float32) * [1, 2, 3, 4, 5, 0] + 3,
         "images": rng.integers(0, 256, (N + 5, 16, 16, 3), dtype=np.uint8),
         "dna": rng.choice(np.frombuffer(b"ACGT", np.uint8), (N + 5, 40)),
-    }[domain]
-    x = x.astype(np.float32) if domain == "vectors" else x
-    np.savez(folder / f"{domain}.npz", X_train=x[:N], X_test=x[N:])
-    return folder / f"{domain}.npz"
+    }[modality]
+    x = x.astype(np.float32) if modality == "vectors" else x
+    np.savez(folder / f"{modality}.npz", X_train=x[:N], X_test=x[N:])
+    return folder / f"{modality}.npz"
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """By domain: data set, run with a generator, and a view cache that it generated."""
+    """By modality: data set, run with a generator, and a view cache that it generated."""
     folder, found = tmp_path_factory.mktemp("runs"), {}
-    for domain in ("vectors", "images", "dna"):
-        dataset = load_dataset(save(domain, folder))
-        DiffAug(phases="AB", **SMALL).fit(dataset.x_train, run=folder / domain)
+    for modality in ("vectors", "images", "dna"):
+        dataset = load_dataset(save(modality, folder))
+        DiffAug(phases="AB", **SMALL).fit(dataset.x_train, run=folder / modality)
         cache = generate_cache(
-            dataset, folder / f"{domain} cache", run=folder / domain, views_per_sample=2, batch_size=16, steps=4
+            dataset, folder / f"{modality} cache", run=folder / modality, views_per_sample=2, batch_size=16, steps=4
         )
-        found[domain] = dataset, folder / domain, cache
+        found[modality] = dataset, folder / modality, cache
     return found
 
 
-@pytest.mark.parametrize("domain", ["vectors", "images", "dna"])
-def test_views_are_in_the_units_of_the_data(runs, domain):
-    dataset, _, cache = runs[domain]
+@pytest.mark.parametrize("modality", ["vectors", "images", "dna"])
+def test_views_are_in_the_units_of_the_data(runs, modality):
+    dataset, _, cache = runs[modality]
     views = cache.read_views().numpy()
     assert views.shape == (N, 2, *dataset.x.shape[1:]) and views.dtype == dataset.x.dtype
     assert not np.array_equal(views[:, 0], views[:, 1]) and not np.array_equal(views[:, 0], dataset.x_train)
     fraction, level = cache.read_levels()
     assert ((fraction >= 0) & (fraction <= 1)).all() and torch.equal(level[:, 0], adaptive_levels(fraction))
-    if domain == "dna":
+    if modality == "dna":
         assert set(np.unique(views)) <= set(b"ACGT")
-    if domain == "vectors":
+    if modality == "vectors":
         assert (views[..., 5] == 3).all()  # the constant column
 
 
-@pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
-def test_a_continued_cache_and_shards_give_identical_files(runs, domain, tmp_path):
-    dataset, run, cache = runs[domain]
+@pytest.mark.parametrize("modality", ["vectors", slow("images"), slow("dna")])
+def test_a_continued_cache_and_shards_give_identical_files(runs, modality, tmp_path):
+    dataset, run, cache = runs[modality]
     shutil.copytree(cache.path, tmp_path / "cache")
     for number in (0, 2):
         ViewCacheFolder(tmp_path / "cache").block(number).unlink()
@@ -85,14 +85,14 @@ def test_a_continued_cache_and_shards_give_identical_files(runs, domain, tmp_pat
         assert shards.block(number).read_bytes() == cache.block(number).read_bytes()
 
 
-@pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
-def test_another_batch_size_changes_only_rounding(runs, domain, tmp_path):
-    dataset, run, cache = runs[domain]
+@pytest.mark.parametrize("modality", ["vectors", slow("images"), slow("dna")])
+def test_another_batch_size_changes_only_rounding(runs, modality, tmp_path):
+    dataset, run, cache = runs[modality]
     other = generate_cache(dataset, tmp_path / "cache", run=run, views_per_sample=2, batch_size=7, steps=4)
     one, two = cache.read_views().double(), other.read_views().double()
-    if domain == "vectors":
+    if modality == "vectors":
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
-    elif domain == "images":
+    elif modality == "images":
         assert (one - two).abs().max() <= 1
     else:
         assert (one != two).double().mean() < 0.01  # two codes are nearly equal, and rounding decides which is larger
@@ -126,9 +126,9 @@ def test_noise_tolerance_of_samples(runs):
     assert float(cache.read_levels()[0].mean()) == pytest.approx(0.4, abs=0.03)
 
 
-@pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
-def test_views_on_disk_train_as_views_in_memory(runs, domain, monkeypatch):
-    dataset, _, cache = runs[domain]
+@pytest.mark.parametrize("modality", ["vectors", slow("images"), slow("dna")])
+def test_views_on_disk_train_as_views_in_memory(runs, modality, monkeypatch):
+    dataset, _, cache = runs[modality]
 
     def weights():
         options = {**SMALL, "epochs": 3, "quality_features": "views", "view_cache": str(cache.path)}
@@ -136,7 +136,7 @@ def test_views_on_disk_train_as_views_in_memory(runs, domain, monkeypatch):
 
     def in_memory(path, data):
         views = ViewCacheFolder(path).read_views()
-        return [data.domain.scaled(views[:, number].contiguous(), data.layer) for number in range(views.shape[1])]
+        return [data.modality.scaled(views[:, number].contiguous(), data.layer) for number in range(views.shape[1])]
 
     on_disk = weights()
     monkeypatch.setattr("viewsmith.methods.genview.estimator._cached_views", in_memory)
@@ -231,7 +231,9 @@ def test_view_caches_accept_gray_images_with_and_without_a_channel_dimension(tmp
     for given in (x, x[..., None]):
         model = GenView(epochs=1, batch_size=8, view_cache=str(tmp_path / "cache"), random_state=0).fit(given)
         assert np.array_equal(model.generated_views(given)["views"], given[:, None, ::-1])
-        rows = SimpleNamespace(domain="images", x_train=given, x_test=None, y_train=None, fit_rows=lambda _, x=given: x)
+        rows = SimpleNamespace(
+            modality="images", x_train=given, x_test=None, y_train=None, fit_rows=lambda _, x=given: x
+        )
         assert len(model.figures(rows).galleries) == 2
     DiffAug(phases="AB", **SMALL).fit(x, run=tmp_path / "run")
     made = generate_cache(dataset, tmp_path / "made", run=tmp_path / "run")

@@ -20,7 +20,7 @@ def written(folder: Path, x: np.ndarray, n_views: int) -> str:
     """A view cache of rows, of which each view is the rows and a number."""
     cache = ViewCacheFolder(folder)
     record = {"rows": len(x), "seed": 0, "noise": "none", "block": BLOCK, "views_per_sample": n_views}
-    data = {"fingerprint": fingerprint(x), "domain": "vectors", "transductive": True}
+    data = {"fingerprint": fingerprint(x), "modality": "vectors", "transductive": True}
     cache.open_for(record | {"data": data, "generator": {"name": "toy", "version": "1"}})
     level = torch.full((len(x), n_views), -1)
     cache.write_levels(torch.full((len(x),), torch.nan, dtype=torch.float64), level, torch.zeros(0))

@@ -109,9 +109,9 @@ def in_python(folder):
         return Drift()
 
     _two_words.__module__ = "__main__"  # as if a script had registered it
-    register("view maker", "two words", help="an option of the name of a framework's", domains="vectors")(_two_words)
+    register("view maker", "two words", help="an option of the name of a framework's", modalities="vectors")(_two_words)
 
-    @register("encoder", "deep", help="an option without a default", domains="vectors", default_width=4)
+    @register("encoder", "deep", help="an option without a default", modalities="vectors", default_width=4)
     def _deep(context, *, depth: int):
         return torch.nn.Sequential(*[torch.nn.LazyLinear(context.n_components) for _ in range(depth)])
 
@@ -139,11 +139,11 @@ def in_python(folder):
     }
 
 
-def domain(folder):
-    """A custom domain: what every method does with it."""
+def modality(folder):
+    """A custom modality: what every method does with it."""
     from viewsmith.core.registry import register
     from viewsmith.methods.loading import estimators
-    from viewsmith.modalities import Domain
+    from viewsmith.modalities import Modality
 
     class Log(torch.nn.Module):
         def __init__(self):
@@ -160,7 +160,7 @@ def domain(folder):
         def inverse(self, x):
             return torch.expm1(x) + self.least
 
-    class Spectra(Domain):
+    class Spectra(Modality):
         name, help = "spectra", "counts by mass"
         default_views, default_encoder, default_encoder_on_gpu = "blur", "linear", "linear"
 
@@ -180,13 +180,13 @@ def domain(folder):
             return torch.zeros(1, row_shape[0])
 
     spectra = Spectra()
-    register("domain", "spectra", help=Spectra.help)(lambda: spectra)
+    register("modality", "spectra", help=Spectra.help)(lambda: spectra)
 
-    @register("encoder", "linear", help="one layer", domains="spectra", default_width=8)
+    @register("encoder", "linear", help="one layer", modalities="spectra", default_width=8)
     def _linear(context, *, with_bias: bool = True):
         return torch.nn.Linear(context.channels, context.n_components, bias=with_bias)
 
-    @register("view maker", "blur", help="noise", domains="spectra")
+    @register("view maker", "blur", help="noise", modalities="spectra")
     def _blur(context, *, size: float = 0.1):
         return GaussianNoise(size)
 
@@ -199,9 +199,9 @@ def domain(folder):
             continue
         model.save(Path(folder) / name)
         loaded = viewsmith.load(Path(folder) / name)
-        found[name] = bool(np.array_equal(loaded.transform(x), model.transform(x)) and loaded.domain_ is spectra)
+        found[name] = bool(np.array_equal(loaded.transform(x), model.transform(x)) and loaded.modality_ is spectra)
 
-    @register("noise generator", "only", help="one layer", domains="spectra")
+    @register("noise generator", "only", help="one layer", modalities="spectra")
     def _only(context):
         return torch.nn.Sequential(torch.nn.Linear(context.channels, context.outputs))
 

@@ -160,8 +160,8 @@ def test_a_run_without_its_plugin_is_an_error_that_names_it(work, commands, in_p
 
 
 @pytest.mark.slow
-def test_a_custom_domain(work, tmp_path):
-    found = work("domain", tmp_path)
+def test_a_custom_modality(work, tmp_path):
+    found = work("modality", tmp_path)
     assert {name for name, result in found.items() if result is True} == {"contrastive", "metaug"}
     assert "no transformations are registered for spectra" in found["crl-tac"]
     assert "there is no generator of views for spectra" in found["diffaug"] == found["genview"]

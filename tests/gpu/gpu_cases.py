@@ -1,4 +1,4 @@
-"""What is trained on a GPU, and on a CPU as if it were one: every method with every framework on every domain."""
+"""What is trained on a GPU, and on a CPU as if it were one: every method with every framework on every modality."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ DATA = {"vectors": vectors, "images": images, "dna": dna}
 
 
 def cases() -> list[Any]:
-    """(method, domain, framework, view maker): frameworks with the domain's views, view makers with SimCLR; a covering
-    few of them are quick."""
+    """(method, modality, framework, view maker): frameworks with the modality's views, view makers with SimCLR; a
+    covering few of them are quick."""
     general = ("contrastive", "pinda", "genview", "metaug")
     found = [(m, d, f, DEFAULT_VIEWS[d]) for m in general for d in DATA for f in FRAMEWORKS]
     found += [("metaug", d, "oucl", DEFAULT_VIEWS[d]) for d in DATA]
@@ -52,11 +52,11 @@ def cases() -> list[Any]:
     return covering(dict.fromkeys(found), (0, 1), (2,))
 
 
-def options_of(name: str, domain: str, framework: str | None, view: str | None) -> dict[str, Any]:
+def options_of(name: str, modality: str, framework: str | None, view: str | None) -> dict[str, Any]:
     """Options of a tiny model, which both the default encoder on a CPU and that on a GPU accept."""
     made = TINY | ({} if framework is None else heads(framework, **SMALL_HEADS))
     if view == "multicrop":
         made["local_crops"] = 1
-    if domain == "images":
+    if modality == "images":
         del made["n_components"]  # the default on a GPU, resnet18, has a fixed width
     return made | ({} if view is None else {"view_maker": view})

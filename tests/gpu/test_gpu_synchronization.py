@@ -11,7 +11,7 @@ from synchronization import NoSynchronization, Synchronized
 from registered import DEFAULT_VIEWS, taken_by
 from viewsmith.methods.crl_tac.transforms import Crops, Windows
 from viewsmith.methods.loading import estimators
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.networks import SequenceCNN
 from viewsmith.modalities.images.views import _blur_some
 from viewsmith.training.engine import Trainer
@@ -31,20 +31,20 @@ def watched(monkeypatch, no_host):
     monkeypatch.setattr(Trainer, "_update", update)
 
 
-@pytest.mark.parametrize(("name", "domain", "framework", "view"), cases())
-def test_no_step_waits_for_the_device(name, domain, framework, view, watched):
-    model = estimators()[name](**options_of(name, domain, framework, view))
-    model.fit(taken_by(view, domain, DATA[domain]()), np.arange(16) % 2 if model.reads_labels() else None)
+@pytest.mark.parametrize(("name", "modality", "framework", "view"), cases())
+def test_no_step_waits_for_the_device(name, modality, framework, view, watched):
+    model = estimators()[name](**options_of(name, modality, framework, view))
+    model.fit(taken_by(view, modality, DATA[modality]()), np.arange(16) % 2 if model.reads_labels() else None)
     assert model.summary_["steps"] > len(
         {row["epoch"] for row in model.metrics_}
     )  # steps beyond the first were watched
 
 
-@pytest.mark.parametrize("domain", DATA)
-def test_the_cases_of_a_gpu_fit_its_default_encoder(domain):
-    options = options_of("contrastive", domain, "simclr", DEFAULT_VIEWS[domain])
-    model = estimators()["contrastive"](**options, encoder=domain_of(domain).default_encoder_on_gpu)
-    assert np.isfinite(model.fit(DATA[domain]()).transform(DATA[domain]())).all()
+@pytest.mark.parametrize("modality", DATA)
+def test_the_cases_of_a_gpu_fit_its_default_encoder(modality):
+    options = options_of("contrastive", modality, "simclr", DEFAULT_VIEWS[modality])
+    model = estimators()["contrastive"](**options, encoder=modality_of(modality).default_encoder_on_gpu)
+    assert np.isfinite(model.fit(DATA[modality]()).transform(DATA[modality]())).all()
 
 
 def test_what_waits_is_found():

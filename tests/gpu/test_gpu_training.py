@@ -1,4 +1,4 @@
-"""Every method, framework and domain on a GPU, or a simulated one: trains, saves, loads, resumes, embeds as a CPU."""
+"""Every method, framework and modality on a GPU, or a simulated one: trains, saves, loads, resumes, embeds as a CPU."""
 
 import contextlib
 
@@ -43,12 +43,12 @@ def watched(monkeypatch, device):
     monkeypatch.setattr(Trainer, "_update", update)
 
 
-def fit(name, domain, framework, view, precision, device, x, run=None, resume=False, **more):
+def fit(name, modality, framework, view, precision, device, x, run=None, resume=False, **more):
     """A tiny model that was trained on the device."""
     options = {"device": device, "precision": precision, "checkpoint_every": 0, "epochs": 2} | more
-    if device == "simulated" and domain == "images":
+    if device == "simulated" and modality == "images":
         options["encoder"] = "cnn"  # the default on a GPU, resnet18, takes minutes
-    model = estimators()[name](**options_of(name, domain, framework, view) | options)
+    model = estimators()[name](**options_of(name, modality, framework, view) | options)
     return model.fit(x, np.arange(len(x)) % 2 if model.reads_labels() else None, run=run, resume=resume)
 
 
@@ -67,10 +67,12 @@ def runs():
             yield pytest.param(*values, "simulated", "32", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "domain", "framework", "view", "device", "precision"), runs(), indirect=["device"])
-def test_it_trains_saves_loads_resumes_and_embeds(name, domain, framework, view, precision, device, watched, tmp_path):
-    x = taken_by(view, domain, DATA[domain]())
-    whole = fit(name, domain, framework, view, precision, device, x, tmp_path / "whole")
+@pytest.mark.parametrize(("name", "modality", "framework", "view", "device", "precision"), runs(), indirect=["device"])
+def test_it_trains_saves_loads_resumes_and_embeds(
+    name, modality, framework, view, precision, device, watched, tmp_path
+):
+    x = taken_by(view, modality, DATA[modality]())
+    whole = fit(name, modality, framework, view, precision, device, x, tmp_path / "whole")
     assert np.isfinite(whole.metrics_[-1]["loss"]) and whole.summary_["device"].startswith(device)
     h = whole.transform(x)
     assert np.isfinite(h).all()
@@ -79,7 +81,7 @@ def test_it_trains_saves_loads_resumes_and_embeds(name, domain, framework, view,
     loaded.method_.cpu()
     assert distance(h, loaded.transform(x)) < TOLERANCE[precision]
 
-    fit(name, domain, framework, view, precision, device, x, tmp_path / "cut", minutes=1e-9)
-    resumed = fit(name, domain, framework, view, precision, device, x, tmp_path / "cut", resume=True)
+    fit(name, modality, framework, view, precision, device, x, tmp_path / "cut", minutes=1e-9)
+    resumed = fit(name, modality, framework, view, precision, device, x, tmp_path / "cut", resume=True)
     assert resumed.summary_["steps"] == whole.summary_["steps"]
     assert distance(h, resumed.transform(x)) < RESUMED[precision]

@@ -32,7 +32,7 @@ def compared(kinds=KINDS, repeats=3, failed=None):
     ]
     about = {
         "data": "runs/cells & more.csv",
-        "domain": "vectors",
+        "modality": "vectors",
         "sizes": {"train": 80, "test": 20, "classes": 2},
         "split": {"kind": "stratified", "splits": repeats},
         "seeds": repeats,

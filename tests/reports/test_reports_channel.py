@@ -188,7 +188,7 @@ def test_the_rows_of_projections_are_spread_over_all_rows():
     model, x = model_with(np.ones(12) / 12)
     x = np.repeat(x[:2], [PAIRS, PAIRS], axis=0)  # sorted by class
     rows = {"x_test": None, "x_train": x, "y_train": np.repeat([0, 1], PAIRS), "partly_labeled": False}
-    data = SimpleNamespace(**rows, domain="images")
+    data = SimpleNamespace(**rows, modality="images")
     labels = model.figures(data).projections[0].labels
     assert len(labels) == PAIRS and labels.mean() == 0.5
 
@@ -200,26 +200,26 @@ def test_smaller_views_are_centered():
     assert match_sample_shape(views, np.zeros((2, 7))) is views
 
 
-@pytest.mark.parametrize("domain", ["images", "vectors", slow("dna")])
-def test_pictures_of_every_domain(domain):
+@pytest.mark.parametrize("modality", ["images", "vectors", slow("dna")])
+def test_pictures_of_every_modality(modality):
     rng = np.random.default_rng(0)
     x = {
         "images": rng.integers(0, 256, (24, 28, 28)).astype(np.uint8),
         "vectors": rng.normal(size=(24, 9)).astype(np.float32),
         "dna": np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (24, 30))],
-    }[domain]
+    }[modality]
     model = CRLTAC(**TINY).fit(x)
-    drawn = model.figures(SimpleNamespace(x_test=None, x_train=x, y_train=None, domain=domain)).by_kind()
+    drawn = model.figures(SimpleNamespace(x_test=None, x_train=x, y_train=None, modality=modality)).by_kind()
     titles = [gallery.title for gallery in drawn["galleries"]]
-    assert titles == ["Views", "Where the channel looks"] if domain == "images" else ["Views"]
+    assert titles == ["Views", "Where the channel looks"] if modality == "images" else ["Views"]
     assert drawn["galleries"][0].views.shape[2:] == x.shape[1:]
     assert list(drawn["sorted_similarities"][0].similarities) == ["trained", "before training"]
     assert drawn["projections"][0].projections["trained"].shape[0] == len(x)
-    assert bool(drawn["transform_probabilities"]) == (domain != "images")
-    if domain == "vectors":
+    assert bool(drawn["transform_probabilities"]) == (modality != "images")
+    if modality == "vectors":
         p, masks = model.distribution(x).mean(0), model.method_.channel.family.masks.numpy()
         np.testing.assert_allclose(drawn["profiles"][0].values, (p - 1 / 64) @ masks, atol=1e-6)
-    if domain == "dna":
+    if modality == "dna":
         covered = [bytes(view).strip(b".") for view in drawn["galleries"][0].views[0]]
         assert all(len(piece) == 15 and piece in bytes(x[0]) for piece in covered)
         names = drawn["transform_probabilities"][0].names

@@ -12,7 +12,7 @@ from viewsmith.networks import Nucleotides
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 C = 3  # width of the conditions
-DOMAINS = ["vectors", "images", "dna"]
+MODALITIES = ["vectors", "images", "dna"]
 
 
 class ToyDenoiser(nn.Module):
@@ -61,11 +61,11 @@ def randn(*shape, seed=0, dtype=torch.float64):
     return torch.randn(shape, generator=draw(seed), dtype=dtype)
 
 
-def data_of(domain, n=6, dtype=torch.float64):
+def data_of(modality, n=6, dtype=torch.float64):
     """Scaled samples and their representations."""
-    if domain == "vectors":
+    if modality == "vectors":
         x = randn(n, 5) * 2 + 1
-    elif domain == "images":
+    elif modality == "images":
         x = randn(n, 2, 4, 3)
     else:
         letters = torch.tensor(list(b"ACGTN"), dtype=torch.uint8)[torch.randint(5, (n, 9), generator=draw())]
@@ -75,14 +75,14 @@ def data_of(domain, n=6, dtype=torch.float64):
     return x.to(dtype), (randn(n, C, seed=5) * torch.tensor([1.0, 10.0, 0.1]) + 4).to(dtype)
 
 
-def model_of(domain, dtype=torch.float64, fitted=True, **options):
+def model_of(modality, dtype=torch.float64, fitted=True, **options):
     torch.manual_seed(0)
     channels, codes = {
         "vectors": (5, VectorCodes(5)),
         "images": (2, PixelCodes(2, 0.5, 0.25)),
         "dna": (4, LetterCodes()),
-    }[domain]
+    }[modality]
     model = ConditionalDiffusion(ToyDenoiser(channels, C), codes, condition=C, **options).to(dtype)
     if fitted:
-        model.fit(*data_of(domain, dtype=dtype))
+        model.fit(*data_of(modality, dtype=dtype))
     return model

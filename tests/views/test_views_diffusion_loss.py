@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from diffusion_toys import DOMAINS, C, ToyDenoiser, data_of, draw, model_of
+from diffusion_toys import MODALITIES, C, ToyDenoiser, data_of, draw, model_of
 from torch import nn
 
 from refusals import refusal
@@ -15,9 +15,9 @@ from viewsmith.views.generated.samplers import Schedule
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("prediction", ["eps", "v", "x0"])
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_the_loss_against_a_loop(domain, prediction, dtype):
-    model, (x, y) = model_of(domain, dtype, prediction=prediction, schedule="cosine"), data_of(domain, dtype=dtype)
+@pytest.mark.parametrize("modality", MODALITIES)
+def test_the_loss_against_a_loop(modality, prediction, dtype):
+    model, (x, y) = model_of(modality, dtype, prediction=prediction, schedule="cosine"), data_of(modality, dtype=dtype)
     found = model.loss(x, y, draw(3))
     assert found.shape == (len(x),) and found.dtype == dtype
 
@@ -27,9 +27,9 @@ def test_the_loss_against_a_loop(domain, prediction, dtype):
     deviation = y.std(0, correction=0)
     for row, t in enumerate(times.tolist()):
         alpha_bar = schedule.alpha_bar[t].item()
-        real = [i for i in range(x.shape[-1]) if domain != "dna" or x[row, :, i].abs().sum() > 0]
+        real = [i for i in range(x.shape[-1]) if modality != "dna" or x[row, :, i].abs().sum() > 0]
         x_t = alpha_bar**0.5 * u[row] + (1 - alpha_bar) ** 0.5 * noise[row]
-        if domain == "dna":
+        if modality == "dna":
             x_t[:, len(real) :] = 0
         condition = (y[row] - y.mean(0)) / deviation
         output = model.denoiser(x_t[None], times[row : row + 1], condition[None])[0]

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from diffusion_toys import DOMAINS, C, ToyDenoiser, data_of, draw, model_of, randn
+from diffusion_toys import MODALITIES, C, ToyDenoiser, data_of, draw, model_of, randn
 
 from refusals import refusal
 from viewsmith.modalities.vectors.codes import VectorCodes
@@ -41,9 +41,9 @@ def test_samples_against_a_loop(strength):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sampler", ["ddim", "ddpm", "dpm"])
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_samples_have_the_form_of_their_sources(domain, sampler, dtype):
-    model, (x, y) = model_of(domain, dtype, sampler=sampler, steps=4, strength=0.7), data_of(domain, dtype=dtype)
+@pytest.mark.parametrize("modality", MODALITIES)
+def test_samples_have_the_form_of_their_sources(modality, sampler, dtype):
+    model, (x, y) = model_of(modality, dtype, sampler=sampler, steps=4, strength=0.7), data_of(modality, dtype=dtype)
     model.train()
     views = model.sample(x, y, draw())
     assert views.shape == x.shape and views.dtype == dtype and not views.requires_grad
@@ -52,7 +52,7 @@ def test_samples_have_the_form_of_their_sources(domain, sampler, dtype):
     assert not torch.equal(model.sample(x, y + 3, draw()), views)
     u = model.codes.encode(views)
     torch.testing.assert_close(model.codes.clip(u), u)
-    if domain == "dna":
+    if modality == "dna":
         real = (x != 0).any(1)
         assert torch.equal((views != 0).sum(1), real.int()) and torch.equal(views.sum(1), real.to(dtype))
         assert all((seen[0].abs().amax(1) > 0).tolist() == real.tolist() for seen in model.averaged.seen)
@@ -78,10 +78,10 @@ def test_samples_come_from_the_average_in_evaluation_mode():
     assert not model.averaged.training
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("modality", MODALITIES)
 @pytest.mark.parametrize("guidance", [1.0, 2.0])
-def test_a_sample_does_not_depend_on_its_batch(domain, guidance, monkeypatch):
-    model, (x, y) = model_of(domain, sampler="ddpm", steps=3, drop=0.1, guidance=guidance), data_of(domain)
+def test_a_sample_does_not_depend_on_its_batch(modality, guidance, monkeypatch):
+    model, (x, y) = model_of(modality, sampler="ddpm", steps=3, drop=0.1, guidance=guidance), data_of(modality)
     noise = randn(6, *model.codes.encode(x).shape[1:], seed=4)
     monkeypatch.setattr(module, "randn", lambda like, generator: noise[rows])
     monkeypatch.setattr("viewsmith.views.generated.samplers.randn", lambda like, generator: noise[rows])
@@ -186,12 +186,12 @@ def test_autocast_stays_in_float32_outside_the_network():
 
 
 @pytest.mark.parametrize("sampler", ["ddim", "ddpm", "dpm"])
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_no_value_is_read_from_the_device(domain, sampler):
+@pytest.mark.parametrize("modality", MODALITIES)
+def test_no_value_is_read_from_the_device(modality, sampler):
     # On the meta device tensors have no values: reading a value, or mixing devices, is an error.
     options = {"sampler": sampler, "drop": 0.1, "guidance": 2.0, "strength": 0.5, "blur": 0.1}
-    model = model_of(domain, torch.float32, **options).to("meta")
-    x, y = (given.to("meta") for given in data_of(domain, dtype=torch.float32))
+    model = model_of(modality, torch.float32, **options).to("meta")
+    x, y = (given.to("meta") for given in data_of(modality, dtype=torch.float32))
     assert model.loss(x, y).shape == (6,)
     model.update_average()
     assert model.sample(x, y).shape == x.shape

@@ -60,7 +60,7 @@ def test_scores_in_blocks_are_equal(monkeypatch):
 def test_a_trend_changes_nothing_and_without_the_option_everything():
     t = np.linspace(-3, 3, 48, dtype=np.float32)
     x = np.random.default_rng(0).normal(size=(16, 2, 48)).astype(np.float32)
-    settings = {"domain": "series", "windows": 4, "window_fraction": 0.5, "scaling": "none"}
+    settings = {"modality": "series", "windows": 4, "window_fraction": 0.5, "scaling": "none"}
     for how, equal in (("linear", True), ("none", False)):
         model = CRLTAC(**settings, detrend=how, epochs=3, batch_size=8, random_state=0).fit(x)
         for found in (model.transform, model.distribution):
@@ -71,5 +71,5 @@ def test_a_trend_changes_nothing_and_without_the_option_everything():
 
 def test_dna_has_no_trend():
     letters = np.frombuffer(b"ACGT" * 8, np.uint8)[None].repeat(8, 0)
-    assert "detrend" in refusal(lambda: CRLTAC(domain="dna", detrend="linear", epochs=1, batch_size=4).fit(letters))
+    assert "detrend" in refusal(lambda: CRLTAC(modality="dna", detrend="linear", epochs=1, batch_size=4).fit(letters))
     assert "detrend" in refusal(lambda: CRLTAC(detrend="linear", epochs=1, batch_size=4).fit(np.eye(8)))

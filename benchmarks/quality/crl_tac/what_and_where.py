@@ -86,7 +86,7 @@ class Regime:
     short: int
     options: dict[str, Any]
     cut: dict[str, Any] = field(default_factory=dict)
-    domain: str = "images"
+    modality: str = "images"
     rows: int = TRAIN
 
 
@@ -94,10 +94,10 @@ def _images(side: int, crop: int, short: int) -> Regime:
     return Regime(clutter.make, (side, side), 24, short, {"crop_size": crop})
 
 
-def _sequences(length: int, whole: int, count: int, epochs: int, domain: str, **options: Any) -> Regime:
+def _sequences(length: int, whole: int, count: int, epochs: int, modality: str, **options: Any) -> Regime:
     options |= {"windows": count, "window_fraction": length / whole}
     cut = {"windows": 9, "window_fraction": 5 / 7}
-    return Regime(hidden_events.make, (1, length), epochs, epochs // 2, options, cut, domain)
+    return Regime(hidden_events.make, (1, length), epochs, epochs // 2, options, cut, modality)
 
 
 REGIMES = {
@@ -205,9 +205,9 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
     """The estimator of a trained row."""
     regime, (kind, end) = REGIMES[name], kind_of(row)
     ours = kind in (*MAIN, "found boxes")
-    factor = 1 if ours or regime.domain != "images" else 0.5
+    factor = 1 if ours or regime.modality != "images" else 0.5
     epochs = round(factor * (regime.short if end in (SHORT, TREND) else regime.epochs))
-    shared = {"batch_size": BATCH, "epochs": 1 if quick else epochs, "random_state": seed, "domain": regime.domain}
+    shared = {"batch_size": BATCH, "epochs": 1 if quick else epochs, "random_state": seed, "modality": regime.modality}
     if ours:
         options = regime.cut if kind in ("oracle", "found boxes") else regime.options
         options = options | {TREND: {"detrend": "none"}, TARGET: {"effective_target": 16}}.get(end, {})
@@ -217,7 +217,7 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
     framework = "byol" if row.startswith("byol") else "simclr"
     views = f"channel:{run_of(name, row, seed, quick)}" if "learned crops" in row else "auto"
     # All columns are learned, as in the other rows.
-    plain = {"encoder_options": {"skip_components": 0}} if regime.domain in ("images", "dna") else {}
+    plain = {"encoder_options": {"skip_components": 0}} if regime.modality in ("images", "dna") else {}
     method = GenView if row.startswith("genview") else Contrastive
     return method(**shared, **plain, framework=framework, view_maker=views)
 
@@ -299,14 +299,14 @@ def scored(model: Any, data: Data) -> Scores:
 def untrained_places(name: str, data: Data, boxes: np.ndarray) -> Scores:
     """Scores of the boxes of `salience.py`, which have the size of the object."""
     regime = REGIMES[name]
-    scale = CRLTAC(**regime.options, domain=regime.domain, batch_size=BATCH, epochs=1, random_state=0)
+    scale = CRLTAC(**regime.options, modality=regime.modality, batch_size=BATCH, epochs=1, random_state=0)
     scale.fit(data.x[:BATCH])
     x, train = (torch.from_numpy(scale.scaled(part)) for part in (data.x_test, data.x))
     if x.ndim == 3:  # sequences (n, C, L)
         x, train = x[:, :, None], train[:, :, None]
-    stride = (1, 8) if regime.domain != "images" else (4, 4)
+    stride = (1, 8) if regime.modality != "images" else (4, 4)
     found = {"middle": center(x, regime.size), "deviation": most_deviating(x, train, regime.size, stride)}
-    if x.shape[1] == 3 and regime.domain == "images":
+    if x.shape[1] == 3 and regime.modality == "images":
         found["saliency"] = spectral_residual(x, regime.size, stride)
     rows, made = np.arange(len(x)), {}
     for kind, box in found.items():

@@ -60,7 +60,7 @@ def views_of(name: str, noise: str, data: Data, quick: bool) -> Path:
     if not (out / "manifest.csv").exists():
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "rows.npz", X=data.x)
-        dataset = load_dataset(folder / "rows.npz", domain=SETS[name].domain)
+        dataset = load_dataset(folder / "rows.npz", modality=SETS[name].modality)
         made_by = folder / "constant-200" / "generator"
         if noise != "constant:200":
             views_of(name, "constant:200", data, quick)

@@ -154,7 +154,7 @@ STUDY = Study(
         Stage(("strength 0.2",), ("dna_ienhancer2l",), (0, 1)),
         Stage(("strength 0.3",), ("dna_ienhancer2l",), (0,)),
     ),
-    budget=Budget(vectors=1200, domains=300),
+    budget=Budget(vectors=1200, modalities=300),
     protocols=PROTOCOLS,
     reference=Trained(DiffAug, {"phases": "A"}),
     score_more=cross_validated,

@@ -1,6 +1,6 @@
 """Does the default lose what raw features or PCA have? On all sets, and on sets of near-duplicate rows.
 
-"contrastive" is the default of the domain, except that images and DNA are trained for `STEPS` steps, a fifth of the
+"contrastive" is the default of the modality, except that images and DNA are trained for `STEPS` steps, a fifth of the
 default, and vectors without columns that are not learned (`skip_components`). "further axes" has them: the default on
 wide vectors whose 50 leading axes hold less than half of the variance. In "skip" there are up to 50 columns of the
 encoder's input. `learned` has the scores of the learned columns; `knn_euclidean` is the nearest-neighbor accuracy by
@@ -129,7 +129,7 @@ def skipped(columns: int = 50) -> dict[str, Any]:
     return {"epochs": "auto", "batch_size": 256, "encoder_options": options, "n_components": COLUMNS + columns}
 
 
-# Steps on images and DNA: the budget of `study_domains`.
+# Steps on images and DNA: the budget of `study_modalities`.
 STEPS = 300
 PLAIN = {
     **OF_STUDY,
@@ -139,7 +139,7 @@ PLAIN = {
 }
 FLAT = ("mnist", "fashion_mnist", "cifar10_small")
 VECTORS = {name: known for name, known in PLAIN.items() if name not in FLAT}
-DOMAINS = {
+MODALITIES = {
     **sets("cifar10_small", "fashion_mnist"),
     "mnist": DataSet("mnist", "images", train_rows=10_000),
     **sets("dna_human_core_promoter", "dna_ienhancer2l"),
@@ -167,13 +167,13 @@ FOLDS = {
 }
 COPIES_5 = {f"{name}, 5 copies": replace(PLAIN[name], prepare=copied) for name, copies in COPIED if copies == COPIES}
 FLAT_PIXELS = {f"{name}, flat": PLAIN[name] for name in FLAT}
-SETS = {**VECTORS, **COPIES_5, **DOMAINS, **FLAT_PIXELS, **FOLDS, **VALIDATED}
+SETS = {**VECTORS, **COPIES_5, **MODALITIES, **FLAT_PIXELS, **FOLDS, **VALIDATED}
 SHORT = {"epochs": "auto"}
 # Validation rows are of a time when all batches had 256 rows, as still from 1,000 rows on.
 BEFORE = SHORT | {"batch_size": 256}
 ROWS: dict[str, Row] = {
     "contrastive": Trained(
-        Contrastive, on={name: SHORT for name in SETS if name not in DOMAINS} | dict.fromkeys(VALIDATED, BEFORE)
+        Contrastive, on={name: SHORT for name in SETS if name not in MODALITIES} | dict.fromkeys(VALIDATED, BEFORE)
     ),
     "skip": Trained(Contrastive, skipped(), {name: skipped(columns) for name, columns in NARROW.items()}),
     "further axes": Trained(Contrastive, SHORT | {"encoder_options": {}}),
@@ -184,9 +184,9 @@ ROWS: dict[str, Row] = {
 FURTHER = (*(name for name, known in VECTORS.items() if known.wide), "sc_10x_pbmc, 5 copies")
 # What other studies have of the defaults on test rows: `benchmarks/tables/harm.py`.
 FIRST = tuple(OF_STUDY)[:6]
-OF_DOMAINS = ("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ienhancer2l")
-ELSEWHERE = {"contrastive": FIRST, "raw": (*FIRST, *OF_DOMAINS, "wisdm_har", "gas_drift", "sc_human_kidney")}
-TESTED = (*VECTORS, *DOMAINS, *COPIES_5)
+OF_MODALITIES = ("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ienhancer2l")
+ELSEWHERE = {"contrastive": FIRST, "raw": (*FIRST, *OF_MODALITIES, "wisdm_har", "gas_drift", "sc_human_kidney")}
+TESTED = (*VECTORS, *MODALITIES, *COPIES_5)
 STUDY = Study(
     "do_no_harm",
     SETS,
@@ -203,7 +203,7 @@ STUDY = Study(
         Stage(("pca",), tuple(VALIDATED)[:-2], (0,)),
         Stage(("skip",), ("optdigits", "texture", "letter", "sc_10x_pbmc", "mnist, flat", "wisdm_har"), (0,)),
     ),
-    budget=Budget(vectors=2000, domains=STEPS),
+    budget=Budget(vectors=2000, modalities=STEPS),
     protocols=PROTOCOLS,
     reference=Trained(Contrastive),
     score_more=euclidean,

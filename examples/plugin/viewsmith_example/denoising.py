@@ -55,7 +55,7 @@ class DenoisingMethod(ContrastiveMethod):
     "method",
     "denoising",
     help="learns from two noise levels, with a decoder",
-    domains="vectors",
+    modalities="vectors",
     search={"vectors": {"learning_rate": "0.0005..0.02", "weight": "0.1..10.0"}},
 )
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from viewsmith.views import ViewMaker
     "view maker",
     "drift",
     help="a smooth random curve added along the features of a row",
-    domains="vectors",
+    modalities="vectors",
 )
 class Drift(ViewMaker):
     """x + s * c: c is a curve through Gaussian values at equally spaced knots, linear between them.

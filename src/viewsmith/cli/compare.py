@@ -52,7 +52,7 @@ def compare(
     labels: Labels = None,
     target: Target = None,
     image_size: ImageSize = None,
-    domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
+    modality: Annotated[str | None, typer.Option(help="[modality] (default: from the data)")] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +84,7 @@ def compare(
         labels=labels,
         target=target,
         image_size=image_size,
-        domain=domain if domain is not None or model.domain == "auto" else model.domain,
+        modality=modality if modality is not None or model.modality == "auto" else model.modality,
         layer=model.layer,
         use_rep=model.use_rep,
         normalization=model.normalization,
@@ -93,15 +93,15 @@ def compare(
         impute=model.impute,
     )
     if methods == "auto":
-        chosen = suggested_methods(dataset.domain, len(dataset.x), max(seeds, splits or 1), budget)
+        chosen = suggested_methods(dataset.modality, len(dataset.x), max(seeds, splits or 1), budget)
     elif chosen is None:
-        chosen = [name for name, entry in listing()["methods"].items() if dataset.domain in entry["domains"]]
+        chosen = [name for name, entry in listing()["methods"].items() if dataset.modality in entry["modalities"]]
     with writing(out), lines_once():
         result = compare_methods(
             dataset.in_memory(),
             out,
             lambda method, seed: make_estimator(
-                method, None, None, set_ or [], given | {"random_state": seed}, dataset.domain
+                method, None, None, set_ or [], given | {"random_state": seed}, dataset.modality
             ),
             methods=chosen,
             baselines=names(baselines),
@@ -111,5 +111,5 @@ def compare(
             protocols=names(protocols) if protocols else None,
         )
     if methods == "auto":
-        say(f"compared for {dataset.domain}: {', '.join(chosen)}; --methods all, or names, for others")
+        say(f"compared for {dataset.modality}: {', '.join(chosen)}; --methods all, or names, for others")
     typer.echo((out / BOARD).read_text(encoding="utf-8").rstrip() if json_ else format_comparison(result))

@@ -102,7 +102,7 @@ def fit(
         str | None, typer.Option(help="auto, log or none: raw counts of cells are log-normalized (auto)")
     ] = None,
     image_size: ImageSize = None,
-    domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
+    modality: Annotated[str | None, typer.Option(help="[modality] (default: from the data)")] = None,
     drop: Annotated[str, typer.Option(metavar="COLS", help="Columns to leave out, comma-separated.")] = "",
     one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
     columns: Annotated[
@@ -164,7 +164,7 @@ def fit(
     dataset = load_dataset(
         data,
         label=label_column(label, supervise),
-        domain=domain if domain is not None or model.domain == "auto" else model.domain,
+        modality=modality if modality is not None or model.modality == "auto" else model.modality,
         drop=names(drop),
         one_hot=names(one_hot),
         impute=model.impute,
@@ -182,7 +182,7 @@ def fit(
         split_by_groups=split_groups,
         few_labels=model.supervision == "labels",
     )
-    model = make_estimator(method, preset, config, set_ or [], given, dataset.domain)
+    model = make_estimator(method, preset, config, set_ or [], given, dataset.modality)
     record = data_record(dataset, transductive) | {"command": context.meta[ARGUMENTS]}
     if already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
         typer.echo(str(out))

@@ -70,7 +70,7 @@ def generate(
     label: Label = None,
     labels: Labels = None,
     image_size: ImageSize = None,
-    domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
+    modality: Annotated[str | None, typer.Option(help="[modality] (default: from the data)")] = None,
     transductive: Annotated[bool, typer.Option("--transductive", help="Generate views of all rows.")] = False,
     stream: Stream = False,
     cache: Cache = None,
@@ -101,7 +101,9 @@ def generate(
     if run is not None:  # as the run has read them
         fitted = load_run(run)
         of_cells = {name: getattr(fitted, name) for name in (*OF_CELLS, "normalization")}
-    dataset = load_dataset(data, label=label, labels=labels, domain=domain, image_size=image_size, **of_cells, **stored)
+    dataset = load_dataset(
+        data, label=label, labels=labels, modality=modality, image_size=image_size, **of_cells, **stored
+    )
     with writing(out):
         made = generate_cache(
             dataset,

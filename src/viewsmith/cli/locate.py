@@ -102,7 +102,7 @@ def discover(
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
     kinds: Annotated[int, typer.Option(min=1, help="Number of kinds of parts.")] = 1,
     max_parts: Annotated[int, typer.Option(min=1, help="Largest number of parts of a kind in an image.")] = 1,
-    domain: Annotated[
+    modality: Annotated[
         str, typer.Option(help="auto, images, dna or series (recordings, which are never recognized)")
     ] = "auto",
     one_strand: Annotated[bool, typer.Option("--one-strand", help="DNA: sites on the given strand only.")] = False,
@@ -148,7 +148,7 @@ def discover(
         "kinds": kinds,
         "max_parts": max_parts,
         "max_q": max_q,
-        "domain": domain,
+        "modality": modality,
         "image_size": image_size,
         "features": features,
         "feature_layer": feature_layer,

@@ -9,8 +9,8 @@ import typer
 
 from viewsmith.cli.options import Debug
 
-#: Kinds of parts that depend on the domain, with the option that names them on the command line.
-BY_DOMAIN = {
+#: Kinds of parts that depend on the modality, with the option that names them on the command line.
+BY_MODALITY = {
     "view maker": "--views, joined by +",
     "encoder": "--encoder",
     "noise generator": "--set generator=NAME, of pinda",
@@ -19,7 +19,7 @@ BY_DOMAIN = {
 
 
 def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, debug: Debug = False) -> None:
-    """List methods, frameworks, view makers, encoders, domains and baselines, with their options and papers."""
+    """List methods, frameworks, view makers, encoders, modalities and baselines, with their options and papers."""
     found = listing()
     typer.echo(json.dumps(found, indent=2) if json_ else as_text(found))
 
@@ -28,16 +28,16 @@ def listing() -> dict[str, Any]:
     """Everything that is registered, as plain values."""
     import viewsmith.evaluation  # noqa: F401, both register parts
     from viewsmith.core.registry import Entry, entries
-    from viewsmith.modalities import domain_of
+    from viewsmith.modalities import modality_of
 
-    def works_in(method: Entry, domain: str) -> bool:
-        """Whether the domain has the part that the method needs, and a generator of views if it needs one."""
+    def works_in(method: Entry, modality: str) -> bool:
+        """Whether the modality has the part that the method needs, and a generator of views if it needs one."""
         part = method.trait("part")
-        return (part is None or bool(entries(part, domain))) and (
-            not method.trait("generates") or domain_of(domain).generates
+        return (part is None or bool(entries(part, modality))) and (
+            not method.trait("generates") or modality_of(modality).generates
         )
 
-    domains = [entry.name for entry in entries("domain")]
+    modalities = [entry.name for entry in entries("modality")]
 
     def described(entry: Entry) -> dict[str, Any]:
         defaults = {name: _plain(option.default) for name, option in entry.options.items()}
@@ -48,7 +48,7 @@ def listing() -> dict[str, Any]:
         "methods": {
             entry.name: {
                 "estimator": entry.build.__name__,
-                "domains": [domain for domain in entry.domains or domains if works_in(entry, domain)],
+                "modalities": [modality for modality in entry.modalities or modalities if works_in(entry, modality)],
                 "help": entry.help,
                 "source": entry.source,
             }
@@ -58,15 +58,15 @@ def listing() -> dict[str, Any]:
         "frameworks": {entry.name: described(entry) for entry in entries("framework")},
         **{
             f"{kind}s".replace("transformss", "transforms"): {
-                domain: {
+                modality: {
                     entry.name + (entry.trait("argument", "NAME") if entry.name.endswith(":") else ""): described(entry)
-                    for entry in entries(kind, domain)  # type: ignore[arg-type]
+                    for entry in entries(kind, modality)  # type: ignore[arg-type]
                 }
-                for domain in domains
+                for modality in modalities
             }
-            for kind in BY_DOMAIN
+            for kind in BY_MODALITY
         },
-        "domains": {entry.name: entry.help for entry in entries("domain")},
+        "modalities": {entry.name: entry.help for entry in entries("modality")},
         "baselines": {entry.name: entry.help for entry in entries("baseline")},
     }
 
@@ -76,19 +76,19 @@ def as_text(found: dict[str, Any]) -> str:
     lines = []
     for name, entry in found["methods"].items():
         lines += [
-            f"{name}  ({', '.join(entry['domains'])}){_package(entry)}",
+            f"{name}  ({', '.join(entry['modalities'])}){_package(entry)}",
             f"    {entry['help']}",
             f"    {entry['source']}",
         ]
     lines += ["", "frameworks  (--framework)"]
     lines += [_line(name, entry) for name, entry in found["frameworks"].items()]
-    for kind, hint in BY_DOMAIN.items():
-        for domain, parts in found[f"{kind}s".replace("transformss", "transforms")].items():
+    for kind, hint in BY_MODALITY.items():
+        for modality, parts in found[f"{kind}s".replace("transformss", "transforms")].items():
             if not parts:
                 continue
-            lines += ["", f"{kind}s of {domain}  ({hint})".replace("transformss", "transforms")]
+            lines += ["", f"{kind}s of {modality}  ({hint})".replace("transformss", "transforms")]
             lines += [_line(name, entry) for name, entry in parts.items()]
-    for kind in ("domains", "baselines"):
+    for kind in ("modalities", "baselines"):
         lines += ["", kind, *(f"    {name}: {text}" for name, text in found[kind].items())]
     return "\n".join(lines)
 

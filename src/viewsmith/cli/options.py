@@ -77,7 +77,7 @@ LISTED = {
     "view maker": "adversarial, byol, channel-mask, channel:RUN, conditional, corruption, crop, deletion, dna, "
     "grid-crop, identity, insertion, inversion, jitter, mask, mixup, moco, multicrop, mutation, neighbor-mix, "
     "neighbors, noise, reverse-complement, scale, simclr, thinning, translocation, window",
-    "domain": "dna, images, series, vectors",
+    "modality": "dna, images, series, vectors",
     "baseline": "pca, raw, umap, untrained",
 }
 
@@ -109,19 +109,19 @@ def make_estimator(
     config: Path | None,
     pairs: list[str],
     given: dict[str, Any],
-    domain: str | None = None,
+    modality: str | None = None,
 ) -> ViewsmithEstimator:
     """The estimator to fit. Later sources take precedence: preset, file, --set, flags.
 
     Options that the method does not have are options of the chosen framework, view makers and encoder. Before the data
-    are read, `domain` is None: then names are checked, but not values of presets and parts.
+    are read, `modality` is None: then names are checked, but not values of presets and parts.
     """
     from viewsmith.core.registry import find
     from viewsmith.estimator.options import check_options
     from viewsmith.estimator.resolve import check_framework
     from viewsmith.estimator.routing import route_options
     from viewsmith.methods import loading as _  # noqa: F401, it registers methods
-    from viewsmith.modalities import domain_of
+    from viewsmith.modalities import modality_of
 
     content = _config_file(config) if config else {}
     named = content.pop("method", None)
@@ -131,15 +131,15 @@ def make_estimator(
     cls: type[ViewsmithEstimator] = find("method", str(method)).build  # type: ignore[assignment]
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None:
-        parameters |= _preset(cls, preset, domain)
+        parameters |= _preset(cls, preset, modality)
     parameters |= content | assignments(pairs) | given
-    if preset is not None and domain is not None:
-        for option, what in cls.preset_needs.get(preset + domain_of(domain).preset_suffix, {}).items():
+    if preset is not None and modality is not None:
+        for option, what in cls.preset_needs.get(preset + modality_of(modality).preset_suffix, {}).items():
             if parameters.get(option) is None:
                 raise InputError(f"the preset {preset!r} of {cls.name} needs {what}")
     with contextlib.suppress(ValueError):  # a string from --set; fit validates it
         parameters["random_state"] = int(str(parameters["random_state"]))
-    estimator = check_options(cls, *route_options(cls, parameters, domain))
+    estimator = check_options(cls, *route_options(cls, parameters, modality))
     check_framework(estimator.framework, cls.frameworks)
     return estimator
 
@@ -219,19 +219,19 @@ def load_run_and_data(
     return model, load_for(model, data, label, labels, labeled=labeled, target=target, **storage(run, stream, cache))
 
 
-def _preset(cls: type[ViewsmithEstimator], name: str, domain: str | None) -> dict[str, Any]:
-    """Options of a preset: NAME for vectors, NAME-DOMAIN for other domains."""
-    from viewsmith.modalities import domain_of
+def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> dict[str, Any]:
+    """Options of a preset: NAME for vectors, NAME-MODALITY for other modalities."""
+    from viewsmith.modalities import modality_of
 
     known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
     if name not in known:
         expected = f"expected {' or '.join(known)}" if known else f"{cls.name} has none, leave --preset out"
         raise InputError(f"unknown preset {name!r}: {expected}")
-    if domain is None:
+    if modality is None:
         return {}
-    full_name = name + domain_of(domain).preset_suffix
+    full_name = name + modality_of(modality).preset_suffix
     if full_name not in cls.presets:
-        raise InputError(f"{cls.name} has no preset {name!r} for {domain}: leave --preset out")
+        raise InputError(f"{cls.name} has no preset {name!r} for {modality}: leave --preset out")
     return cls.presets[full_name]
 
 

@@ -24,7 +24,7 @@ def symmetries(
     label: Label = None,
     labels: Labels = None,
     image_size: ImageSize = None,
-    domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
+    modality: Annotated[str | None, typer.Option(help="[modality] (default: from the data)")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rows and of the folds.")] = 0,
     threads: Threads = None,
     debug: Debug = False,
@@ -45,13 +45,13 @@ def symmetries(
 
     set_threads(threads)
     path = None if labels is None else Path(labels)
-    dataset = load_dataset(data, label=label, labels=path, image_size=image_size, domain=domain)
+    dataset = load_dataset(data, label=label, labels=path, image_size=image_size, modality=modality)
     if option is not None and values is not None:
         from viewsmith.workflows.views import strength_curve
 
         found = strength_curve(dataset, option, _numbers(values), views, seed=seed)
     else:
-        found = tested(dataset.x_train, dataset.domain, seed=seed)
+        found = tested(dataset.x_train, dataset.modality, seed=seed)
     if json_:
         typer.echo(json.dumps([asdict(test) | {"on_the_data": test.on_the_data} for test in found], indent=2))
         return

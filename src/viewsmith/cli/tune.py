@@ -62,7 +62,7 @@ def tune(
     use_rep: Annotated[str | None, typer.Option(metavar="KEY", help="obsm key of an h5ad file instead of X.")] = None,
     normalization: Annotated[str | None, typer.Option(help="auto, log or none: raw counts of cells")] = None,
     image_size: ImageSize = None,
-    domain: Annotated[str | None, typer.Option(help="[domain] (default: from the data)")] = None,
+    modality: Annotated[str | None, typer.Option(help="[modality] (default: from the data)")] = None,
     drop: Annotated[str, typer.Option(metavar="COLS", help="Columns to leave out, comma-separated.")] = "",
     one_hot: Annotated[str, typer.Option(metavar="COLS", help="Text columns to one-hot encode.")] = "",
     columns: Annotated[
@@ -101,7 +101,7 @@ def tune(
     dataset = load_dataset(
         data,
         label=label,
-        domain=domain if domain is not None or model.domain == "auto" else model.domain,
+        modality=modality if modality is not None or model.modality == "auto" else model.modality,
         drop=names(drop),
         one_hot=names(one_hot),
         impute=model.impute,
@@ -118,7 +118,7 @@ def tune(
         few_labels=model.supervision == "labels",
     )
     if not ranges:
-        default = default_space(model.name, dataset.domain)
+        default = default_space(model.name, dataset.modality)
         ranges = {name: text for name, text in default.items() if name not in settings(model).keys() | fixed.keys()}
     if twice := duplicates([pair.partition("=")[0] for pair in search or []]):
         raise InputError(f"--search has {twice[0]} twice: leave one out")
@@ -126,7 +126,7 @@ def tune(
     def make(values: Mapping[str, Any]) -> ViewsmithEstimator:
         # Only the first training shows its progress, and says what it reads.
         return make_estimator(
-            model.name, None, config, set_ or [], given | {"verbose": not values} | dict(values), dataset.domain
+            model.name, None, config, set_ or [], given | {"verbose": not values} | dict(values), dataset.modality
         )
 
     with writing(out):
@@ -142,7 +142,7 @@ def tune(
             "--target": target,
             "--groups": groups,
             "--image-size": image_size,
-            "--domain": domain,
+            "--modality": modality,
             "--drop": drop,
             "--one-hot": one_hot,
         }

@@ -1,6 +1,6 @@
-"""The registry of all parts with a name: methods, frameworks, view makers, encoders, domains, baselines and so on.
+"""The registry of all parts with a name: methods, frameworks, view makers, encoders, modalities, baselines and so on.
 
-A part is registered where it is defined, with a help line, its domains and its publication. Its options are the
+A part is registered where it is defined, with a help line, its modalities and its publication. Its options are the
 keyword-only arguments of the class or function that builds it, with their defaults and annotations. Lists, validation,
 help texts and the contract tests are derived from the entries. Other packages register their parts in the same way, in
 a module that is an entry point of the group ``viewsmith.plugins``. This module is imported when a list or a name that
@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from viewsmith.core.errors import InputError, error_text
 
-Kind = Literal["method", "framework", "view maker", "encoder", "noise generator", "transforms", "domain", "baseline"]
+Kind = Literal["method", "framework", "view maker", "encoder", "noise generator", "transforms", "modality", "baseline"]
 
 GROUP = "viewsmith.plugins"
 
@@ -70,8 +70,8 @@ class Entry:
         The class or function that builds the part; its keyword-only arguments are the part's options.
     help : str
         One line.
-    domains : tuple of str
-        Names of the domains for which the part can be used; empty: all.
+    modalities : tuple of str
+        Names of the modalities for which the part can be used; empty: all.
     source : str
         The publication, such as "Chen et al. 2020".
     traits : mapping
@@ -84,7 +84,7 @@ class Entry:
     name: str
     build: Callable[..., Any]
     help: str
-    domains: tuple[str, ...] = ()
+    modalities: tuple[str, ...] = ()
     source: str = ""
     traits: Mapping[str, Any] = field(default_factory=dict)
     origin: str = "viewsmith"
@@ -112,9 +112,9 @@ class Entry:
         """The value of a trait, or `default` if the part does not have it."""
         return self.traits.get(name, default)
 
-    def serves(self, domain: str | None) -> bool:
-        """Whether the part can be used in a domain; None: in any domain."""
-        return domain is None or not self.domains or domain in self.domains
+    def serves(self, modality: str | None) -> bool:
+        """Whether the part can be used in a modality; None: in any modality."""
+        return modality is None or not self.modalities or modality in self.modalities
 
 
 _entries: dict[Kind, list[Entry]] = {kind: [] for kind in typing.get_args(Kind)}
@@ -127,7 +127,7 @@ def register(
     name: str,
     *,
     help: str,
-    domains: tuple[str, ...] | str = (),
+    modalities: tuple[str, ...] | str = (),
     source: str = "",
     **traits: Any,
 ) -> Callable[[T], T]:
@@ -141,8 +141,8 @@ def register(
         The name for users. After a name that ends in a colon, users write an argument (``timm:NAME``).
     help : str
         One line for lists and help texts.
-    domains : str or tuple of str
-        The domains for which the part can be used; empty: all. Two parts of different domains can have one name.
+    modalities : str or tuple of str
+        The modalities for which the part can be used; empty: all. Two parts of different modalities can have one name.
     source : str
         The publication.
     **traits
@@ -157,11 +157,11 @@ def register(
         raise ValueError(f"the kind of part is {kind!r}, expected one of {', '.join(_entries)}")
 
     def add(build: T) -> T:
-        served = (domains,) if isinstance(domains, str) else tuple(domains)
+        served = (modalities,) if isinstance(modalities, str) else tuple(modalities)
         origin = str(getattr(build, "__module__", "")).partition(".")[0]
         entry = Entry(kind, name, typing.cast(Callable[..., Any], build), help, served, source, traits, origin)
         for other in _entries[kind]:
-            clash = other.name == name and (not other.domains or not served or {*other.domains} & {*served})
+            clash = other.name == name and (not other.modalities or not served or {*other.modalities} & {*served})
             if clash and not _same(other.build, build):
                 raise ValueError(f"the {kind} {name!r} is registered already, by {other.build.__module__}")
         # If a module is imported again, its new entry replaces the old one.
@@ -179,39 +179,41 @@ def _same(one: Any, other: Any) -> bool:
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
-def registered(kind: Kind, domain: str | None = None, **traits: Any) -> list[str]:
+def registered(kind: Kind, modality: str | None = None, **traits: Any) -> list[str]:
     """Sorted names of the parts registered so far that have these traits. Plug-ins are not imported."""
-    found = [e for e in _entries[kind] if e.serves(domain) and all(e.trait(n, v) == v for n, v in traits.items())]
+    found = [e for e in _entries[kind] if e.serves(modality) and all(e.trait(n, v) == v for n, v in traits.items())]
     return sorted({_display_name(e) for e in found})
 
 
-def entries(kind: Kind, domain: str | None = None) -> list[Entry]:
-    """All parts of a kind, including plug-ins, in the order of registration; only those for `domain`, if given."""
+def entries(kind: Kind, modality: str | None = None) -> list[Entry]:
+    """All parts of a kind, including plug-ins, in the order of registration; only those for `modality`, if given."""
     load_plugins()
-    return [entry for entry in _entries[kind] if entry.serves(domain)]
+    return [entry for entry in _entries[kind] if entry.serves(modality)]
 
 
-def names(kind: Kind, domain: str | None = None) -> list[str]:
+def names(kind: Kind, modality: str | None = None) -> list[str]:
     """Sorted names of `entries` without duplicates. A name with an argument is written ``name:ARGUMENT``."""
-    return sorted({_display_name(entry) for entry in entries(kind, domain)})
+    return sorted({_display_name(entry) for entry in entries(kind, modality)})
 
 
 def _display_name(entry: Entry) -> str:
     return entry.name + entry.trait("argument", "NAME") if entry.name.endswith(":") else entry.name
 
 
-def get(kind: Kind, name: str, domain: str | None = None) -> Entry | None:
+def get(kind: Kind, name: str, modality: str | None = None) -> Entry | None:
     """The part with this name, or None."""
     for attempt in range(2):
         if attempt:
             load_plugins()
         for entry in _entries[kind]:
-            if entry.serves(domain) and (entry.name == name or (entry.name[-1] == ":" and name.startswith(entry.name))):
+            if entry.serves(modality) and (
+                entry.name == name or (entry.name[-1] == ":" and name.startswith(entry.name))
+            ):
                 return entry
     return None
 
 
-def find(kind: Kind, name: str, domain: str | None = None) -> Entry:
+def find(kind: Kind, name: str, modality: str | None = None) -> Entry:
     """The part with this name.
 
     Raises
@@ -219,13 +221,13 @@ def find(kind: Kind, name: str, domain: str | None = None) -> Entry:
     InputError
         There is no such part. The message lists the known names and suggests a similar one.
     """
-    entry = get(kind, name, domain)
+    entry = get(kind, name, modality)
     if entry is not None:
         return entry
-    known = names(kind, domain)
+    known = names(kind, modality)
     close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.7)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    place = f" for {domain}" if domain else ""
+    place = f" for {modality}" if modality else ""
     raise InputError(f"unknown {kind} {name!r}{hint}: expected one of {', '.join(known)}{place}")
 
 

@@ -156,8 +156,8 @@ class Dataset:
         "given": by the file. "stratified": drawn here by class (80/20, seed 0). "random": the same for numbers, without
         classes. "groups": whole groups are test rows (about 20 %
         of the rows, seed 0). "none": all rows are for training.
-    domain : str
-        Name of the domain.
+    modality : str
+        Name of the modality.
     source : str
         The file, folder or built-in name, as given by the user.
     feature_names : list of str, or None
@@ -184,7 +184,7 @@ class Dataset:
     train_index: np.ndarray
     test_index: np.ndarray | None
     split: Split
-    domain: str
+    modality: str
     source: str
     feature_names: list[str] | None
     schema: dict[str, Any]
@@ -202,7 +202,7 @@ class Dataset:
             "" if self.test_index is None else f", {len(self.test_index):,} test"
         )
         labels = "no labels" if self.y is None else f"labels {self.label_name!r}" if self.label_name else "labels"
-        return f"Dataset({self.source!r}: {self.domain}, {size} ({split}), {labels})"
+        return f"Dataset({self.source!r}: {self.modality}, {size} ({split}), {labels})"
 
     @property
     def x_train(self) -> Any:

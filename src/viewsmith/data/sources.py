@@ -20,9 +20,9 @@ from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.h5ad import read_h5ad
 from viewsmith.data.readers.tables import advice, read_csv, read_parquet, read_tsv
 from viewsmith.data.reading import Found, Reader, Request, find_labels, labels_may_lack, read_once
-from viewsmith.modalities.base import domain_of
+from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.checks import Impute
-from viewsmith.modalities.detect import find_domain
+from viewsmith.modalities.detect import find_modality
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
 from viewsmith.modalities.vectors.counts import (
     NORMALIZED,
@@ -69,7 +69,7 @@ def load_dataset(
     source: str | Path,
     *,
     label: str | None = None,
-    domain: str | None = None,
+    modality: str | None = None,
     drop: Sequence[str] = (),
     one_hot: Sequence[str] = (),
     impute: Impute = "none",
@@ -103,8 +103,8 @@ def load_dataset(
         labels. Headers of a FASTA file may have ``label=VALUE`` and ``split=train`` or ``split=test``.
     label : str, optional
         Column of the labels, in a table or in ``obs`` of an .h5ad file; it is never a feature.
-    domain : str, optional
-        Name of a domain. Default: the domain that `find_domain` detects.
+    modality : str, optional
+        Name of a modality. Default: the modality that `find_modality` detects.
     drop, one_hot : sequence of str
         Columns of a table to leave out, and to encode as one indicator column per category.
     impute : {"none", "median"}
@@ -169,7 +169,7 @@ def load_dataset(
     MissingExtra
         Parquet without pyarrow, .h5ad without anndata, a folder of images without pillow.
     """
-    request, domain = _request(label, domain, drop, one_hot, impute, schema)
+    request, modality = _request(label, modality, drop, one_hot, impute, schema)
     request = dataclasses.replace(
         request,
         labels=None if labels is None else Path(labels),
@@ -194,13 +194,13 @@ def load_dataset(
     if split_by_groups and groups is None:
         raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
     name = _name(source)
-    return _dataset(_read(name, request), request, domain, name, split_by_groups)
+    return _dataset(_read(name, request), request, modality, name, split_by_groups)
 
 
-def _dataset(found: Found, request: Request, domain: str | None, name: str, by_groups: bool) -> Dataset:
+def _dataset(found: Found, request: Request, modality: str | None, name: str, by_groups: bool) -> Dataset:
     """Check what a reader found, and split it into train and test rows."""
     schema = request.schema
-    kind = find_domain(found.x, domain, name)
+    kind = find_modality(found.x, modality, name)
     names = found.names if kind.named_features else None
     x = kind.from_file(found.x, names, request.impute, name)
     normalization = _normalization(x, found, request, kind.name, name)
@@ -210,7 +210,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
         x.small = request.shared and not request.stream and not is_large(x.shape, x.dtype)
     new_schema = {
         **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
-        "domain": kind.name,
+        "modality": kind.name,
         "impute": request.impute,
         "row_shape": kind.required_shape(x.shape[1:]),
         "feature_names": names,
@@ -243,7 +243,7 @@ def _dataset(found: Found, request: Request, domain: str | None, name: str, by_g
         train_index=train,
         test_index=test,
         split=split,
-        domain=kind.name,
+        modality=kind.name,
         source=name,
         feature_names=names,
         schema=new_schema if schema is None else schema,
@@ -267,7 +267,7 @@ def _about_rows(request: Request, by_groups: bool) -> dict[str, Any]:
 
 def _request(
     label: str | None,
-    domain: str | None,
+    modality: str | None,
     drop: Sequence[str],
     one_hot: Sequence[str],
     impute: str,
@@ -279,9 +279,9 @@ def _request(
         if isinstance(value, str):
             raise InputError(f"{option} is the text {one_line(value, 60)!r}, expected a list of column names")
     if schema is None:
-        return Request(label, tuple(drop), tuple(one_hot), impute), domain  # type: ignore[arg-type]
+        return Request(label, tuple(drop), tuple(one_hot), impute), modality  # type: ignore[arg-type]
     for option, given, fitted in (
-        ("domain", domain, schema["domain"]),
+        ("modality", modality, schema["modality"]),
         ("drop", list(drop) or None, schema["drop"]),
         ("one_hot", list(one_hot) or None, list(schema["one_hot"])),
         ("impute", None if impute == "none" else impute, schema["impute"]),
@@ -290,10 +290,10 @@ def _request(
             raise InputError(
                 f"{option}={one_line(given, 60)}, but the run was fitted with {one_line(fitted, 60)}; leave it out"
             )
-    return Request(label, impute=schema["impute"], schema=schema), schema["domain"]
+    return Request(label, impute=schema["impute"], schema=schema), schema["modality"]
 
 
-def _normalization(x: AnyRows, found: Found, request: Request, domain: str, what: str) -> Normalization:
+def _normalization(x: AnyRows, found: Found, request: Request, modality: str, what: str) -> Normalization:
     """Whether rows are counts to be log-normalized; says so where they are recognized."""
     wanted = request.normalization if request.schema is None else request.schema.get("normalization", "none")
     if wanted not in get_args(Normalization):
@@ -302,8 +302,8 @@ def _normalization(x: AnyRows, found: Found, request: Request, domain: str, what
         warn(f"{what}: {NORMALIZED}")
         return "log"
     if wanted == "log":
-        if domain != VECTORS.name:
-            raise InputError(f"{what}: normalization='log' is for counts, but the data are {domain}; leave it out")
+        if modality != VECTORS.name:
+            raise InputError(f"{what}: normalization='log' is for counts, but the data are {modality}; leave it out")
         check_counts(x, what)
         return "log"
     return "none"
@@ -378,7 +378,7 @@ def _check_source_options(name: str, request: Request, reader: Reader | None) ->
 def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
     """Raise InputError if the shape of the rows or the names of the columns differ from those of the fitted data."""
     expected = tuple(schema["row_shape"])
-    if not domain_of(schema["domain"]).same_shape(x.shape[1:], expected):
+    if not modality_of(schema["modality"]).same_shape(x.shape[1:], expected):
         if len(expected) == 1:
             raise InputError(
                 f"{what} has {pluralize(x.shape[1], 'feature')} per row, but the run was fitted on {expected[0]}"
@@ -400,4 +400,4 @@ def _check_train_rows(dataset: Dataset) -> None:
         raise InputError(
             f"{what} has {pluralize(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2"
         )
-    domain_of(dataset.domain).check_training_rows(x, names, what)
+    modality_of(dataset.modality).check_training_rows(x, names, what)

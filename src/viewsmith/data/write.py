@@ -306,11 +306,11 @@ FASTA = (".fa", ".fasta", ".fna")
 MAX_FOLDER_NAME = 200  # characters
 
 
-def check_locations_path(path: Path, domain: str) -> None:
-    """Raise InputError unless locations in samples of this domain can be written to a file of this name."""
+def check_locations_path(path: Path, modality: str) -> None:
+    """Raise InputError unless locations in samples of this modality can be written to a file of this name."""
     suffix = path.suffix.lower()
-    if suffix == BED and domain != "dna":
-        raise InputError(f"--out is {str(path)!r}, but BED is a format for sequences, not for {domain}: give a .csv")
+    if suffix == BED and modality != "dna":
+        raise InputError(f"--out is {str(path)!r}, but BED is a format for sequences, not for {modality}: give a .csv")
     if suffix not in (*LOCATION_TABLES, BED):
         raise InputError(f"--out is {str(path)!r}, expected a file name that ends in .csv, or .bed for sequences")
     _check_parent(path)
@@ -343,19 +343,19 @@ def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> No
     write_text_atomic(path, "".join(lines))
 
 
-def check_crops_path(path: Path, domain: str) -> None:
-    """Raise InputError unless crops of samples of this domain can be written to this path."""
+def check_crops_path(path: Path, modality: str) -> None:
+    """Raise InputError unless crops of samples of this modality can be written to this path."""
     suffix = path.suffix.lower()
-    if domain not in ("images", "dna", "series"):
+    if modality not in ("images", "dna", "series"):
         raise InputError(
-            f"the samples are {domain}, but only images, sequences and recordings have crops: `viewsmith views` draws "
-            "views"
+            f"the samples are {modality}, but only images, sequences and recordings have crops: `viewsmith views` "
+            "draws views"
         )
-    if domain == "dna" and suffix not in (".npz", *FASTA):
+    if modality == "dna" and suffix not in (".npz", *FASTA):
         raise InputError(f"--out is {str(path)!r}, expected a file name that ends in .fasta, .fa, .fna or .npz")
-    if domain == "series" and suffix != ".npz":
+    if modality == "series" and suffix != ".npz":
         raise InputError(f"--out is {str(path)!r}, expected a file name that ends in .npz")
-    if domain == "images" and suffix in FASTA:
+    if modality == "images" and suffix in FASTA:
         raise InputError(
             f"--out is {str(path)!r}, but the samples are images: give a folder, or a file that ends in .npz"
         )

@@ -16,7 +16,7 @@ import viewsmith.frameworks
 import viewsmith.modalities  # noqa: F401, they register what the documentation names
 from viewsmith.core.registry import Entry, get, registered
 from viewsmith.core.schedule import Role
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.vectors.counts import Normalization
 
 # Ranges that the searches of several methods share, see `viewsmith tune`.
@@ -46,7 +46,7 @@ Auto = Literal["auto"]
 Jitter = Annotated[float, Field(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
 
 SHARED_DOC = """\
-    domain : {"auto", {domains}}
+    modality : {"auto", {modalities}}
         Type of the samples; "auto" detects it.
     framework : str or viewsmith.frameworks.Framework
         Self-supervised objective: {frameworks}; or a custom framework object, which is copied and, if it has no encoder
@@ -233,18 +233,18 @@ def roles_of(entry: Entry | None) -> Mapping[Role, str]:
 
 def _filled(doc: str) -> str:
     """Fill in the names of the registered parts."""
-    domains = [domain_of(name) for name in registered("domain")]
+    modalities = [modality_of(name) for name in registered("modality")]
     lists = {
-        "domains": ", ".join(f'"{domain.name}"' for domain in domains),
+        "modalities": ", ".join(f'"{modality.name}"' for modality in modalities),
         "frameworks": ", ".join(registered("framework", general=True)),
         "view makers": ". ".join(
-            f"{d.name.capitalize()}: {', '.join(registered('view maker', d.name))}" for d in domains
+            f"{d.name.capitalize()}: {', '.join(registered('view maker', d.name))}" for d in modalities
         ),
-        "default views": ", ".join(f"{d.default_views} ({d.name})" for d in domains),
-        "encoders": ". ".join(f"{d.name.capitalize()}: {', '.join(registered('encoder', d.name))}" for d in domains),
+        "default views": ", ".join(f"{d.default_views} ({d.name})" for d in modalities),
+        "encoders": ". ".join(f"{d.name.capitalize()}: {', '.join(registered('encoder', d.name))}" for d in modalities),
         "predictors": ", ".join(with_role("predictor")),
         "prototypes": ", ".join(with_role("last layer")),
-        "default encoders": ", ".join(f"{d.default_encoder} ({d.name})" for d in domains),
+        "default encoders": ", ".join(f"{d.default_encoder} ({d.name})" for d in modalities),
     }
     for name, text in lists.items():
         doc = doc.replace("{" + name + "}", text)
@@ -258,7 +258,7 @@ def _filled(doc: str) -> str:
 class Arguments:
     """The constructor's arguments, documented in `SHARED_DOC`: stored unchanged, validated in `fit`."""
 
-    domain: str = "auto"
+    modality: str = "auto"
     framework: str | nn.Module = "simclr"
     framework_options: dict[str, Any] | None = None
     view_maker: str | nn.Module = "auto"

@@ -34,11 +34,11 @@ from viewsmith.estimator.arguments import Arguments, with_shared
 from viewsmith.estimator.figures import Figures, shared_figures
 from viewsmith.estimator.fitting import check_batch, find_device, find_seed, opened, refresh_batch_norm, scale, train
 from viewsmith.estimator.inputs import (
-    domain_name,
     framework_reads_labels,
     given_to_fit,
     given_to_model,
     graph_record,
+    modality_name,
     read_labels,
     read_neighbors,
     with_groups,
@@ -46,7 +46,7 @@ from viewsmith.estimator.inputs import (
 from viewsmith.estimator.model import build_fresh
 from viewsmith.estimator.options import check_options
 from viewsmith.estimator.plan import Plan, Resolved, TrainingData
-from viewsmith.estimator.resolve import check_domain, resolve_shared, text_of, view_entries
+from viewsmith.estimator.resolve import check_modality, resolve_shared, text_of, view_entries
 from viewsmith.estimator.rows import (
     collected,
     device_of,
@@ -58,7 +58,7 @@ from viewsmith.estimator.rows import (
     unscaled,
 )
 from viewsmith.estimator.strength import with_strengths
-from viewsmith.modalities import Domain, detect, domain_of
+from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables.array import table_of
 from viewsmith.training.run import RunFolder
 
@@ -143,7 +143,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     """fit, transform, views, save. Subclasses add arguments and build their method in `_build`."""
 
     name: ClassVar[str]  # on the command line
-    presets: ClassVar[dict[str, dict[str, Any]]] = {}  # "NAME" for vectors, "NAME-DOMAIN" for other domains
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}  # "NAME" for vectors, "NAME-MODALITY" for other modalities
     preset_needs: ClassVar[dict[str, dict[str, str]]] = {}  # by preset: options that must be given, and what they are
     frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method accepts; "*": all general ones
     resolved_type: ClassVar[type[Resolved]] = Resolved
@@ -166,12 +166,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Whether fit needs labels: with supervision, with supcon, and in one ablation of DiffAug."""
         return self.supervision == "labels" or framework_reads_labels(self.framework)
 
-    def _adapt(self, options: Any, domain: Domain, rows: Any) -> Any:
-        """Adapt the arguments to the domain and the rows, before rows are scaled."""
+    def _adapt(self, options: Any, modality: Modality, rows: Any) -> Any:
+        """Adapt the arguments to the modality and the rows, before rows are scaled."""
         if options.view_maker != "auto":
-            for entry in view_entries(options.view_maker, domain):
+            for entry in view_entries(options.view_maker, modality):
                 if adapt := entry.trait("adapt"):
-                    options = adapt(options, domain, rows.shape[1:])
+                    options = adapt(options, modality, rows.shape[1:])
         return options
 
     def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
@@ -232,11 +232,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         # Read
         options = check_options(type(self), self.get_params(deep=False))
         X, names, normalization = given_to_fit(X, options, context)
-        domain = detect(X, domain_name(options, context))
-        check_domain(self.name, domain)
-        rows = self._read(X, domain, None)
+        modality = detect(X, modality_name(options, context))
+        check_modality(self.name, modality)
+        rows = self._read(X, modality, None)
         self.table_ = table_of(rows)
-        options = self._adapt(options, domain, rows)
+        options = self._adapt(options, modality, rows)
         graph = read_neighbors(neighbors, len(rows))
         folder = RunFolder(run) if run is not None else None
         if context is None:
@@ -245,7 +245,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         device = find_device(options.device)
         check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
-        data = with_groups(scale(domain, rows, options.scaling, device, seed, y, graph, normalization), options, groups)
+        data = with_groups(
+            scale(modality, rows, options.scaling, device, seed, y, graph, normalization), options, groups
+        )
         # Resolve
         plan = self._plan(options, data, names)
         # Build
@@ -283,7 +285,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:
         """Features without a model, a dict from name to float32 (n, d); evaluations compare with the best of them."""
         check_is_fitted(self)
-        return self.domain_.raw_features(self.checked_rows(X), self.scaler_)
+        return self.modality_.raw_features(self.checked_rows(X), self.scaler_)
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         """Draw augmented views, (n, n_views, ...): vectors in float32, others in the dtype of the data, in its units.
@@ -339,9 +341,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         return self.resolved_.as_dict()
 
     @property
-    def domain_(self) -> Domain:
-        """Domain of the samples."""
-        return domain_of(self.resolved_.domain)
+    def modality_(self) -> Modality:
+        """Modality of the samples."""
+        return modality_of(self.resolved_.modality)
 
     @property
     def _n_features_out(self) -> int:
@@ -380,7 +382,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         if resolved.named:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         trained, initial = folder.read_weights()
-        estimator.scaler_ = estimator.domain_.input_layer(resolved.row_shape)
+        estimator.scaler_ = estimator.modality_.input_layer(resolved.row_shape)
         estimator.method_ = estimator._build(Plan(options, resolved, layer=estimator.scaler_))
         load_weights(estimator._modules(), trained, str(folder.model))
         estimator.initial_ = initial
@@ -425,26 +427,26 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def checked_rows(self, X: Any) -> Any:
         """Check that samples have the form of the training samples; returns their rows, an array or a `RowSource`."""
-        return self._read(given_to_model(X, self.options_, self.resolved_), self.domain_, self.resolved_.row_shape)
+        return self._read(given_to_model(X, self.options_, self.resolved_), self.modality_, self.resolved_.row_shape)
 
     def samples(self, X: Any) -> Rows:
         """Scaled samples of user data on the model's device; images and DNA are scaled when they are indexed."""
         raw, device = unscaled(self.checked_rows(X)), device_of(self.scaler_, self.method_)
         with torch.no_grad():
-            return self.domain_.scaled(raw.to(device) if isinstance(raw, Tensor) else raw, self.scaler_).to(device)
+            return self.modality_.scaled(raw.to(device) if isinstance(raw, Tensor) else raw, self.scaler_).to(device)
 
     def scale_rows(self, rows: np.ndarray | Tensor) -> Tensor:
         """Scale all rows at once."""
         with torch.no_grad():
             return self.scaler_(torch.as_tensor(rows).to(device_of(self.scaler_, self.method_)))
 
-    def _read(self, X: Any, domain: Domain, row_shape: tuple[int, ...] | None) -> Any:
+    def _read(self, X: Any, modality: Modality, row_shape: tuple[int, ...] | None) -> Any:
         """Read and check rows of user data; `row_shape` is None in fit."""
-        rows = domain.read(X, row_shape=row_shape, impute=self.impute, estimator=self)
+        rows = modality.read(X, row_shape=row_shape, impute=self.impute, estimator=self)
         if row_shape is None:
             if len(rows) < 2:
                 raise InputError(f"the data have {len(rows)} sample (n_samples={len(rows)}), expected at least 2")
-            if not domain.named_features:
+            if not modality.named_features:
                 self.n_features_in_ = int(np.prod(rows.shape[1:]))
                 self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a DataFrame
         return rows

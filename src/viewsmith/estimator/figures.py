@@ -11,7 +11,7 @@ import numpy as np
 from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
 from viewsmith.evaluation.symmetries import TRANSFORMATIONS
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.reports import (
     EmbeddingMap,
     FeatureProfile,
@@ -76,7 +76,7 @@ def figure_rows(dataset: Dataset) -> tuple[np.ndarray, np.ndarray | None, str]:
 def gallery_samples(dataset: Dataset) -> np.ndarray:
     """Rows for a gallery, increasing: the first of each class in turn; without labels, evenly spaced rows."""
     x, y, _ = figure_rows(dataset)
-    count = min(domain_of(dataset.domain).gallery, len(x))
+    count = min(modality_of(dataset.modality).gallery, len(x))
     if y is None:
         return x[np.linspace(0, len(x) - 1, count).astype(int)]
     _, codes = np.unique(y, return_inverse=True)
@@ -107,7 +107,7 @@ def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, d
         samples = gallery_samples(dataset)
         views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
         caption = f"{len(samples)} {split} rows and six views of each"
-        found.galleries.append(Gallery("Views", caption, samples, views, domain_of(dataset.domain).picture))
+        found.galleries.append(Gallery("Views", caption, samples, views, modality_of(dataset.modality).picture))
     if tested := transformed(model.resolved_.symmetries, dataset):
         found.galleries.append(tested)
     return found
@@ -118,7 +118,7 @@ def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Gal
     tests = {name: test for name, test in tests.items() if "told_apart" in test}
     if not tests:
         return None
-    samples, known = gallery_samples(dataset), TRANSFORMATIONS[dataset.domain]
+    samples, known = gallery_samples(dataset), TRANSFORMATIONS[dataset.modality]
     views = np.stack([known[name](samples) for name in tests], axis=1)
     caption = "; ".join(str(test["verdict"]) for test in tests.values())
-    return Gallery("Symmetries", caption, samples, views, domain_of(dataset.domain).picture)
+    return Gallery("Symmetries", caption, samples, views, modality_of(dataset.modality).picture)

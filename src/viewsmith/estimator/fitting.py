@@ -24,7 +24,7 @@ from viewsmith.estimator.inputs import described
 from viewsmith.estimator.plan import Plan, TrainingData
 from viewsmith.estimator.rows import row_hashes, training_rows, unscaled
 from viewsmith.frameworks.supervision import supervised_phases
-from viewsmith.modalities import Domain
+from viewsmith.modalities import Modality
 from viewsmith.modalities.checks import warn_columns
 from viewsmith.modalities.tables.array import table_of
 from viewsmith.networks.scaling import Scaler
@@ -62,7 +62,7 @@ class Outcome:
 
 
 def scale(
-    domain: Domain,
+    modality: Modality,
     rows: np.ndarray | RowSource,
     scaling: str,
     device: torch.device,
@@ -72,14 +72,14 @@ def scale(
     normalization: str = "none",
 ) -> TrainingData:
     """Fit the input layer to the rows and scale them."""
-    layer, raw, table = domain.input_layer(rows.shape[1:]), unscaled(rows), table_of(rows)
+    layer, raw, table = modality.input_layer(rows.shape[1:]), unscaled(rows), table_of(rows)
     if table is None:
-        used, stats = domain.fit_input(layer, raw, scaling)
+        used, stats = modality.fit_input(layer, raw, scaling)
     else:
-        used, stats = domain.fit_table(layer, raw, scaling, table)
-    x = domain.scaled(raw, layer)
+        used, stats = modality.fit_table(layer, raw, scaling, table)
+    x = modality.scaled(raw, layer)
     return TrainingData(
-        domain, rows, layer, x, used, stats, device, seed, labels, neighbors, normalization=normalization
+        modality, rows, layer, x, used, stats, device, seed, labels, neighbors, normalization=normalization
     )
 
 

@@ -21,11 +21,11 @@ from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.figures import COMPARED, Figures
-from viewsmith.estimator.model import AnyPlan, domain_in
+from viewsmith.estimator.model import AnyPlan, modality_in
 from viewsmith.estimator.plan import Resolved
 from viewsmith.estimator.rows import fingerprint
 from viewsmith.losses.nt_xent import unit
-from viewsmith.modalities import Domain
+from viewsmith.modalities import Modality
 from viewsmith.modalities.base import Picture
 from viewsmith.reports import EmbeddingMap, FeatureViolins, Gallery, SimilarityHistogram
 from viewsmith.views.base import ViewContext, ViewMaker
@@ -34,7 +34,7 @@ from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorSettings:
-    """Settings of a generator for which "auto" takes the value of the domain."""
+    """Settings of a generator for which "auto" takes the value of the modality."""
 
     generator_epochs: int
     generator_learning_rate: float
@@ -44,24 +44,24 @@ class GeneratorSettings:
     sampler_steps: int
 
 
-def check_has_generator(domain: Domain) -> None:
-    """Raise InputError if the domain has no generator."""
-    if "generator_epochs" not in domain.defaults:
-        raise InputError(f"there is no generator of views for {domain.name}: use another method")
+def check_has_generator(modality: Modality) -> None:
+    """Raise InputError if the modality has no generator."""
+    if "generator_epochs" not in modality.defaults:
+        raise InputError(f"there is no generator of views for {modality.name}: use another method")
 
 
-def resolve_generator(options: Any, domain: Domain, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
-    """Settings by name: the value of the domain for "auto" and for names that are not options of the method.
+def resolve_generator(options: Any, modality: Modality, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
+    """Settings by name: the value of the modality for "auto" and for names that are not options of the method.
 
-    The domain's `generator_epochs` is a fraction of the encoder's epochs.
+    The modality's `generator_epochs` is a fraction of the encoder's epochs.
 
     Raises
     ------
     InputError
-        The domain has no generator.
+        The modality has no generator.
     """
-    check_has_generator(domain)
-    defaults = dict(domain.defaults)
+    check_has_generator(modality)
+    defaults = dict(modality.defaults)
     defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))
     given = {name: getattr(options, name, "auto") for name in names}
     return {name: defaults[name] if value == "auto" else value for name, value in given.items()}
@@ -77,11 +77,11 @@ def make_generator(
     denoiser: str = "fast",
     **options: Any,
 ) -> ConditionalDiffusion:
-    """The diffusion model of the domain, conditioned on `condition` numbers per sample."""
-    domain, resolved = domain_in(plan), plan.resolved
-    codes = domain.codes(resolved.row_shape, resolved.stats, encoder)
+    """The diffusion model of the modality, conditioned on `condition` numbers per sample."""
+    modality, resolved = modality_in(plan), plan.resolved
+    codes = modality.codes(resolved.row_shape, resolved.stats, encoder)
     return ConditionalDiffusion(
-        domain.denoiser(denoiser, codes, resolved.row_shape, condition),
+        modality.denoiser(denoiser, codes, resolved.row_shape, condition),
         codes,
         condition=condition,
         schedule=settings.noise_schedule,
@@ -99,7 +99,7 @@ def make_generator_optimizer(plan: AnyPlan, settings: GeneratorSettings) -> Opti
     return Optimizer("adamw", rate, weight_decay=options.weight_decay, schedule=options.schedule, clip=1.0)
 
 
-#: Common augmentations, for comparison with generated views, and their options; used in domains that have them.
+#: Common augmentations, for comparison with generated views, and their options; used in modalities that have them.
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "mixup": ("mixup", {"mixup_minimum": 0.5}),
     "corruption": ("corruption", {"corruption_rate": 0.2}),
@@ -117,7 +117,7 @@ class GeneratingModel(Protocol):
     views: Callable[..., np.ndarray]
 
     @property
-    def domain_(self) -> Domain: ...
+    def modality_(self) -> Modality: ...
     def samples(self, X: Any) -> Rows: ...
 
 
@@ -132,7 +132,7 @@ def learned_map(
 def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Figures:
     """Distributions of features of samples and generated views, and the similarity of views to their samples."""
     found = Figures(histograms=[_similarities(model, dataset, x)])
-    if model.domain_.picture == "curve":
+    if model.modality_.picture == "curve":
         samples = np.asarray(x[:COMPARED], dtype=np.float32)
         caption = f"{len(samples)} rows and one generated view of each"
         views = model.views(samples, 1)[:, 0]
@@ -165,12 +165,12 @@ def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Si
 
 
 def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
-    """Common augmentations of the domain, by label."""
+    """Common augmentations of the modality, by label."""
     resolved, found = model.resolved_, {}
     for label, (name, options) in OTHERS.items():
-        entry = get("view maker", name, resolved.domain)
+        entry = get("view maker", name, resolved.modality)
         if entry is not None:
-            context = ViewContext(model.domain_, resolved.row_shape, nn.Identity(), resolved.stats)
+            context = ViewContext(model.modality_, resolved.row_shape, nn.Identity(), resolved.stats)
             found[label] = entry.build(context, **options)
     return found
 

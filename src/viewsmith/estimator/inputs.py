@@ -1,4 +1,4 @@
-"""What users give as samples, as an array or a matrix that a domain reads: AnnData objects, map-style datasets.
+"""What users give as samples, as an array or a matrix that a modality reads: AnnData objects, map-style datasets.
 
 Labels, for the few settings that read them because the user asked for it.
 
@@ -74,11 +74,11 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
     return given
 
 
-def domain_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
-    """The domain of samples to fit on: the option, or else that which a file was read as, or else "auto"."""
-    if options.domain != "auto" or context is None:
-        return options.domain
-    return str(context.get("data", {}).get("domain", "auto"))
+def modality_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
+    """The modality of samples to fit on: the option, or else that which a file was read as, or else "auto"."""
+    if options.modality != "auto" or context is None:
+        return options.modality
+    return str(context.get("data", {}).get("modality", "auto"))
 
 
 def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
@@ -426,8 +426,8 @@ def _check_views(data: TrainingData, options: Arguments) -> None:
             f"group_mode is 'align', but the {len(data.rows):,} rows stay on disk: give fewer rows, in memory, or "
             "leave group_mode out"
         )
-    view_maker = data.domain.default_views if options.view_maker == "auto" else options.view_maker
-    if not any(view.trait("neighbors") for view in view_entries(view_maker, data.domain)):
+    view_maker = data.modality.default_views if options.view_maker == "auto" else options.view_maker
+    if not any(view.trait("neighbors") for view in view_entries(view_maker, data.modality)):
         raise InputError(
             f"group_mode is 'align', but the views {view_maker!r} use no neighbors: choose the views neighbors or "
             "neighbor-mix (view_maker, --views), or leave group_mode out"
@@ -461,7 +461,7 @@ def _usual_edges(given: PrecomputedGraph | None, x: Tensor, k: int) -> Tensor:
 
 def _coordinates(data: TrainingData) -> Tensor:
     """Rows in the space in which neighbors are searched: 50 principal axes if there are more than 200 features."""
-    features = data.domain.neighbor_features
+    features = data.modality.neighbor_features
     if isinstance(data.x, Tensor):
         x = data.x
     elif features(data.x[:1]) is None:

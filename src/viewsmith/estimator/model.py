@@ -21,7 +21,7 @@ from viewsmith.estimator.plan import Plan
 from viewsmith.estimator.recipe import freeze_layers, keep_frozen_parts
 from viewsmith.estimator.resolve import MODULE, check_named, view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
-from viewsmith.modalities import Domain, domain_of
+from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.images.encoders import ResNet
 from viewsmith.networks.base import MLP, EncoderContext
 from viewsmith.networks.scaling import PrincipalAxes
@@ -33,14 +33,14 @@ from viewsmith.views.pair import ViewPair
 AnyPlan = Plan[Any, Any]
 
 
-def domain_in(plan: AnyPlan) -> Domain:
-    """Domain of the samples."""
-    return domain_of(plan.resolved.domain)
+def modality_in(plan: AnyPlan) -> Modality:
+    """Modality of the samples."""
+    return modality_of(plan.resolved.modality)
 
 
 def channels_in(plan: AnyPlan) -> int:
     """First dimension of a scaled sample."""
-    return domain_in(plan).channels(plan.resolved.row_shape)
+    return modality_in(plan).channels(plan.resolved.row_shape)
 
 
 def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> Method:
@@ -101,13 +101,13 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
             f"the encoder of this model is a custom module ({name.removeprefix(MODULE)}): give it, as in "
             "viewsmith.load(run, encoder=module)"
         )
-    shape, domain = row_shape or resolved.row_shape, domain_in(plan)
+    shape, modality = row_shape or resolved.row_shape, modality_in(plan)
     context = EncoderContext(
-        shape, domain.channels(shape), resolved.n_components, resolved.input_components, bias, name
+        shape, modality.channels(shape), resolved.n_components, resolved.input_components, bias, name
     )
-    encoder: nn.Module = find("encoder", name, domain.name).build(context, **resolved.encoder_options)
+    encoder: nn.Module = find("encoder", name, modality.name).build(context, **resolved.encoder_options)
     if plan.fresh and options.encoder_weights is not None:
-        _load_initial(options.encoder_weights, encoder, context, domain.name)
+        _load_initial(options.encoder_weights, encoder, context, modality.name)
     if options.freeze == "all" and options.encoder_weights is None:
         raise InputError(
             f"freeze is 'all', but the encoder {name} starts from random weights: give encoder_weights, or a trained "
@@ -117,14 +117,14 @@ def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bia
     return encoder
 
 
-def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, domain: str) -> None:
+def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, modality: str) -> None:
     """Load initial weights: from a safetensors file, or "pretrained", those that the library of the encoder has.
 
     An encoder with a method `load_published` reads the file itself.
     """
     name = context.name
     if source == "pretrained":
-        load = find("encoder", name, domain).trait("load_pretrained")
+        load = find("encoder", name, modality).trait("load_pretrained")
         if load is None:
             raise InputError(
                 f"encoder_weights is 'pretrained', and no library has weights for the encoder {name}: give a "
@@ -191,12 +191,12 @@ def _framework(plan: AnyPlan) -> Framework:
 
 def framework_context(plan: AnyPlan, encoder: nn.Module) -> FrameworkContext:
     """The encoder and the default widths that a framework is built with."""
-    resolved, domain = plan.resolved, domain_in(plan)
+    resolved, modality = plan.resolved, modality_in(plan)
     name = resolved.encoder
-    published = not name.startswith(MODULE) and find("encoder", name, domain.name).trait("published", False)
+    published = not name.startswith(MODULE) and find("encoder", name, modality.name).trait("published", False)
     skipped = skipped_columns(encoder)
     learned = resolved.n_components - skipped
-    dims = tuple(domain.defaults.get("simclr_dims", (learned, 128)))
+    dims = tuple(modality.defaults.get("simclr_dims", (learned, 128)))
 
     def wrap(head: Any) -> nn.Module:
         head = with_noise(plan, head)
@@ -244,7 +244,7 @@ def make_optimizer(plan: AnyPlan, head_rate: float = 1.0) -> Optimizer:
 # ---- view makers ----------------------------------------------------------------------------------------------------
 def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
     """The view makers in order; a copy of a custom one; raises InputError if a loaded model lacks its custom one."""
-    options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
+    options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
     refreshed = options.neighbor_space == "encoder"
     if isinstance(options.view_maker, nn.Module):
         custom: Any = copy.deepcopy(options.view_maker)
@@ -258,14 +258,14 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
     if "noise_strength" in given:
         given = given | {"noise_strength": resolved.noise_strength}
     makers: list[ViewMaker] = []
-    entries = view_entries(resolved.view_maker, domain)
+    entries = view_entries(resolved.view_maker, modality)
     for name, entry in zip(resolved.view_maker.split("+"), entries, strict=True):
         context = ViewContext(
-            domain=domain,
+            modality=modality,
             row_shape=resolved.row_shape,
             encoder=encoder,
             stats=resolved.stats,
-            space=_space(domain, resolved.row_shape, encoder),
+            space=_space(modality, resolved.row_shape, encoder),
             refreshed=refreshed,
             name=name,
             facts=resolved.view_facts,
@@ -283,10 +283,10 @@ def _takes_context(entry: Entry) -> bool:
     return not isinstance(entry.build, type)
 
 
-def _space(domain: Domain, row_shape: tuple[int, ...], encoder: nn.Module) -> Callable[[Tensor], Tensor] | None:
+def _space(modality: Modality, row_shape: tuple[int, ...], encoder: nn.Module) -> Callable[[Tensor], Tensor] | None:
     """Space of the neighbor search: principal axes of pixels or k-mers; for vectors, those of the encoder, if any."""
-    if domain.neighbor_features(domain.blank(row_shape)) is not None:
-        return PrincipalSpace(domain.neighbor_features)  # type: ignore[arg-type]
+    if modality.neighbor_features(modality.blank(row_shape)) is not None:
+        return PrincipalSpace(modality.neighbor_features)  # type: ignore[arg-type]
     # A bound method, so that the module is registered only in the encoder.
     network = encoder.learned if isinstance(encoder, WithSkip) else encoder
     first = network[0] if isinstance(network, nn.Sequential) else None

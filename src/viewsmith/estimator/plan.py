@@ -21,7 +21,7 @@ from viewsmith.core.registry import Entry
 from viewsmith.core.rows import Rows, RowSource, too_large_for_memory
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.frameworks.supervision import FewLabels
-from viewsmith.modalities import Domain
+from viewsmith.modalities import Modality
 from viewsmith.modalities.images.cnn import SMALLEST
 from viewsmith.views.neighbors import PrecomputedGraph
 
@@ -36,7 +36,7 @@ class TrainingData:
 
     Attributes
     ----------
-    domain : Domain
+    modality : Modality
     rows : ndarray, shape (n, ...), or RowSource
         As read: float32 vectors, uint8 images or letters.
     layer : nn.Module
@@ -63,7 +63,7 @@ class TrainingData:
         Whether the rows are counts that were log-normalized.
     """
 
-    domain: Domain
+    modality: Modality
     rows: np.ndarray | RowSource
     layer: nn.Module
     x: Rows
@@ -88,7 +88,7 @@ class Resolved:
 
     Attributes
     ----------
-    domain : str
+    modality : str
     row_shape : tuple of int
     seed : int
     scaling : str
@@ -125,7 +125,7 @@ class Resolved:
         Digest of the labels and groups that the training used, which a resumed training needs again.
     """
 
-    domain: str
+    modality: str
     row_shape: tuple[int, ...]
     seed: int
     scaling: str
@@ -252,18 +252,18 @@ def check_sample(
             "split the sequences, or use the encoder cnn"
         )
     for what, pixels in smaller:
-        check_crops(what, pixels, entry, encoder, data.domain, data.row_shape[:2])
+        check_crops(what, pixels, entry, encoder, data.modality, data.row_shape[:2])
 
 
 def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
     """Raise InputError unless samples are large enough for a network."""
     size, smallest = data.row_shape[:2], entry.trait("smallest", 1)
     smaller = f"use another {part}, " if min(size) >= SMALLEST else ""
-    data.domain.check_size(
+    data.modality.check_size(
         f"the images have {{have}}, but the {part} {name} needs at least {{least}}",
         size,
         smallest,
-        f"{smaller}enlarge them, or use every row as a flat vector with domain='vectors' (--domain vectors)",
+        f"{smaller}enlarge them, or use every row as a flat vector with modality='vectors' (--modality vectors)",
     )
 
 
@@ -272,7 +272,7 @@ def check_crops(
     pixels: Sequence[int],
     entry: Entry,
     encoder: str,
-    domain: Domain,
+    modality: Modality,
     size: Sequence[int],
     todo: str = "use other views",
 ) -> None:
@@ -281,8 +281,8 @@ def check_crops(
         return
     least = entry.trait("smallest", 1)
     others = min(pixels) >= SMALLEST and least > SMALLEST
-    enlarge = "" if min(size) > SMALLEST else ", enlarge the images, or use rows as vectors (--domain vectors)"
-    domain.check_size(
+    enlarge = "" if min(size) > SMALLEST else ", enlarge the images, or use rows as vectors (--modality vectors)"
+    modality.check_size(
         f"the {what} of images of {size[0]} x {size[1]} pixels have {{have}}, but the encoder {encoder} needs at least "
         "{least}",
         pixels,

@@ -47,9 +47,9 @@ def resolve_rates(
     rates: dict[str, float] = {}
     tests: dict[str, dict[str, Any]] = {}
     for option, name in asked.items():
-        transformation = {name: TRANSFORMATIONS[data.domain.name][name]}
+        transformation = {name: TRANSFORMATIONS[data.modality.name][name]}
         try:
-            (test,) = symmetries(data.rows, data.domain.name, transformation, groups=groups, seed=data.seed)
+            (test,) = symmetries(data.rows, data.modality.name, transformation, groups=groups, seed=data.seed)
         except InputError as error:
             rates[option], tests[name] = RATE, {"rate": RATE, "verdict": f"{name}: on, not tested: {error}"}
             continue

@@ -1,4 +1,4 @@
-"""Resolve "auto": settings that depend on the domain, the registered parts and the number of rows."""
+"""Resolve "auto": settings that depend on the modality, the registered parts and the number of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
 from viewsmith.estimator.recipe import check_recipe, default_rate, resolve_rates
 from viewsmith.frameworks import DataFacts
-from viewsmith.modalities import Domain
+from viewsmith.modalities import Modality
 from viewsmith.networks.base import EncoderContext
 
 MODULE = "module:"  # prefix of the class of a custom part in configurations
@@ -50,12 +50,12 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     InputError
         An invalid combination of options.
     """
-    domain, x, n = data.domain, data.x, len(data.x)
-    view_maker = domain.default_views if options.view_maker == "auto" else text_of(options.view_maker)
-    views = view_entries(view_maker, domain)
+    modality, x, n = data.modality, data.x, len(data.x)
+    view_maker = modality.default_views if options.view_maker == "auto" else text_of(options.view_maker)
+    views = view_entries(view_maker, modality)
     framework, framework_options = resolve_framework(options, data, frameworks, views)
     check_recipe(options, framework, known_frameworks(frameworks))
-    encoder, encoder_entry, encoder_options = resolve_encoder(options, domain, data.device)
+    encoder, encoder_entry, encoder_options = resolve_encoder(options, modality, data.device)
     _check_local_views(views, framework, options)
     view_options = part_options(options, views, options.view_options, "view_options")
     rates, symmetries = resolve_rates(views, view_options, data)
@@ -64,14 +64,14 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     _check_views(views, view_options, data)
     _check_neighbors(options, view_maker, views, data)
     check_sample(encoder_entry, encoder, views, facts, options, data)
-    steps = domain.steps if data.device.type == "cpu" else domain.steps_on_gpu
+    steps = modality.steps if data.device.type == "cpu" else modality.steps_on_gpu
     on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
     trained = min(n, options.max_rows or n) if on_disk else n
-    used = [find("domain", domain.name), *views, *([] if encoder_entry is None else [encoder_entry])]
+    used = [find("modality", modality.name), *views, *([] if encoder_entry is None else [encoder_entry])]
     if not isinstance(options.framework, nn.Module):
         used.append(find("framework", framework))
     return {
-        "domain": domain.name,
+        "modality": modality.name,
         "row_shape": data.row_shape,
         "seed": data.seed,
         "scaling": data.scaling,
@@ -98,13 +98,13 @@ def packages_of(parts: Sequence[Entry]) -> dict[str, str]:
     return {f"{part.kind} {part.name}": part.origin for part in parts if part.origin != "viewsmith"}
 
 
-def check_domain(method: str, domain: Domain) -> None:
-    """Raise InputError if a method does not support a domain."""
+def check_modality(method: str, modality: Modality) -> None:
+    """Raise InputError if a method does not support a modality."""
     entry = get("method", method)
-    if entry is not None and not entry.serves(domain.name):
+    if entry is not None and not entry.serves(modality.name):
         raise InputError(
-            f"the method {method!r} is for {' and '.join(entry.domains)}, but the data are {domain.name}: use another "
-            "method, or set domain= (--domain) if this is the wrong type"
+            f"the method {method!r} is for {' and '.join(entry.modalities)}, but the data are {modality.name}: use "
+            "another method, or set modality= (--modality) if this is the wrong type"
         )
 
 
@@ -114,17 +114,17 @@ def text_of(part: str | nn.Module) -> str:
 
 
 # ---- view makers ----------------------------------------------------------------------------------------------------
-def view_entries(view_maker: str | nn.Module, domain: Domain) -> list[Entry]:
+def view_entries(view_maker: str | nn.Module, modality: Modality) -> list[Entry]:
     """Registry entries of the view makers joined by "+"; empty for a custom view maker.
 
     Raises
     ------
     InputError
-        A name is unknown in this domain, or a view maker that has to be last is not.
+        A name is unknown in this modality, or a view maker that has to be last is not.
     """
     if isinstance(view_maker, nn.Module) or view_maker.startswith(MODULE):
         return []
-    found = [find("view maker", name, domain.name) for name in view_maker.split("+")]
+    found = [find("view maker", name, modality.name) for name in view_maker.split("+")]
     for name, entry in zip(view_maker.split("+"), found, strict=True):
         if entry.name[-1] == ":" and name == entry.name:
             written = f"{entry.name}{entry.trait('argument')}, {entry.trait('argument_help')}"
@@ -202,7 +202,7 @@ def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry]
     if data.neighbors is None:
         return
     if not any(view.trait("neighbors") for view in views):
-        with_graph = [name for name in names("view maker", data.domain.name) if _uses_graph(name, data.domain)]
+        with_graph = [name for name in names("view maker", data.modality.name) if _uses_graph(name, data.modality)]
         raise InputError(
             f"neighbors is given, but the views {view_maker!r} use no neighbor graph: choose {join_names(with_graph)} "
             "(view_maker, --views), or leave neighbors out"
@@ -218,8 +218,8 @@ def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry]
         )
 
 
-def _uses_graph(view_maker: str, domain: Domain) -> bool:
-    entry = get("view maker", view_maker, domain.name)
+def _uses_graph(view_maker: str, modality: Modality) -> bool:
+    entry = get("view maker", view_maker, modality.name)
     return entry is not None and bool(entry.trait("neighbors"))
 
 
@@ -280,7 +280,7 @@ def resolve_framework(
     entry = find("framework", name)
     given = given_framework_options(options, entry)
     facts = DataFacts(
-        data.domain.defaults, len(data.x), options.batch_size, any(view.trait("other_samples") for view in views)
+        data.modality.defaults, len(data.x), options.batch_size, any(view.trait("other_samples") for view in views)
     )
     resolve = getattr(entry.build, "resolve", None)
     # Defaults are saved, too, so that a run does not depend on the defaults of a later version.
@@ -325,14 +325,14 @@ def _no_option(entry: Entry, name: str, value: Any) -> str:
 
 # ---- encoders -------------------------------------------------------------------------------------------------------
 def resolve_encoder(
-    options: Arguments, domain: Domain, device: torch.device
+    options: Arguments, modality: Modality, device: torch.device
 ) -> tuple[str, Entry | None, dict[str, Any]]:
     """Name, registry entry (None for a custom module) and options of the encoder.
 
     Raises
     ------
     InputError
-        The domain has no such encoder, or the encoder has no such option.
+        The modality has no such encoder, or the encoder has no such option.
     """
     encoder = options.encoder
     if isinstance(encoder, nn.Module):
@@ -340,13 +340,13 @@ def resolve_encoder(
             raise InputError("encoder_options need an encoder name: set options of a custom encoder in its constructor")
         return text_of(encoder), None, {}
     if encoder == "auto":
-        encoder = domain.default_encoder if device.type == "cpu" else domain.default_encoder_on_gpu
+        encoder = modality.default_encoder if device.type == "cpu" else modality.default_encoder_on_gpu
     try:
-        entry = find("encoder", encoder, domain.name)
+        entry = find("encoder", encoder, modality.name)
     except InputError:
-        known = ", ".join(names("encoder", domain.name))
+        known = ", ".join(names("encoder", modality.name))
         raise InputError(
-            f"encoder is {encoder!r}, expected auto, {known} for {domain.name}, or a custom torch.nn.Module"
+            f"encoder is {encoder!r}, expected auto, {known} for {modality.name}, or a custom torch.nn.Module"
         ) from None
     return encoder, entry, part_options(options, [entry], options.encoder_options, "encoder_options")
 
@@ -363,7 +363,7 @@ def _n_components(
         width = probe(options.encoder, encoder, x[:2])
     elif width is None:
         assert entry is not None
-        context = EncoderContext(data.row_shape, data.domain.channels(data.row_shape), 0, name=encoder)
+        context = EncoderContext(data.row_shape, data.modality.channels(data.row_shape), 0, name=encoder)
         module = entry.build(context, **further)
         width = getattr(module, "num_features", None) or probe(module, encoder, x[:2])
     if wanted not in ("auto", width):

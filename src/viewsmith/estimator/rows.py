@@ -196,7 +196,7 @@ def drawn(model: Any, X: Any, x: Rows, index: Tensor | None, n_views: int, seed:
         return made
 
     for views in view_blocks(view, x, n_views, seed):
-        yield model.domain_.in_input_format(views, extent(X, model.resolved_))
+        yield model.modality_.in_input_format(views, extent(X, model.resolved_))
 
 
 @torch.no_grad()

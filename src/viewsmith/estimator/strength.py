@@ -52,7 +52,7 @@ class Trial(Protocol):
 def train_briefly(estimator: Trial, data: TrainingData, index: np.ndarray, purpose: str, **changes: Any) -> Any:
     """A clone with other arguments (`changes`), trained on the rows at `index` without messages."""
     trial = clone(estimator).set_params(
-        domain=data.domain.name,
+        modality=data.modality.name,
         supervision="none",
         group_mode="none",
         **AS_READ,
@@ -144,9 +144,9 @@ def with_strengths(
     chosen = {name: getattr(options, name) for name in sorted({"noise_strength", option})}
     automatic = chosen[option] == "auto"
     chosen = {name: 1.0 if value == "auto" else value for name, value in chosen.items()}
-    views = view_entries(resolved.view_maker, data.domain)
+    views = view_entries(resolved.view_maker, data.modality)
     if automatic and (option != "noise_strength" or any(view.trait("searches") == option for view in views)):
-        if data.domain.name == "vectors":
+        if data.modality.name == "vectors":
             order = torch.randperm(len(data.x), generator=stream(data.seed, "strength"))[:COMPARED]
             best, scores = 1.0, dict[str, float]()
             if len(order) < FEWEST:

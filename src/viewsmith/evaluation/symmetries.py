@@ -71,7 +71,7 @@ def _hue(x: np.ndarray) -> np.ndarray:
     return x[..., [1, 2, 0]]
 
 
-#: Transformations by domain and name, each of a batch of samples as they are in a `Dataset`.
+#: Transformations by modality and name, each of a batch of samples as they are in a `Dataset`.
 TRANSFORMATIONS: Mapping[str, Mapping[str, Transformation]] = {
     "images": {
         "mirror": lambda x: x[:, :, ::-1],
@@ -131,7 +131,7 @@ class Symmetry:
 
 def symmetries(
     x: np.ndarray | RowSource,
-    domain: str,
+    modality: str,
     transformations: Mapping[str, Transformation] | None = None,
     *,
     groups: np.ndarray | None = None,
@@ -144,9 +144,9 @@ def symmetries(
     x : ndarray or RowSource, shape (n, ...)
         Samples in the form of `viewsmith.data.Dataset`: images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII
         letters (n, L), series (n, channels, time), vectors (n, d). At most 3,000 random ones are tested.
-    domain : str
+    modality : str
     transformations : mapping of str to callable, optional
-        From a batch of samples to transformed samples of the same shape. Default: those of the domain in
+        From a batch of samples to transformed samples of the same shape. Default: those of the modality in
         `TRANSFORMATIONS` that change the samples.
     groups : ndarray, shape (n,), optional
         Samples of one group are never on both sides of a held-out test.
@@ -167,7 +167,7 @@ def symmetries(
             "the published views are the choice"
         )
     kinds = kinds.ravel() if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
-    plain = transformations or TRANSFORMATIONS.get(domain, {})
+    plain = transformations or TRANSFORMATIONS.get(modality, {})
     found = []
     for name, transform in plain.items():
         if transformations is None and _does_not_apply(name, x):
@@ -177,7 +177,7 @@ def symmetries(
             raise InputError(f"the transformation {name} gives {changed.shape}, expected the shape {x.shape}")
         if transformations is None and np.array_equal(changed, x):
             continue
-        found.append(_tested(name, *_components(x, changed, domain), kinds, rng))
+        found.append(_tested(name, *_components(x, changed, modality), kinds, rng))
     return found
 
 
@@ -188,11 +188,11 @@ def _does_not_apply(name: str, x: np.ndarray) -> bool:
     return name == "quarter-turn" and x.shape[1] != x.shape[2]
 
 
-def _components(x: np.ndarray, changed: np.ndarray, domain: str) -> tuple[np.ndarray, np.ndarray]:
+def _components(x: np.ndarray, changed: np.ndarray, modality: str) -> tuple[np.ndarray, np.ndarray]:
     """Principal components of samples and transformed samples, fitted to the samples."""
-    a, b = (_features(part, domain) for part in (x, changed))
+    a, b = (_features(part, modality) for part in (x, changed))
     mean = a.mean(0)
-    if domain in ("vectors", "series"):
+    if modality in ("vectors", "series"):
         scale = a.std(0)
         a, b = ((part - mean) / np.where(scale > 0, scale, 1) for part in (a, b))
         mean = np.zeros_like(mean)
@@ -200,13 +200,13 @@ def _components(x: np.ndarray, changed: np.ndarray, domain: str) -> tuple[np.nda
     return (a - mean) @ axes[:COMPONENTS].T, (b - mean) @ axes[:COMPONENTS].T
 
 
-def _features(x: np.ndarray, domain: str) -> np.ndarray:
+def _features(x: np.ndarray, modality: str) -> np.ndarray:
     """Features in which distances mean something: small images, roots of 4-mer frequencies, values as they are."""
-    if domain == "images":
+    if modality == "images":
         pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2) / 255
         size = (min(SIDE, x.shape[1]), min(SIDE, x.shape[2]))
         return torch.nn.functional.adaptive_avg_pool2d(pixels, size).flatten(1).double().numpy()
-    if domain == "dna":
+    if modality == "dna":
         return np.sqrt(kmer_frequencies(np.ascontiguousarray(x)).astype(np.float64))
     return np.asarray(x, np.float64).reshape(len(x), -1)
 

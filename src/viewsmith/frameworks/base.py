@@ -40,7 +40,7 @@ class DataFacts:
     Attributes
     ----------
     defaults : mapping
-        Default values of options in the domain, such as ``kernel``.
+        Default values of options in the modality, such as ``kernel``.
     n_rows, batch_size : int
         Number of training rows, and of rows in a batch.
     other_samples : bool
@@ -66,7 +66,7 @@ class FrameworkContext:
     published : bool
         Whether the encoder has the size for which heads were published (a ResNet). Otherwise heads are smaller.
     simclr_dims : tuple of int
-        Default widths of a plain head in the domain.
+        Default widths of a plain head in the modality.
     wrap : callable
         Maps a head to the head that is used. It can add noise on the representation before the head, and leave out
         columns that are not learned.

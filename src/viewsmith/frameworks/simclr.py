@@ -91,7 +91,7 @@ class SimCLR(Framework):
 
     @classmethod
     def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
-        """Choose the kernel from the domain and its view makers, and the temperature from the kernel."""
+        """Choose the kernel from the modality and its view makers, and the temperature from the kernel."""
         kernel, temperature = options.get("kernel", "auto"), options.get("temperature")
         if kernel not in ("auto", "cosine", "cauchy"):
             raise InputError(f"kernel is {kernel!r}, expected auto, cosine or cauchy with the framework simclr")

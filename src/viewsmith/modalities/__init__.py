@@ -10,9 +10,9 @@ import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.networks
 import viewsmith.modalities.vectors.trained_views
 import viewsmith.modalities.vectors.views  # noqa: F401, all of them register parts
-from viewsmith.modalities.base import Domain, domain_of
+from viewsmith.modalities.base import Modality, modality_of
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
-from viewsmith.modalities.detect import detect, find_domain
+from viewsmith.modalities.detect import detect, find_modality
 from viewsmith.modalities.dna.modality import DNA, dna_rows, kmer_frequencies
 from viewsmith.modalities.images.modality import Images, image_rows
 from viewsmith.modalities.series.modality import Series
@@ -21,8 +21,8 @@ from viewsmith.modalities.vectors.modality import Vectors
 
 __all__ = [
     "DNA",
-    "Domain",
     "Images",
+    "Modality",
     "Series",
     "Vectors",
     "as_vectors",
@@ -30,11 +30,11 @@ __all__ = [
     "check_labels",
     "detect",
     "dna_rows",
-    "domain_of",
-    "find_domain",
+    "find_modality",
     "image_rows",
     "kmer_frequencies",
     "log_normalize",
+    "modality_of",
     "to_rows",
     "warn_columns",
 ]

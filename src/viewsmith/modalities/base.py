@@ -1,9 +1,9 @@
-"""The domain: the interface of everything that depends on the kind of samples.
+"""The modality: the interface of everything that depends on the kind of samples.
 
-A domain reads and checks the samples that users give, scales them, returns their raw features (the features that are
-available without a model), and has default settings. To add one, write a file with a subclass of `Domain`, register an
-instance of it, and register encoders, view makers and, for the methods that need them, a noise generator and a set of
-transformations.
+A modality reads and checks the samples that users give, scales them, returns their raw features (the features that are
+available without a model), and has default settings. To add one, write a file with a subclass of `Modality`, register
+an instance of it, and register encoders, view makers and, for the methods that need them, a noise generator and a set
+of transformations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from viewsmith.core.rows import Rows, RowSource, Samples
 Picture = Literal["curve", "pixels", "letters", "traces"]
 
 
-class Domain:
+class Modality:
     """A kind of samples.
 
     Attributes
@@ -70,20 +70,20 @@ class Domain:
 
     @property
     def preset_suffix(self) -> str:
-        """Suffix of the names of presets for this domain; empty for vectors."""
+        """Suffix of the names of presets for this modality; empty for vectors."""
         return f"-{self.name}"
 
     # ---- from the user's samples to rows ----------------------------------------------------------------------------
 
     def recognizes(self, X: Any) -> bool:
-        """Whether samples are of this domain, by type, dtype and shape; used if the user gives no domain."""
+        """Whether samples are of this modality, by type, dtype and shape; used if the user gives no modality."""
         raise NotImplementedError
 
     def near_miss(self, x: np.ndarray, what: str) -> None:
-        """Warn, or raise InputError, if an array that no domain recognizes was probably meant for this domain."""
+        """Warn, or raise InputError, if an array that no modality recognizes was probably meant for this modality."""
 
     def check(self, x: np.ndarray, what: str = "the data") -> None:
-        """Raise InputError unless an array can be read as samples of this domain."""
+        """Raise InputError unless an array can be read as samples of this modality."""
         raise NotImplementedError
 
     def read(
@@ -109,7 +109,7 @@ class Domain:
         Raises
         ------
         InputError
-            The samples are not of this domain, or do not match the fitted shape.
+            The samples are not of this modality, or do not match the fitted shape.
         """
         raise NotImplementedError
 
@@ -186,8 +186,8 @@ class Domain:
 
     @property
     def generates(self) -> bool:
-        """Whether the domain has a diffusion model (`codes`)."""
-        return type(self).codes is not Domain.codes
+        """Whether the modality has a diffusion model (`codes`)."""
+        return type(self).codes is not Modality.codes
 
     def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> Any:
         """The codes that a diffusion model is trained on instead of samples; see `viewsmith.modalities.vectors.codes`.
@@ -195,7 +195,7 @@ class Domain:
         Raises
         ------
         InputError
-            The domain has no diffusion model.
+            The modality has no diffusion model.
         """
         raise InputError(f"there is no generator of views for {self.name}: use another method")
 
@@ -204,7 +204,7 @@ class Domain:
         raise NotImplementedError
 
     def check_size(self, what: str, shape: Sequence[int], smallest: int, advice: str) -> None:
-        """Check that samples are large enough for a network, in domains whose samples may be too small.
+        """Check that samples are large enough for a network, in modalities whose samples may be too small.
 
         Parameters
         ----------
@@ -223,13 +223,13 @@ class Domain:
         """
 
 
-def domain_of(name: str) -> Domain:
-    """The domain with a registered name.
+def modality_of(name: str) -> Modality:
+    """The modality with a registered name.
 
     Raises
     ------
     InputError
         Unknown name.
     """
-    found: Domain = find("domain", name).build()
+    found: Modality = find("modality", name).build()
     return found

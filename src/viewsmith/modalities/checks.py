@@ -33,14 +33,14 @@ def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
     -------
     rows : ndarray, shape (n, ...)
         With the dtype of `X`, if it has one; DataFrames as float64, sparse matrices as dense float32. May share memory
-        with `X`. The domain and missing values are not checked.
+        with `X`. The modality and missing values are not checked.
     names : list of str, or None
         Column names of a DataFrame, if it has names.
 
     Raises
     ------
     InputError
-        Values that are not numbers (the message names text columns), or a shape that no domain has.
+        Values that are not numbers (the message names text columns), or a shape that no modality has.
     """
     pandas, torch, sparse = (sys.modules.get(name) for name in ("pandas", "torch", "scipy.sparse"))
     names: list[str] | None = None
@@ -96,7 +96,7 @@ def check_numbers(x: Any, what: str = "the data") -> None:
 
 
 def check_array(x: np.ndarray | RowSource, what: str = "the data") -> None:
-    """Raise InputError for a dtype or a shape that no domain has."""
+    """Raise InputError for a dtype or a shape that no modality has."""
     check_numbers(x, what)
     if x.ndim < 2:
         raise InputError(

@@ -19,7 +19,7 @@ from viewsmith.core.rows import Rows
 class EncoderContext:
     """The arguments that a registered encoder is built from.
 
-    An encoder is registered by ``@register("encoder", "my-encoder", help=..., domains=...)`` on a function of this
+    An encoder is registered by ``@register("encoder", "my-encoder", help=..., modalities=...)`` on a function of this
     context, whose keyword-only arguments are the encoder's options. Its traits: ``width`` (width of the
     representation, if fixed), ``default_width`` (if not fixed), ``smallest`` (smallest side of images in pixels),
     ``longest`` (largest number of bases of a sequence), ``published`` (projection heads of the published widths are

@@ -139,25 +139,25 @@ class ViewMaker(nn.Module):
 class ViewContext:
     """The arguments that a registered view maker is built from.
 
-    A view maker is registered by ``@register("view maker", "my-views", help=..., domains=...)`` on a class whose
+    A view maker is registered by ``@register("view maker", "my-views", help=..., modalities=...)`` on a class whose
     keyword-only arguments are its options, or on a function of a context with such arguments. Its traits:
     ``changes_shape`` (views have another shape than samples, so it must be the last), ``local_views`` (it makes
     additional, smaller views, which not every framework supports), ``other_samples`` (a view may be another sample),
     ``neighbors`` (it searches nearest rows), ``needs`` (the values it needs, "counts"), ``searches`` (the option that
-    ``noise_strength="auto"`` chooses), and functions: ``adapt`` (from the estimator's arguments, the domain and the
+    ``noise_strength="auto"`` chooses), and functions: ``adapt`` (from the estimator's arguments, the modality and the
     shape of a row to arguments for this view maker), ``check`` (of the options and the shape of a row, raises
     InputError), ``facts`` (from arguments and training data to what is in `facts`) and ``smaller`` (from the shape of a
     row and the facts to the name of its smaller views and their size in pixels, or None).
 
     Attributes
     ----------
-    domain : viewsmith.modalities.Domain
+    modality : viewsmith.modalities.Modality
     row_shape : tuple of int
         Shape of a sample as given by the user.
     encoder : nn.Module
         The encoder that is trained.
     stats : mapping
-        Statistics of the training rows from the input layer, see `Domain.fit_input`.
+        Statistics of the training rows from the input layer, see `Modality.fit_input`.
     space : callable or PrincipalSpace, optional
         Space in which neighbors are searched. Default: the scaled samples.
     refreshed : bool
@@ -175,7 +175,7 @@ class ViewContext:
         that keeps a copy of it, or of its values, gets them with the weights.
     """
 
-    domain: Any
+    modality: Any
     row_shape: tuple[int, ...]
     encoder: nn.Module
     stats: Mapping[str, Any] = field(default_factory=dict)

@@ -78,12 +78,12 @@ class Cell:
         return {name: getattr(self, name) for name in plain}
 
 
-def suggested_methods(domain: str, n_rows: int, trainings: int, budget: float | None) -> list[str]:
+def suggested_methods(modality: str, n_rows: int, trainings: int, budget: float | None) -> list[str]:
     """The methods of ``methods="auto"``: those with the trait ``compared`` for this kind of data, the cheapest first.
 
     Parameters
     ----------
-    domain : str
+    modality : str
     n_rows : int
         With more than `AUTO_ROWS`, only the first one.
     trainings : int
@@ -91,7 +91,7 @@ def suggested_methods(domain: str, n_rows: int, trainings: int, budget: float | 
     budget : float or None
         Minutes; with less than one for each training, only the first one.
     """
-    found = [entry.name for entry in entries("method", domain) if domain in entry.trait("compared", ())]
+    found = [entry.name for entry in entries("method", modality) if modality in entry.trait("compared", ())]
     few = n_rows > AUTO_ROWS or (budget is not None and budget < len(found) * trainings)
     return found[:1] if few else found
 
@@ -344,7 +344,7 @@ def _result(
     classes = len(np.unique(np.asarray(dataset.y_test)[rows.test])) if dataset.target == "class" else 0
     about = {
         "data": dataset.source,
-        "domain": dataset.domain,
+        "modality": dataset.modality,
         "sizes": {"train": int(rows.train.sum()), "test": int(rows.test.sum()), "classes": classes},
         "split": {"kind": dataset.split, "splits": len(set(repeats.splits))},
         "seeds": len(repeats.splits),

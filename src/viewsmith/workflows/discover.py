@@ -20,8 +20,8 @@ from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 
 
-def read_samples(data: str, domain: str = "auto") -> tuple[Any, list[str] | None, str]:
-    """Samples for `Discovery`, their names if they have some, and their domain.
+def read_samples(data: str, modality: str = "auto") -> tuple[Any, list[str] | None, str]:
+    """Samples for `Discovery`, their names if they have some, and their modality.
 
     Images of a folder, of any sizes; sequences; recordings, of one channel as numbers (n, T).
 
@@ -31,16 +31,16 @@ def read_samples(data: str, domain: str = "auto") -> tuple[Any, list[str] | None
         There are no samples, or DATA is of another modality.
     """
     path = Path(data)
-    if path.is_dir() and domain in ("auto", "images"):
+    if path.is_dir() and modality in ("auto", "images"):
         return *_folder(path), "images"
-    dataset = load_dataset(data, domain="series" if domain == "series" and not _one_channel(path) else None)
-    found, x = dataset.domain, np.asarray(dataset.x)
-    if domain == "series" and found == "vectors":
+    dataset = load_dataset(data, modality="series" if modality == "series" and not _one_channel(path) else None)
+    found, x = dataset.modality, np.asarray(dataset.x)
+    if modality == "series" and found == "vectors":
         found = "series"
-    if found == "vectors" or domain not in ("auto", found):
+    if found == "vectors" or modality not in ("auto", found):
         raise InputError(
-            f"{data} has {dataset.domain}, expected images (a folder of image files, or an array uint8), DNA (a FASTA "
-            "file), or recordings (--domain series)"
+            f"{data} has {dataset.modality}, expected images (a folder of image files, or an array uint8), DNA (a "
+            "FASTA file), or recordings (--modality series)"
         )
     if found == "dna":
         return x, dataset.row_names, found
@@ -107,16 +107,16 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
     square around each part. DNA: ``parts.bed``, ``motifs.meme``, ``motifs.jaspar``, ``motif0.svg`` (a logo) and so on,
     ``crops.fa``. Recordings: ``crops.npz``.
     """
-    samples, names, domain = read_samples(data, options.pop("domain", "auto"))
-    model = Discovery(domain=domain, **options)
+    samples, names, modality = read_samples(data, options.pop("modality", "auto"))
+    model = Discovery(modality=modality, **options)
     model.fit(samples)
     model.save(out)
-    crops, found = model.crops(samples, {"images": 64}.get(domain) if crop_size is None else crop_size)
+    crops, found = model.crops(samples, {"images": 64}.get(modality) if crop_size is None else crop_size)
     write_text_atomic(out / "parts.csv", parts_table(found, names).to_csv(index=False, float_format="%.4g"))
-    if domain == "images":
+    if modality == "images":
         write_json_atomic(out / "coco.json", coco(found, samples, names))
         _write_crops(out / "crops", crops, found)
-    elif domain == "dna":
+    elif modality == "dna":
         _write_motifs(out, model, crops, found, names)
     elif len(crops):
         with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
@@ -128,7 +128,7 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
 def locate_again(out: Path, run: Path, data: str, n: int) -> None:
     """Write where the parts of a discovery are in DATA: a table, or for DNA also BED (``.bed``)."""
     model, found, names, _ = _found_in(run, data, n)
-    if out.suffix.lower() == ".bed" and model.domain_ == "dna":
+    if out.suffix.lower() == ".bed" and model.modality_ == "dna":
         write_text_atomic(out, bed(found, names))
     elif out.suffix.lower() == ".csv":
         write_text_atomic(out, parts_table(found, names).to_csv(index=False, float_format="%.4g"))
@@ -139,16 +139,16 @@ def locate_again(out: Path, run: Path, data: str, n: int) -> None:
 def crop_again(out: Path, run: Path, data: str, n: int) -> None:
     """Write what is at the parts of a discovery in DATA: a folder of images, ``.fasta`` or ``.npz``."""
     model, found, names, samples = _found_in(run, data, n)
-    suffix = {"images": "", "dna": ".fasta", "series": ".npz"}[model.domain_]
+    suffix = {"images": "", "dna": ".fasta", "series": ".npz"}[model.modality_]
     if out.suffix.lower() != suffix:
         expected = f"a file that ends in {suffix}" if suffix else "a new folder"
         raise InputError(f"--out is {str(out)!r}, expected {expected}")
-    crops = model.search_.crops(samples, found, CROP[model.domain_])
-    if model.domain_ == "images":
+    crops = model.search_.crops(samples, found, CROP[model.modality_])
+    if model.modality_ == "images":
         if out.exists():
             raise InputError(f"--out is {str(out)!r}, which exists: choose a new folder")
         _write_crops(out, crops, found)
-    elif model.domain_ == "dna":
+    elif model.modality_ == "dna":
         write_text_atomic(out, fasta(crops, found, names))
     else:
         with atomic_path(out) as temporary, temporary.open("wb") as file:
@@ -158,7 +158,7 @@ def crop_again(out: Path, run: Path, data: str, n: int) -> None:
 def _found_in(run: Path, data: str, n: int) -> tuple[Discovery, np.ndarray, list[str] | None, Any]:
     """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names and samples."""
     model = Discovery.load(run)
-    samples, names, _ = read_samples(data, model.domain_)
+    samples, names, _ = read_samples(data, model.modality_)
     model.search_.max_parts = n
     return model, model.locate(samples), names, samples
 

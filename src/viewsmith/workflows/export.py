@@ -138,7 +138,7 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
         except ImportError as error:
             raise MissingExtra(package, "export", "writing ONNX") from error
     device = device_of(model.scaler_, model.method_)
-    example, layer = model.domain_.onnx_example(model.resolved_.row_shape, model.scaler_)
+    example, layer = model.modality_.onnx_example(model.resolved_.row_shape, model.scaler_)
     example = example.to(device)
     whole = (encoder if layer is None else _Whole(layer, encoder)).eval()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)

@@ -35,7 +35,7 @@ from viewsmith.methods.genview.parts import (
     generate,
     uses_extractor,
 )
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.images.modality import same_shape
 from viewsmith.modalities.images.pixels import Pixels
 from viewsmith.training.run import RunFolder
@@ -217,7 +217,7 @@ def generate_cache(
     rows = dataset.fit_rows(transductive)
     rows = rows if isinstance(rows, RowSource) else np.ascontiguousarray(rows)
     name, _, where = generator.partition(":")
-    separate = uses_extractor(features, dataset.domain)
+    separate = uses_extractor(features, dataset.modality)
     check_options(
         generator,
         run=run,
@@ -231,9 +231,9 @@ def generate_cache(
         minutes=minutes,
     )
     if name == "diffusion":
-        check_has_generator(domain_of(dataset.domain))
+        check_has_generator(modality_of(dataset.modality))
     record: dict[str, Any] = {
-        "data": {"fingerprint": fingerprint(rows), "domain": dataset.domain, "transductive": transductive}
+        "data": {"fingerprint": fingerprint(rows), "modality": dataset.modality, "transductive": transductive}
         | {name: dataset.schema[name] for name in OF_CELLS if dataset.schema.get(name)},
         "rows": len(rows),
         "seed": seed,
@@ -251,10 +251,10 @@ def generate_cache(
             made = precomputed = _precomputed(Path(where), rows, dataset, transductive, extractor)
             views_per_sample = _all_views(precomputed.n_views, views_per_sample, where)
         elif name == "unclip":
-            made = _unclip(where, dataset.domain, steps, guidance, scheduler, device)
+            made = _unclip(where, dataset.modality, steps, guidance, scheduler, device)
         else:
             if run is not None:
-                model = _load_matching(run, rows, dataset.domain)
+                model = _load_matching(run, rows, dataset.modality)
             else:
                 if separate:
                     _image_extractor(features, rows, device)  # test it before any training
@@ -293,7 +293,7 @@ def _precomputed(
     names = dataset.row_names
     if names is not None:
         names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
-    return PrecomputedViews(path, rows, names if domain_of(dataset.domain).picture == "pixels" else None, extractor)
+    return PrecomputedViews(path, rows, names if modality_of(dataset.modality).picture == "pixels" else None, extractor)
 
 
 def _all_views(found: int, asked: int | None, where: str) -> int:
@@ -312,14 +312,14 @@ def _image_extractor(features: FeaturesOption, rows: AnyRows, device: str) -> Fe
     return FeatureExtractor(features, scaler, torch.from_numpy(rows[:1]), find_device(device))
 
 
-def _load_matching(run: Path, rows: AnyRows, domain: str) -> ViewsmithEstimator:
+def _load_matching(run: Path, rows: AnyRows, modality: str) -> ViewsmithEstimator:
     """Load the model of a run, which must accept these rows."""
     model = load_run(run)
     resolved = model.resolved_
-    if resolved.domain != domain or not model.domain_.same_shape(rows.shape[1:], resolved.row_shape):
+    if resolved.modality != modality or not model.modality_.same_shape(rows.shape[1:], resolved.row_shape):
         raise InputError(
-            f"the run {run} is of {resolved.domain} of shape {tuple(resolved.row_shape)}, but the data "
-            f"are {domain} of shape {rows.shape[1:]}: give a run on data of this shape"
+            f"the run {run} is of {resolved.modality} of shape {tuple(resolved.row_shape)}, but the data "
+            f"are {modality} of shape {rows.shape[1:]}: give a run on data of this shape"
         )
     return model
 
@@ -372,13 +372,13 @@ def check_options(generator: str, **given: Any) -> None:
 
 
 def _unclip(
-    where: str, domain: str, steps: int | None, guidance: float | None, scheduler: str | None, device: str
+    where: str, modality: str, steps: int | None, guidance: float | None, scheduler: str | None, device: str
 ) -> ViewGenerator:
     from viewsmith.methods.genview.unclip import GUIDANCE, STEPS, StableUnCLIP
 
-    if domain_of(domain).picture != "pixels":
+    if modality_of(modality).picture != "pixels":
         raise InputError(
-            f"the generator unclip is for images, but the data are {domain}: use the generator 'diffusion'"
+            f"the generator unclip is for images, but the data are {modality}: use the generator 'diffusion'"
         )
     return StableUnCLIP.load(
         where,

@@ -34,7 +34,7 @@ from viewsmith.methods.genview.parts import (
     uses_extractor,
 )
 from viewsmith.methods.genview.quality import ViewQuality
-from viewsmith.modalities import Domain, domain_of
+from viewsmith.modalities import Modality, modality_of
 from viewsmith.training.run import RunFolder
 from viewsmith.views.generated.diffusion_views import choose_among
 from viewsmith.views.generated.noise_level import level_to_strength, noise_tolerance
@@ -42,7 +42,7 @@ from viewsmith.workflows.runs import load_run
 
 
 class DiffusionGenerator:
-    """The conditional diffusion model of a DiffAug run as a generator of views, for any domain.
+    """The conditional diffusion model of a DiffAug run as a generator of views, for any modality.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class DiffusionGenerator:
             self.generated.generator.steps = steps
         self.weights = digest(model.weights())
         self._extractor: FeatureExtractor | None = None
-        if uses_extractor(features, model.resolved_.domain):
+        if uses_extractor(features, model.resolved_.modality):
             one = torch.zeros(1, *model.resolved_.row_shape, dtype=torch.uint8)
             self._extractor = FeatureExtractor(features, model.scaler_, one, self.device)
 
@@ -193,7 +193,7 @@ class TrainingPlan:
 
 
 def plan_training(
-    domain: Domain,
+    modality: Modality,
     n_rows: int,
     row_shape: Sequence[int],
     *,
@@ -210,7 +210,7 @@ def plan_training(
 
     Parameters
     ----------
-    domain : Domain
+    modality : Modality
     n_rows : int
     row_shape : sequence of int
     batch_size : int
@@ -224,9 +224,9 @@ def plan_training(
     TrainingPlan
     """
     batch = min(batch_size, n_rows)
-    pixels, ratio = math.prod(row_shape[:2]), domain.defaults["generator_epochs"]
-    small = domain.picture == "pixels" and pixels > LARGE
-    encoder, generator = domain.step_seconds
+    pixels, ratio = math.prod(row_shape[:2]), modality.defaults["generator_epochs"]
+    small = modality.picture == "pixels" and pixels > LARGE
+    encoder, generator = modality.step_seconds
     generator *= SMALL_COST if small else 1
 
     def plan(number: int) -> TrainingPlan:
@@ -240,7 +240,7 @@ def plan_training(
     if minutes is None:
         work = n_rows * pixels * (encoder + ratio * generator) / REFERENCE
         minutes = min(BUDGET, max(LEAST, BUDGET * work))
-    most = default_epochs(n_rows, batch_size, domain.steps)
+    most = default_epochs(n_rows, batch_size, modality.steps)
     return next((plan(e) for e in range(most, 1, -1) if plan(e).minutes(2) <= minutes), plan(1))
 
 
@@ -283,7 +283,7 @@ def train_generator(
         return load_run(folder.path)
     model = DiffAug(
         phases="AB",
-        domain=dataset.domain,
+        modality=dataset.modality,
         impute=dataset.schema.get("impute", "none"),
         epochs=epochs or "auto",
         random_state=seed,
@@ -321,8 +321,8 @@ def _set_length(model: DiffAug, folder: RunFolder, rows: AnyRows, epochs: int | 
     line = "a generator is trained first"
     if find_device(model.device).type != "cpu":
         return line
-    domain, shape = domain_of(model.domain), rows.shape[1:]
-    plan = plan_training(domain, len(rows), shape, batch_size=model.batch_size, epochs=epochs, minutes=minutes)
+    modality, shape = modality_of(model.modality), rows.shape[1:]
+    plan = plan_training(modality, len(rows), shape, batch_size=model.batch_size, epochs=epochs, minutes=minutes)
     model.set_params(epochs=plan.epochs, generator_epochs=plan.generator_epochs, denoiser=plan.denoiser)
     line += f": {plan.epochs} epochs of the encoder and {plan.generator_epochs} of the generator"
     if plan.cpu_seconds:

@@ -31,9 +31,9 @@ def locate_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 
     Raises
     ------
     InputError
-        The model is not a CRL-TAC model, or `path` does not fit the domain.
+        The model is not a CRL-TAC model, or `path` does not fit the modality.
     """
-    check_locations_path(path, dataset.domain)
+    check_locations_path(path, dataset.modality)
     found = _of_crl_tac(model).locate(dataset.x, n)
     locations = table_of(dataset, found)
     if missing := len(dataset.x) - locations.index.nunique():
@@ -52,7 +52,7 @@ def crop_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 1)
     InputError
         As `locate_to`; or no location is found in any sample.
     """
-    check_crops_path(path, dataset.domain)
+    check_crops_path(path, dataset.modality)
     crops, found = _of_crl_tac(model).crops(dataset.x, n)
     locations = table_of(dataset, found)
     missing = len(dataset.x) - locations.index.nunique()

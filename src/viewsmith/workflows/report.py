@@ -128,5 +128,5 @@ def _arrays(model: ViewsmithEstimator, X: Any, y: Any) -> Dataset:
     x = model.checked_rows(X)
     labels = None if y is None else check_labels(np.asarray(y), len(x), "y")
     rows = np.arange(len(x))
-    domain, names = model.resolved_.domain, model.resolved_.feature_names or None
-    return Dataset(x, labels, rows, None, "none", domain, "arrays", names, {}, None)
+    modality, names = model.resolved_.modality, model.resolved_.feature_names or None
+    return Dataset(x, labels, rows, None, "none", modality, "arrays", names, {}, None)

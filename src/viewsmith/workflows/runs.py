@@ -272,7 +272,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
         "data": {
             # A file name may have bytes that are not UTF-8, but the configuration is UTF-8.
             "source": dataset.source.encode("utf-8", "replace").decode("utf-8"),
-            "domain": dataset.domain,
+            "modality": dataset.modality,
             "transductive": transductive,
             "fingerprint": fingerprint(dataset.x),
             "schema": json.dumps(dataset.schema),
@@ -295,7 +295,7 @@ def load_for(
     labeled: bool = False,
     **storage: Any,
 ) -> Dataset:
-    """Read data as the training data of the model were read: same columns, same order, same domain, same split.
+    """Read data as the training data of the model were read: same columns, same order, same modality, same split.
 
     Parameters
     ----------
@@ -329,9 +329,9 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
         "one_hot": {},
         "drop": [],
         "label": None,
-        "domain": resolved.domain,
+        "modality": resolved.modality,
         "impute": model.options_.impute,
-        "row_shape": model.domain_.required_shape(resolved.row_shape),
+        "row_shape": model.modality_.required_shape(resolved.row_shape),
         "feature_names": named,
     }
     further = {name: getattr(model.options_, name) for name in ("layer", "use_rep")}

@@ -129,10 +129,11 @@ def _number(name: str, text: str, end: str) -> int | float:
     raise InputError(f"the range of {name} is {text!r}, but {end!r} is not a finite number: expected LOW..HIGH")
 
 
-def default_space(method: str, domain: str) -> dict[str, str]:
-    """Ranges by option that a method searches by default in a domain: its trait ``search``, of the domain or ``*``."""
+def default_space(method: str, modality: str) -> dict[str, str]:
+    """Ranges by option that a method searches by default in a modality: its trait ``search``, of the modality or
+    ``*``."""
     declared: Mapping[str, Mapping[str, str]] = find("method", method).trait("search", {})
-    return dict(declared.get(domain) or declared.get("*") or DEFAULT_SPACE)
+    return dict(declared.get(modality) or declared.get("*") or DEFAULT_SPACE)
 
 
 def check_optuna() -> Any:
@@ -217,7 +218,7 @@ def _quiet(optuna: Any) -> Iterator[None]:
 RESERVED = {"random_state": "--seed", "minutes": "--budget, or epochs"}
 
 #: Options with which the data are read, once for all trainings.
-OF_DATA = ("domain", "columns", "impute", "strict", "layer", "use_rep", "normalization", "supervision")
+OF_DATA = ("modality", "columns", "impute", "strict", "layer", "use_rep", "normalization", "supervision")
 
 #: Scores that are fractions of the validation rows.
 ACCURACIES = ("linear", "knn", "svm", "softmax_50")
@@ -285,7 +286,7 @@ def tune(
     metric = metric or ("knn" if dataset.target == "class" else "knn_r2")
     check_protocols([metric], dataset.target)
     space, default = read_space(search), make({})
-    check_space(space, make, dataset.domain)
+    check_space(space, make, dataset.modality)
     by_groups = dataset.groups is not None and (dataset.split == "groups" or default.group_mode == "none")
     n_rows, dataset = len(dataset.x), dataset.in_memory()
     split = validation_split(dataset, seed, whole_groups=by_groups)
@@ -307,7 +308,7 @@ def tune(
     return state
 
 
-def check_space(space: Space, make: Make, domain: str) -> None:
+def check_space(space: Space, make: Make, modality: str) -> None:
     """Raise InputError unless every option exists and takes the ends of its range, or each of its choices.
 
     An option of a part (an encoder, a framework, view makers) may need a choice of the part that is searched, too.
@@ -323,7 +324,7 @@ def check_space(space: Space, make: Make, domain: str) -> None:
     for part, values in parts.items():
         for each in itertools.chain(*(str(value).split("+") for value in values)):
             if each != "auto":
-                find(KINDS[part], each, domain)
+                find(KINDS[part], each, modality)
     for name, dimension in space.items():
         others = {part: values for part, values in parts.items() if part != name}
         chosen = [{}, *(dict(zip(others, each, strict=True)) for each in itertools.product(*others.values()))]

@@ -83,7 +83,7 @@ def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: 
     """
     record = cache.read_record()["data"]
     of_cells = {name: record[name] for name in OF_CELLS if name in record}
-    dataset = load_dataset(data, domain=record["domain"], **of_cells, **options)
+    dataset = load_dataset(data, modality=record["modality"], **of_cells, **options)
     rows = dataset.fit_rows(record["transductive"])
     if fingerprint(rows) != record["fingerprint"]:
         raise InputError(
@@ -134,11 +134,11 @@ def strength_curve(
     x = np.asarray(dataset.x[rows])
     found = []
     for value in values:
-        given: dict[str, Any] = {option: value, "view_maker": views, "domain": dataset.domain}
+        given: dict[str, Any] = {option: value, "view_maker": views, "modality": dataset.modality}
         model = Contrastive(**given, epochs=1, batch_size=64, max_rows=64, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about a training that is none
             model.fit(x)
         drawn = {f"{option} {value:g}": lambda part, model=model: model.views(part, 1)[:, 0]}
-        found += symmetries(x, dataset.domain, drawn, seed=seed)
+        found += symmetries(x, dataset.modality, drawn, seed=seed)
     return found

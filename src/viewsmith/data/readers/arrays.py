@@ -99,7 +99,7 @@ def _given_split(path: Path, archive: Any, keys: set[str], request: Request) -> 
             f"{path}: a row is {train.shape[1:]} in X_train and {test.shape[1:]} in X_test; expected the same"
         )
     if (train.dtype == np.uint8) != (test.dtype == np.uint8):
-        # Images and DNA are recognized by uint8, so splits with different dtypes would have different domains.
+        # Images and DNA are recognized by uint8, so splits with different dtypes would have different modalities.
         raise InputError(f"{path}: X_train is {train.dtype} and X_test is {test.dtype}; expected the same")
     y = None
     if "y_train" in keys:

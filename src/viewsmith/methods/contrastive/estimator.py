@@ -26,7 +26,7 @@ from viewsmith.estimator.model import make_model, make_optimizer
 from viewsmith.estimator.plan import Plan, Resolved, TrainingData
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.contrastive.training import ContrastiveMethod
-from viewsmith.modalities import Domain
+from viewsmith.modalities import Modality
 from viewsmith.networks.skip import variance_kept
 
 # Published settings: NAME for vectors, NAME-MODALITY for others.
@@ -153,12 +153,12 @@ class Contrastive(ViewsmithEstimator):
     presets = PRESETS
     resolved_type: ClassVar[type[Resolved]] = ContrastiveResolved
 
-    def _adapt(self, options: Contrastive, domain: Domain, rows: np.ndarray | RowSource) -> Contrastive:
+    def _adapt(self, options: Contrastive, modality: Modality, rows: np.ndarray | RowSource) -> Contrastive:
         """Choose the batch size, and the learning rate that goes with it."""
-        options = super()._adapt(options, domain, rows)
+        options = super()._adapt(options, modality, rows)
         if options.batch_size != "auto":
             return options
-        if len(rows) > FEW_ROWS or not _is_short(options, domain, len(rows)):
+        if len(rows) > FEW_ROWS or not _is_short(options, modality, len(rows)):
             return replace(options, batch_size=BATCH_SIZE)
         rate = FEW_RATE if options.learning_rate == "auto" else options.learning_rate
         return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
@@ -171,7 +171,7 @@ class Contrastive(ViewsmithEstimator):
                 f"rate: take {join_names(with_role('head'))}, or leave it out"
             )
         assert options.batch_size != "auto"  # `_adapt` has chosen
-        if _is_short(options, data.domain, len(data.x)):
+        if _is_short(options, data.modality, len(data.x)):
             steps, rate = SHORTEST if len(data.x) <= FEW_ROWS else SHORT
             rate = rate if options.learning_rate == "auto" else shared["learning_rate"]
             shared = shared | {"epochs": default_epochs(len(data.x), options.batch_size, steps), "learning_rate": rate}
@@ -189,16 +189,16 @@ class Contrastive(ViewsmithEstimator):
         return ContrastiveMethod(framework, views, epochs=resolved.epochs, optimizer=optimizer)
 
 
-def _is_short(options: Contrastive, domain: Domain, n_rows: int) -> bool:
+def _is_short(options: Contrastive, modality: Modality, n_rows: int) -> bool:
     """Whether a training is the neighbor recipe on few vectors: its short form was measured with no other."""
-    views = domain.default_views if options.view_maker == "auto" else options.view_maker
-    encoder = domain.default_encoder if options.encoder == "auto" else options.encoder
+    views = modality.default_views if options.view_maker == "auto" else options.view_maker
+    encoder = modality.default_encoder if options.encoder == "auto" else options.encoder
     parts = (views, options.framework, encoder)
     kernel = (options.framework_options or {}).get("kernel", options.kernel)
     return (
         options.epochs == "auto"
         and n_rows <= SHORT_ROWS
-        and domain.name == "vectors"
+        and modality.name == "vectors"
         and options.projector_dims == "auto"  # a chosen width means that the projection is used (a map)
         and not any(isinstance(part, nn.Module) for part in parts)
         and parts == ("neighbors", "simclr", "mlp")
@@ -216,10 +216,10 @@ def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingDa
     """
     chosen = options.n_components != "auto" or "skip_components" in (options.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
-    if chosen or custom or shared["view_maker"] != data.domain.default_views:
+    if chosen or custom or shared["view_maker"] != data.modality.default_views:
         return 0
-    skipped = int(find("encoder", shared["encoder"], shared["domain"]).trait("default_skip", 0))
-    if data.domain.name != "vectors":
+    skipped = int(find("encoder", shared["encoder"], shared["modality"]).trait("default_skip", 0))
+    if data.modality.name != "vectors":
         return skipped
     axes = shared["input_components"]
     if options.input_components != "auto" or not axes or too_large_for_memory(data.rows):

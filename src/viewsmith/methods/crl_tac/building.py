@@ -33,7 +33,7 @@ from viewsmith.methods.crl_tac.objective import ChosenViews
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Crops, Family, crop_grid
 from viewsmith.methods.discovery.images import ImageSearch, as_images
-from viewsmith.modalities import Domain
+from viewsmith.modalities import Modality
 from viewsmith.modalities.images.cnn import CropCNN
 
 FRACTIONS = (1 / 4, 1 / 3, 1 / 2)  # of the shorter side of the images
@@ -137,7 +137,7 @@ class CRLTACResolved(Resolved):
     projector_dims : tuple of int
         Widths of the head.
     family_options : dict
-        Options of the domain's transformations.
+        Options of the modality's transformations.
     crop_size_scores : dict
         Information by size of crops, if the size was chosen automatically.
     custom_family : dict or None
@@ -163,7 +163,7 @@ class CRLTACResolved(Resolved):
     recurrence_weight: float = 0.0
 
 
-def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowSource) -> Any:
+def adapted(options: Any, defaults: Any, modality: Modality, rows: np.ndarray | RowSource) -> Any:
     """Options with the defaults that depend on the rows; `defaults` is the class with the others.
 
     Raises
@@ -172,30 +172,30 @@ def adapted(options: Any, defaults: Any, domain: Domain, rows: np.ndarray | RowS
         An option is invalid or without effect.
     """
     custom = is_custom(options.family)
-    check_used(options, defaults, domain, custom)
+    check_used(options, defaults, modality, custom)
     changes: dict[str, Any] = {"view_maker": "identity"}
     row_shape = rows.shape[1:]
-    encoder, transforms = options.encoder, None if custom else transforms_of(domain)
+    encoder, transforms = options.encoder, None if custom else transforms_of(modality)
     if transforms is not None and "crop_size" in transforms.options and encoder == "auto":
         side, stride = crop_grid(row_shape, options.crop_size, options.crop_stride)
         if side >= CropCNN.crop and stride % CropCNN.stride == 0:  # one pass encodes all crops
             changes["encoder"] = encoder = "crl-cnn"
     if options.learning_rate == "auto":
         # With a larger rate, projections lose most of their information about classes.
-        rate = 5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", domain.name))).trait("learning_rate")
+        rate = 5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", modality.name))).trait("learning_rate")
         changes |= {} if rate is None else {"learning_rate": rate}
-    if options.scaling == "auto" and domain.picture == "pixels":
+    if options.scaling == "auto" and modality.picture == "pixels":
         # Zero is black, so that empty crops have no projection, or else the mean color: without biases, all
         # projections would have a direction in common.
         changes["scaling"] = "none" if mostly_black(rows) else "standard"
     return dataclasses.replace(options, **changes)
 
 
-def has_crops(options: Any, domain: Domain) -> bool:
-    """Whether the transformations are crops of images, of the domain or given."""
+def has_crops(options: Any, modality: Modality) -> bool:
+    """Whether the transformations are crops of images, of the modality or given."""
     if is_custom(options.family):
         return isinstance(options.family, Crops)
-    return "crop_size" in transforms_of(domain).options
+    return "crop_size" in transforms_of(modality).options
 
 
 def start_steps_of(options: Any, scaling: str, family: Family, places: Places | None) -> int:
@@ -238,7 +238,7 @@ def discovered(options: Any, encoder: str, data: TrainingData) -> tuple[Places |
     if options.start == "none" or options.channel == "uniform":
         return None, ""
     height, width = data.row_shape[:2] if len(data.row_shape) > 1 else (0, 0)
-    crops = not is_custom(options.family) and has_crops(options, data.domain)
+    crops = not is_custom(options.family) and has_crops(options, data.modality)
     if asked and not crops:
         raise InputError("start is 'discovery', which is for crops of images: leave it out")
     large = crops and encoder == "crl-cnn" and min(height, width) >= SMALLEST and len(data.rows) >= FEWEST
@@ -268,7 +268,7 @@ def known_places(places: Places, family: Family) -> KnownPlaces:
     return KnownPlaces(places.boxes, boxes[0])
 
 
-def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> None:
+def check_used(options: Any, defaults: Any, modality: Modality, custom: bool) -> None:
     """Raise InputError for options that are invalid or without effect; `defaults` is the class with the defaults."""
     if options.view_maker != "auto":
         raise InputError(f"view_maker is {options.view_maker!r}, expected 'auto': views are drawn from the channel")
@@ -279,14 +279,14 @@ def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> Non
         raise InputError("distinct is of the objective 'bound', and has no effect with 'information': leave it out")
     for entry in entries("transforms"):
         for name in [name for name in entry.options if hasattr(defaults, name)]:
-            if getattr(options, name) == getattr(defaults, name) or (entry.serves(domain.name) and not custom):
+            if getattr(options, name) == getattr(defaults, name) or (entry.serves(modality.name) and not custom):
                 continue
-            where = "a custom family" if custom else domain.name
+            where = "a custom family" if custom else modality.name
             raise InputError(
                 f"{name} is an option of the {entry.trait('noun')} without effect for {where}: leave it out"
             )
-    if options.start_steps not in (0, "auto") and not has_crops(options, domain):
-        where = "a custom family" if custom else domain.name
+    if options.start_steps not in (0, "auto") and not has_crops(options, modality):
+        where = "a custom family" if custom else modality.name
         raise InputError(f"start_steps is an option of crops without effect for {where}: leave it out")
     if options.temperature is not None:
         raise InputError(
@@ -294,9 +294,9 @@ def check_used(options: Any, defaults: Any, domain: Domain, custom: bool) -> Non
         )
 
 
-def family_options_of(options: Any, domain: Domain, row_shape: tuple[int, ...]) -> dict[str, Any]:
-    """Options of the domain's transformations; sizes of crops are in pixels."""
-    found = part_options(options, [transforms_of(domain)], None, "family_options", type(options))
+def family_options_of(options: Any, modality: Modality, row_shape: tuple[int, ...]) -> dict[str, Any]:
+    """Options of the modality's transformations; sizes of crops are in pixels."""
+    found = part_options(options, [transforms_of(modality)], None, "family_options", type(options))
     if "crop_size" in found:
         found["crop_size"], found["crop_stride"] = crop_grid(row_shape, options.crop_size, options.crop_stride)
     return found
@@ -306,8 +306,8 @@ def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData)
     """Check that the encoder accepts the crops; a custom encoder is tested on samples instead."""
     crop, size = family_options.get("crop_size"), data.row_shape[:2]
     if crop is not None and not encoder.startswith(MODULE):
-        entry = find("encoder", encoder, data.domain.name)
-        check_crops("crops", (crop, crop), entry, encoder, data.domain, size, "take larger crops (crop_size)")
+        entry = find("encoder", encoder, data.modality.name)
+        check_crops("crops", (crop, crop), entry, encoder, data.modality, size, "take larger crops (crop_size)")
 
 
 def recurrence_weight_of(options: Any, scaling: str, family: Family) -> float:
@@ -360,12 +360,12 @@ def mostly_black(rows: np.ndarray | RowSource) -> bool:
     return float((some == 0).mean()) > 0.5
 
 
-def nonempty_of(options: Any, scaling: str, domain: Domain) -> Predicate | None:
+def nonempty_of(options: Any, scaling: str, modality: Modality) -> Predicate | None:
     """Which views are not empty: a custom function; not all black, for unscaled images; otherwise unknown (None)."""
     if callable(options.nonempty):
         predicate: Predicate = options.nonempty
         return predicate
-    return nonzero if options.nonempty == "auto" and domain.picture == "pixels" and scaling == "none" else None
+    return nonzero if options.nonempty == "auto" and modality.picture == "pixels" and scaling == "none" else None
 
 
 def with_inference(model: Model, inference: str | None) -> Model:

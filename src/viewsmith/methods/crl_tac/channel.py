@@ -200,7 +200,7 @@ def _crop_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str,
     return "crops of grid-crop", (crop_grid(row_shape)[0],) * 2
 
 
-def _crop_encoder(options: Any, domain: Any, row_shape: Sequence[int]) -> Any:
+def _crop_encoder(options: Any, modality: Any, row_shape: Sequence[int]) -> Any:
     """The default encoder of CRL-TAC, which encodes all crops of images of at least 24 pixels in one pass."""
     fits = crop_grid(row_shape) == (CropCNN.crop, CropCNN.stride)
     return dataclasses.replace(options, encoder="crl-cnn") if fits and options.encoder == "auto" else options
@@ -210,7 +210,7 @@ def _crop_encoder(options: Any, domain: Any, row_shape: Sequence[int]) -> Any:
     "view maker",
     "grid-crop",
     help="a random crop of 20 x 20 pixels on CRL-TAC's grid; encoder and inference of CRL-TAC",
-    domains="images",
+    modalities="images",
     source="Koyama et al. 2021",
     changes_shape=True,
     adapt=_crop_encoder,

@@ -23,7 +23,7 @@ from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Auto, Count, Positive, Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import Figures, shared_figures
-from viewsmith.estimator.model import domain_in, make_encoder, make_head, make_optimizer
+from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, modality_in
 from viewsmith.estimator.plan import Plan, TrainingData, probe
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.crl_tac.building import (
@@ -58,7 +58,7 @@ from viewsmith.methods.crl_tac.figures import channel_figures
 from viewsmith.methods.crl_tac.locating import cut, locate
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Detrend
-from viewsmith.modalities import Domain
+from viewsmith.modalities import Modality
 
 # Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -265,14 +265,14 @@ class CRLTAC(ViewsmithEstimator):
     inference_count: Count | None = None
     nonempty: str | Predicate | None = "auto"
 
-    def _adapt(self, options: CRLTAC, domain: Domain, rows: np.ndarray | RowSource) -> CRLTAC:
+    def _adapt(self, options: CRLTAC, modality: Modality, rows: np.ndarray | RowSource) -> CRLTAC:
         """Fill in the defaults of this method; raise InputError for options without effect."""
-        return adapted(options, type(self), domain, rows)
+        return adapted(options, type(self), modality, rows)
 
     def _resolve(
         self, options: CRLTAC, shared: dict[str, Any], data: TrainingData
     ) -> tuple[CRLTACResolved, Places | None]:
-        domain, row_shape, device = data.domain, data.row_shape, data.device
+        modality, row_shape, device = data.modality, data.row_shape, data.device
         crop_cnn = shared["encoder"] == "crl-cnn"
         custom, family_options = None, {}
         places, sentence = discovered(options, shared["encoder"], data)
@@ -284,12 +284,12 @@ class CRLTAC(ViewsmithEstimator):
         if is_custom(options.family):
             custom = inspect_family(options, shared, data)
         else:
-            family_options = family_options_of(options, domain, row_shape)
+            family_options = family_options_of(options, modality, row_shape)
             check_crop(family_options, shared["encoder"], data)
         if options.epochs == "auto" and crop_cnn and device.type == "cpu":
             shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
         columns = data.stats.get("columns")
-        family = make_family(domain, row_shape, data.seed, family_options, options.family, custom, columns).to(device)
+        family = make_family(modality, row_shape, data.seed, family_options, options.family, custom, columns).to(device)
         two = data.x[:2].to(device)
         # Both calls raise InputError for unexpected outputs of custom parts.
         if callable(options.nonempty):
@@ -314,16 +314,18 @@ class CRLTAC(ViewsmithEstimator):
         return resolved, places
 
     def _build(self, plan: Plan[CRLTAC, CRLTACResolved]) -> Method:
-        options, resolved, domain = plan.options, plan.resolved, domain_in(plan)
+        options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
         # Empty views have the projection 0, either without biases or by `centered`.
         head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
         encoder = make_encoder(plan, bias=resolved.centered)
         row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.stats.get("columns")
-        family = make_family(domain, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns)
+        family = make_family(
+            modality, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns
+        )
         return CRLTACMethod(
             encoder,
             nn.Sequential(nn.ReLU(), head),
-            make_channel(domain, row_shape, family, learned=options.channel == "learned"),
+            make_channel(modality, row_shape, family, learned=options.channel == "learned"),
             centered=resolved.centered,
             beta=options.beta,
             channel_beta=options.channel_beta,
@@ -343,7 +345,7 @@ class CRLTAC(ViewsmithEstimator):
             chosen_views=chosen_views_of(resolved),
             inference=options.inference,
             inference_count=options.inference_count,
-            nonempty=nonempty_of(options, resolved.scaling, domain),
+            nonempty=nonempty_of(options, resolved.scaling, modality),
             epochs=resolved.epochs,
             optimizer=make_optimizer(plan),
             channel_optimizer=Optimizer("adam", options.channel_learning_rate, schedule=options.schedule),
@@ -364,7 +366,7 @@ class CRLTAC(ViewsmithEstimator):
     @property
     def _views_per_sample(self) -> int:
         # Blocks of images and DNA are small, and all views of an image may come from one pass.
-        return self._channel.family.size if self.domain_.picture == "curve" else 1
+        return self._channel.family.size if self.modality_.picture == "curve" else 1
 
     def distribution(self, X: Any) -> np.ndarray:
         """Compute P(T|x), float32 (n, M): the probability of each transformation for each sample.

@@ -21,7 +21,7 @@ from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.plan import TrainingData, check_crops
 from viewsmith.methods.crl_tac.channel import AugmentationChannel
 from viewsmith.methods.crl_tac.transforms import Family, Functions, TransformsContext
-from viewsmith.modalities import Domain, domain_of
+from viewsmith.modalities import Modality, modality_of
 from viewsmith.training.run import RunFolder
 from viewsmith.views.base import ViewContext
 
@@ -123,19 +123,19 @@ def inspect_family(options: CustomOptions, shared: dict[str, Any], data: Trainin
         )
     shapes = tuple(some.shape[1:]), tuple(views.shape[2:])
     if not isinstance(options.encoder, nn.Module):  # custom encoders are tested on the views later
-        _check_encoder(shared["encoder"], data.domain, shapes)
+        _check_encoder(shared["encoder"], data.modality, shapes)
     return {"size": size, "sample": list(shapes[0]), "view": list(shapes[1])}
 
 
-def _check_encoder(encoder: str, domain: Domain, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+def _check_encoder(encoder: str, modality: Modality, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     """Check that the encoder accepts the views."""
     if not like_samples(*shapes):
         raise InputError(
             f"the encoder {encoder} expects samples of shape {shapes[0]}, but the views of the family have shape "
             f"{shapes[1]}: keep the number of features or channels, or give a custom encoder"
         )
-    entry = find("encoder", encoder, domain.name)
-    check_crops("views", shapes[1][1:], entry, encoder, domain, shapes[0][1:])
+    entry = find("encoder", encoder, modality.name)
+    check_crops("views", shapes[1][1:], entry, encoder, modality, shapes[0][1:])
 
 
 def like_samples(sample: Sequence[int], view: Sequence[int]) -> bool:
@@ -152,7 +152,7 @@ def check_like_samples(sample: Sequence[int], view: Sequence[int]) -> None:
         )
 
 
-def family_of_run(family: FamilyOption, known: dict[str, Any], domain: Domain) -> Family:
+def family_of_run(family: FamilyOption, known: dict[str, Any], modality: Modality) -> Family:
     """A copy of the custom family for a loaded model, with the shapes that were inspected in fit.
 
     Raises
@@ -166,7 +166,7 @@ def family_of_run(family: FamilyOption, known: dict[str, Any], domain: Domain) -
             f"the family has {made.size} transformations, but the model was trained with {known['size']}: give the "
             "family that was given to fit"
         )
-    if None not in domain.required_shape(known["sample"]):  # some domains have samples of variable length
+    if None not in modality.required_shape(known["sample"]):  # some modalities have samples of variable length
         made.shapes = tuple(known["sample"]), tuple(known["view"])
     return made
 
@@ -174,16 +174,16 @@ def family_of_run(family: FamilyOption, known: dict[str, Any], domain: Domain) -
 CHANNEL = "channel:"  # prefix of the CRL-TAC run whose augmentation channel draws the views
 
 
-def transforms_of(domain: Domain) -> Entry:
-    """The registered transformations of a domain; raises InputError if there are none."""
-    found = entries("transforms", domain.name)
+def transforms_of(modality: Modality) -> Entry:
+    """The registered transformations of a modality; raises InputError if there are none."""
+    found = entries("transforms", modality.name)
     if not found:
-        raise InputError(f"no transformations are registered for {domain.name}: give a custom family")
+        raise InputError(f"no transformations are registered for {modality.name}: give a custom family")
     return found[0]
 
 
 def make_family(
-    domain: Domain,
+    modality: Modality,
     row_shape: tuple[int, ...],
     seed: int,
     options: Mapping[str, Any],
@@ -191,15 +191,15 @@ def make_family(
     custom: Mapping[str, Any] | None = None,
     columns: Sequence[int] | None = None,
 ) -> Family:
-    """The transformations of the domain, or custom ones.
+    """The transformations of the modality, or custom ones.
 
     Parameters
     ----------
-    domain : Domain
+    modality : Modality
     row_shape : tuple of int
     seed : int
     options : mapping
-        Options of the domain's transformations.
+        Options of the modality's transformations.
     family : str, Family or list of callable
     custom : mapping, optional
         Size and shapes of a custom family, see `inspect_family`.
@@ -212,24 +212,24 @@ def make_family(
         The samples are too small for more than one transformation; a custom family is missing.
     """
     if is_custom(family):
-        return family_of_run(family, dict(custom or {}), domain)
-    context = TransformsContext(row_shape, domain.channels(row_shape), seed, columns)
-    made: Family = transforms_of(domain).build(context, **options)
+        return family_of_run(family, dict(custom or {}), modality)
+    context = TransformsContext(row_shape, modality.channels(row_shape), seed, columns)
+    made: Family = transforms_of(modality).build(context, **options)
     return made
 
 
 def make_channel(
-    domain: Domain, row_shape: tuple[int, ...], family: Family, *, learned: bool = True
+    modality: Modality, row_shape: tuple[int, ...], family: Family, *, learned: bool = True
 ) -> AugmentationChannel:
     """A channel for a family: learned, with fresh weights, or uniform."""
     if not learned:
         return AugmentationChannel(family)
-    network = family.score_network(domain.channels(row_shape), domain.blank(row_shape).ndim - 1)
+    network = family.score_network(modality.channels(row_shape), modality.blank(row_shape).ndim - 1)
     return AugmentationChannel(family, network)
 
 
 # ---- as a view maker of other methods -------------------------------------------------------------------------------
-def _adapt(options: Arguments, domain: Domain, row_shape: tuple[int, ...]) -> Arguments:
+def _adapt(options: Arguments, modality: Modality, row_shape: tuple[int, ...]) -> Arguments:
     """Use the scaling of the run whose channel draws the views.
 
     Raises
@@ -239,10 +239,10 @@ def _adapt(options: Arguments, domain: Domain, row_shape: tuple[int, ...]) -> Ar
     """
     run = _run(str(options.view_maker).split("+")[-1])
     known = _specification(run)
-    if known["domain"] != domain.name or not domain.same_shape(known["row_shape"], row_shape):
+    if known["modality"] != modality.name or not modality.same_shape(known["row_shape"], row_shape):
         raise InputError(
-            f"the channel of {run.path} was trained on {known['domain']} of shape {tuple(known['row_shape'])}, but "
-            f"the data are {domain.name} of shape {tuple(row_shape)}: give samples of the same shape"
+            f"the channel of {run.path} was trained on {known['modality']} of shape {tuple(known['row_shape'])}, but "
+            f"the data are {modality.name} of shape {tuple(row_shape)}: give samples of the same shape"
         )
     if options.scaling not in ("auto", known["scaling"]):
         raise InputError(
@@ -277,9 +277,9 @@ def _crop_size(row_shape: tuple[int, ...], facts: Mapping[str, Any]) -> tuple[st
 def trained_channel(context: ViewContext) -> AugmentationChannel:
     """The frozen channel of a CRL-TAC run; its weights are saved with the model that uses it."""
     known = context.facts["channel"]
-    domain, row_shape = domain_of(known["domain"]), tuple(known["row_shape"])
-    family = make_family(domain, row_shape, known["seed"], known["options"], columns=known.get("columns"))
-    made = make_channel(domain, row_shape, family, learned=known["learned"])
+    modality, row_shape = modality_of(known["modality"]), tuple(known["row_shape"])
+    family = make_family(modality, row_shape, known["seed"], known["options"], columns=known.get("columns"))
+    made = make_channel(modality, row_shape, family, learned=known["learned"])
     if context.fresh:
         run, prefix = _run(context.name), "method.channel."
         weights = {name.removeprefix(prefix): w for name, w in run.read_weights()[0].items() if name.startswith(prefix)}
@@ -304,7 +304,7 @@ def _specification(run: RunFolder) -> dict[str, Any]:
             "with family='auto'"
         )
     known = {"learned": parameters.get("channel", "learned") == "learned", "options": fitted.get("family_options")}
-    known |= {name: fitted.get(name) for name in ("domain", "row_shape", "seed", "scaling")}
+    known |= {name: fitted.get(name) for name in ("modality", "row_shape", "seed", "scaling")}
     if missing := [name for name, value in known.items() if value is None]:
         written = "family_options" if missing[0] == "options" else missing[0]
         raise InputError(f"{run.config} is incomplete: it has no {written!r}; restore it or train again")

@@ -19,7 +19,7 @@ from viewsmith.estimator.plan import Resolved
 from viewsmith.methods.crl_tac.locating import Locator
 from viewsmith.methods.crl_tac.training import CRLTACMethod
 from viewsmith.methods.crl_tac.transforms import Crops, Masks
-from viewsmith.modalities import Domain
+from viewsmith.modalities import Modality
 from viewsmith.reports import FeatureProfile, Gallery, Projections, SortedSimilarities, TransformProbabilities
 from viewsmith.reports.galleries import match_sample_shape
 
@@ -124,7 +124,7 @@ class ChannelModel(ProjectingModel, Protocol):
     @property
     def method_(self) -> CRLTACMethod: ...
     @property
-    def domain_(self) -> Domain: ...
+    def modality_(self) -> Modality: ...
     @property
     def views_like_samples(self) -> bool: ...
     def distribution(self, X: Any) -> np.ndarray: ...
@@ -190,7 +190,7 @@ def _transform_probabilities(model: ChannelModel, p: np.ndarray, samples: np.nda
         f"P(T|x) of {len(p)} rows and of {len(samples)} of them; a row draws from {each:.3g} of {family.size} "
         f"transformations (mean effective number), all rows together from {all_rows:.3g}"
     )
-    images = model.domain_.picture == "pixels" and model.views_like_samples
+    images = model.modality_.picture == "pixels" and model.views_like_samples
     views = match_sample_shape(_most_probable(model, p[: len(samples)], samples), samples) if images else None
     return TransformProbabilities(
         "What the channel chooses",

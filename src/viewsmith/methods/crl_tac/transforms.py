@@ -503,7 +503,7 @@ class TransformsContext:
     columns: Sequence[int] | None = None
 
 
-@register("transforms", "crops", help="crops on a grid", domains="images", noun="crops of images")
+@register("transforms", "crops", help="crops on a grid", modalities="images", noun="crops of images")
 def _crops(
     context: TransformsContext,
     *,
@@ -520,7 +520,7 @@ def _crops(
     "transforms",
     "masks",
     help="subsets of the features",
-    domains="vectors",
+    modalities="vectors",
     noun="masks of vectors",
 )
 def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float = 0.5) -> Masks:
@@ -531,7 +531,7 @@ def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float 
     "transforms",
     "windows",
     help="windows of sequences",
-    domains=("dna", "series"),
+    modalities=("dna", "series"),
     noun="windows of sequences",
     learning_rate=5e-4,
 )

@@ -38,14 +38,14 @@ from viewsmith.estimator.generated import (
     resolve_generator,
 )
 from viewsmith.estimator.inputs import find_classes
-from viewsmith.estimator.model import domain_in, make_encoder, make_head, make_optimizer, make_views, with_noise
+from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, make_views, modality_in, with_noise
 from viewsmith.estimator.plan import Plan, Resolved, TrainingData
 from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
 from viewsmith.methods.diffaug.training import DiffAugMethod, parse_phases
 from viewsmith.networks.base import MLP
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 
-#: Published settings that are the same for all domains (appendices D and E).
+#: Published settings that are the same for all modalities (appendices D and E).
 _DIFFAUG: dict[str, Any] = {
     "projector_dims": None,
     "kernel": "paper",
@@ -113,8 +113,8 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 Strength = Annotated[float, Field(gt=0, le=1)]
 
-#: Settings for which "auto" takes the value of the domain.
-FROM_DOMAIN = (
+#: Settings for which "auto" takes the value of the modality.
+FROM_MODALITY = (
     *("directions", "nu", "generator_epochs", "generator_learning_rate", "predicts", "noise_schedule"),
     *("sampler", "sampler_steps", "strength"),
 )
@@ -122,7 +122,7 @@ FROM_DOMAIN = (
 
 @dataclass(frozen=True, kw_only=True)
 class DiffAugResolved(Resolved, GeneratorSettings):
-    """Resolved settings, with those that DiffAug takes from the domain."""
+    """Resolved settings, with those that DiffAug takes from the modality."""
 
     directions: bool
     nu: float
@@ -141,7 +141,7 @@ class DiffAugInputs:
     "method",
     "diffaug",
     help="learns a diffusion model that generates samples similar to a given one, and a two-dimensional map",
-    source="DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with domain-knowledge-free "
+    source="DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with modality-knowledge-free "
     "diffusion-based data augmentation",
     generates=True,
     search=SEARCH,
@@ -204,7 +204,7 @@ class DiffAug(ViewsmithEstimator):
     replacement : float
         lambda, the fraction of positives that are generated.
     generator_epochs : int or "auto"
-        Epochs of all B phases together; "auto": a fraction of the encoder's epochs that depends on the domain.
+        Epochs of all B phases together; "auto": a fraction of the encoder's epochs that depends on the modality.
     generator_learning_rate : float or "auto"
     cached_views : int
         Number of generated views of each sample in the view cache.
@@ -324,7 +324,7 @@ class DiffAug(ViewsmithEstimator):
         labels = None
         if options._conditions_on_labels:
             labels = find_classes(data.labels, len(data.rows), "condition is 'labels'", "'representation'")
-        found = resolve_generator(options, data.domain, shared["epochs"], FROM_DOMAIN)
+        found = resolve_generator(options, data.modality, shared["epochs"], FROM_MODALITY)
         n_classes = 0 if labels is None else int(labels.max()) + 1
         return DiffAugResolved(**shared, **found, n_classes=n_classes), DiffAugInputs(labels)
 
@@ -344,7 +344,7 @@ class DiffAug(ViewsmithEstimator):
             replacement=options.replacement,
             refresh=0 if options.refresh == "batch" else options.refresh,
             fresh=options.refresh == "batch",
-            on_top=domain_in(plan).on_top,
+            on_top=modality_in(plan).on_top,
         )
 
     def figures(self, dataset: Dataset) -> Figures:
@@ -365,9 +365,9 @@ def _check(options: DiffAug, data: TrainingData) -> None:
             f"guidance is {options.guidance}, which needs a generator trained partly without the condition: set "
             "condition_drop, for example to 0.1"
         )
-    if options.denoiser not in data.domain.denoisers:
-        expected = join_names(data.domain.denoisers)
-        raise InputError(f"denoiser is {options.denoiser!r}, expected {expected} for {data.domain.name}")
+    if options.denoiser not in data.modality.denoisers:
+        expected = join_names(data.modality.denoisers)
+        raise InputError(f"denoiser is {options.denoiser!r}, expected {expected} for {data.modality.name}")
 
 
 def _with_epochs(
@@ -389,7 +389,7 @@ def make_soft(plan: Plan[DiffAug, DiffAugResolved], encoder: nn.Module) -> SoftC
     widths = options.projector_dims
     if widths == "auto":
         # Directions of images need a wide projection: SimCLR's head.
-        widths = (n, 128) if domain_in(plan).picture == "pixels" else (32,)
+        widths = (n, 128) if modality_in(plan).picture == "pixels" else (32,)
     map_head = MLP(n, [*options.map_hidden, options.map_components], norm=options.norm)
     if widths is None:
         return SoftContrastive(encoder, with_noise(plan, map_head), loss=_loss(plan, of_map=True))
@@ -425,7 +425,7 @@ def _loss(plan: Plan[DiffAug, DiffAugResolved], *, of_map: bool) -> SoftLoss | I
 
 
 def make_generated(plan: Plan[DiffAug, DiffAugResolved], framework: SoftContrastive) -> GeneratedViews:
-    """The diffusion model of the domain and its views."""
+    """The diffusion model of the modality and its views."""
     options, resolved = plan.options, plan.resolved
     width = options.map_components if options.condition == "map" else resolved.n_components
     generator = make_generator(

@@ -266,7 +266,7 @@ class Search(Protocol):
     Attributes
     ----------
     name : str
-        Of the domain.
+        Of the modality.
     max_parts : int
         Largest number of parts of a kind in a sample.
     parts : sequence

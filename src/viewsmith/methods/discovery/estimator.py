@@ -61,10 +61,10 @@ def features_of(features: Any, layer: str | None, weights: str | None, channels:
     if model is not None:
         trained: Any = getattr(model.method_, "framework", model.method_)
         encoder, scaler = copy.deepcopy(trained.encoder).cpu(), model.scaler_
-        if model.domain_.name != "images" or scaler.channels != channels:
+        if model.modality_.name != "images" or scaler.channels != channels:
             raise InputError(
-                f"the model of the features was trained on {model.domain_.name} of shape {model.resolved_.row_shape}, "
-                f"expected one that was trained on images with {channels} channels"
+                f"the model of the features was trained on {model.modality_.name} of shape "
+                f"{model.resolved_.row_shape}, expected one that was trained on images with {channels} channels"
             )
         return network_maps(encoder, scaler.center.cpu(), scaler.scale.cpu(), layer)
     if isinstance(features, nn.Module):
@@ -148,7 +148,7 @@ class Discovery(BaseEstimator):
 
     Parameters
     ----------
-    domain : {"auto", "images", "dna", "series"}
+    modality : {"auto", "images", "dna", "series"}
         "auto": letters are DNA, uint8 arrays (n, H, W) or (n, H, W, C) are images, other arrays (n, T) are recordings
         of one channel. Recordings of several are never recognized.
     windows : sequence of int or None
@@ -183,7 +183,7 @@ class Discovery(BaseEstimator):
         For each kind, the solutions among which it was chosen.
     recurs_ : bool
         Whether anything recurs.
-    domain_ : str
+    modality_ : str
 
     Notes
     -----
@@ -203,7 +203,7 @@ class Discovery(BaseEstimator):
     def __init__(
         self,
         *,
-        domain: str = "auto",
+        modality: str = "auto",
         windows: Sequence[int] | None = None,
         features: Any = "patches",
         feature_layer: str | None = None,
@@ -215,7 +215,7 @@ class Discovery(BaseEstimator):
         max_q: float = 0.1,
         random_state: int = 0,
     ) -> None:
-        self.domain = domain
+        self.modality = modality
         self.windows = windows
         self.features = features
         self.feature_layer = feature_layer
@@ -234,7 +234,7 @@ class Discovery(BaseEstimator):
         ----------
         X : array-like
             Images: uint8 (n, H, W) or (n, H, W, 1 or 3), or a list of images of any sizes. DNA: strings, or ASCII
-            letters uint8 (n, L), 0 after the end. Recordings: numbers (n, T), or (n, C, T) with domain="series".
+            letters uint8 (n, L), 0 after the end. Recordings: numbers (n, T), or (n, C, T) with modality="series".
         y : ignored
 
         Raises
@@ -244,8 +244,8 @@ class Discovery(BaseEstimator):
             range.
         """
         self._check_options()
-        self.domain_ = kind_of(X) if self.domain == "auto" else self.domain
-        search = self._search(as_images(X).channels if self.domain_ == "images" else 0)
+        self.modality_ = kind_of(X) if self.modality == "auto" else self.modality
+        search = self._search(as_images(X).channels if self.modality_ == "images" else 0)
         search.fit(X)
         self.search_ = search
         if not search.parts:
@@ -316,7 +316,7 @@ class Discovery(BaseEstimator):
             What `locate` returns.
         """
         found = self.locate(X)
-        return self.search_.crops(X, found, CROP[self.domain_] if size is None else size), found
+        return self.search_.crops(X, found, CROP[self.modality_] if size is None else size), found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a folder of plain text and safetensors.
@@ -345,7 +345,9 @@ class Discovery(BaseEstimator):
         elif self.features != "patches":
             save_tensors(folder.path / WEIGHTS, self.search_.dense.weights())
             parameters["feature_weights"] = WEIGHTS
-        folder.write_config({"method": self.name, "domain": self.domain_, "parameters": parameters, "fitted": fitted})
+        folder.write_config(
+            {"method": self.name, "modality": self.modality_, "parameters": parameters, "fitted": fitted}
+        )
         save_tensors(folder.model, tensors)
 
     @classmethod
@@ -370,7 +372,7 @@ class Discovery(BaseEstimator):
                 if given.get(name) == written:
                     given[name] = str(folder.path / written)
             model = cls(**given)
-            model.domain_ = config["domain"]
+            model.modality_ = config["modality"]
             search = model._search(int(config["fitted"].get("channels", 0)))
             search.restore(config["fitted"], load_tensors(folder.model))
         except (KeyError, TypeError, ValueError) as error:
@@ -380,15 +382,15 @@ class Discovery(BaseEstimator):
 
     def _search(self, channels: int) -> Any:
         """The search in this kind of data, with the options that it has; `channels` of images."""
-        cls = SEARCHES[self.domain_]
-        options = {name: getattr(self, name) for name, (domain, _) in OWN.items() if domain == self.domain_}
-        for name, (domain, default) in OWN.items():
-            if domain != self.domain_ and getattr(self, name) != default:
-                raise InputError(f"{name} is an option for {domain}, and the data are {self.domain_}: leave it out")
-        if self.windows is not None and min(self.windows) < LEAST_WINDOW[self.domain_]:
+        cls = SEARCHES[self.modality_]
+        options = {name: getattr(self, name) for name, (modality, _) in OWN.items() if modality == self.modality_}
+        for name, (modality, default) in OWN.items():
+            if modality != self.modality_ and getattr(self, name) != default:
+                raise InputError(f"{name} is an option for {modality}, and the data are {self.modality_}: leave it out")
+        if self.windows is not None and min(self.windows) < LEAST_WINDOW[self.modality_]:
             raise InputError(
-                f"windows is {list(self.windows)}, expected whole numbers of at least {LEAST_WINDOW[self.domain_]} for "
-                f"{self.domain_}"
+                f"windows is {list(self.windows)}, expected whole numbers of at least {LEAST_WINDOW[self.modality_]} "
+                f"for {self.modality_}"
             )
         if cls is ImageSearch:
             layer, weights = options.pop("feature_layer"), options.pop("feature_weights")
@@ -418,12 +420,12 @@ class Discovery(BaseEstimator):
                 f"features is {self.features!r}, expected 'patches', timm:NAME, a trained model or its folder, or a "
                 "network or function of images"
             )
-        if self.domain not in ("auto", *SEARCHES):
-            raise InputError(f"domain is {self.domain!r}, expected 'auto', {', '.join(map(repr, SEARCHES))}")
+        if self.modality not in ("auto", *SEARCHES):
+            raise InputError(f"modality is {self.modality!r}, expected 'auto', {', '.join(map(repr, SEARCHES))}")
 
 
 def kind_of(X: Any) -> str:
-    """The domain of samples: letters are DNA, other numbers of two dimensions recordings, everything else images."""
+    """The modality of samples: letters are DNA, other numbers of two dimensions recordings, everything else images."""
     if isinstance(X, ImageList):
         return "images"
     if isinstance(X, list | tuple):

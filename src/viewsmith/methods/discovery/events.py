@@ -33,7 +33,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds, q_values
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 
 POINTS = 24  # averages of a window in each channel
 
@@ -316,7 +316,7 @@ def pieces(X: Any) -> np.ndarray:
         Another shape, values that are not finite, or fewer than four pieces.
     """
     x = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
-    x = np.asarray(domain_of("series").read(x[:, None] if x.ndim == 2 else x))
+    x = np.asarray(modality_of("series").read(x[:, None] if x.ndim == 2 else x))
     if len(x) < 4:
         raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across pieces")
     return x

@@ -242,7 +242,7 @@ def as_images(X: Any) -> ImageList:
     if isinstance(X, ImageList):
         return X
     expected = "expected uint8 images, (n, H, W) or (n, H, W, 1 or 3), or a list of images of any sizes"
-    expected += " (recordings: domain='series')"
+    expected += " (recordings: modality='series')"
     images = list(X) if isinstance(X, list | tuple | np.ndarray) else []
     for i, image in enumerate(images):
         given = f"{getattr(image, 'dtype', type(image).__name__)} of shape {np.shape(image)}"

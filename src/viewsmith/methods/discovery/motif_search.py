@@ -18,7 +18,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery.contrast import q_values
 from viewsmith.methods.discovery.motifs import CLEAR, WIDTHS, Background, Motif, as_codes, choose, find_motif
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 
 NULL = 2_000  # sequences drawn from the background for q-values
 
@@ -107,7 +107,7 @@ class MotifSearch:
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> list[str]:
         """`size` letters around sites, read from the strand of the site; fewer at the ends of a sequence."""
-        letters = np.asarray(domain_of("dna").read(X))
+        letters = np.asarray(modality_of("dna").read(X))
         ends = _lengths(as_codes(letters))
         cut = []
         for site in found:
@@ -148,7 +148,7 @@ def sequence_codes(X: Any) -> np.ndarray:
     InputError
         They are no DNA, or fewer than four.
     """
-    letters = np.asarray(domain_of("dna").read(X))
+    letters = np.asarray(modality_of("dna").read(X))
     if len(letters) < 4:
         raise InputError(f"{len(letters)} sequences, expected at least 4: what recurs is seen across sequences")
     return as_codes(letters)

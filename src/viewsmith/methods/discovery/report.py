@@ -145,7 +145,7 @@ def write_parts_report(
         if kinds
         else "Nothing recurs here."
     )
-    content = _CONTENT[model.domain_](model, samples, ranked, without, names)
+    content = _CONTENT[model.modality_](model, samples, ranked, without, names)
     if kinds:
         content.wide.append(("Scores", _scores(model, found), f"Scores of the parts, and those of {content.nothing}."))
     page = _PAGE.render(

@@ -30,7 +30,7 @@ from viewsmith.estimator.arguments import (
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import Figures
 from viewsmith.estimator.generated import cache_gallery, make_generator_optimizer, resolve_generator
-from viewsmith.estimator.model import domain_in, make_model, make_optimizer
+from viewsmith.estimator.model import make_model, make_optimizer, modality_in
 from viewsmith.estimator.plan import Plan, TrainingData
 from viewsmith.estimator.rows import extent, fingerprint
 from viewsmith.methods.genview.parts import (
@@ -111,7 +111,7 @@ class GenView(ViewsmithEstimator):
     Views come from a view cache that `viewsmith generate` made (with Stable unCLIP, with the library's diffusion model,
     or from precomputed views). Without a view cache, a generator is trained: first, the encoder learns from fixed views
     for a fraction of the epochs; then a diffusion model learns to generate samples from its representation; then the
-    training of the encoder continues. The noise is adapted to each sample. Every framework and domain is supported.
+    training of the encoder continues. The noise is adapted to each sample. Every framework and modality is supported.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class GenView(ViewsmithEstimator):
         the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and
         novelty in input space.
     generator_epochs : int or "auto"
-        Without a view cache; "auto": a fraction of the encoder's epochs that depends on the domain.
+        Without a view cache; "auto": a fraction of the encoder's epochs that depends on the modality.
     generator_learning_rate : float or "auto"
     sampler_steps : int or "auto"
     [shared]
@@ -260,7 +260,7 @@ class GenView(ViewsmithEstimator):
         for number in range(n_views):
             streams = [stream(seed, "view", name, number, device=x.device) for name in names]
             views.append(self.scaler_.inverse(generated.generate_each(x, streams, strength)).cpu())
-        given = self.domain_.in_input_format(torch.stack(views, dim=1).numpy(), extent(X, self.resolved_))
+        given = self.modality_.in_input_format(torch.stack(views, dim=1).numpy(), extent(X, self.resolved_))
         return given, np.repeat(strength_to_level(strength).numpy()[:, None], n_views, axis=1)
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
@@ -279,14 +279,14 @@ class GenView(ViewsmithEstimator):
         self, options: GenView, shared: dict[str, Any], data: TrainingData
     ) -> tuple[GenViewResolved, GenViewInputs]:
         check_noise(options.noise)
-        _check_fraction(options, shared["epochs"], uses_extractor(options.features, data.domain.name))
-        found, maps = resolve_generator(options, data.domain, shared["epochs"], GENERATOR), None
-        if uses_extractor(options.features, data.domain.name):
+        _check_fraction(options, shared["epochs"], uses_extractor(options.features, data.modality.name))
+        found, maps = resolve_generator(options, data.modality, shared["epochs"], GENERATOR), None
+        if uses_extractor(options.features, data.modality.name):
             maps = feature_maps(options.features, *scaling_of(data.stats), x=data.x[:1])
             weights = digest(maps.network().state_dict())
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
-        references = 0 if data.domain.picture == "pixels" else min(len(data.rows), MAX_ROWS)
+        references = 0 if data.modality.picture == "pixels" else min(len(data.rows), MAX_ROWS)
         return GenViewResolved(**shared, **found, level_references=references), GenViewInputs(maps, views)
 
     def _build(self, plan: Plan[GenView, GenViewResolved]) -> Method:
@@ -298,7 +298,7 @@ class GenView(ViewsmithEstimator):
             generated = make_generated(plan, framework.encoder, maps)
         quality = None
         if options.quality and options.gamma:
-            blank = domain_in(plan).blank(resolved.row_shape)
+            blank = modality_in(plan).blank(resolved.row_shape)
             quality = ViewQuality(
                 framework.encoder,
                 blank,
@@ -313,7 +313,7 @@ class GenView(ViewsmithEstimator):
             quality,
             alpha=options.alpha,
             gamma=options.gamma,
-            on_top=domain_in(plan).on_top,
+            on_top=modality_in(plan).on_top,
             first_fraction=options.first_fraction,
             epochs=resolved.epochs,
             generator_epochs=resolved.generator_epochs,
@@ -340,7 +340,7 @@ class GenView(ViewsmithEstimator):
         if self.options_.view_cache is not None:
             transductive = bool(self.context_.get("data", {}).get("transductive"))
             gallery = cache_gallery(
-                self.options_.view_cache, dataset.fit_rows(transductive), self._quality_of_one, self.domain_.picture
+                self.options_.view_cache, dataset.fit_rows(transductive), self._quality_of_one, self.modality_.picture
             )
             found.galleries += [] if gallery is None else [gallery]
         return found
@@ -383,4 +383,4 @@ def _cached_views(path: str, data: TrainingData) -> list[Rows]:
             f"the view cache {path} is of other rows, or of these rows in another order: fit the rows it was made "
             "from, or generate a view cache of these rows"
         )
-    return [data.domain.scaled(source, data.layer) for source in cache.sources()]
+    return [data.modality.scaled(source, data.layer) for source in cache.sources()]

@@ -25,12 +25,12 @@ from viewsmith.core.random import stream
 from viewsmith.core.rows import Rows, RowSource, Samples, take_rows
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.generated import GeneratorSettings, make_generator
-from viewsmith.estimator.model import AnyPlan, domain_in
+from viewsmith.estimator.model import AnyPlan, modality_in
 from viewsmith.estimator.plan import Resolved
 from viewsmith.estimator.resolve import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import load_clip
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.images.pixels import Pixels
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.generated.diffusion_views import GeneratedViews
@@ -216,7 +216,7 @@ ENCODER, CLIP = "encoder", "clip:"
 FeaturesOption = str | nn.Module
 
 
-def uses_extractor(features: FeaturesOption, domain: str) -> bool:
+def uses_extractor(features: FeaturesOption, modality: str) -> bool:
     """Whether features come from a separate network instead of the encoder.
 
     Raises
@@ -237,8 +237,8 @@ def uses_extractor(features: FeaturesOption, domain: str) -> bool:
             f"features is {features!r}, expected encoder, clip:FOLDER or clip:OWNER/NAME, or in Python a "
             "torch.nn.Module that returns feature maps of images"
         )
-    if domain_of(domain).picture != "pixels":
-        raise InputError(f"features is {text!r}, which needs images, but the data are {domain}: leave features out")
+    if modality_of(modality).picture != "pixels":
+        raise InputError(f"features is {text!r}, which needs images, but the data are {modality}: leave features out")
     return True
 
 
@@ -379,7 +379,7 @@ class GenViewInputs:
 def make_extractor(plan: AnyPlan) -> FrozenMaps | None:
     """The separate network for foreground and quality, or None; a loaded model finds it when it is first used."""
     options, resolved = plan.options, plan.resolved
-    if not uses_extractor(options.features, resolved.domain):
+    if not uses_extractor(options.features, resolved.modality):
         return None
     if plan.inputs is not None:
         found: FrozenMaps | None = plan.inputs.maps
@@ -395,7 +395,7 @@ def scaling_of(stats: dict[str, Any]) -> tuple[Tensor, Tensor]:
 
 
 def make_generated(plan: AnyPlan, encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
-    """The diffusion model of the domain, with a strength adapted to each row."""
+    """The diffusion model of the modality, with a strength adapted to each row."""
     options, resolved, n = plan.options, plan.resolved, plan.resolved.n_components
     # This strength is for samples without a noise level.
     generator = make_generator(plan, encoder, resolved, condition=n, strength=0.5)
@@ -415,7 +415,7 @@ def _tolerance(plan: AnyPlan, encoder: nn.Module, maps: FrozenMaps | None) -> No
     resolved = plan.resolved
     if plan.options.noise != "adaptive":
         return NoiseTolerance()
-    if domain_in(plan).picture == "pixels":
-        blank = domain_in(plan).blank(resolved.row_shape)
+    if modality_in(plan).picture == "pixels":
+        blank = modality_in(plan).blank(resolved.row_shape)
         return NoiseTolerance(maps, width=(maps or FeatureMap(encoder, blank)).shape[2])
     return NoiseTolerance(references=(resolved.level_references, resolved.n_components))

@@ -39,7 +39,7 @@ class ViewQuality(nn.Module):
     encoder : nn.Module
         It is copied; the copy does not change until `copy_encoder`. Not used if `maps` are given.
     x : Tensor, shape (B, ...)
-        One or more scaled samples, which determine the domain and the feature map.
+        One or more scaled samples, which determine the modality and the feature map.
     source : {"views", "encoder", "cached"}
         Source of the feature maps of images. ``views``: the copy is applied to every view (`forward`). ``encoder``: the
         maps of the encoder's own forward passes in training are used (`record_passes`, `from_passes`). ``cached``: the

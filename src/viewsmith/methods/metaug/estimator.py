@@ -26,12 +26,12 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, Figures, figure_rows, shared_figures
 from viewsmith.estimator.model import (
     AnyPlan,
-    domain_in,
     make_encoder,
     make_framework,
     make_head,
     make_optimizer,
     make_views,
+    modality_in,
 )
 from viewsmith.estimator.plan import Plan, Resolved, TrainingData
 from viewsmith.estimator.rows import collected, view_blocks
@@ -189,7 +189,7 @@ def _check(options: Any, resolved: dict[str, Any]) -> None:
         if len(shape) != 3 or shape[2] != 3:
             raise InputError(
                 f"split is {options.split!r}, which needs images with three color channels, but the data are "
-                f"{resolved['domain']} of shape {tuple(shape)}: use 'none'"
+                f"{resolved['modality']} of shape {tuple(shape)}: use 'none'"
             )
         if isinstance(options.encoder, nn.Module):
             channels = "3, 1 and 2 channels" if options.split == "color" else "one channel each"
@@ -275,7 +275,7 @@ def make_feature_optimizer(plan: AnyPlan) -> Optimizer:
 def _dims(plan: AnyPlan) -> tuple[int, ...]:
     if plan.options.projector_dims != "auto":
         return tuple(plan.options.projector_dims)
-    return tuple(domain_in(plan).defaults.get("simclr_dims", (plan.resolved.n_components, 128)))
+    return tuple(modality_in(plan).defaults.get("simclr_dims", (plan.resolved.n_components, 128)))
 
 
 AtLeastTwo = Annotated[int, Field(ge=2)]

@@ -205,7 +205,7 @@ def _connected(n_in: int, n_out: int) -> nn.Sequential:
     "encoder",
     "split-alexnet",
     help="AlexNet with half the channels, for large or small images",
-    domains="images",
+    modalities="images",
     source="Zhang et al. 2017",
     default_width=256,
     smallest=SMALLEST["small"],

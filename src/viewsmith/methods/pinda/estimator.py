@@ -212,7 +212,7 @@ class PiNDA(ViewsmithEstimator):
         if options.two_sided and options.algorithm == 2:
             raise InputError("two_sided is True, which algorithm 2 decides for each view: leave it out")
         generator = _find_generator(options, data, shared["encoder"])
-        entry = find("noise generator", generator, data.domain.name)
+        entry = find("noise generator", generator, data.modality.name)
         further = part_options(options, [entry], None, "generator_options", PiNDA)
         shared["packages"] |= packages_of([entry])
         return PiNDAResolved(**shared, generator=generator, generator_options=further), None
@@ -244,7 +244,7 @@ class PiNDA(ViewsmithEstimator):
         noise = self._method.noise
         with torch.no_grad():
             sigma = apply_in_blocks(lambda x: noise.noise_parameters(x)[0], self.samples(X), 256)
-        sigma = self.domain_.in_data_units(sigma, self.scaler_)
+        sigma = self.modality_.in_data_units(sigma, self.scaler_)
         return sigma.mean(0).cpu().numpy(), sigma.std(0, correction=0).cpu().numpy()
 
     def noise_parts(self, X: Any, *, random_state: int | None = None) -> dict[str, np.ndarray]:
@@ -268,7 +268,7 @@ class PiNDA(ViewsmithEstimator):
                 for name, part in parts.items():
                     made.setdefault(name, []).append(part.cpu().numpy())
         joined = {name: np.concatenate(part) for name, part in made.items()}
-        joined["view"] = self.domain_.in_input_format(joined["view"][:, None], extent(X, self.resolved_))[:, 0]
+        joined["view"] = self.modality_.in_input_format(joined["view"][:, None], extent(X, self.resolved_))[:, 0]
         return joined
 
     def described_views(
@@ -282,12 +282,12 @@ class PiNDA(ViewsmithEstimator):
     def figures(self, dataset: Dataset) -> Figures:
         """Figures of all methods, and of the learned noise."""
         found = super().figures(dataset)
-        if self.domain_.picture == "curve":
+        if self.modality_.picture == "curve":
             mean, _ = self.noise_profile(dataset.x_train)
             found.profiles.append(
                 noise_profile(mean, self.scaler_.scale.cpu().numpy(), self.resolved_.feature_names or None)
             )
-        elif self.domain_.picture == "pixels":
+        elif self.modality_.picture == "pixels":
             samples = gallery_samples(dataset)
             found.galleries.append(noise_gallery(samples, self.noise_parts(samples)))
         return found
@@ -304,20 +304,20 @@ def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
     Raises
     ------
     InputError
-        The domain has no such generator, or the generator uses a first stage that the encoder does not have.
+        The modality has no such generator, or the generator uses a first stage that the encoder does not have.
     """
-    domain, generator, custom = data.domain.name, options.generator, isinstance(options.encoder, nn.Module)
-    known = names("noise generator", domain)
+    modality, generator, custom = data.modality.name, options.generator, isinstance(options.encoder, nn.Module)
+    known = names("noise generator", modality)
     if not known:
-        raise InputError(f"there is no noise generator for {domain}: use another method")
+        raise InputError(f"there is no noise generator for {modality}: use another method")
     if generator == "auto":
-        suited = (entry.name for entry in entries("noise generator", domain) if entry.trait("default"))
+        suited = (entry.name for entry in entries("noise generator", modality) if entry.trait("default"))
         generator = next(suited, known[0])
     if generator not in known:
-        raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {domain}")
-    entry = find("noise generator", generator, domain)
-    encoders = [name for name in names("encoder", domain) if find("encoder", name, domain).trait("first_stage")]
-    if entry.trait("needs_first_stage") and (custom or not find("encoder", encoder, domain).trait("first_stage")):
+        raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {modality}")
+    entry = find("noise generator", generator, modality)
+    encoders = [name for name in names("encoder", modality) if find("encoder", name, modality).trait("first_stage")]
+    if entry.trait("needs_first_stage") and (custom or not find("encoder", encoder, modality).trait("first_stage")):
         raise InputError(
             f"generator {generator!r} uses the encoder's first stage, which {encoder} does not have: use the encoder "
             f"{' or '.join(encoders)}, or the generator {' or '.join(name for name in known if name != generator)}"
@@ -331,7 +331,7 @@ def make_noise(plan: Plan[PiNDA, PiNDAResolved], encoder: nn.Module) -> PiNoise:
     options, resolved, channels = plan.options, plan.resolved, channels_in(plan)
     outputs = channels * (2 if options.learn_mean else 1)
     context = NoiseContext(resolved.row_shape, channels, outputs, encoder)
-    entry = find("noise generator", resolved.generator, resolved.domain)
+    entry = find("noise generator", resolved.generator, resolved.modality)
     return PiNoise(
         entry.build(context, **resolved.generator_options),
         distribution=options.distribution,

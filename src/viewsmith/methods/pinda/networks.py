@@ -200,36 +200,36 @@ class SequenceMap(nn.Module):
 
 
 # ---- registered names ------------------------------------------------------------------------------------------
-@register("noise generator", "mlp", help="fully connected layers", domains="vectors", default=True)
+@register("noise generator", "mlp", help="fully connected layers", modalities="vectors", default=True)
 def _mlp(context: NoiseContext, *, generator_hidden: tuple[int, ...] = (64,)) -> MLP:
     return MLP(context.channels, [*generator_hidden, context.outputs])
 
 
-@register("noise generator", "low-resolution", help="a small map, enlarged", domains="images", default=True)
+@register("noise generator", "low-resolution", help="a small map, enlarged", modalities="images", default=True)
 def _low_resolution(context: NoiseContext) -> LowResolutionMap:
     return LowResolutionMap(context.channels, context.outputs)
 
 
-@register("noise generator", "unet", help="a small U-Net", domains="images")
+@register("noise generator", "unet", help="a small U-Net", modalities="images")
 def _unet(context: NoiseContext) -> UNet:
     return UNet(context.channels, context.outputs)
 
 
 @register(
-    "noise generator", "resnet18", help="the trunk of a ResNet-18, as published", domains="images", smallest=SMALLEST
+    "noise generator", "resnet18", help="the trunk of a ResNet-18, as published", modalities="images", smallest=SMALLEST
 )
 def _resnet18(context: NoiseContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNetMap:
     return ResNetMap(context.channels, context.outputs, stem=find_stem(stem, context.row_shape))
 
 
 @register(
-    "noise generator", "resnet50", help="the trunk of a ResNet-50, as published", domains="images", smallest=SMALLEST
+    "noise generator", "resnet50", help="the trunk of a ResNet-50, as published", modalities="images", smallest=SMALLEST
 )
 def _resnet50(context: NoiseContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNetMap:
     return ResNetMap(context.channels, context.outputs, stem=find_stem(stem, context.row_shape), depth=50)
 
 
-@register("noise generator", "sequence", help="convolutions over the bases", domains="dna", default=True)
+@register("noise generator", "sequence", help="convolutions over the bases", modalities="dna", default=True)
 def _sequence(context: NoiseContext) -> SequenceMap:
     return SequenceMap(context.outputs)
 
@@ -238,7 +238,7 @@ def _sequence(context: NoiseContext) -> SequenceMap:
     "noise generator",
     "shared",
     help="a small head on the encoder's first layer",
-    domains=("images", "dna"),
+    modalities=("images", "dna"),
     needs_first_stage=True,
 )
 def _shared(context: NoiseContext) -> SharedTrunkMap:

@@ -325,7 +325,7 @@ def _initialize(module: nn.Module) -> None:
     "encoder",
     "hyena",
     help="long convolutions, with the shape of hyenadna-tiny-1k",
-    domains="dna",
+    modalities="dna",
     source="Nguyen et al. 2023",
     width=128,
     longest=MAX_LENGTH,

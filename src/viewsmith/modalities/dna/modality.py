@@ -1,4 +1,4 @@
-"""DNA: strings to rows of letters, checks of letters, k-mer frequencies, and the domain."""
+"""DNA: strings to rows of letters, checks of letters, k-mer frequencies, and the modality."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import shared_tensor
-from viewsmith.modalities.base import Domain
+from viewsmith.modalities.base import Modality
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.dna import nucleotides
 from viewsmith.modalities.dna.networks import SequenceDenoiser
@@ -106,7 +106,7 @@ def letter_fault(letter: str, sequence: str) -> str:
     given = repr(letter) if letter.isprintable() else f"the code {ord(letter)}"
     upper = letter.upper()
     if not set(sequence.upper()).isdisjoint("EFILPQ"):
-        advice = "is it a protein? There is no domain for proteins"
+        advice = "is it a protein? There is no modality for proteins"
     elif upper == "U":
         advice = "this is RNA, write T for U"
     elif upper in "RYKMSWBDHV":
@@ -237,7 +237,7 @@ def _first_fault(x: np.ndarray) -> tuple[int, int] | None:
     return None
 
 
-class DNA(Domain):
+class DNA(Modality):
     """Sequences of letters, uint8 (n, L), padded with 0."""
 
     name = "dna"
@@ -273,8 +273,8 @@ class DNA(Domain):
     def near_miss(self, x: np.ndarray, what: str) -> None:
         if is_text(x):
             warn(
-                f"{what}: ASCII letters, but not only A C G T N, so they are used as vectors; with domain='dna' "
-                "(--domain dna) the invalid letter is reported"
+                f"{what}: ASCII letters, but not only A C G T N, so they are used as vectors; with modality='dna' "
+                "(--modality dna) the invalid letter is reported"
             )
 
     def check(self, x: np.ndarray, what: str = "the data") -> None:
@@ -288,7 +288,7 @@ class DNA(Domain):
         if X is None or hasattr(X, "tocsr"):
             raise InputError(
                 f"the data are of type {type(X).__name__}, expected a list of strings or letters, uint8 (n, L), for "
-                "the domain 'dna'"
+                "the modality 'dna'"
             )
         return dna_rows(X)
 
@@ -332,6 +332,6 @@ class DNA(Domain):
 SEQUENCES = DNA()
 
 
-@register("domain", DNA.name, help=DNA.help)
-def _dna() -> Domain:
+@register("modality", DNA.name, help=DNA.help)
+def _dna() -> Modality:
     return SEQUENCES

@@ -166,7 +166,7 @@ def _max_pool(h: Tensor) -> Tensor:
     "encoder",
     "cnn",
     help="a small convolutional network for CPUs",
-    domains="dna",
+    modalities="dna",
     default_width=256,
     first_stage=True,
     default_skip=96,
@@ -199,7 +199,7 @@ def bases_by_position(x: Tensor, *, positions: int) -> Tensor:
     return F.pad(x[:, :, :positions], (0, max(0, positions - x.shape[2]))).flatten(1)
 
 
-@register("encoder", "cnn", help="a small convolutional network for CPUs", domains="series", default_width=256)
+@register("encoder", "cnn", help="a small convolutional network for CPUs", modalities="series", default_width=256)
 def _recording_cnn(context: EncoderContext) -> SequenceCNN:
     return SequenceCNN(n_components=context.n_components, channels=context.channels, padded=False)
 

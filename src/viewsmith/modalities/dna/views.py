@@ -410,7 +410,7 @@ def _check_rate(options: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
     "view maker",
     "dna",
     help="one or more random edits, and the reverse complement (EvoAug)",
-    domains="dna",
+    modalities="dna",
     source="Lee et al. 2023",
     check=_check_rate,
     symmetry={"strand": "reverse-complement"},
@@ -427,41 +427,43 @@ def _dna(
     return DNAViews(edits, max_edits=max_edits, strand=0.5 if strand == "auto" else strand)
 
 
-@register("view maker", "reverse-complement", help="the reverse complement, half of the time", domains="dna")
+@register("view maker", "reverse-complement", help="the reverse complement, half of the time", modalities="dna")
 def _reverse_complement(context: ViewContext) -> ReverseComplement:
     return ReverseComplement()
 
 
-@register("view maker", "mutation", help="a fraction of the letters changed", domains="dna", check=_check_rate)
+@register("view maker", "mutation", help="a fraction of the letters changed", modalities="dna", check=_check_rate)
 def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
     return Mutation(mutation_rate)
 
 
-@register("view maker", "insertion", help="random letters inserted at a random position", domains="dna")
+@register("view maker", "insertion", help="random letters inserted at a random position", modalities="dna")
 def _insertion(context: ViewContext) -> Insertion:
     return Insertion()
 
 
-@register("view maker", "deletion", help="a random segment deleted", domains="dna")
+@register("view maker", "deletion", help="a random segment deleted", modalities="dna")
 def _deletion(context: ViewContext) -> Deletion:
     return Deletion()
 
 
-@register("view maker", "translocation", help="the sequence rotated", domains="dna")
+@register("view maker", "translocation", help="the sequence rotated", modalities="dna")
 def _translocation(context: ViewContext) -> Translocation:
     return Translocation()
 
 
-@register("view maker", "inversion", help="a random segment replaced by its reverse complement", domains="dna")
+@register("view maker", "inversion", help="a random segment replaced by its reverse complement", modalities="dna")
 def _inversion(context: ViewContext) -> Inversion:
     return Inversion()
 
 
-@register("view maker", "noise", help="Gaussian noise on the encoded letters", domains="dna", searches="noise_strength")
+@register(
+    "view maker", "noise", help="Gaussian noise on the encoded letters", modalities="dna", searches="noise_strength"
+)
 def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
     return DNANoise(noise_strength)
 
 
-@register("view maker", "mixup", help="mixed with a random sequence", domains="dna")
+@register("view maker", "mixup", help="mixed with a random sequence", modalities="dna")
 def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> DNAMixup:
     return DNAMixup(mixup_minimum)

@@ -198,7 +198,7 @@ def resnet50(channels: int = 3, stem: Stem = "small", *, zero_init: bool = True)
     "encoder",
     "resnet18",
     help="ResNet-18, with a 3x3 stem for small images",
-    domains="images",
+    modalities="images",
     source="He et al. 2016",
     width=512,
     smallest=SMALLEST,
@@ -213,7 +213,7 @@ def _resnet18(context: EncoderContext, *, stem: Literal["auto", "small", "standa
     "encoder",
     "resnet50",
     help="ResNet-50, with a 3x3 stem for small images",
-    domains="images",
+    modalities="images",
     source="He et al. 2016",
     width=2048,
     smallest=SMALLEST,
@@ -331,7 +331,7 @@ class DenseResNet18(nn.Module):
     "encoder",
     "resnet18-dense",
     help="ResNet-18 without padding, which encodes all crops of CRL-TAC in one pass",
-    domains="images",
+    modalities="images",
     source="He et al. 2016; Brendel and Bethge 2019",
     width=512,
     smallest=19,
@@ -359,7 +359,7 @@ def load_pretrained(network: nn.Module, context: EncoderContext) -> None:
 
 
 @register(
-    "encoder", "timm:", help="any network of timm (extra timm)", domains="images", load_pretrained=load_pretrained
+    "encoder", "timm:", help="any network of timm (extra timm)", modalities="images", load_pretrained=load_pretrained
 )
 def timm_encoder(context: EncoderContext) -> nn.Module:
     """Build the encoder ``timm:NAME``: the network NAME of timm, without its classifier.

@@ -1,4 +1,4 @@
-"""Images: checks of arrays (dtype, shape, channels) and the domain."""
+"""Images: checks of arrays (dtype, shape, channels) and the modality."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import register
 from viewsmith.core.rows import RowSource, as_source
-from viewsmith.modalities.base import Domain
+from viewsmith.modalities.base import Modality
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
 from viewsmith.modalities.images.pixels import PixelCodes, Pixels
@@ -91,12 +91,12 @@ def image_advice(x: np.ndarray) -> str:
     if min(sides) < SMALLEST_SIDE:
         advice.append(
             f"sides must have at least {SMALLEST_SIDE} pixels: enlarge the images, or use the rows as flat vectors "
-            "with domain='vectors' (--domain vectors)"
+            "with modality='vectors' (--modality vectors)"
         )
     elif x.dtype.kind == "f":
         advice.append(
             "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or use the rows as flat vectors "
-            "with domain='vectors' (--domain vectors)"
+            "with modality='vectors' (--modality vectors)"
         )
     elif x.dtype != np.uint8:
         advice.append("cast values of 0 to 255 with X.astype(np.uint8)")
@@ -105,10 +105,10 @@ def image_advice(x: np.ndarray) -> str:
 
 def _recordings(x: np.ndarray) -> str:
     """The other meaning of an array of numbers with three dimensions, for a message."""
-    return "; recordings (n, channels, time) need domain='series' (--domain series)" if x.ndim == 3 else ""
+    return "; recordings (n, channels, time) need modality='series' (--modality series)" if x.ndim == 3 else ""
 
 
-class Images(Domain):
+class Images(Modality):
     """Images, uint8 (n, H, W) or (n, H, W, 1 or 3)."""
 
     name = "images"
@@ -165,7 +165,7 @@ class Images(Domain):
         if X is None or hasattr(X, "tocsr"):
             raise InputError(
                 f"the data are of type {type(X).__name__}, expected an array, uint8 (n, H, W, channels), for the "
-                "domain 'images'"
+                "modality 'images'"
             )
         rows = image_rows(X)
         given = np.shape(X)[1:]
@@ -229,6 +229,6 @@ class Images(Domain):
 IMAGES = Images()
 
 
-@register("domain", Images.name, help=Images.help)
-def _images() -> Domain:
+@register("modality", Images.name, help=Images.help)
+def _images() -> Modality:
     return IMAGES

@@ -407,7 +407,7 @@ def _recipe(
 
 
 def _register_recipe(name: Recipe, help: str, source: str) -> None:
-    @register("view maker", name, help=help, domains="images", source=source, symmetry=MIRROR)
+    @register("view maker", name, help=help, modalities="images", source=source, symmetry=MIRROR)
     def recipe(
         context: ViewContext,
         *,
@@ -425,7 +425,7 @@ _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen e
     "view maker",
     "crop",
     help="random crop and flip, unchanged colors",
-    domains="images",
+    modalities="images",
     symmetry=MIRROR,
 )
 def _crop(
@@ -454,7 +454,7 @@ def _local_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str
     "view maker",
     "multicrop",
     help="two full crops and several small ones, for frameworks with local views",
-    domains="images",
+    modalities="images",
     source="Caron et al. 2020",
     local_views=True,
     symmetry=MIRROR,

@@ -1,8 +1,8 @@
 """Multi-channel recordings as input of networks: each channel scaled as a feature of vectors is, and its inverse.
 
-Multi-channel recordings, (n, channels, time): checks of arrays, and the domain.
+Multi-channel recordings, (n, channels, time): checks of arrays, and the modality.
 
-An array (n, a, b) may also hold gray images, so recordings are never recognized: users say ``domain="series"``.
+An array (n, a, b) may also hold gray images, so recordings are never recognized: users say ``modality="series"``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import register
 from viewsmith.core.rows import RowSource, shared_tensor
-from viewsmith.modalities.base import Domain
+from viewsmith.modalities.base import Modality
 from viewsmith.modalities.checks import check_finite, check_numbers, warn_lost_digits
 from viewsmith.networks.scaling import Scaler, Scaling
 
@@ -107,11 +107,11 @@ def channel_statistics(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x.mean(axis=2), x.std(axis=2), x.min(axis=2), x.max(axis=2), steps], axis=1)
 
 
-class Series(Domain):
+class Series(Modality):
     """Multi-channel recordings, numbers (n, C, T)."""
 
     name = "series"
-    help = "recordings, arrays (n, channels, time), only with domain='series' (--domain series)"
+    help = "recordings, arrays (n, channels, time), only with modality='series' (--modality series)"
     default_views = "window+jitter+scale+channel-mask"
     default_encoder = default_encoder_on_gpu = "cnn"
     defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({"directions": True})
@@ -166,6 +166,6 @@ class Series(Domain):
 SERIES = Series()
 
 
-@register("domain", Series.name, help=Series.help)
-def _series() -> Domain:
+@register("modality", Series.name, help=Series.help)
+def _series() -> Modality:
     return SERIES

@@ -93,21 +93,21 @@ class ChannelMask(ViewMaker):
 
 
 # ---- registered names ------------------------------------------------------------------------------------------
-@register("view maker", "window", help="a random part, stretched", domains="series", source="Le Guennec et al. 2016")
+@register("view maker", "window", help="a random part, stretched", modalities="series", source="Le Guennec et al. 2016")
 def _window(context: ViewContext, *, window_minimum: float = 0.5) -> TimeWindow:
     return TimeWindow(window_minimum)
 
 
-@register("view maker", "jitter", help="Gaussian noise", domains="series", source="Um et al. 2017")
+@register("view maker", "jitter", help="Gaussian noise", modalities="series", source="Um et al. 2017")
 def _jitter(context: ViewContext, *, jitter_strength: float = 0.1) -> Jitter:
     return Jitter(jitter_strength)
 
 
-@register("view maker", "scale", help="random amplitudes of the channels", domains="series", source="Um et al. 2017")
+@register("view maker", "scale", help="random amplitudes of the channels", modalities="series", source="Um et al. 2017")
 def _scale(context: ViewContext, *, scale_strength: float = 0.1) -> Amplitude:
     return Amplitude(scale_strength)
 
 
-@register("view maker", "channel-mask", help="random channels set to zero", domains="series")
+@register("view maker", "channel-mask", help="random channels set to zero", modalities="series")
 def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> ChannelMask:
     return ChannelMask(channel_mask_rate)

@@ -289,7 +289,7 @@ def _facts(options: Any, data: Any) -> Mapping[str, Any]:
     "view maker",
     "thinning",
     help="counts thinned at random, as if a cell had been sequenced less deeply; needs counts",
-    domains="vectors",
+    modalities="vectors",
     source="Neufeld et al. 2023",
     facts=_facts,
     needs="counts",

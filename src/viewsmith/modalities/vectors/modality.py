@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, name_list, pluralize
 from viewsmith.core.registry import register
 from viewsmith.core.rows import Rows, RowSource, Samples, as_source, shared_tensor
-from viewsmith.modalities.base import Domain
+from viewsmith.modalities.base import Modality
 from viewsmith.modalities.checks import (
     as_vectors,
     check_container,
@@ -29,7 +29,7 @@ from viewsmith.modalities.vectors.networks import PublishedVectorDenoiser, Vecto
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
 
 
-class Vectors(Domain):
+class Vectors(Modality):
     """Rows of numbers, float32 (n, d)."""
 
     name = "vectors"
@@ -58,7 +58,7 @@ class Vectors(Domain):
     preset_suffix = ""
 
     def recognizes(self, X: Any) -> bool:
-        """Always False: samples that no other domain recognizes are vectors; see `viewsmith.modalities.detect`."""
+        """Always False: samples that no other modality recognizes are vectors; see `viewsmith.modalities.detect`."""
         return False
 
     def check(self, x: np.ndarray, what: str = "the data") -> None:
@@ -82,7 +82,7 @@ class Vectors(Domain):
         empty = speaks_table(X) and 0 in X.shape
         if empty or not (speaks_table(X) or hasattr(X, "tocsr")):
             X = to_rows(np.empty(X.shape) if empty else X)[0]
-            if X.ndim > 2 and estimator.domain == self.name:
+            if X.ndim > 2 and estimator.modality == self.name:
                 X = X.reshape(len(X), -1)
         try:
             with np.errstate(over="ignore"):  # checked below
@@ -207,6 +207,6 @@ def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:
 VECTORS = Vectors()
 
 
-@register("domain", Vectors.name, help=Vectors.help)
-def _vectors() -> Domain:
+@register("modality", Vectors.name, help=Vectors.help)
+def _vectors() -> Modality:
     return VECTORS

@@ -22,7 +22,7 @@ DEFAULT_SKIP = 256
 
 
 @register(
-    "encoder", "mlp", help="fully connected layers", domains="vectors", default_width=256, default_skip=DEFAULT_SKIP
+    "encoder", "mlp", help="fully connected layers", modalities="vectors", default_width=256, default_skip=DEFAULT_SKIP
 )
 def vector_encoder(
     context: EncoderContext,

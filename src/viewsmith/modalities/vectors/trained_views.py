@@ -260,7 +260,7 @@ class ConditionalCorruption(ViewMaker):
     "view maker",
     "conditional",
     help="a fraction of the features drawn from a masked-prediction model of them",
-    domains="vectors",
+    modalities="vectors",
 )
 def _conditional(context: ViewContext, *, corruption_rate: float = 0.6) -> ConditionalCorruption:
     return ConditionalCorruption(context.row_shape[0], corruption_rate, columns=table_columns(context.stats))

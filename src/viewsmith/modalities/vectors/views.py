@@ -249,7 +249,7 @@ def _identity(context: ViewContext) -> Identity:
     "view maker",
     "noise",
     help="Gaussian or uniform noise of the same strength on every feature or pixel",
-    domains=("vectors", "images"),
+    modalities=("vectors", "images"),
     searches="noise_strength",
 )
 def _noise(
@@ -262,7 +262,7 @@ def _noise(
     "view maker",
     "corruption",
     help="a fraction of the features replaced by values of other rows (SCARF)",
-    domains="vectors",
+    modalities="vectors",
     source="Bahri et al. 2022",
 )
 def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corruption:
@@ -273,7 +273,7 @@ def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corrup
     "view maker",
     "mixup",
     help="mixed with a random sample (DACL)",
-    domains=("vectors", "images"),
+    modalities=("vectors", "images"),
     source="Verma et al. 2021",
 )
 def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
@@ -284,7 +284,7 @@ def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
     "view maker",
     "neighbor-mix",
     help="mixed with one of the nearest samples",
-    domains=("vectors", "images"),
+    modalities=("vectors", "images"),
     neighbors=True,
 )
 def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_minimum: float = 0.5) -> NeighborMix:
@@ -333,7 +333,7 @@ class Masking(ViewMaker):
     "view maker",
     "mask",
     help="a fraction of the features (genes) set to zero, in the units of the data",
-    domains="vectors",
+    modalities="vectors",
 )
 def _mask(context: ViewContext, *, mask_rate: Annotated[float, Bounds(ge=0, le=1)] = 0.5) -> Masking:
     if context.layer is None:

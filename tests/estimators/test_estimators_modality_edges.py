@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
-from domain_edge_processes import fit_rows
+from modality_edge_processes import fit_rows
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -50,10 +50,10 @@ DATA = {"images": images, "dna": dna}
 def test_images_too_small_for_an_encoder(size, encoder, parts, tmp_path):
     x = images(4, size, size, 3)
     message = refusal(Contrastive(encoder=encoder, epochs=1).fit, x, run=tmp_path / "run")
-    assert parts in message and "enlarge them" in message and "--domain vectors" in message
+    assert parts in message and "enlarge them" in message and "--modality vectors" in message
     assert ("another encoder" in message) == (size == 12)  # if there is such an encoder
     assert not (tmp_path / "run").exists()
-    assert Contrastive(**TINY, domain="vectors").fit(x).fitted_["row_shape"] == [size * size * 3]
+    assert Contrastive(**TINY, modality="vectors").fit(x).fitted_["row_shape"] == [size * size * 3]
 
 
 def test_images_too_small_for_a_generator():
@@ -94,14 +94,14 @@ def test_a_queue_shorter_than_a_batch(tmp_path):
     assert "queue_size is 7" in message and "'byol' does not have: its options are momentum" in message
 
 
-@pytest.mark.parametrize(("domain", "option", "given", "most"), [
+@pytest.mark.parametrize(("modality", "option", "given", "most"), [
     ("images", "color_strength", 5.1, "5"), ("dna", "mutation_rate", 0.8, "0.75"),
 ])  # fmt: skip
-def test_a_refusal_names_the_option_as_the_user_knows_it(domain, option, given, most):
-    message = refusal(Contrastive(**TINY, **{option: given}).fit, DATA[domain]())
+def test_a_refusal_names_the_option_as_the_user_knows_it(modality, option, given, most):
+    message = refusal(Contrastive(**TINY, **{option: given}).fit, DATA[modality]())
     assert f"{option} is {given}" in message and most in message
-    view = {"images": "simclr", "dna": "mutation"}[domain]
-    Contrastive(**TINY, **{option: float(most)}, view_maker=view).fit(DATA[domain]())
+    view = {"images": "simclr", "dna": "mutation"}[modality]
+    Contrastive(**TINY, **{option: float(most)}, view_maker=view).fit(DATA[modality]())
 
 
 def test_invalid_initial_weights_are_refused(tmp_path):
@@ -135,7 +135,7 @@ def test_columns_of_strings_are_dna():
     expected = Contrastive(**TINY).fit(texts).transform(texts)
     for given in (np.array(texts, object), np.array(texts, "S"), pd.Series(texts, index=list("wxyz")), tuple(texts)):
         model = Contrastive(**TINY).fit(given)
-        assert model.fitted_["domain"] == "dna" and np.array_equal(model.transform(given), expected)
+        assert model.fitted_["modality"] == "dna" and np.array_equal(model.transform(given), expected)
 
 
 def test_lists_of_images_are_images():
@@ -145,7 +145,7 @@ def test_lists_of_images_are_images():
     expected = Contrastive(**TINY).fit(x).transform(x)
     for given in (list(x), [Image.fromarray(each) for each in x], torch.from_numpy(x)):
         model = Contrastive(**TINY).fit(given)
-        assert model.fitted_["domain"] == "images" and np.array_equal(model.transform(given), expected)
+        assert model.fitted_["modality"] == "images" and np.array_equal(model.transform(given), expected)
         assert model.views(given, 1).shape == (12, 1, 12, 12, 3)
     assert "different shapes" in refusal(Contrastive().fit, [x[0], x[0, :8]])
 
@@ -163,10 +163,10 @@ def test_strings_that_are_not_dna_are_refused_in_one_line(given, part):
     assert part in refusal(Contrastive().fit, given)
 
 
-@pytest.mark.parametrize("domain", DATA)
-def test_data_that_are_not_an_array_are_refused(domain):
-    assert "csr_matrix" in refusal(Contrastive(domain=domain).fit, scipy.sparse.csr_matrix((3, 4)))
-    assert "NoneType" in refusal(Contrastive(domain=domain).fit, None)
+@pytest.mark.parametrize("modality", DATA)
+def test_data_that_are_not_an_array_are_refused(modality):
+    assert "csr_matrix" in refusal(Contrastive(modality=modality).fit, scipy.sparse.csr_matrix((3, 4)))
+    assert "NoneType" in refusal(Contrastive(modality=modality).fit, None)
 
 
 @pytest.mark.parametrize("fitted", [(12, 12), (12, 12, 1)])
@@ -208,11 +208,11 @@ def test_short_unknown_equal_and_unequal_sequences(name, encoder, given):
 
 
 @pytest.mark.parametrize(
-    ("domain", "framework", "n", "batch"),
+    ("modality", "framework", "n", "batch"),
     covering([(d, f, *rows) for d in DATA for f in FRAMEWORKS for rows in ((2, 256), (3, 2), (7, 3))], (0, 1), (2, 3)),
 )
-def test_two_rows_and_odd_batches(domain, framework, n, batch):
-    x = DATA[domain](n)
+def test_two_rows_and_odd_batches(modality, framework, n, batch):
+    x = DATA[modality](n)
     model = PiNDA(**TINY | {"batch_size": batch}, framework=framework).fit(x, labels(framework, x))
     assert np.isfinite(model.transform(x)).all() and np.isfinite(model.metrics_[-1]["loss"])
     assert model.summary_["steps"] == max(1, n // batch)
@@ -230,12 +230,12 @@ def test_few_rows_are_not_a_collapse():
 
 
 @pytest.mark.parametrize(
-    ("name", "domain", "view"),
+    ("name", "modality", "view"),
     covering(itertools.product(estimators(), DATA, ("neighbors", "mixup", "adversarial")), (0,), (1, 2)),
 )
-def test_a_fitted_model_stores_no_rows(name, domain, view):
-    x = DATA[domain]()
-    options = {**TINY, "view_maker": "auto" if name == "crl-tac" else view, "encoder": ENCODERS[domain][0]}
+def test_a_fitted_model_stores_no_rows(name, modality, view):
+    x = DATA[modality]()
+    options = {**TINY, "view_maker": "auto" if name == "crl-tac" else view, "encoder": ENCODERS[modality][0]}
     many = estimators()[name](**options | {"batch_size": 80}).fit(np.concatenate([x] * 20))
     few = estimators()[name](**options).fit(x)
     few.views(x, 1)
@@ -256,9 +256,9 @@ def test_a_fitted_model_stores_no_rows(name, domain, view):
         assert np.array_equal(other.views(x, 2), few.views(x, 2))
 
 
-@pytest.mark.parametrize("domain", DATA)
-def test_scikit_learns_tools(domain):
-    x, y = DATA[domain](), np.arange(12) % 2
+@pytest.mark.parametrize("modality", DATA)
+def test_scikit_learns_tools(modality):
+    x, y = DATA[modality](), np.arange(12) % 2
     custom = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(5), torch.nn.BatchNorm1d(5))
     for encoder in ("auto", custom):
         model = clone(PiNDA(**TINY | {"n_components": "auto"}).set_params(framework="byol", encoder=encoder))
@@ -273,9 +273,9 @@ CUT += [(d, "simclr", {"view_maker": v}) for d in DATA for v in ("neighbors", "m
 CUT += [("images", "dino", {"view_maker": "multicrop+noise"}), ("dna", "simclr", {"view_maker": "noise+dna"})]
 
 
-@pytest.mark.parametrize(("domain", "framework", "options"), covering(CUT, (0,), (1,), (2,)))
-def test_a_resumed_run_ends_with_the_same_weights(domain, framework, options, tmp_path):
-    x = DATA[domain]()
+@pytest.mark.parametrize(("modality", "framework", "options"), covering(CUT, (0,), (1,), (2,)))
+def test_a_resumed_run_ends_with_the_same_weights(modality, framework, options, tmp_path):
+    x = DATA[modality]()
     options = {**TINY, "batch_size": 4, "framework": framework, "representation_noise": 0.1, **options}
     y = labels(framework, x)
     whole = PiNDA(**options).fit(x, y)

@@ -8,7 +8,7 @@ from registered import VIEWS, taken_by
 from viewsmith.core.registry import find
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods.pinda.networks import LowResolutionMap, SequenceMap
-from viewsmith.modalities import domain_of
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.nucleotides import real_positions
 from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
 from viewsmith.views import AdversarialViews, ConditionalCorruption, Pair, PiNoise
@@ -20,11 +20,11 @@ STATS = {"images": {"pixel_mean": [0.0] * 3, "pixel_scale": [1.0] * 3}, "dna": {
 OPTIONS = {"noise_strength": 0.5, "mixup_minimum": 0.5, "n_neighbors": 3}
 
 
-def registered_maker(domain, name):
+def registered_maker(modality, name):
     """The view maker of that name as an estimator builds it."""
-    entry, kind = find("view maker", name, domain), domain_of(domain)
-    space = None if domain == "vectors" else PrincipalSpace(kind.neighbor_features)
-    context = ViewContext(kind, ROW_SHAPES[domain], torch.nn.Identity(), STATS[domain], space, name=name)
+    entry, kind = find("view maker", name, modality), modality_of(modality)
+    space = None if modality == "vectors" else PrincipalSpace(kind.neighbor_features)
+    context = ViewContext(kind, ROW_SHAPES[modality], torch.nn.Identity(), STATS[modality], space, name=name)
     return entry.build(context, **{name: value for name, value in OPTIONS.items() if name in entry.options})
 
 
@@ -43,30 +43,30 @@ ENCODERS = {
     "vectors": lambda: MLP(6, [8]),
 }
 ONE_HOT = {*VIEWS["dna"]} - {"noise", "mixup", "adversarial"}
-every_maker = pytest.mark.parametrize(("domain", "name"), MAKERS, ids=lambda part: part)
+every_maker = pytest.mark.parametrize(("modality", "name"), MAKERS, ids=lambda part: part)
 
 
-def samples(domain, name, n, seed, dtype=torch.float32):
+def samples(modality, name, n, seed, dtype=torch.float32):
     rng = np.random.default_rng(seed)
-    if domain == "vectors":
+    if modality == "vectors":
         x = rng.normal(size=(n, 6))
-        return torch.from_numpy(x if name == "pi-noise" else taken_by(name, domain, x)).to(dtype)
-    if domain == "images":
+        return torch.from_numpy(x if name == "pi-noise" else taken_by(name, modality, x)).to(dtype)
+    if modality == "images":
         return torch.from_numpy(rng.uniform(size=(n, 3, 12, 12))).to(dtype)
     letters = np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (n, 60))].copy()
     letters[::3, 50:], letters[1::3, 7] = 0, ord("N")
     return Nucleotides()(torch.from_numpy(letters)).to(dtype)
 
 
-def prepared(domain, name, dtype=torch.float32):
+def prepared(modality, name, dtype=torch.float32):
     torch.manual_seed(0)
-    pool = samples(domain, name, 20, 1, dtype)
-    maker = MAKERS[domain, name]().to(dtype)
+    pool = samples(modality, name, 20, 1, dtype)
+    maker = MAKERS[modality, name]().to(dtype)
     maker.prepare(pool)
     assert maker.needs_loss == (name == "adversarial")
     if maker.needs_loss:
-        maker = WithLoss(SimCLR(ENCODERS[domain](), MLP(8, [4])).to(dtype).eval())
-    return maker, samples(domain, name, 5, 2, dtype)
+        maker = WithLoss(SimCLR(ENCODERS[modality](), MLP(8, [4])).to(dtype).eval())
+    return maker, samples(modality, name, 5, 2, dtype)
 
 
 class WithLoss(AdversarialViews):
@@ -86,11 +86,11 @@ def draw(seed):
 
 @every_maker
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_shape_dtype_and_validity(domain, name, dtype):
-    maker, x = prepared(domain, name, dtype)
+def test_shape_dtype_and_validity(modality, name, dtype):
+    maker, x = prepared(modality, name, dtype)
     view = maker(x, generator=draw(0))
     assert view.shape == x.shape and view.dtype == dtype and view.isfinite().all()
-    if domain == "dna":
+    if modality == "dna":
         if name != "neighbors":  # another row has another length
             assert torch.equal(real_positions(view), real_positions(x))
         if name in ONE_HOT:
@@ -102,8 +102,8 @@ def test_shape_dtype_and_validity(domain, name, dtype):
 
 
 @every_maker
-def test_a_draw_can_be_replayed_and_has_no_side_effects(domain, name):
-    maker, x = prepared(domain, name)
+def test_a_draw_can_be_replayed_and_has_no_side_effects(modality, name):
+    maker, x = prepared(modality, name)
     before, state = x.clone(), torch.get_rng_state()
     one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
     assert torch.equal(one, again)
@@ -112,8 +112,8 @@ def test_a_draw_can_be_replayed_and_has_no_side_effects(domain, name):
 
 
 @every_maker
-def test_pairs_keep_ids_and_local_views(domain, name):
-    maker, x = prepared(domain, name)
+def test_pairs_keep_ids_and_local_views(modality, name):
+    maker, x = prepared(modality, name)
     index = torch.arange(5)
     pair = maker.pair(Pair(x, x, (index, index)), generator=draw(0))
     assert pair.first.shape == pair.second.shape == x.shape
@@ -132,14 +132,14 @@ def test_pairs_keep_ids_and_local_views(domain, name):
 
 
 @every_maker
-def test_a_batch_of_one_sample(domain, name):
-    maker, x = prepared(domain, name)
+def test_a_batch_of_one_sample(modality, name):
+    maker, x = prepared(modality, name)
     assert maker(x[:1], generator=draw(0)).shape == x[:1].shape
 
 
 @every_maker
-def test_released_makers_hold_no_rows(domain, name):
-    maker, _ = prepared(domain, name)
+def test_released_makers_hold_no_rows(modality, name):
+    maker, _ = prepared(modality, name)
     weights = {key: value.clone() for key, value in maker.state_dict().items()}
     maker.release()
     assert maker.pool is None

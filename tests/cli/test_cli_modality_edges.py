@@ -99,7 +99,7 @@ def test_the_configuration_of_a_run_gives_the_same_run(run, data, tmp_path, name
 
 
 @pytest.mark.parametrize("method", [slow("contrastive"), slow("pinda")])
-def test_the_published_form_follows_the_domain(data, tmp_path, method):
+def test_the_published_form_follows_the_modality(data, tmp_path, method):
     good("fit", data / "color.npz", "--out", tmp_path / "run", "--method", method, "--preset", "paper", *SMALL)
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert config["parameters"]["encoder"] == "resnet18" and config["fitted"]["view_maker"] == "simclr"

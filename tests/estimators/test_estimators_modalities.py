@@ -1,4 +1,4 @@
-"""Images and DNA: allowed combinations of framework, view maker and domain train; other combinations are refused."""
+"""Images and DNA: allowed combinations of framework, view maker and modality train; other combinations are refused."""
 
 import numpy as np
 import pytest
@@ -39,16 +39,18 @@ DATA = {
 }
 
 
-def possible(domain, framework, view):
+def possible(modality, framework, view):
     return view != "multicrop" or find("framework", framework).trait("local_views")
 
 
 PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]
 
 
-def default_pair(domain, framework, view):
+def default_pair(modality, framework, view):
     """Whether GenView is tested with a pair: all view makers with SimCLR, and default views with all frameworks."""
-    return possible(domain, framework, view) and (framework == "simclr" or view in (DEFAULT_VIEWS[domain], "multicrop"))
+    return possible(modality, framework, view) and (
+        framework == "simclr" or view in (DEFAULT_VIEWS[modality], "multicrop")
+    )
 
 
 ALLOWED = [
@@ -56,16 +58,18 @@ ALLOWED = [
 ]
 ALLOWED += [("metaug", d, "oucl", v) for d in VIEWS for v in VIEWS[d] if v != "multicrop"]
 ALLOWED += [("genview", *p) for p in PAIRS if default_pair(*p)]
-ALLOWED += [("diffaug", domain, "soft", view) for domain in VIEWS for view in VIEWS[domain] if view != "multicrop"]
+ALLOWED += [
+    ("diffaug", modality, "soft", view) for modality in VIEWS for view in VIEWS[modality] if view != "multicrop"
+]
 
 
-@pytest.mark.parametrize(("name", "domain", "framework", "view"), covering(ALLOWED, (0, 1), (2,), (1, 3)))
-def test_every_allowed_combination_trains_two_steps(name, domain, framework, view):
-    x = taken_by(view, domain, DATA[domain]())
+@pytest.mark.parametrize(("name", "modality", "framework", "view"), covering(ALLOWED, (0, 1), (2,), (1, 3)))
+def test_every_allowed_combination_trains_two_steps(name, modality, framework, view):
+    x = taken_by(view, modality, DATA[modality]())
     model = estimators()[name](**TINY, **heads(framework, **SMALL_HEADS), view_maker=view, local_crops=1)
     model.fit(x, labels(framework, x))
     phases = {row["phase"] for row in model.metrics_}
-    assert model.fitted_["domain"] == domain and model.summary_["steps"] == 2 * len(phases)
+    assert model.fitted_["modality"] == modality and model.summary_["steps"] == 2 * len(phases)
     assert np.isfinite(model.metrics_[-1]["loss"])
     h = model.transform(x)
     assert h.shape == (16, 8) and np.isfinite(h).all()
@@ -75,17 +79,17 @@ def test_every_allowed_combination_trains_two_steps(name, domain, framework, vie
     assert made.shape == (16, 1, *shape) and made.dtype == x.dtype
 
 
-@pytest.mark.parametrize(("domain", "framework", "view"), [p for p in PAIRS if not possible(*p)])
-def test_multicrop_is_refused_if_the_framework_has_no_multicrop_loss(domain, framework, view):
-    message = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), view_maker=view).fit, DATA[domain]())
+@pytest.mark.parametrize(("modality", "framework", "view"), [p for p in PAIRS if not possible(*p)])
+def test_multicrop_is_refused_if_the_framework_has_no_multicrop_loss(modality, framework, view):
+    message = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), view_maker=view).fit, DATA[modality]())
     assert "'lejepa' and 'swav'" in message and repr(framework) in message and "adversarial, byol" in message
 
 
-@pytest.mark.parametrize("domain", VIEWS)
-def test_views_of_other_domains_are_refused_with_the_possible_ones(domain):
-    for view in {v for makers in VIEWS.values() for v in makers} - set(VIEWS[domain]):
-        message = refusal(Contrastive(**TINY, view_maker=view).fit, DATA[domain]())
-        assert f"unknown view maker {view!r}" in message and all(name in message for name in VIEWS[domain])
+@pytest.mark.parametrize("modality", VIEWS)
+def test_views_of_other_modalities_are_refused_with_the_possible_ones(modality):
+    for view in {v for makers in VIEWS.values() for v in makers} - set(VIEWS[modality]):
+        message = refusal(Contrastive(**TINY, view_maker=view).fit, DATA[modality]())
+        assert f"unknown view maker {view!r}" in message and all(name in message for name in VIEWS[modality])
 
 
 @pytest.mark.parametrize("framework", [f for f in FRAMEWORKS if f != "simclr"])
@@ -102,10 +106,10 @@ def test_head_widths_that_a_framework_cannot_take_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("domain", "encoder"), [slow(d, e) if e.startswith("resnet") else (d, e) for d in ENCODERS for e in ENCODERS[d]]
+    ("modality", "encoder"), [slow(d, e) if e.startswith("resnet") else (d, e) for d in ENCODERS for e in ENCODERS[d]]
 )
-def test_every_encoder_trains_saves_and_loads(domain, encoder, tmp_path):
-    x = images(8, (24, 24, 3)) if domain == "images" else DATA[domain]()[:8]
+def test_every_encoder_trains_saves_and_loads(modality, encoder, tmp_path):
+    x = images(8, (24, 24, 3)) if modality == "images" else DATA[modality]()[:8]
     model = Contrastive(encoder=encoder, epochs=1, batch_size=4, random_state=0).fit(x)
     h = model.transform(x)
     assert h.shape == (8, model.fitted_["n_components"]) and np.isfinite(h).all()
@@ -123,21 +127,21 @@ MADE_BY = [
 
 
 @pytest.mark.parametrize(
-    ("domain", "generator", "level"),
+    ("modality", "generator", "level"),
     [
         *covering([(*made, level) for made in MADE_BY for level in ("fixed", "free")], (0, 1), (0, 2)),
         slow("images", "resnet18", "fixed"),
         slow("images", "resnet50", "free"),
     ],
 )
-def test_every_generator_of_noise(domain, generator, level, tmp_path):
-    x = DATA[domain]()
+def test_every_generator_of_noise(modality, generator, level, tmp_path):
+    x = DATA[modality]()
     model = PiNDA(**TINY, generator=generator, level=level, strength=0.3, penalty="inverse_norm").fit(x)
     made = model.noise_parts(x)
     scaled = model.scaled(x)
     assert made["sigma"].shape == made["noise"].shape == scaled.shape and made["view"].shape == x.shape
     assert made["view"].dtype == x.dtype and np.array_equal(made["view"], model.views(x, 1)[:, 0])
-    real = np.broadcast_to((scaled != 0).any(1, keepdims=True), scaled.shape) if domain == "dna" else scaled == scaled
+    real = np.broadcast_to((scaled != 0).any(1, keepdims=True), scaled.shape) if modality == "dna" else scaled == scaled
     assert (made["noise"][~real] == 0).all() and (made["sigma"][real] > 0).all()
     if level == "fixed":
         rms = [np.sqrt((s[r] ** 2).mean()) for s, r in zip(made["sigma"], real, strict=True)]
@@ -146,7 +150,7 @@ def test_every_generator_of_noise(domain, generator, level, tmp_path):
     assert np.array_equal(viewsmith.load(tmp_path / "run").views(x, 2), model.views(x, 2))
 
 
-def test_a_generator_of_another_domain_is_refused():
+def test_a_generator_of_another_modality_is_refused():
     assert "generator is 'unet'" in refusal(PiNDA(**TINY, generator="unet").fit, DATA["dna"]())
 
 
@@ -195,8 +199,8 @@ def test_images_of_another_shape_and_kind_are_refused():
     refusal(model.transform, images().astype(np.float32))
     refusal(Contrastive(**TINY).fit, images().astype(np.float32))
     refusal(Contrastive(**TINY).fit, images()[:1])
-    refusal(Contrastive(**TINY, domain="dna").fit, images())
-    assert Contrastive(**TINY, domain="vectors").fit(images()).fitted_["row_shape"] == [768]
+    refusal(Contrastive(**TINY, modality="dna").fit, images())
+    assert Contrastive(**TINY, modality="vectors").fit(images()).fitted_["row_shape"] == [768]
 
 
 def test_a_custom_module_as_encoder(tmp_path):
@@ -239,9 +243,9 @@ def test_weights_to_start_from(tmp_path):
     assert "no weights at" in refusal(Contrastive(**options, encoder_weights="nowhere.safetensors").fit, x)
 
 
-@pytest.mark.parametrize("domain", ["vectors", slow("images"), slow("dna")])
-def test_neighbors_in_the_encoders_space_are_resumed_exactly(domain, tmp_path):
-    x = DATA[domain]()
+@pytest.mark.parametrize("modality", ["vectors", slow("images"), slow("dna")])
+def test_neighbors_in_the_encoders_space_are_resumed_exactly(modality, tmp_path):
+    x = DATA[modality]()
     options = TINY | {"epochs": 8, "view_maker": "neighbors", "neighbor_space": "encoder", "n_neighbors": 2}
     whole = Contrastive(**options, checkpoint_every=0).fit(x, run=tmp_path / "whole")
     assert int(whole.method_.views.quarter) == 3
@@ -278,7 +282,7 @@ def test_a_momentum_copy_uses_the_same_principal_axes(digits):
     assert torch.equal(framework.encoder_copy[0].axes, framework.encoder[0].axes)
 
 
-# With learned noise every framework is resumed in test_estimators_domain_edges.
+# With learned noise every framework is resumed in test_estimators_modality_edges.
 @pytest.mark.parametrize("framework", [f if f in ("moco", "dino") else slow(f) for f in FRAMEWORKS if f != "simclr"])
 def test_a_framework_with_state_is_resumed_exactly(framework, tmp_path):
     x = DATA["vectors"]()

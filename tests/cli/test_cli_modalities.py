@@ -73,12 +73,12 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("make", "options", "domain", "dtype", "shape"), CASES, ids=[c[0].__name__ for c in CASES])
-def test_every_command_on_every_kind_of_file(tmp_path, make, options, domain, dtype, shape):
+@pytest.mark.parametrize(("make", "options", "modality", "dtype", "shape"), CASES, ids=[c[0].__name__ for c in CASES])
+def test_every_command_on_every_kind_of_file(tmp_path, make, options, modality, dtype, shape):
     data, run = make(tmp_path), tmp_path / "run"
     good("fit", data, "--out", run, *SMALL, *options)
     summary = json.loads((run / "summary.json").read_text())
-    assert summary["status"] == "finished" and f'domain = "{domain}"' in (run / "config.toml").read_text()
+    assert summary["status"] == "finished" and f'modality = "{modality}"' in (run / "config.toml").read_text()
 
     good("embed", run, data, "--out", tmp_path / "h.npz")
     with np.load(tmp_path / "h.npz") as h:
@@ -89,7 +89,7 @@ def test_every_command_on_every_kind_of_file(tmp_path, make, options, domain, dt
 
     result = json.loads(good("evaluate", run, data, "--json", "--protocols", "linear,knn").out)
     assert list(result["embeddings"]) == ["raw", "pca", "untrained", "representation"]
-    raw = "pixels / 255" if domain == "images" else ("one-hot bases", "4-mer frequencies")
+    raw = "pixels / 255" if modality == "images" else ("one-hot bases", "4-mer frequencies")
     assert result["raw"] in raw
 
     good("views", run, data, "--n", "2", "--out", tmp_path / "v.npz")
@@ -98,12 +98,12 @@ def test_every_command_on_every_kind_of_file(tmp_path, make, options, domain, dt
         extra = set(made.files) - {"views", "index"}
     assert views.dtype == dtype and views.shape[:2] == (len(index), 2) and (shape is None or views.shape[2:] == shape)
     assert extra == ({"sigma", "noise"} if "pinda" in options else set())
-    if domain == "dna":
+    if modality == "dna":
         assert set(views.flat) <= set(b"ACGTN\x00")
 
     good("report", run)
     report = (run / "report.html").read_text()
-    assert "Views" in report and ("Learned noise" in report) == ("pinda" in options and domain == "images")
+    assert "Views" in report and ("Learned noise" in report) == ("pinda" in options and modality == "images")
     again = good("fit", data, "--out", run, *SMALL, *options, "--resume")
     assert again.out == f"{run}\n"
 

@@ -24,35 +24,35 @@ FRAMEWORKS = {
     "swav": lambda e, h: SwAV(e, h, prototypes=6),
     "dino": lambda e, h: DINO(e, h, prototypes=6),
 }
-both_domains = pytest.mark.parametrize("domain", ["images", "dna"])
+both_modalities = pytest.mark.parametrize("modality", ["images", "dna"])
 
 
 def draw(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def samples(domain, n=B):
-    if domain == "images":
+def samples(modality, n=B):
+    if modality == "images":
         return torch.randn(n, 3, 12, 13, generator=draw(1), dtype=torch.float64)
     x = nn.functional.one_hot(torch.randint(4, (n, 15), generator=draw(1)), 4).mT.double()
     x[1, :, 6:] = 0
     return x
 
 
-def encoder_of(domain):
-    return SmallCNN(3, 8, widths=(8, 8)) if domain == "images" else SequenceCNN((8, 8), n_components=8)
+def encoder_of(modality):
+    return SmallCNN(3, 8, widths=(8, 8)) if modality == "images" else SequenceCNN((8, 8), n_components=8)
 
 
-def network_of(domain, encoder, shared):
+def network_of(modality, encoder, shared):
     if shared:
-        return SharedTrunkMap(encoder.stem, 8, 3 if domain == "images" else 4, dims=2 if domain == "images" else 1)
-    return LowResolutionMap(3, width=8) if domain == "images" else SequenceMap(width=8)
+        return SharedTrunkMap(encoder.stem, 8, 3 if modality == "images" else 4, dims=2 if modality == "images" else 1)
+    return LowResolutionMap(3, width=8) if modality == "images" else SequenceMap(width=8)
 
 
-def pinda(domain, framework="simclr", makers=(), shared=False, **options):
+def pinda(modality, framework="simclr", makers=(), shared=False, **options):
     torch.manual_seed(0)
-    encoder = encoder_of(domain)
-    noise = PiNoise(network_of(domain, encoder, shared), strength=0.4, adversarial=options.pop("adversarial", False))
+    encoder = encoder_of(modality)
+    noise = PiNoise(network_of(modality, encoder, shared), strength=0.4, adversarial=options.pop("adversarial", False))
     with torch.no_grad():
         noise.network.last.weight.normal_(0, 0.5)
     settings = {"two_sided": False, "penalty": "log_barrier", "penalty_weight": 0.3} | options
@@ -66,8 +66,8 @@ def pinda(domain, framework="simclr", makers=(), shared=False, **options):
     ).double()
 
 
-def batch(domain, progress=0.0):
-    return Batch(samples(domain), torch.arange(B), draw(2), progress=progress)
+def batch(modality, progress=0.0):
+    return Batch(samples(modality), torch.arange(B), draw(2), progress=progress)
 
 
 class Crops(ViewMaker):
@@ -95,25 +95,25 @@ class Watched(nn.Module):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("two_sided", [True, False])
-@both_domains
-def test_one_step_with_every_framework(domain, framework, two_sided):
-    method = pinda(domain, framework, two_sided=two_sided)
-    losses, logs = method.joint_step(batch(domain))
+@both_modalities
+def test_one_step_with_every_framework(modality, framework, two_sided):
+    method = pinda(modality, framework, two_sided=two_sided)
+    losses, logs = method.joint_step(batch(modality))
     assert losses.shape == (B,) and losses.isfinite().all() and set(logs) == {"contrast", "penalty", "gamma"}
     gradients = torch.autograd.grad(losses.sum(), list(method.noise.parameters()))
     assert all(g.isfinite().all() and g.abs().max() > 0 for g in gradients)
     weights = [p for p in method.framework.encoder.parameters() if p.requires_grad]
     assert any(
         g is not None and g.abs().max() > 0
-        for g in torch.autograd.grad(method.joint_step(batch(domain))[0].sum(), weights)
+        for g in torch.autograd.grad(method.joint_step(batch(modality))[0].sum(), weights)
     )
 
 
 @pytest.mark.parametrize("two_sided", [True, False])
-@both_domains
-def test_pinda_equals_its_equation_in_every_domain(domain, two_sided):
-    method, x = pinda(domain, two_sided=two_sided), samples(domain)
-    losses, logs = method.joint_step(batch(domain))
+@both_modalities
+def test_pinda_equals_its_equation_in_every_modality(modality, two_sided):
+    method, x = pinda(modality, two_sided=two_sided), samples(modality)
+    losses, logs = method.joint_step(batch(modality))
     sigma, _ = method.noise.noise_parameters(x)
     count = 2 if two_sided else 1
     eps = sigma.repeat(count, *[1] * (x.ndim - 1))
@@ -124,7 +124,7 @@ def test_pinda_equals_its_equation_in_every_domain(domain, two_sided):
     barrier = torch.stack([-(sigma[i][real[i]] / 0.4).log().mean() for i in range(B)])
     torch.testing.assert_close(losses, contrast + 0.3 * barrier, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(logs["penalty"], barrier.mean())
-    assert real.all() == (domain == "images") and (views[0][1, :, 6:][~real[1, :, 6:]] == 0).all()
+    assert real.all() == (modality == "images") and (views[0][1, :, 6:][~real[1, :, 6:]] == 0).all()
     parameters = list(method.parameters())
     for one, other in zip(
         torch.autograd.grad(losses.square().sum(), parameters),
@@ -148,32 +148,32 @@ def test_full_views_get_noise_and_progress_is_passed():
 
 
 @pytest.mark.parametrize("shared", [True, False])
-@both_domains
-def test_a_copy_of_a_method_is_independent(domain, shared):
-    method = pinda(domain, shared=shared).eval()
+@both_modalities
+def test_a_copy_of_a_method_is_independent(modality, shared):
+    method = pinda(modality, shared=shared).eval()
     other = copy.deepcopy(method)
     if shared:
         assert other.noise.network.stem.__self__ is other.framework.encoder is not method.framework.encoder
         assert not any("stem" in name for name in method.noise.state_dict())
-    before = method.joint_step(batch(domain))[0]
-    assert torch.equal(other.joint_step(batch(domain))[0], before)
+    before = method.joint_step(batch(modality))[0]
+    assert torch.equal(other.joint_step(batch(modality))[0], before)
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw(7), dtype=torch.float64))
-    assert torch.equal(method.joint_step(batch(domain))[0], before) and not torch.equal(
-        other.joint_step(batch(domain))[0], before
+    assert torch.equal(method.joint_step(batch(modality))[0], before) and not torch.equal(
+        other.joint_step(batch(modality))[0], before
     )
 
 
-@both_domains
-def test_a_shared_generator_is_saved_and_loaded_with_its_method(domain):
-    method, other = pinda(domain, shared=True).eval(), pinda(domain, shared=True).eval()
+@both_modalities
+def test_a_shared_generator_is_saved_and_loaded_with_its_method(modality):
+    method, other = pinda(modality, shared=True).eval(), pinda(modality, shared=True).eval()
     saved = {name: value + 0.01 if value.is_floating_point() else value for name, value in method.state_dict().items()}
     addresses = [p.data_ptr() for p in method.state_dict().values() if p.numel()]
     assert len(addresses) == len(set(addresses))
     method.load_state_dict(saved)
     other.load_state_dict(saved)
-    assert torch.equal(method.joint_step(batch(domain))[0], other.joint_step(batch(domain))[0])
+    assert torch.equal(method.joint_step(batch(modality))[0], other.joint_step(batch(modality))[0])
 
 
 def test_the_generator_does_not_train_the_shared_stem():
@@ -183,9 +183,9 @@ def test_the_generator_does_not_train_the_shared_stem():
     assert all(g is None for g in trunk)
 
 
-@both_domains
-def test_noise_parts(domain):
-    method, x = pinda(domain).eval(), samples(domain)
+@both_modalities
+def test_noise_parts(modality):
+    method, x = pinda(modality).eval(), samples(modality)
     made = method.noise_parts(x, draw(3))
     assert set(made) == {"sigma", "noise", "view"} and all(value.shape == x.shape for value in made.values())
     assert torch.equal(made["view"], x + made["noise"]) and torch.equal(made["view"], method.view(x, generator=draw(3)))
@@ -193,9 +193,9 @@ def test_noise_parts(domain):
     assert not any(value.requires_grad for value in made.values())
 
 
-@both_domains
-def test_diagnostics_equal_the_loops(domain):
-    method, x = pinda(domain, penalty="none").eval(), samples(domain)
+@both_modalities
+def test_diagnostics_equal_the_loops(modality):
+    method, x = pinda(modality, penalty="none").eval(), samples(modality)
     method.noise.level = "free"
     with torch.no_grad():
         sigma, numbers = method.noise.noise_parameters(x)[0], method.diagnose(x, draw())

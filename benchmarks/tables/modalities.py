@@ -1,8 +1,8 @@
-"""Tables and verdicts of the study on images and DNA: writes docs/results_domains.md."""
+"""Tables and verdicts of the study on images and DNA: writes docs/results_modalities.md."""
 
 from __future__ import annotations
 
-from benchmarks.quality.study_domains import SETS, STEPS, STUDY
+from benchmarks.quality.study_modalities import SETS, STEPS, STUDY
 from benchmarks.tables.formatting import TIES, collect, comparison, write
 
 BASELINES = ("pca", "umap", "noise", "untrained", "fixed views")
@@ -12,8 +12,8 @@ ORDER = (
 )
 INTRODUCTION = f"""# Measured results: images and DNA
 
-Made by `benchmarks/tables/domains.py` from `benchmarks/results/study_domains.jsonl`; the protocol is that of
-[evaluation.md](evaluation.md) and of the docstring of `benchmarks/quality/study_domains.py`. Every trained row has
+Made by `benchmarks/tables/modalities.py` from `benchmarks/results/study_modalities.jsonl`; the protocol is that of
+[evaluation.md](evaluation.md) and of the docstring of `benchmarks/quality/study_modalities.py`. Every trained row has
 the same small encoder for CPUs, batch size 256 and {STEPS} steps. This is enough for a comparison; long trainings
 reach higher accuracies. Rows with noise have the same search over its strength. Mean ± standard deviation over
 seeds 0, 1, 2 (raw and PCA are deterministic). In the study nothing was chosen with test labels. Two defaults were
@@ -34,7 +34,7 @@ def main() -> None:
         against="PCA, UMAP, the untrained encoder, the fixed views and, on all sets but fashion_mnist, tuned noise",
         pairs=(("pinda + fixed views", "fixed views"), ("pinda alone", "noise")),
     )
-    write("results_domains.md", [INTRODUCTION, *lines])
+    write("results_modalities.md", [INTRODUCTION, *lines])
 
 
 if __name__ == "__main__":

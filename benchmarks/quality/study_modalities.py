@@ -1,4 +1,4 @@
-"""The study on images and DNA: does learned noise improve the fixed views of the domain, or can it replace them?
+"""The study on images and DNA: does learned noise improve the fixed views of the modality, or can it replace them?
 
 Every trained row has the same encoder (the default one for CPUs), batch size 256, optimizer and number of steps
 (`STEPS`). Rows with noise have the same search over its strength: four values, a third of the steps each
@@ -8,7 +8,7 @@ raw: pixels / 255; for DNA 4-mer frequencies or one-hot bases, whichever score b
 rows are limited (`common.data.SETS`), test rows to 5,000, random, seed 0. Test rows of dna_ienhancer2l that are copies
 of training rows are not scored; the others are unbalanced (two thirds are of one class).
 
-    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_domains [minutes] [set or row ...]
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_modalities [minutes] [set or row ...]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from viewsmith import Contrastive, PiNDA
 
 SETS = sets("cifar10_small", "fashion_mnist", "dna_human_core_promoter", "dna_ienhancer2l")
 STEPS = 300
-OF_NOISE = Search("noise_strength", (0.125, 0.25, 0.5, 1.0), Budget(domains=STEPS // 3))
+OF_NOISE = Search("noise_strength", (0.125, 0.25, 0.5, 1.0), Budget(modalities=STEPS // 3))
 OF_PINDA = replace(OF_NOISE, option="strength")
 
 TRAINED: dict[str, Row] = {
@@ -34,7 +34,7 @@ TRAINED: dict[str, Row] = {
     "neighbors": Trained(Contrastive, {"view_maker": "neighbors"}),
 }
 STUDY = Study(
-    "study_domains",
+    "study_modalities",
     SETS,
     TRAINED | {"raw": RAW, "pca": PCA, "umap": UMAP, "untrained": UNTRAINED},
     stages=(
@@ -43,7 +43,7 @@ STUDY = Study(
         Stage(("noise", "pinda alone"), ("cifar10_small", "dna_human_core_promoter", "dna_ienhancer2l")),
         Stage(("neighbors",), ("dna_human_core_promoter",)),
     ),
-    budget=Budget(domains=STEPS),
+    budget=Budget(modalities=STEPS),
     protocols=PROTOCOLS,
     reference=Trained(Contrastive, {"view_maker": "identity"}),
 )
