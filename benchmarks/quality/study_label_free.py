@@ -1,7 +1,7 @@
 """Do measures without labels tell which of several trainings is best?
 
 A cell trains one row (a method with its views) on 1,000 train rows of a set with two seeds, and on two halves of these
-rows, and stores every measure of `viewsmith.evaluation.label_free`, computed on 400 test rows without their labels,
+rows, and stores the measures of `viewsmith.evaluation.label_free`, computed on 400 test rows without their labels,
 beside the scores with labels: linear, kNN and k-means accuracy, and linear accuracy with 1 % of the labels. All
 trainings have 300 steps (images and DNA 100). `benchmarks/tables/label_free.py` compares the two.
 
@@ -25,14 +25,12 @@ from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import command, rounded
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.evaluation.label_free import alpha_req, label_free, lidar, neighbor_overlap, neighbor_r2, rankme
+from viewsmith.evaluation.label_free import MEASURED_ROWS, measures, neighbor_overlap
 from viewsmith.evaluation.protocol import evaluate_embedding
-from viewsmith.losses.diagnostics import told_apart
 
 PATH = RESULTS / "study_label_free.jsonl"
 PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
 STEPS, MODALITY_STEPS, BATCH = 300, 100, 128
-VIEWED, VIEWS = 100, 8  # samples and views of each for LiDAR
 # The order in which they are measured.
 NAMES = (
     *("optdigits", "sc_citeseq_cbmc", "letter", "dna_ienhancer2l", "satimage", "text_r8_tfidf2000", "wisdm_har"),
@@ -68,7 +66,7 @@ def work(name: str, row: str) -> dict[str, Any]:
     models = [_trained(dataset, row, data.x, seed) for seed in (0, 1)]
     order = np.random.default_rng(0).permutation(len(data.x))
     halves = [_trained(dataset, row, data.x[np.sort(order[i::2])], 0) for i in (0, 1)]
-    few = np.random.default_rng(1).permutation(len(data.x_test))[:400]
+    few = np.random.default_rng(1).permutation(len(data.x_test))[:MEASURED_ROWS]
     found = [_measured(model, data, few) for model in models]
     together = {key: float(np.mean([each[key] for each in found])) for key in found[0]}
     rows = [model.transform(data.x_test[few]) for model in (*models, *halves)]
@@ -90,23 +88,8 @@ def _measured(model: Any, data: Data, few: np.ndarray) -> dict[str, float]:
     """Scores with labels, with their own names, and measures without."""
     h, h_test = model.transform(data.x), model.transform(data.x_test)
     scores = evaluate_embedding(h, data.y, h_test, data.y_test, protocols=PROTOCOLS)
-    x, own = data.x_test[few], h_test[few]
-    raw, raw_test = (list(model.raw_features(part).values())[-1] for part in (data.x, x))
-    views = model.views(x[:VIEWED], VIEWS, random_state=0, pool=data.x)
-    of_views = np.stack([model.transform(views[:, j]) for j in range(VIEWS)], axis=1)
-    measures = label_free(own, model.represented_views(x, pool=data.x))
-    one = model.views(x, 1, random_state=0, pool=data.x)[:, 0]
-    flat, flat_view = (torch.as_tensor(model.scaled(part).reshape(len(x), -1)) for part in (x, one))
-    return scores | {
-        "effective_rank": measures["effective_rank"],
-        "uniformity": measures["uniformity"],
-        "alignment": measures["alignment"],
-        "rankme": rankme(own),
-        "lidar": lidar(of_views),
-        "alpha": alpha_req(own),
-        "neighbor_r2": neighbor_r2(h, own, raw, raw_test),
-        "told_apart": float(told_apart(flat, flat_view)),
-    }
+    raw = [list(model.raw_features(part).values())[-1] for part in (data.x, data.x_test[few])]
+    return scores | measures(h, h_test[few], raw, model=model, x=data.x, x_test=data.x_test[few])
 
 
 def cells(quick: bool = False) -> list[Cell]:

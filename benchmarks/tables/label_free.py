@@ -120,11 +120,11 @@ def page(table: Table) -> Sequence[str]:
         "Is there a number that tells, without labels, which of several trainings is best? Written by",
         "`benchmarks/tables/label_free.py` from `benchmarks/results/study_label_free.jsonl`.",
         "",
-        f"{count} rows on {len(table)} of {len(NAMES)} sets so far ({', '.join(table)}): seven methods and views of",
+        f"{count} rows on {len(table)} of {len(NAMES)} sets: seven methods and views of",
         f"vectors, four of images and DNA, each trained on 1,000 rows for {STEPS} steps (images and DNA 100) with two",
         "seeds and on two halves of the rows. Measures are of 400 test rows without labels, scores of up to 1,000",
-        "with them, means of two seeds; one thread of an AMD EPYC, torch 2.13.0. With so few sets the numbers are",
-        "preliminary. Definitions and papers: `viewsmith.evaluation.label_free`.",
+        "with them, means of two seeds; one thread of an AMD EPYC, torch 2.13.0.",
+        "Definitions and papers: `viewsmith.evaluation.label_free`.",
         "",
         "## Rank correlation",
         "",
@@ -173,5 +173,10 @@ def verdict(table: Table) -> str:
     )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the page."""
     write("results_label_free.md", list(page(complete())))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ from benchmarks.tables import (
     formatting,
     genview,
     harm,
+    label_free,
     labels_and_groups,
     metaug,
     modalities,
@@ -18,6 +19,7 @@ from benchmarks.tables import (
     vectors,
     what_and_where,
 )
+from viewsmith.evaluation.label_free import MEASURES, STUDY
 
 PAGES = {
     "results.md": vectors,
@@ -32,6 +34,7 @@ PAGES = {
     "results_labels_and_groups.md": labels_and_groups,
     "results_decisive.md": decisive,
     "results_harm.md": harm,
+    "results_label_free.md": label_free,
     "when_views_help.md": regimes,
 }
 
@@ -110,3 +113,11 @@ def test_harm_is_the_smaller_mean_difference_to_the_better_of_raw_features_and_p
     assert harm.worst(table, "s") == pytest.approx(-0.04)
     assert harm.difference([-0.02, -0.06], harm=True) == "**-0.040 ± 0.028**"
     assert harm.difference([-0.04], harm=False) == "-0.040"
+
+
+def test_compare_says_what_the_study_of_measures_found():
+    table = label_free.complete()
+    always, chance = (round(label_free.mean_regret(table, rule), 3) for rule in ("always", None))
+    assert {"sets": len(table), "always": always, "chance": chance} == STUDY
+    assert label_free.verdict(table).startswith("No rule") and label_free.best_rule(table) == "always"
+    assert {*label_free.MEASURES} == {*MEASURES, "stability_seeds", "stability_halves"}

@@ -13,12 +13,13 @@ import pytest
 from cli_tools import ENVIRONMENT, MODULE, call, files, good
 from sklearn.datasets import load_wine
 
-from viewsmith import Contrastive, PiNDA
+from people import people
+from viewsmith import Contrastive, PiNDA, load
 from viewsmith.core.errors import TrainingError
 from viewsmith.data import load_dataset
-from viewsmith.data.dataset import resplit
 from viewsmith.evaluation import baselines
 from viewsmith.evaluation import leaderboard as board
+from viewsmith.evaluation.label_free import MEASURES, STUDY
 from viewsmith.evaluation.level import paired_difference
 from viewsmith.workflows import compare as workflow
 
@@ -69,7 +70,7 @@ def test_each_seed_has_its_own_split(compared, content):
     for cell in content["cells"]:
         summary = json.loads((compared[0] / f"{cell['method']}-{cell['seed']}" / "summary.json").read_text())
         tests.append(tuple(summary["split"]["test_index"]))
-        assert tests[-1] == tuple(resplit(data, cell["split"]).test_index)
+        assert tests[-1] == tuple(load_dataset("wine", split_seed=cell["split"]).test_index)
     assert tests[0] == tests[1] == tuple(data.test_index) and tests[2] == tests[3] != tests[0]
     assert content["split"] == {"kind": "stratified", "splits": 2}
     raw = content["rows"]["raw"]["linear"]
@@ -139,7 +140,7 @@ def test_differences_are_paired_by_split_and_corrected(content):
 def test_a_given_split_stays(wine_npz, tmp_path):
     options = ("--methods", "contrastive", "--seeds", 2, "--splits", 3, "--protocols", "knn", *SMALL)
     result = good("compare", wine_npz, *options, "--out", tmp_path / "out")
-    assert "--splits 3: data with a split of their own have one split, which stays" in result.err
+    assert "--splits 3: data with a split of their own keep it" in result.err
     content = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
     assert content["split"] == {"kind": "given", "splits": 1} and [cell["split"] for cell in content["cells"]] == [0, 0]
     raw = content["rows"]["raw"]["knn"]
@@ -295,7 +296,52 @@ def test_bad_options_are_refused_before_any_training(given, parts, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_data_without_labels_are_refused(tmp_path):
+def test_without_labels_rows_are_measured_and_the_measured_rule_is_said(tmp_path):
+    np.save(tmp_path / "x.npy", load_wine().data)
+    out, options = tmp_path / "out", ("--methods", "contrastive,pinda", "--seeds", 2, *SMALL)
+    result = good(
+        "compare", tmp_path / "x.npy", *options, "--baselines", "raw,untrained,gradient-boosting", "--out", out
+    )
+    found = json.loads((out / "leaderboard.json").read_text())
+    assert found["protocols"] == list(MEASURES) and not found["level"] and not found["differences"]
+    assert list(found["rows"]) == ["raw", "contrastive untrained", "contrastive", "pinda untrained", "pinda"]
+    assert found["split"] == {"kind": "random", "splits": 2} and found["sizes"] == {
+        "train": 142,
+        "test": 36,
+        "classes": 0,
+    }
+    for name, row in found["rows"].items():
+        known = {measure for measure in MEASURES if row[measure]["mean"] is not None}
+        views = {"lidar", "alignment", "told_apart"}
+        assert known == (set(MEASURES) if name in ("contrastive", "pinda") else set(MEASURES) - views)
+    assert "gradient-boosting failed: it predicts labels, and the data have none" in result.out
+    said = " ".join(result.out.split())
+    assert found["next"] in said and f"on {STUDY['sets']} sets no measure chose better than always" in said
+    page = (out / "report.html").read_text()
+    assert page.count("<img class=") == 5 and "There are no labels" in page and 'id="differences"' not in page
+    before = files(out)
+    assert good("compare", tmp_path / "x.npy", *options, "--baselines", "raw,untrained", "--out", out).out != result.out
+    assert files(out)["contrastive-0/evaluation.json"] == before["contrastive-0/evaluation.json"]
+
+
+def test_protocols_without_labels_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((9, 2)))
-    assert call("compare", tmp_path / "x.npy", "--out", tmp_path / "out").refused("the data have no labels")
+    given = (tmp_path / "x.npy", "--protocols", "knn", "--out", tmp_path / "out")
+    assert call("compare", *given).refused("the data have no labels, which --protocols need")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_mixed_table_is_encoded_anew_for_each_split(tmp_path):
+    table = people("age", "town", "kind")
+    table.to_csv(tmp_path / "people.csv", index=False)
+    options = ("--label", "kind", "--methods", "contrastive", "--seeds", 3, "--protocols", "knn", *SMALL)
+    good("compare", tmp_path / "people.csv", *options, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert found["split"]["splits"] == 3
+    medians = []
+    for i in (0, 1, 2):
+        summary = json.loads((tmp_path / "out" / f"contrastive-{i}" / "summary.json").read_text())
+        medians.append(table["age"].iloc[summary["split"]["train_index"]].median())
+        saved = load(tmp_path / "out" / f"contrastive-{i}").table_.columns[0].median
+        assert saved == medians[-1]
+    assert len(set(medians)) > 1

@@ -25,14 +25,19 @@ def test_works_without_options(save):
     assert not np.isnan(data.x).any()
 
 
-def test_the_encoder_is_fitted_to_the_train_rows(save):
-    frame = people()
-    data = load_dataset(save(frame), label="kind")
+@pytest.mark.parametrize("given", [{}, {"split_seed": 1}, {"label": None, "split_seed": 2}, {"gaps": 20}])
+def test_the_encoder_is_fitted_to_the_train_rows(save, given):
+    frame, options = people(), {"label": "kind"} | given
+    frame.loc[: options.pop("gaps", 0) - 1, "kind"] = None
+    if options["label"] is None:
+        frame = frame.drop(columns="kind")
+    data = load_dataset(save(frame), **options)
+    assert len(data.test_index) >= 8
     median = table_of(data.x).columns[0].median
     assert median == frame["age"].iloc[data.train_index].median()
     changed = frame.copy()
     changed.loc[data.test_index, ["age", "town"]] = [1000.0, "Lund"]
-    assert table_of(load_dataset(save(changed), label="kind").x).as_dict() == table_of(data.x).as_dict()
+    assert table_of(load_dataset(save(changed), **options).x).as_dict() == table_of(data.x).as_dict()
 
 
 def test_plain_numbers_stay_plain(save):

@@ -8,7 +8,7 @@ import scipy.sparse
 
 from viewsmith.core.errors import InputError
 from viewsmith.data import Dataset
-from viewsmith.data.dataset import resplit, split_groups, split_indices, validation_split
+from viewsmith.data.dataset import validation_split
 
 
 def dataset(y, y_test=(), **more):
@@ -94,33 +94,3 @@ def test_too_few_labels_are_refused(y, more, part):
     data = dataclasses.replace(data, y=None) if y is None else data
     with pytest.raises(InputError, match=part):
         validation_split(data, whole_groups="groups" in more)
-
-
-def whole(y, **more):
-    """Rows with labels `y`, split by class."""
-    x, (train, test) = np.arange(len(y), dtype=np.float32)[:, None], split_indices(y)
-    return Dataset(x, y, train, test, "stratified", "vectors", "some rows", None, {}, None, **more)
-
-
-def test_another_split_is_of_the_kind_that_the_data_have():
-    y = np.repeat([0, 1], 50)
-    data = whole(y)
-    assert resplit(data, 0) is data
-    for seed in (1, 2):
-        found = resplit(data, seed)
-        train, test = split_indices(y, seed)
-        np.testing.assert_array_equal(found.train_index, train)
-        np.testing.assert_array_equal(found.test_index, test)
-    by_groups = dataclasses.replace(data, split="groups", groups=np.array([f"g{i % 10}" for i in range(100)]))
-    found = resplit(by_groups, 3)
-    np.testing.assert_array_equal(found.test_index, split_groups(by_groups.groups, 3)[1])
-    assert not set(found.groups_train) & set(found.groups_test)
-    for kind in ("given", "none"):
-        other = dataclasses.replace(data, split=kind)
-        assert resplit(other, 1) is other
-
-
-def test_rows_without_a_label_are_train_rows_of_every_split():
-    data = whole(np.repeat([0, 1, -1], 50), partly_labeled=True)
-    found = resplit(data, 1)
-    assert len(found.test_index) == 20 and found.test_index.max() < 100 and len(found.train_index) == 130

@@ -10,7 +10,10 @@ import torch
 from sklearn.decomposition import PCA
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.evaluation.baselines import pca, umap
+from viewsmith.core.registry import find
+from viewsmith.evaluation.baselines import BaselineContext, counts_of, pca, predictor_of, umap
+from viewsmith.evaluation.protocol import DRAWS, evaluate_embedding, few_label_rows
+from viewsmith.modalities import log_normalize
 
 
 def test_pca_agrees_with_the_full_decomposition(digits):
@@ -138,3 +141,106 @@ def test_pca_leaves_out_axes_that_are_rounding_errors():
     assert h.shape == (50, 3) and h_test.shape == (5, 3)
     equal, _ = pca(np.ones((10, 4)), np.ones((2, 4)))
     assert equal.shape == (10, 1)
+
+
+def computed(name, train, test):
+    """Features of a baseline of two arrays that are their own raw features."""
+    model = types.SimpleNamespace(raw_features=lambda rows: {"values": rows})
+    return find("baseline", name).build(BaselineContext(model, "values", train, test))
+
+
+def test_pacmap_maps_new_rows_on_the_basis_of_the_train_rows(wine, monkeypatch):
+    class PaCMAP:
+        def __init__(self, **options):
+            assert options == {"n_components": 13, "random_state": 0}
+
+        def fit_transform(self, x):
+            print("random state is set")
+            return x[:, :2]
+
+        def transform(self, x, basis):
+            assert np.array_equal(basis, wine[:60])
+            return x[:, :2]
+
+    monkeypatch.setitem(sys.modules, "pacmap", types.SimpleNamespace(PaCMAP=PaCMAP))
+    train, test = computed("pacmap", wine[:60], wine[60:70])
+    assert np.array_equal(train, wine[:60, :2]) and np.array_equal(test, wine[60:70, :2])
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_scvi_is_fitted_to_the_counts_of_the_train_rows(monkeypatch, normalized):
+    pytest.importorskip("anndata")
+    counts, seen = np.random.default_rng(0).poisson(1.0, (20, 8)).astype(np.float32), []
+    counts[:, 0] = 1
+
+    class SCVI:
+        setup_anndata = staticmethod(lambda cells: seen.append(cells.X))
+
+        def __init__(self, cells):
+            pass
+
+        def train(self, **options):
+            assert options["accelerator"] == "cpu" and not options["enable_progress_bar"]
+
+        def get_latent_representation(self, cells):
+            return cells.X[:, :3]
+
+    monkeypatch.setitem(sys.modules, "scvi", types.SimpleNamespace(model=types.SimpleNamespace(SCVI=SCVI)))
+    given = log_normalize(counts) if normalized else counts
+    train, test = computed("scvi", given[:15], given[15:])
+    assert np.array_equal(seen[0], counts[:15])
+    assert np.array_equal(train, counts[:15, :3]) and np.array_equal(test, counts[15:, :3])
+
+
+def test_what_is_neither_counts_nor_log_normalized_is_refused(wine):
+    for rows in (wine, -np.ones((3, 2)), np.random.default_rng(0).random((9, 4))):
+        with pytest.raises(InputError, match="scVI needs counts"):
+            counts_of(rows)
+    assert counts_of(np.array([[0.0, 0.0], [0.0, 3.0]])).tolist() == [[0, 0], [0, 3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [("pacmap", "pacmap", "baselines"), ("scvi", "scvi", "scvi"), ("tabicl", "tabicl", "baselines")],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(name, module, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    rows = np.arange(12.0).reshape(6, 2)
+    with pytest.raises(MissingExtra, match=rf"{module}.*viewsmith\[{extra}\]"):
+        computed(name, rows, rows) if name != "tabicl" else predictor_of(name)(rows, np.arange(6) % 2, rows, "class")
+
+
+def test_gradient_boosting_learns_what_no_line_separates():
+    x = np.random.default_rng(0).normal(size=(600, 2)).astype(np.float32)
+    y = (x[:, 0] * x[:, 1] > 0).astype(int)
+    options = {"protocols": ["linear", "linear_10pct", "knn"], "predict": predictor_of("gradient-boosting")}
+    found = evaluate_embedding(x[:400], y[:400], x[400:], y[400:], **options)
+    assert found["linear"] > 0.9 > evaluate_embedding(x[:400], y[:400], x[400:], y[400:])["linear"]
+    assert np.isnan(found["knn"]) and found["linear"] > found["linear_10pct"] > 0.5
+    number = evaluate_embedding(
+        x[:400], y[:400] + 0.5, x[400:], y[400:] + 0.5, protocols=["r2", "mae", "r2_10pct"], predict=options["predict"]
+    )
+    assert number["r2"] > 0.7 and number["mae"] < 0.2 and number["r2"] > number["r2_10pct"]
+
+
+def test_a_predictor_gets_the_labeled_rows_of_the_linear_probe(wine):
+    y, seen = np.arange(100) % 3, []
+
+    def predict(train, codes, test, target):
+        seen.append(codes)
+        assert target == "class" and len(train) == len(codes)
+        return np.zeros(len(test), dtype=int)
+
+    names = ["linear", "linear_10pct"]
+    found = evaluate_embedding(wine[:100], y, wine[:10], y[:10], protocols=names, predict=predict)
+    assert found == pytest.approx({"linear": 0.4, "linear_10pct": 0.4})
+    expected = [y, *(y[few_label_rows(y, 0.1, draw)] for draw in DRAWS)]
+    assert all(np.array_equal(one, other) for one, other in zip(seen, expected, strict=True))
+
+
+@pytest.mark.slow
+def test_packages_that_are_installed(digits):
+    """PaCMAP itself, where it is installed."""
+    pytest.importorskip("pacmap")
+    train, test = computed("pacmap", digits[:200], digits[200:220])
+    assert train.shape == (200, 32) and test.shape == (20, 32) and np.isfinite(train).all() and np.isfinite(test).all()

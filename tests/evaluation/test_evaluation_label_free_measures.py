@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation.label_free import EPSILON, alpha_req, lidar, neighbor_overlap, rankme
+from viewsmith.evaluation.label_free import (
+    EPSILON,
+    MEASURES,
+    alpha_req,
+    lidar,
+    measures,
+    neighbor_overlap,
+    neighbor_r2,
+    rankme,
+)
 
 H = np.random.default_rng(0).normal(size=(40, 6)) @ np.diag([5, 3, 2, 1, 0.5, 0.1])
 
@@ -79,3 +88,27 @@ def test_neighbor_overlap_against_a_loop():
     assert neighbor_overlap(one, 3 * one, k=4) == 1 and neighbor_overlap(one[:3], two[:3]) == 1
     with pytest.raises(InputError, match="30 and 29 rows"):
         neighbor_overlap(one, two[:29])
+
+
+def test_all_measures_are_those_of_their_functions(digits):
+    """Of a model whose representation is its input, and whose views are scaled rows."""
+    x, x_test = digits[:200].astype(np.float64), digits[200:260].astype(np.float64)
+
+    class Model:
+        transform = staticmethod(lambda rows: rows)
+        scaled = staticmethod(lambda rows: rows.astype(np.float32))
+        represented_views = staticmethod(lambda rows, pool: 2 * rows)
+
+        def views(self, rows, count, random_state, pool):
+            assert pool is x and random_state == 0
+            return np.stack([rows * (1 + 0.1 * j) for j in range(1, count + 1)], axis=1)
+
+    found = measures(x, x_test, (x, x_test), model=Model(), x=x, x_test=x_test)
+    assert list(found) == list(MEASURES) and np.isfinite([*found.values()]).all()
+    assert found["rankme"] == rankme(x_test) and found["alpha"] == alpha_req(x_test)
+    assert found["neighbor_r2"] == neighbor_r2(x, x_test, x, x_test)
+    assert found["lidar"] == lidar(Model().views(x_test, 8, 0, x))
+    assert found["alignment"] == pytest.approx(0, abs=1e-5)  # the direction is the same
+    without = measures(x, x_test, (x, x_test))
+    assert {name for name in MEASURES if np.isnan(without[name])} == {"lidar", "alignment", "told_apart"}
+    assert measures(x, x_test[:7], (x, x_test[:7]), model=Model(), x=x, x_test=x_test[:7])["rankme"] > 0

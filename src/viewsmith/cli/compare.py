@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,44 +64,31 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
-    from viewsmith.cli.methods import listing
     from viewsmith.core.errors import InputError, lines_once, say
     from viewsmith.data import load_dataset
     from viewsmith.evaluation.leaderboard import format_comparison
-    from viewsmith.workflows.compare import BOARD, compare_methods, suggested_methods
+    from viewsmith.workflows.compare import BOARD, compare_methods
 
     if budget is not None and not 0 < budget < float("inf"):
         raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
     set_threads(threads)
     common = {"impute": impute, "columns": roles(columns)}
     given = {name: value for name, value in common.items() if value is not None}
+    chosen = methods if methods in ("auto", "all") else names(methods)
     # How the data are read is an option of all methods.
-    chosen = None if methods in ("auto", "all") else names(methods)
-    model = make_estimator(next(iter(chosen or []), None), None, None, set_ or [], given)
-    dataset = load_dataset(
-        data,
-        label=label,
-        labels=labels,
-        target=target,
-        image_size=image_size,
-        modality=modality if modality is not None or model.modality == "auto" else model.modality,
-        layer=model.layer,
-        use_rep=model.use_rep,
-        normalization=model.normalization,
-        columns=model.columns,
-        strict=model.strict,
-        impute=model.impute,
-    )
-    if methods == "auto":
-        chosen = suggested_methods(dataset.modality, len(dataset.x), max(seeds, splits or 1), budget)
-    elif chosen is None:
-        chosen = [name for name, entry in listing()["methods"].items() if dataset.modality in entry["modalities"]]
+    first = None if isinstance(chosen, str) else next(iter(chosen), None)
+    model = make_estimator(first, None, None, set_ or [], given)
+    read: dict[str, Any] = {"label": label, "labels": labels, "target": target, "image_size": image_size}
+    read["modality"] = modality if modality is not None or model.modality == "auto" else model.modality
+    read |= {
+        name: getattr(model, name) for name in ("layer", "use_rep", "normalization", "columns", "strict", "impute")
+    }
     with writing(out), lines_once():
         result = compare_methods(
-            dataset.in_memory(),
+            lambda split: load_dataset(data, split_seed=split, **read).in_memory(),
             out,
-            lambda method, seed: make_estimator(
-                method, None, None, set_ or [], given | {"random_state": seed}, dataset.modality
+            lambda method, seed, kind: make_estimator(
+                method, None, None, set_ or [], given | {"random_state": seed}, kind
             ),
             methods=chosen,
             baselines=names(baselines),
@@ -111,5 +98,6 @@ def compare(
             protocols=names(protocols) if protocols else None,
         )
     if methods == "auto":
-        say(f"compared for {dataset.modality}: {', '.join(chosen)}; --methods all, or names, for others")
+        compared = dict.fromkeys(cell["method"] for cell in result["cells"])
+        say(f"compared for {result['modality']}: {', '.join(compared)}; --methods all, or names, for others")
     typer.echo((out / BOARD).read_text(encoding="utf-8").rstrip() if json_ else format_comparison(result))

@@ -28,14 +28,7 @@ def listing() -> dict[str, Any]:
     """Everything that is registered, as plain values."""
     import viewsmith.evaluation  # noqa: F401, both register parts
     from viewsmith.core.registry import Entry, entries
-    from viewsmith.modalities import modality_of
-
-    def works_in(method: Entry, modality: str) -> bool:
-        """Whether the modality has the part that the method needs, and a generator of views if it needs one."""
-        part = method.trait("part")
-        return (part is None or bool(entries(part, modality))) and (
-            not method.trait("generates") or modality_of(modality).generates
-        )
+    from viewsmith.modalities.base import works_in
 
     modalities = [entry.name for entry in entries("modality")]
 
@@ -48,7 +41,7 @@ def listing() -> dict[str, Any]:
         "methods": {
             entry.name: {
                 "estimator": entry.build.__name__,
-                "modalities": [modality for modality in entry.modalities or modalities if works_in(entry, modality)],
+                "modalities": [modality for modality in modalities if works_in(entry, modality)],
                 "help": entry.help,
                 "source": entry.source,
             }

@@ -2,7 +2,7 @@
 
 A data set: rows, in memory or read from disk as they are needed, labels, and the split into train and test.
 
-Validation rows, a part of the labeled train rows, to compare settings without test rows; and repeated splits.
+Validation rows, a part of the labeled train rows, to compare settings without test rows.
 """
 
 from __future__ import annotations
@@ -96,19 +96,28 @@ def split_groups(groups: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndar
 
 
 def split_by_label(
-    n: int, y: np.ndarray | None, labeled: np.ndarray, n_train: int | None, what: str, fresh: bool
+    n: int,
+    y: np.ndarray | None,
+    labeled: np.ndarray,
+    n_train: int | None,
+    what: str,
+    fresh: bool,
+    seed: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None, Split]:
     """Train rows, test rows (None: all are for training) and kind of the split of a source that is not split by groups.
 
-    The split is that of the source, if it has one (`n_train`); else it is drawn by class among the `labeled` rows.
+    The split is that of the source, if it has one (`n_train`); else it is drawn by class among the `labeled` rows. Rows
+    without labels are split only if a seed is given.
     """
     rows = np.arange(n)
     if n_train is not None:
         return rows[:n_train], rows[n_train:], "given"
+    if fresh and n > 1 and y is None and seed is not None:
+        y = np.zeros(n)  # a random split, as of numbers
     if y is None or (fresh and n == 1):
         return rows, None, "none"
     try:
-        _, test = split_indices(y[labeled])
+        _, test = split_indices(y[labeled], seed or 0)
         kind: Split = "random" if kind_of(y) == "number" else "stratified"
         return np.setdiff1d(rows, labeled[test]), labeled[test], kind  # rows without a label are for training
     except InputError as error:
@@ -120,7 +129,7 @@ def split_by_label(
 
 
 def split_by_groups(
-    groups: np.ndarray | None, n_train: int | None, what: str, fresh: bool
+    groups: np.ndarray | None, n_train: int | None, what: str, fresh: bool, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray | None, Split]:
     """Train rows, test rows (None: all are for training) and kind of the split by groups of a source."""
     assert groups is not None
@@ -130,7 +139,7 @@ def split_by_groups(
         )
     if not fresh and len(np.unique(groups)) < 2:
         return np.arange(len(groups)), None, "none"
-    return *split_groups(groups), "groups"
+    return *split_groups(groups, seed), "groups"
 
 
 # Values of the sample of a data set on disk, 512 MB as float32.
@@ -321,34 +330,6 @@ def take(rows: Any, index: np.ndarray) -> Any:
         return rows if len(index) == len(rows) else rows.select(index)
     first, last = int(index[0]), int(index[-1])
     return rows[first : last + 1] if last - first + 1 == len(index) else rows[index]
-
-
-def resplit(dataset: Dataset, seed: int) -> Dataset:
-    """The data set with another random split into train and test rows, of the kind it has.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Split by class, by groups, or at random (numbers), with labels.
-    seed : int
-        0 is the split that the data set was read with.
-
-    Returns
-    -------
-    Dataset
-        A data set whose split was given, or that has none, as it is.
-    """
-    if seed == 0:
-        return dataset
-    if dataset.split == "groups" and dataset.groups is not None:
-        train, test = split_groups(dataset.groups, seed)
-    elif dataset.split in ("stratified", "random") and dataset.y is not None:
-        labeled = np.flatnonzero(~_absent(dataset, dataset.y))
-        test = labeled[split_indices(dataset.y[labeled], seed)[1]]
-        train = np.setdiff1d(np.arange(len(dataset.x)), test)
-    else:
-        return dataset
-    return dataclasses.replace(dataset, train_index=train, test_index=test)
 
 
 def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = False) -> Dataset:

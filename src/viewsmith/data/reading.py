@@ -207,6 +207,7 @@ class Request:
     groups: str | None = None
     few_labels: bool | None = None
     split_by_groups: bool = False
+    split_seed: int | None = None
     test_groups: np.ndarray | None = None  # groups of the rows of a new table that is split by groups
     use_rep: str | None = None
     target: Target | None = None

@@ -91,6 +91,7 @@ def load_dataset(
     normalization: Normalization = "auto",
     shared: bool = False,
     target: str | None = None,
+    split_seed: int | None = None,
 ) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
@@ -157,6 +158,9 @@ def load_dataset(
     target : {"auto", "class", "number"}, optional
         What labels are. "auto", the default: numbers if they are of a numeric type and some have a fraction, else
         classes. Numbers are float64 in `Dataset.y`, NaN where they are missing; -1 is then no missing label.
+    split_seed : int, optional
+        Seed of the random split of data that have none, default 0; what a mixed table is encoded by is fitted on the
+        train rows of this split. If it is given, rows without labels are split, too.
 
     Returns
     -------
@@ -186,6 +190,7 @@ def load_dataset(
         use_rep=use_rep,
         normalization=normalization,
         target=check_target(target),
+        split_seed=split_seed,
     )
     if columns is not None or strict or table is not None:
         request = dataclasses.replace(
@@ -231,10 +236,14 @@ def _dataset(found: Found, request: Request, modality: str | None, name: str, by
         raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
     groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
     if by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
-        train, test, split = split_by_groups(groups, found.n_train, name, fresh=schema is None)
+        train, test, split = split_by_groups(
+            groups, found.n_train, name, fresh=schema is None, seed=request.split_seed or 0
+        )
     else:
         labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~without_label(y))
-        train, test, split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=schema is None)
+        train, test, split = split_by_label(
+            len(x), y, labeled, found.n_train, name, fresh=schema is None, seed=request.split_seed
+        )
     if (y is not None and kind_of(y) == "number") or request.target is not None:
         new_schema["target"] = "class" if y is None else kind_of(y)
     dataset = Dataset(

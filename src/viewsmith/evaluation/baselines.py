@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
+import logging
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +16,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.registry import register
+from viewsmith.core.registry import get, register
+from viewsmith.data.labels import Target
+from viewsmith.evaluation.protocol import Predict
 
 Rows = NDArray[np.float32]
 
@@ -51,7 +55,8 @@ class BaselineContext:
 
     A baseline is a function of this context that returns features of train and test rows, fitted on train. It is
     registered by ``@register("baseline", "my-baseline", help=...)``. With the trait ``on_request=True`` it is computed
-    only if the user requests it.
+    only if the user requests it. The trait ``predict`` is a `viewsmith.evaluation.protocol.Predict`, a predictor on
+    these features in place of the linear probe; the row has no other scores.
 
     Attributes
     ----------
@@ -92,6 +97,99 @@ def _untrained(context: BaselineContext) -> Pair:
 @register("baseline", "umap", help="32 UMAP coordinates of the raw features (extra viz)", on_request=True)
 def _umap(context: BaselineContext) -> Pair:
     return umap(*context.raw_features())
+
+
+@register(
+    "baseline",
+    "pacmap",
+    help="32 PaCMAP coordinates of the raw features (extra baselines)",
+    on_request=True,
+    source="Wang et al. 2021",
+)
+def _pacmap(context: BaselineContext) -> Pair:
+    train, test = context.raw_features()
+    with _quiet():
+        made = _imported("pacmap", "baselines", "the PaCMAP baseline").PaCMAP(
+            n_components=min(32, *train.shape), random_state=0
+        )
+        return made.fit_transform(train), made.transform(test, basis=train)
+
+
+@register(
+    "baseline",
+    "scvi",
+    help="10 latent variables of scVI with its own options (counts; extra scvi)",
+    on_request=True,
+    modalities="vectors",
+    source="Lopez et al. 2018",
+)
+def _scvi(context: BaselineContext) -> Pair:
+    import pandas as pd
+
+    train, test = (counts_of(np.asarray(rows)) for rows in (context.x_train, context.x_test))
+    with _quiet(), torch.random.fork_rng(devices=[]):
+        model = _imported("scvi", "scvi", "the scVI baseline", "scvi-tools").model.SCVI
+        cells = [_imported("anndata", "scvi", "the scVI baseline").AnnData(rows) for rows in (train, test)]
+        for each, name in zip(cells, ("train", "test"), strict=True):
+            each.obs_names = pd.Index([f"{name}{i}" for i in range(each.n_obs)])
+        torch.manual_seed(0)
+        model.setup_anndata(cells[0])
+        fitted = model(cells[0])
+        fitted.train(enable_progress_bar=False, logger=False, enable_checkpointing=False, accelerator="cpu")
+        return fitted.get_latent_representation(cells[0]), fitted.get_latent_representation(cells[1])
+
+
+def counts_of(rows: np.ndarray) -> np.ndarray:
+    """Counts of rows (n, d) that are counts, or were log-normalized; the smallest of a row is then taken as 1."""
+    values = rows.astype(np.float64)
+    if (values != np.round(values)).any():
+        values = np.expm1(values)
+        values /= np.where(values > 0, values, np.inf).min(axis=1, keepdims=True, initial=values.max())
+    whole = np.round(values)
+    if (values < 0).any() or (np.abs(values - whole) > 1e-3 * np.maximum(whole, 1)).any():
+        raise InputError("scVI needs counts, but the rows are neither counts nor log-normalized counts")
+    return whole.astype(np.float32)
+
+
+def _boosted(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarray:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    made = HistGradientBoostingRegressor if target == "number" else HistGradientBoostingClassifier
+    # The default of 20 rows in a leaf would make no split of a few rows.
+    leaf = max(1, min(20, len(y) // 50))
+    return made(min_samples_leaf=leaf, early_stopping=False, random_state=0).fit(train, y).predict(test)
+
+
+def _tabicl(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarray:
+    with _quiet():
+        module = _imported("tabicl", "baselines", "the TabICL baseline")
+        made = module.TabICLRegressor if target == "number" else module.TabICLClassifier
+        return made(random_state=0, n_jobs=1).fit(train, y).predict(test)
+
+
+@register(
+    "baseline",
+    "gradient-boosting",
+    on_request=True,
+    predict=_boosted,
+    help="gradient boosting (scikit-learn) on the raw features, in place of the linear probe",
+)
+@register(
+    "baseline",
+    "tabicl",
+    on_request=True,
+    predict=_tabicl,
+    source="Qu et al. 2025",
+    help="TabICL on the raw features, in place of the linear probe (extra baselines; downloads weights)",
+)
+def _features_to_predict_from(context: BaselineContext) -> Pair:
+    return context.raw_features()
+
+
+def predictor_of(name: str) -> Predict | None:
+    """What a baseline that is no representation predicts labels with; None for other table rows."""
+    found = get("baseline", name)
+    return None if found is None else found.trait("predict")
 
 
 RANK_TOLERANCE = 1e-5  # of the largest standard deviation; float32
@@ -146,12 +244,8 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
     InputError
         Fewer than four train rows.
     """
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _restore_torch_threads():
-        warnings.simplefilter("ignore")
-        try:
-            from umap import UMAP
-        except ModuleNotFoundError as error:
-            raise MissingExtra("umap-learn", "viz", "the UMAP baseline") from error
+    with _quiet():
+        UMAP = _imported("umap", "viz", "the UMAP baseline", "umap-learn").UMAP
         rows, test_rows = np.asarray(train, dtype=np.float32), np.asarray(test, dtype=np.float32)
         if len(rows) < 4:
             raise InputError(f"UMAP was given {len(rows)} train rows, expected at least 4")
@@ -166,11 +260,22 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
         return model.fit_transform(rows), model.transform(test_rows)
 
 
-@contextlib.contextmanager
-def _restore_torch_threads() -> Iterator[None]:
-    """Restore the number of torch's threads on exit, because the import of numba, which UMAP uses, changes it."""
-    threads = torch.get_num_threads()
+def _imported(module: str, extra: str, purpose: str, package: str = "") -> Any:
     try:
-        yield
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(package or module, extra, purpose) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings, logs or prints; torch's threads are restored, because the import of numba changes their number."""
+    threads, logged = torch.get_num_threads(), logging.root.manager.disable
+    try:
+        logging.disable(logging.ERROR)
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
     finally:
+        logging.disable(logged)
         torch.set_num_threads(threads)

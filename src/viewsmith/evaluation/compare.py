@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize, warn
+from viewsmith.core.errors import InputError, error_text, name_list, pluralize, warn
 from viewsmith.core.registry import entries
 from viewsmith.data.labels import Target, numbers_of
-from viewsmith.evaluation.baselines import BaselineContext, Model, Pair
-from viewsmith.evaluation.label_free import label_free
+from viewsmith.evaluation.baselines import BaselineContext, Model, Pair, predictor_of
+from viewsmith.evaluation.label_free import MEASURED_ROWS, label_free, measures
 from viewsmith.evaluation.level import WIDTH, aligned, in_blocks, marked
 from viewsmith.evaluation.neighbors import GROUP_SCORES, Metric, group_scores
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER, few_number_rows
@@ -118,21 +118,24 @@ def compare(
         if rows is not None and name not in rows:
             continue
         started = time.perf_counter()
-        try:
-            train, test = embed()
-        except InputError as error:
-            if failures is None or name == "representation":
-                raise
-            failures[name] = str(error)
-            continue
-        embedded = time.perf_counter()
-        if on_row is not None:
-            on_row(name, test, y_test)
+        predict = predictor_of(name)
         metric: Metric = "euclidean" if name in maps else "cosine"
         options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
-        options["target"] = target
-        scores[name] = evaluate_embedding(train[chosen.train], y_train, test, y_test, **options)
+        options |= {"target": target, "predict": predict}
+        try:
+            train, test = embed()
+            embedded = time.perf_counter()
+            scores[name] = evaluate_embedding(train[chosen.train], y_train, test, y_test, **options)
+        except Exception as error:  # also of other packages: the other rows stand
+            if failures is None or name == "representation":
+                raise
+            failures[name] = str(error) if isinstance(error, InputError) else error_text(error)
+            continue
         seconds[name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
+        if predict is not None:
+            continue
+        if on_row is not None:
+            on_row(name, test, y_test)
         if len(sample) > 1:
             diagnostics[name] = label_free(test[sample])
             if name == "representation" and (view := getattr(model, "represented_views", None)) is not None:
@@ -158,6 +161,42 @@ def compare(
         **({"groups": of_groups} if of_groups else {}),
         **({"names": {"untrained": "given encoder"}} if getattr(model, "given_weights", False) else {}),
     }
+
+
+def compare_unlabeled(
+    model: Any,
+    dataset: LabeledSplit,
+    *,
+    rows: Sequence[str],
+    on_row: Callable[[str, np.ndarray, None], None] | None = None,
+    failures: dict[str, str],
+) -> dict[str, Any]:
+    """The rows of `compare` for data without labels: `MEASURES` of up to 400 test rows; see `compare`."""
+    x, x_test = dataset.x_train, dataset.x_test
+    few = np.random.default_rng(1).permutation(len(x_test))[:MEASURED_ROWS]
+    raw = list(model.raw_features(x[:2]))[-1]
+    features = model.raw_features(x)[raw], model.raw_features(x_test[few])[raw]
+    found: dict[str, Any] = {"embeddings": {}, "seconds": {}}
+    for name, embed in _embeddings(model, raw, getattr(model, "outputs", {}), x, x_test, rows):
+        if name not in rows:
+            continue
+        started = time.perf_counter()
+        try:
+            if predictor_of(name) is not None:
+                raise InputError("it predicts labels, and the data have none")
+            train, test = embed()
+            embedded = time.perf_counter()
+            views = {"model": model, "x": x, "x_test": x_test[few]} if name == "representation" else {}
+            found["embeddings"][name] = measures(train, test[few], features, **views)
+        except Exception as error:  # also of other packages: the other rows stand
+            if name == "representation":
+                raise
+            failures[name] = str(error) if isinstance(error, InputError) else error_text(error)
+            continue
+        found["seconds"][name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
+        if on_row is not None:
+            on_row(name, test, None)
+    return found
 
 
 def format_table(result: Mapping[str, Any]) -> str:

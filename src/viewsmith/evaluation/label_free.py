@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
@@ -9,6 +12,64 @@ from numpy.typing import ArrayLike
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation.neighbors import neighbors
 from viewsmith.losses import diagnostics
+
+#: Name and one-line description of each of `measures`.
+MEASURES: dict[str, str] = {
+    "effective_rank": "number of directions that the covariance uses; more is said to be better",
+    "rankme": "RankMe: effective number of singular values; more is said to be better",
+    "alpha": "alpha-ReQ: decay of the spectrum; about 1 is said to be best",
+    "uniformity": "evenness on the sphere; lower is said to be better",
+    "neighbor_r2": "R^2 of the features of a row, predicted from its neighbors; more is said to be better",
+    "lidar": "LiDAR: effective number of directions that tell samples apart, not their views; more is said better",
+    "alignment": "distance of a row and its view, 0 to 4; lower is said to be better",
+    "told_apart": "how well rows and views are told apart by a linear classifier; lower is said to be better",
+}
+
+MEASURED_ROWS, VIEWED_ROWS, VIEWS = 400, 100, 8  # rows, and those of LiDAR with the views of each
+
+#: docs/results_label_free.md: sets, and the mean regret there of always taking contrastive, and of chance.
+STUDY = {"sets": 9, "always": 0.011, "chance": 0.033}
+
+
+def measures(
+    h: np.ndarray,
+    h_test: np.ndarray,
+    raw: Sequence[np.ndarray],
+    *,
+    model: Any = None,
+    x: Any = None,
+    x_test: Any = None,
+) -> dict[str, float]:
+    """All of `MEASURES` of a representation; NaN for those of views without the `model` that makes them.
+
+    Parameters
+    ----------
+    h, h_test : arrays (n, d) and (m, d)
+        Representations of train rows, and of the test rows that are measured.
+    raw : two arrays (n, p) and (m, p)
+        Features of the same rows.
+    model : ViewsmithEstimator, optional
+    x, x_test : array-like, optional
+        The rows, in the form that the model takes.
+    """
+    of_rows = label_free(h_test)
+    found = dict.fromkeys(MEASURES, float("nan")) | {
+        "effective_rank": of_rows["effective_rank"],
+        "rankme": rankme(h_test),
+        "alpha": alpha_req(h_test),
+        "uniformity": of_rows["uniformity"],
+        "neighbor_r2": neighbor_r2(h, h_test, *raw),
+    }
+    if model is None or len(h_test) < 8:  # too few to be told apart
+        return found
+    views = model.views(x_test[:VIEWED_ROWS], VIEWS, random_state=0, pool=x)
+    one = model.views(x_test, 1, random_state=0, pool=x)[:, 0]
+    flat, flat_view = (torch.as_tensor(model.scaled(part).reshape(len(x_test), -1)) for part in (x_test, one))
+    return found | {
+        "lidar": lidar(np.stack([model.transform(views[:, j]) for j in range(VIEWS)], axis=1)),
+        "alignment": label_free(h_test, model.represented_views(x_test, pool=x))["alignment"],
+        "told_apart": float(diagnostics.told_apart(flat, flat_view)),
+    }
 
 
 def label_free(h: ArrayLike, h_view: ArrayLike | None = None) -> dict[str, float]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from viewsmith.evaluation.label_free import STUDY
 from viewsmith.evaluation.level import TIES, WIDTH, Repeats, aligned, all_pairs, by_repeat, in_blocks, level_at, marked
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER
 
@@ -59,7 +60,7 @@ class Found:
         self.kinds[row] = kind
         table = self.scores.setdefault(row, {name: [None] * self.repeats for name in self.protocols})
         for name in self.protocols:
-            value = scores[name]
+            value = scores.get(name)
             table[name][repeat] = None if value is None or not math.isfinite(value) else value
 
     def cost(self, row: str, repeat: int, embed: float | None, training: float | None) -> None:
@@ -101,15 +102,16 @@ def leaderboard(found: Found, repeats: Repeats, cells: Sequence[Mapping[str, Any
         ``left_out`` (in words); ``cells``; ``next`` (one sentence).
     """
     level = _level(found, repeats)
-    main = [name for name in found.protocols if name in MAIN and level[name]] or found.protocols
+    main = [name for name in level if name in MAIN and level[name]] or list(level)
     rows = {row: {p: _summary(values, repeats) for p, values in table.items()} for row, table in found.scores.items()}
+    first = level[main[0]] if main else []
     result: dict[str, Any] = {
         "protocols": found.protocols,
         "rows": rows,
         "leaderboard": _board(found, rows, main),
-        "differences": all_pairs(found.scores, found.protocols, repeats),
+        "differences": all_pairs(found.scores, list(level), repeats),
         "level": level,
-        "level_everywhere": [row for row in level[main[0]] if all(row in level[name] for name in main)],
+        "level_everywhere": [row for row in first if all(row in level[name] for name in main)],
         "failed": found.failed,
         "left_out": _left_out(cells),
         "cells": list(cells),
@@ -137,6 +139,7 @@ def _level(found: Found, repeats: Repeats) -> dict[str, list[str]]:
     return {
         name: level_at(name, {r: by_repeat(found.scores[r][name], repeats) for r in ordered}, repeats.overlap)
         for name in found.protocols
+        if name in TIES
     }
 
 
@@ -151,11 +154,11 @@ def _seconds(found: Found, row: str) -> tuple[float | None, float | None]:
 
 
 def _board(found: Found, rows: Mapping[str, Any], main: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows, the best mean of the main protocols first, and then those without scores."""
+    """The rows, the best mean of the main protocols first, and then those without all of these scores."""
     board = []
     for row, table in rows.items():
         means = [table[name]["mean"] for name in main]
-        mean = None if None in means else float(np.mean(means))
+        mean = None if None in means or not means else float(np.mean(means))
         training, embed = _seconds(found, row)
         count = max(sum(value is not None for value in table[name]["values"]) for name in found.protocols)
         board.append(
@@ -193,6 +196,8 @@ def _next_step(result: Mapping[str, Any], kinds: Mapping[str, str], repeats: int
     elif repeats < 3:
         more = "; give --seeds 5 before you rely on it"
     everywhere = result["level_everywhere"]
+    if not result["level"]:
+        return without_labels(kinds, out) + more
     if not everywhere:
         best = {
             PURPOSE.get(name, name): rows[0] for name, rows in result["level"].items() if name in MAIN and rows
@@ -204,6 +209,16 @@ def _next_step(result: Mapping[str, Any], kinds: Mapping[str, str], repeats: int
     if kinds[row] == "untrained":
         return f"Use {row}, whose training changed nothing, or the features it was made from{more}."
     return f"Use {row}: `viewsmith embed {out}/{row}-0 DATA --out FILE` writes its representation{more}."
+
+
+def without_labels(kinds: Mapping[str, str], out: str) -> str:
+    """What to do where there are no labels: the measured rule, and its regret."""
+    use = "Use contrastive" if "contrastive" in kinds else "Add contrastive to --methods, and use it"
+    return (
+        f"{use}: there are no labels, and on {STUDY['sets']} sets no measure chose better than always taking "
+        f"contrastive, whose mean accuracy was {STUDY['always']:.3f} below that of the best row (a random row: "
+        f"{STUDY['chance']:.3f}); with a few labels, --label compares the rows themselves"
+    )
 
 
 def as_csv(result: Mapping[str, Any]) -> str:
@@ -245,7 +260,7 @@ def main_level(result: Mapping[str, Any]) -> dict[str, list[str]]:
 def standard_error(result: Mapping[str, Any]) -> str:
     """The sampling error of an accuracy, in words, if it is larger than a tie; else empty."""
     error = 0.5 / math.sqrt(result["test_rows"])
-    if error <= TIES["linear"] or {"r2", "mae", "knn_r2"} & set(result["protocols"]):
+    if error <= TIES["linear"] or not result["level"] or {"r2", "mae", "knn_r2"} & set(result["protocols"]):
         return ""
     return f"The standard error of an accuracy on {result['test_rows']:,} test rows is up to {error:.2g}."
 
@@ -253,8 +268,10 @@ def standard_error(result: Mapping[str, Any]) -> str:
 def _answer(result: Mapping[str, Any], width: int) -> str:
     """Which rows are level with the best one, and what to do next."""
     level = main_level(result)
-    longest = max(map(len, level))
-    lines = [textwrap.fill(f"Level with the best, cheapest first (a tie is {tie_words(level)}):", width)]
+    longest = max(map(len, level), default=0)
+    lines = (
+        [textwrap.fill(f"Level with the best, cheapest first (a tie is {tie_words(level)}):", width)] if level else []
+    )
     for name, rows in level.items():
         indent = " " * (longest + 4)
         lines.append(
@@ -265,13 +282,13 @@ def _answer(result: Mapping[str, Any], width: int) -> str:
     everywhere = result["level_everywhere"]
     if everywhere:
         lines.append(f"The cheapest that is level with the best everywhere: {everywhere[0]}.")
-    else:
+    elif level:
         lines.append("None is level with the best everywhere: choose by what the representation is for.")
     lines.append(standard_error(result))
     lines += [f"{row} failed: {why}" for row, why in result["failed"].items()]
     if result["left_out"]:
         lines.append(f"Left out, because the time of --budget was over: {result['left_out']}.")
-    return "\n".join([*filter(None, lines), result["next"]])
+    return "\n".join([*filter(None, lines), textwrap.fill(result["next"], width) if not level else result["next"]])
 
 
 def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
@@ -284,14 +301,15 @@ def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
         scores = [row[protocol] for row in result["rows"].values()]
         spreads = ["" if s["deviation"] is None else f" ± {s['deviation']:.3f}" for s in scores]
         means = [math.nan if s["mean"] is None else s["mean"] for s in scores]
-        texts = [
-            f"{mean}{spread:8}"
-            for mean, spread in zip(marked(means, lower=protocol in LOWER_IS_BETTER), spreads, strict=True)
-        ]
+        scored = protocol in result["level"]
+        marks = marked(means, lower=protocol in LOWER_IS_BETTER) if scored else [f"{mean:.3f} " for mean in means]
+        texts = [f"{mean}{spread:8}" for mean, spread in zip(marks, spreads, strict=True)]
         columns.append(aligned([protocol, *texts]))
     tables = in_blocks(list(result["rows"]), columns, width)
     early = sum(cell["status"] == "time limit" for cell in result["cells"])
-    note = f"{spread_words(result)}; * best of the column; paired differences, with intervals, are in report.html"
+    note = spread_words(result)
+    if result["level"]:
+        note += "; * best of the column; paired differences, with intervals, are in report.html"
     if early:
         note += f"; {early} of {len(result['cells'])} trainings ended at the limit of their time"
     return "\n\n".join([*tables, textwrap.fill(note, width), _answer(result, width)])

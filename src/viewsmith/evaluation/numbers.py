@@ -131,7 +131,7 @@ Rows = NDArray[np.float32]
 
 Numbers = NDArray[np.float64]
 
-_FRACTIONS = {"r2_1pct": 0.01, "r2_10pct": 0.10}
+FRACTIONS = {"r2_1pct": 0.01, "r2_10pct": 0.10}
 
 #: Scores of which a lower value is better.
 LOWER_IS_BETTER = frozenset({"mae"})
@@ -186,7 +186,7 @@ def number_scores(
     if {"r2", "mae"} & set(selected):
         predicted = fit_ridge(rows, y).predict(test_rows)
         scores |= {"r2": r_squared(y_test, predicted), "mae": float(np.abs(y_test - predicted).mean())}
-    for name, fraction in _FRACTIONS.items():
+    for name, fraction in FRACTIONS.items():
         if name in selected:
             chosen = (few_number_rows(len(y), fraction, draw, groups) for draw in draws)
             fitted = [fit_ridge(rows[part], y[part]).predict(test_rows) for part in chosen]

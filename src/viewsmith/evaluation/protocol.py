@@ -18,7 +18,7 @@ from viewsmith.core.errors import InputError, warn
 from viewsmith.data.labels import MISSING, Target, missing_labels, numbers_of, without_label
 from viewsmith.evaluation.linear import Loss, fit_linear, standardize, train_softmax
 from viewsmith.evaluation.neighbors import Metric, majority, neighbors
-from viewsmith.evaluation.numbers import in_turn, number_scores, protocols_of
+from viewsmith.evaluation.numbers import FRACTIONS, few_number_rows, in_turn, number_scores, protocols_of, r_squared
 from viewsmith.modalities.checks import check_finite, check_labels, check_numbers
 
 
@@ -77,6 +77,9 @@ Codes = NDArray[np.int64]
 
 Rows = NDArray[np.float32]
 
+#: From train rows, their class codes or numbers, test rows and the target to predictions.
+Predict = Callable[[Rows, np.ndarray, Rows, Target], np.ndarray]
+
 NEIGHBORS = 5
 
 STARTS = 10
@@ -131,6 +134,7 @@ def evaluate_embedding(
     metric: Metric = "cosine",
     groups: ArrayLike | None = None,
     target: Target | None = None,
+    predict: Predict | None = None,
 ) -> dict[str, float]:
     """Score one embedding: classifiers or regressions are fitted on its train rows and scored on its test rows.
 
@@ -150,6 +154,9 @@ def evaluate_embedding(
         Groups of the train rows: few labels are drawn from the groups of a class in turn.
     target : {"class", "number"}, optional
         What labels are. Default: numbers if a label of the train rows has a fraction, else classes.
+    predict : callable, optional
+        From train rows, their class codes or numbers, test rows and `target` to predictions for the test rows, in place
+        of linear probes; the scores of other probes are NaN.
 
     Returns
     -------
@@ -173,9 +180,13 @@ def evaluate_embedding(
         )
     if target == "number":
         y, y_test = _numbers(y, len(rows), "y_train"), _numbers(np.asarray(y_test), len(test_rows), "y_test")
+        if predict is not None:
+            return _predictor_scores(predict, rows, y, test_rows, y_test, target, selected, groups)
         options = {"k": NEIGHBORS, "draws": DRAWS, "metric": metric, "groups": groups}
         return number_scores(rows, y, test_rows, y_test, selected, **options)  # type: ignore[arg-type]
     codes, test_codes, n_classes = _encode(y_train, len(rows), y_test, len(test_rows))
+    if predict is not None:
+        return _predictor_scores(predict, rows, codes, test_rows, test_codes, target, selected, groups)
 
     scores: dict[str, float] = {}
     if any(protocol.startswith(("linear", "svm")) for protocol in selected):
@@ -279,6 +290,37 @@ def _linear_scores(
         if protocol in selected:
             draws = [score("logistic", few_label_rows(codes, fraction, draw, groups)) for draw in DRAWS]
             scores[protocol] = float(np.mean(draws))
+    return scores
+
+
+def _predictor_scores(
+    predict: Predict,
+    train: Rows,
+    y: np.ndarray,
+    test: Rows,
+    y_test: np.ndarray,
+    target: Target,
+    selected: Sequence[str],
+    groups: ArrayLike | None,
+) -> dict[str, float]:
+    """Scores of predictions, on the same labeled rows as those of linear probes."""
+    numbers = target == "number"
+    score = r_squared if numbers else _accuracy
+    scores = dict.fromkeys(selected, float("nan"))
+    if {"linear", "r2", "mae"} & set(selected):
+        predicted = predict(train, y, test, target)
+        found = {"r2" if numbers else "linear": score(y_test, predicted)}
+        found |= {"mae": float(np.abs(y_test - predicted).mean())} if numbers else {}
+        scores |= {name: value for name, value in found.items() if name in selected}
+    for name, fraction in (FRACTIONS if numbers else _LABEL_FRACTIONS).items():
+        if name in selected:
+            parts = [
+                few_number_rows(len(y), fraction, draw, groups)
+                if numbers
+                else few_label_rows(y, fraction, draw, groups)
+                for draw in DRAWS
+            ]
+            scores[name] = float(np.mean([score(y_test, predict(train[p], y[p], test, target)) for p in parts]))
     return scores
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import find
+from viewsmith.core.registry import Entry, entries, find
 from viewsmith.core.rows import Rows, RowSource, Samples
 
 Picture = Literal["curve", "pixels", "letters", "traces"]
@@ -221,6 +221,13 @@ class Modality:
         InputError
             The samples are too small.
         """
+
+
+def works_in(method: Entry, modality: str) -> bool:
+    """Whether a modality has the part that a method needs, and a generator of views if it needs one."""
+    part = method.trait("part")
+    has_part = part is None or bool(entries(part, modality))
+    return method.serves(modality) and has_part and (not method.trait("generates") or modality_of(modality).generates)
 
 
 def modality_of(name: str) -> Modality:

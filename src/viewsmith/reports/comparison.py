@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.files import write_text_atomic
+from viewsmith.evaluation.label_free import MEASURES
 from viewsmith.evaluation.leaderboard import PURPOSE, main_level, spread_words, standard_error
 from viewsmith.evaluation.level import ROUNDING, SIGNIFICANCE, TIES
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER
@@ -67,9 +68,10 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         error=standard_error(result),
         notes=notes,
         protocols=[
-            (name, protocol_title(name), (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS).get(name, "")) for name in protocols
+            (name, protocol_title(name), (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS | MEASURES).get(name, ""))
+            for name in protocols
         ],
-        best={name: _best(result, name) for name in protocols},
+        best={name: _best(result, name) if name in result["level"] else None for name in protocols},
         kinds=_WORDS,
         ties=[_tie(result, name, rows) for name, rows in main_level(result).items() if rows],
         against=[_against_best(result, name) for name in main_level(result)],

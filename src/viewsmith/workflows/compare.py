@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,14 @@ from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error
 from viewsmith.core.files import write_json_atomic, write_text_atomic
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
-from viewsmith.data.dataset import resplit
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import labels_used
-from viewsmith.evaluation.compare import check_split, compare
+from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled
+from viewsmith.evaluation.label_free import MEASURES
 from viewsmith.evaluation.leaderboard import Found, as_csv, leaderboard
 from viewsmith.evaluation.level import Repeats
 from viewsmith.evaluation.protocol import check_protocols, scored_rows
-from viewsmith.modalities.tables.array import table_of
+from viewsmith.modalities.base import works_in
 from viewsmith.reports.comparison import write_comparison
 from viewsmith.reports.drawing import two_dimensional_map
 from viewsmith.training.run import RunFolder
@@ -43,7 +43,9 @@ MAP_ROWS = 500
 #: `methods="auto"` compares the default method alone with more rows, or with less than a minute for each training.
 AUTO_ROWS = 50_000
 
-Make = Callable[[str, int], ViewsmithEstimator]
+Make = Callable[[str, int, str], ViewsmithEstimator]
+
+Load = Callable[[int], Dataset]
 
 Scores = dict[str, dict[str, float]]
 
@@ -97,11 +99,11 @@ def suggested_methods(modality: str, n_rows: int, trainings: int, budget: float 
 
 
 def compare_methods(
-    dataset: Dataset,
+    load: Load,
     out: Path,
     make: Make,
     *,
-    methods: Sequence[str],
+    methods: Sequence[str] | str,
     baselines: Sequence[str] = ("raw", "pca", "untrained"),
     seeds: int = 3,
     splits: int | None = None,
@@ -113,17 +115,19 @@ def compare_methods(
     Repeat i has the seed i and, if the data have no split of their own, the split ``i % splits``: the spread is that of
     both. Training uses the train rows. A cell, a method in a repeat, is a run folder ``METHOD-i`` in `out`. Cells with
     an evaluation are not repeated, so that the same call resumes. A method, or a baseline, that fails is left out of
-    the table, with the reason; the others stand.
+    the table, with the reason; the others stand. Without labels, rows have `MEASURES` in place of scores, and the last
+    sentence says what was measured about a choice by them.
 
     Parameters
     ----------
-    dataset : Dataset
-        With labels and test rows.
+    load : callable
+        From the seed of a split to the data set with test rows, `viewsmith.data.load_dataset` with ``split_seed``.
     out : Path
         Takes ``leaderboard.json``, ``leaderboard.csv``, ``report.html`` and the runs.
     make : callable
-        From the name of a method and a seed to an estimator that is not fitted.
-    methods : sequence of str
+        From the name of a method, a seed and the modality of the data to an estimator that is not fitted.
+    methods : sequence of str, or "auto" or "all"
+        "auto": see `suggested_methods`; "all": those that work with the kind of data.
     baselines : sequence of str
         Names of registered baselines. "untrained" is a row for each method; the others have no seed and are computed
         once for each split, from the inputs of its first method.
@@ -135,7 +139,7 @@ def compare_methods(
         Minutes of this call; what is left is divided equally among the cells that are left. Cells for which there is no
         time are left out, which is said; the first is not. Default: no limit.
     protocols : sequence of str, optional
-        See `viewsmith.evaluation.PROTOCOLS`; default: all.
+        See `viewsmith.evaluation.PROTOCOLS`; default: all. Not without labels.
 
     Returns
     -------
@@ -149,8 +153,20 @@ def compare_methods(
     StoppedEarly
         A signal has stopped a training; the same call resumes.
     """
-    check_split(dataset)
-    selected = check_protocols(protocols, dataset.target)
+    load, warned = lru_cache(maxsize=1)(load), set[str]()
+    with warnings_once(warned):
+        dataset = load(0)
+    if methods == "auto":
+        methods = suggested_methods(dataset.modality, len(dataset.x), max(seeds, splits or 1), budget)
+    elif methods == "all":
+        methods = [entry.name for entry in entries("method") if works_in(entry, dataset.modality)]
+    if dataset.y is None and protocols is not None:
+        raise InputError("the data have no labels, which --protocols need: give --label COLUMN, or leave them out")
+    if dataset.y is None:
+        selected = list(MEASURES)
+    else:
+        check_split(dataset)
+        selected = check_protocols(protocols, dataset.target)
     for kind, given in (("method", methods), ("baseline", baselines)):
         if unknown := [name for name in given if name not in names(kind)]:  # type: ignore[arg-type]
             raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
@@ -159,9 +175,9 @@ def compare_methods(
     repeats = _repeats(dataset, seeds, splits)
     cells = [Cell(m, i, split) for i, split in enumerate(repeats.splits) for m in dict.fromkeys(methods)]
     for cell in cells:
-        make(cell.method, cell.seed)  # settings that no training can have are refused before any training
+        make(cell.method, cell.seed, dataset.modality)  # bad settings are refused before any training
     try:
-        _train_all(cells, dataset, out, make, baselines, selected, budget)
+        _train_all(cells, load, warned, out, make, baselines, selected, budget)
     except StoppedEarly:
         if any(cell.scores for cell in cells):
             _write(out, _result(dataset, cells, repeats, methods, baselines, selected, out))
@@ -173,23 +189,29 @@ def compare_methods(
 
 
 def _repeats(dataset: Dataset, seeds: int, splits: int | None) -> Repeats:
-    """The split of each repeat; what a mixed table is encoded by is fitted on its train rows, so it has one split."""
-    drawn = dataset.split in ("stratified", "random", "groups") and table_of(dataset.x) is None
+    """The split of each repeat."""
+    drawn = dataset.split != "given"
     if splits is not None and splits > 1 and not drawn:
-        why = (
-            "a mixed table" if dataset.split in ("stratified", "random", "groups") else "data with a split of their own"
-        )
-        say(f"--splits {splits}: {why} have one split, which stays; the trainings differ by their seeds")
+        say(f"--splits {splits}: data with a split of their own keep it; the trainings differ by their seeds")
     repeats = max(seeds, splits or 1) if drawn else seeds
     count = (splits or repeats) if drawn else 1
-    rows = scored_rows(dataset, None)
-    overlap = float(rows.test.sum() / rows.train.sum()) if count > 1 else 0.0
+    train, test = _sizes(dataset)
+    overlap = test / train if count > 1 else 0.0
     return Repeats(tuple(i % count for i in range(repeats)), overlap)
+
+
+def _sizes(dataset: Dataset) -> tuple[int, int]:
+    """Numbers of train and test rows that are scored."""
+    if dataset.y is None:
+        return len(dataset.x_train), len(dataset.x_test)
+    rows = scored_rows(dataset, None)
+    return int(rows.train.sum()), int(rows.test.sum())
 
 
 def _train_all(
     cells: Sequence[Cell],
-    dataset: Dataset,
+    load: Load,
+    warned: set[str],
     out: Path,
     make: Make,
     baselines: Sequence[str],
@@ -197,18 +219,19 @@ def _train_all(
     budget: float | None,
 ) -> None:
     """Train and score the cells, in their order, as long as there is time."""
-    started, warned, parts = time.monotonic(), set[str](), dict[int, Dataset]()
+    started = time.monotonic()
     for number, cell in enumerate(cells):
         spent = (time.monotonic() - started) / 60
         if budget is not None and spent >= budget and any(done.scores for done in cells[:number]):
             continue
         minutes = None if budget is None else max(1e-3, (budget - spent) / (len(cells) - number))
-        part = parts.setdefault(cell.split, resplit(dataset, cell.split))
         first = not any(done.scores for done in cells[:number] if done.split == cell.split)
         rows = [name for name in baselines if first or name == "untrained"]
         run = out / f"{cell.method}-{cell.seed}"
         with warnings_once(warned):
-            _train(cell, make(cell.method, cell.seed), part, run, minutes, rows, protocols, drawn=cell.seed == 0)
+            dataset = load(cell.split)
+            model = make(cell.method, cell.seed, dataset.modality)
+            _train(cell, model, dataset, run, minutes, rows, protocols, drawn=cell.seed == 0)
 
 
 def _train(
@@ -275,10 +298,12 @@ def _score(
     missing = [name for name in rows if name not in saved or not set(protocols) <= saved[name].keys()]
     if missing:
         maps: dict[str, Any] = _read_maps(run)
-        options: Any = {"protocols": protocols, "rows": missing, "label_used": labels_used(model)}
-        if drawn:
-            options["on_row"] = partial(_add_map, maps)
-        result = compare(model, dataset, failures=cell.failures, **options)
+        options: Any = {"rows": missing, "failures": cell.failures}
+        options["on_row"] = partial(_add_map, maps) if drawn else None
+        if dataset.y is None:
+            result = compare_unlabeled(model, dataset, **options)
+        else:
+            result = compare(model, dataset, protocols=protocols, label_used=labels_used(model), **options)
         for part in ("embeddings", "seconds", "label_free", "groups"):
             if part in known:
                 result[part] = known[part] | result.get(part, {})
@@ -290,11 +315,11 @@ def _score(
     cell.costs = {name: known["seconds"][name]["embed"] for name in cell.scores if name in known.get("seconds", {})}
 
 
-def _add_map(maps: dict[str, Any], name: str, test: np.ndarray, y_test: np.ndarray) -> None:
+def _add_map(maps: dict[str, Any], name: str, test: np.ndarray, y_test: np.ndarray | None) -> None:
     """Add a two-dimensional map of the features of test rows, by name of the table row."""
     xy, index = two_dimensional_map(test, max_rows=MAP_ROWS)
     scale = float(np.abs(xy).max()) or 1.0
-    maps[name] = {"xy": np.round(xy / scale, 4).tolist(), "labels": y_test[index].tolist()}
+    maps[name] = {"xy": np.round(xy / scale, 4).tolist(), "labels": None if y_test is None else y_test[index].tolist()}
 
 
 def _read_maps(run: Path) -> dict[str, Any]:
@@ -340,15 +365,17 @@ def _result(
         if cell.status == "failed":
             found.failed.setdefault(cell.method, cell.why)
     found.sort([*baselines, *(row for method in order for row in (f"{method} untrained", method))])
-    rows = scored_rows(dataset, None)
-    classes = len(np.unique(np.asarray(dataset.y_test)[rows.test])) if dataset.target == "class" else 0
+    train, test = _sizes(dataset)
+    classes = 0
+    if dataset.y is not None and dataset.target == "class":
+        classes = len(np.unique(np.asarray(dataset.y_test)[scored_rows(dataset, None).test]))
     about = {
         "data": dataset.source,
         "modality": dataset.modality,
-        "sizes": {"train": int(rows.train.sum()), "test": int(rows.test.sum()), "classes": classes},
+        "sizes": {"train": train, "test": test, "classes": classes},
         "split": {"kind": dataset.split, "splits": len(set(repeats.splits))},
         "seeds": len(repeats.splits),
-        "test_rows": int(rows.test.sum()),
+        "test_rows": test,
     }
     return about | leaderboard(found, repeats, [cell.record() for cell in cells], str(out))
 

@@ -17,9 +17,8 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest_names, warn
 from viewsmith.data.dataset import split_groups, split_indices
-from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, partial_labels
-from viewsmith.data.reading import Found, Request, reading
-from viewsmith.modalities.checks import check_labels
+from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, without_label
+from viewsmith.data.reading import Found, Request, labels_of, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,7 +162,7 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
     kept = {name: role for name, role in roles.items() if role != "drop"}
     if is_plain(features, kept, gaps=request.impute == "median"):
         return None
-    rows = _train_rows(y, request, what)
+    rows = _train_rows(y, request, what, len(frame))
     table = fit_table(features, roles, rows=rows, indicators=request.impute == "none", what=what)
     described: dict[str, Any] = {
         "columns": [column.name for column in table.columns],
@@ -244,17 +243,16 @@ def refuse_encoding(path: Path) -> None:
     )
 
 
-def _train_rows(y: np.ndarray | None, request: Request, what: str) -> Any:
+def _train_rows(y: np.ndarray | None, request: Request, what: str, n: int) -> Any:
     """Rows of the train split; all rows where there will be none (`load_dataset` then says why)."""
+    seed = request.split_seed or 0
     try:
         if request.test_groups is not None:
-            return split_groups(group_names(request.test_groups, len(request.test_groups), what))[0]
-        if y is None:
+            return split_groups(group_names(request.test_groups, len(request.test_groups), what), seed)[0]
+        if y is None and request.split_seed is None:
             return slice(None)
-        if y.dtype.kind == "f" and numbers_of(y, what, request.target) is not None:
-            labeled = np.flatnonzero(~np.isnan(y))
-            return np.setdiff1d(np.arange(len(y)), labeled[split_indices(y[labeled])[1]])
-        check = partial_labels if request.few_labels or lacks_labels(y, what) else check_labels
-        return split_indices(check(y, len(y), what))[0]
+        y, partial = (np.zeros(n), False) if y is None else labels_of(y, request, n, what)
+        labeled = np.flatnonzero(~without_label(y)) if partial else np.arange(n)
+        return np.setdiff1d(np.arange(n), labeled[split_indices(y[labeled], seed)[1]])
     except InputError:
         return slice(None)
