@@ -42,11 +42,6 @@ class HostNumbers(nn.Module):
 
     Each number is stored twice: as a buffer, which is part of the state dict, and as a Python number, because reading a
     buffer would wait for a GPU.
-
-    Parameters
-    ----------
-    **values : int or float
-        Names and initial values.
     """
 
     def __init__(self, **values: float) -> None:
@@ -69,22 +64,7 @@ def _read_numbers(numbers: HostNumbers, keys: object) -> None:
 
 
 def check_size(n_bytes: int, what: str, advice: str) -> None:
-    """Check that an array fits into `memory_limit` before it is allocated.
-
-    Parameters
-    ----------
-    n_bytes : int
-        Size of the array.
-    what : str
-        What the array holds, as the subject of the message.
-    advice : str
-        What the user can do, as the end of the message.
-
-    Raises
-    ------
-    InputError
-        The array is larger than `memory_limit`.
-    """
+    """Check that an array fits into `memory_limit` before it is allocated."""
     limit = memory_limit()
     if limit is not None and n_bytes > limit:
         raise InputError(

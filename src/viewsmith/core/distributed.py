@@ -85,20 +85,6 @@ def gather(x: Tensor) -> Tensor:
 
     The backward pass sums the gradients of all processes. DistributedDataParallel then takes the mean over processes
     of the parameter gradients, which equals the gradient of one process that holds the whole batch.
-
-    Parameters
-    ----------
-    x : Tensor, shape (B, ...)
-        Rows of this process, as many as of every other one.
-
-    Returns
-    -------
-    Tensor, shape (W * B, ...)
-
-    Raises
-    ------
-    RuntimeError
-        The processes have different numbers of rows.
     """
     if not is_distributed():
         return x
@@ -208,12 +194,6 @@ def watched_peers(device: torch.device | str = "cpu", grace: float = GRACE) -> I
     and locks end with their process. A process whose context ends with an exception counts as dead for the others.
     With one process nothing happens. The environment variable MASTER_ADDR must be the address of the first process,
     as with torchrun.
-
-    Parameters
-    ----------
-    device : torch.device or str
-        A device whose tensors the group can send.
-    grace : float
     """
     if not is_distributed():
         yield

@@ -28,21 +28,6 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
     The temporary file is in the same folder, because a rename is atomic only within one file system, and keeps the
     suffix, because writers such as ``numpy.savez`` depend on it. A symbolic link is followed: its target is replaced.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file to create or replace; its folder must exist.
-
-    Yields
-    ------
-    Path
-        A hidden path with a unique name that does not exist yet. The block must create the file.
-
-    Raises
-    ------
-    OSError
-        Writing or renaming failed, for example because no space is left. An existing file stays unchanged.
     """
     final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{Path(path).stem[:64]}-{uuid.uuid4().hex[:12]}{Path(path).suffix}")
@@ -61,23 +46,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Temporary, empty folder; it becomes `path` when the block ends without an exception, otherwise it is removed.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder to create. It must be empty or not exist; its parent must exist.
-
-    Yields
-    ------
-    Path
-        A hidden folder with a unique name, next to `path`.
-
-    Raises
-    ------
-    OSError
-        Writing or renaming failed, for example because `path` is not empty.
-    """
+    """Temporary, empty folder; it becomes `path` when the block ends without an exception, otherwise it is removed."""
     final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{final.name[:64]}-{uuid.uuid4().hex[:12]}")
     temporary.mkdir()
@@ -99,19 +68,6 @@ def locked_folder(path: str | Path, name: str = ".lock") -> Iterator[None]:
     does not exist, and removed again if it is still empty at the end. On file systems without locks (some network
     mounts) filelock uses a file that names its process, and a lock whose process on the same machine has ended does
     not count.
-
-    Parameters
-    ----------
-    path : str or Path
-    name : str
-        Name of the lock file in the folder; it is removed at the end.
-
-    Raises
-    ------
-    InUseError
-        Another process holds the folder.
-    OSError
-        The folder or the lock file cannot be written.
     """
     folder = Path(path)
     absent = [parent for parent in (folder, *folder.parents) if not parent.exists()]
@@ -173,28 +129,7 @@ def _plain(obj: Any) -> Any:
 def write_mapped(
     blocks: Iterable[np.ndarray], shape: tuple[int, ...], file: Path | None = None, dtype: Any = np.float32
 ) -> np.ndarray:
-    """Write blocks of rows one after the other to an .npy file, and map it.
-
-    Parameters
-    ----------
-    blocks : iterable of ndarray
-    shape : tuple of int
-        Of all rows together.
-    file : Path, optional
-        Default: a file in the system's folder of temporary files, that is gone with the array.
-    dtype : numpy dtype
-        Of the blocks.
-
-    Returns
-    -------
-    ndarray
-        Changes to it are not written to the file.
-
-    Raises
-    ------
-    OSError
-        No space left, for instance.
-    """
+    """Write blocks of rows one after the other to an .npy file, and map it."""
     if file is not None:
         with atomic_path(file) as temporary, temporary.open("wb") as opened:
             _write(opened, blocks, shape, dtype)

@@ -21,22 +21,7 @@ def with_progress(
     size: Callable[[T], int] = lambda item: 1,
     after: float = 1.0,
 ) -> Iterator[T]:
-    """Yield the items and, after `after` seconds, show a progress bar on stderr if it is a terminal.
-
-    Parameters
-    ----------
-    items : iterable
-    what : str
-        Text before the bar.
-    total : int
-        Sum of the sizes of all items, in `unit`.
-    unit : str
-        Unit of the sizes, such as "rows".
-    size : callable
-        Returns the size of an item. Default: 1 for each item.
-    after : float
-        Seconds until the bar appears.
-    """
+    """Yield the items and, after `after` seconds, show a progress bar on stderr if it is a terminal."""
     if not sys.stderr.isatty() or rank() != 0:
         yield from items
         return

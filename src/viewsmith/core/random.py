@@ -15,20 +15,7 @@ _MASK = (1 << 64) - 1
 
 
 def derive_seed(seed: int, *path: str | int) -> int:
-    """Seed of the stream at `path` under `seed`; equal on every machine.
-
-    Parameters
-    ----------
-    seed : int
-        The run's seed; any non-negative integer.
-    *path : str or int
-        Names and counters that address the stream.
-
-    Returns
-    -------
-    int
-        From 0 to 2^63 - 1.
-    """
+    """Seed of the stream at `path` under `seed`; equal on every machine."""
     digest = hashlib.blake2b(digest_size=8)
     digest.update(struct.pack("<Q", seed & _MASK))
     for part in path:

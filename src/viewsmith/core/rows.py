@@ -36,18 +36,6 @@ class RowSource:
     ``source[a:b]`` and ``source[index]`` are arrays (m, ...), the rows in the order that was asked for. A subclass
     reads a range of rows, dense and, if it can, sparse, and rows at an increasing index.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Of all rows, (n, ...).
-    name : str
-        What it is, for messages.
-    file : path, optional
-        File of the rows: a change of its size or date is an error in the next read.
-
-    dtype : numpy dtype
-        float32 or uint8.
-
     Attributes
     ----------
     by_index : bool
@@ -155,15 +143,7 @@ class RowSource:
 
 
 class ArrayRows(RowSource):
-    """Rows of an array, of a memory map above all: what was read does not stay in memory.
-
-    Parameters
-    ----------
-    array : ndarray, shape (n, ...)
-    name : str
-    dtype : numpy dtype
-        float32: the rows are vectors, flattened if they have more than one dimension.
-    """
+    """Rows of an array, of a memory map above all: what was read does not stay in memory."""
 
     def __init__(self, array: np.ndarray, name: str = "the data", dtype: Any = np.float32) -> None:
         self.array = array.reshape(len(array), -1) if dtype == np.float32 else array
@@ -188,13 +168,7 @@ class ArrayRows(RowSource):
 
 
 class SparseRows(RowSource):
-    """Rows of a sparse matrix in memory, made dense block by block.
-
-    Parameters
-    ----------
-    matrix : scipy CSR matrix, shape (n, d)
-    name : str
-    """
+    """Rows of a sparse matrix in memory, made dense block by block."""
 
     def __init__(self, matrix: Any, name: str = "the sparse matrix") -> None:
         super().__init__(matrix.shape, name)
@@ -278,18 +252,7 @@ def is_large(shape: Sequence[int], dtype: Any = np.float32) -> bool:
 
 
 def as_source(x: Any, name: str = "the data", *, always: bool = False, dtype: Any = np.float32) -> RowSource | None:
-    """A source of the rows of a memory map or a sparse matrix; None for anything else.
-
-    Parameters
-    ----------
-    x : object
-        Whatever a user gave. A `RowSource` is returned as it is.
-    name : str
-    always : bool
-        Also for rows that take no more than `STREAM_ABOVE` bytes.
-    dtype : numpy dtype
-        Of the rows that are read.
-    """
+    """A source of the rows of a memory map or a sparse matrix; None for anything else."""
     if isinstance(x, RowSource):
         return x
     sparse, mapped = hasattr(x, "tocsr"), isinstance(x, np.ndarray) and _mapped(x) is not None
@@ -350,15 +313,6 @@ class Samples:
 
     This saves memory: a pixel takes one byte unscaled and four scaled, a nucleotide one byte instead of sixteen, and
     rows on disk none. Vectors in memory are stored as scaled tensors; functions that take `Rows` accept both.
-
-    Parameters
-    ----------
-    rows : Tensor, shape (n, ...), or RowSource, n rows
-        uint8 images or nucleotides (as ASCII codes); vectors that are read where they are asked for.
-    scale : callable
-        Maps rows to scaled samples, on their device.
-    device : torch.device or str, optional
-        Device of the samples. Default: that of the rows, the CPU for a source.
     """
 
     def __init__(
@@ -453,23 +407,7 @@ def evenly_spaced(n: int, most: int, device: torch.device | str = "cpu") -> Tens
 def apply_in_blocks(
     function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024, *, equal: bool = False
 ) -> Tensor:
-    """Apply a function to scaled rows, `size` rows at a time, and concatenate the results.
-
-    Parameters
-    ----------
-    function : callable
-        Maps a scaled block, (b, ...), to a tensor with b rows.
-    rows : Tensor or Samples, n rows
-    size : int
-        Rows of one block.
-    equal : bool
-        Pad the last block to `size` rows and drop the results of the padding. Matrix products of equal shape round in
-        the same way, so that the result of a row does not depend on the number of rows.
-
-    Returns
-    -------
-    Tensor, n rows
-    """
+    """Apply a function to scaled rows, `size` rows at a time, and concatenate the results."""
     if equal:
         parts = (rows[start : start + size] for start in range(0, len(rows), size))
         return torch.cat([function(_padded(part, size))[: len(part)] for part in parts])

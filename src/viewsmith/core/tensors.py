@@ -40,13 +40,7 @@ def _umask() -> int:
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file.
-
-    Raises
-    ------
-    InputError
-        The file is missing or damaged.
-    """
+    """Read a safetensors file."""
     if not path.exists():
         raise InputError(f"no weights at {path}: expected the file that a finished training writes")
     try:
@@ -56,13 +50,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file and verify its checksum, if it has one (files written by other programs do not).
-
-    Raises
-    ------
-    DamageError
-        The file cannot be read, or its content does not match its checksum.
-    """
+    """Read a safetensors file and verify its checksum, if it has one (files written by other programs do not)."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -96,21 +84,7 @@ def _checksum(tensors: Mapping[str, Tensor]) -> str:
 def load_weights(
     module: nn.Module, tensors: Mapping[str, Tensor], origin: str, target: str = "its configuration"
 ) -> None:
-    """Copy tensors into the parameters and buffers of a module.
-
-    Parameters
-    ----------
-    module : nn.Module
-    tensors : mapping from name to Tensor
-        Must have the names and shapes of the module's state dict.
-    origin, target : str
-        Names of the tensors and of what they must fit, for the error message.
-
-    Raises
-    ------
-    InputError
-        Names or shapes differ. The message contains the first difference.
-    """
+    """Copy tensors into the parameters and buffers of a module."""
     expected = module.state_dict()
     missing, unknown = sorted(expected.keys() - tensors.keys()), sorted(tensors.keys() - expected.keys())
     if missing or unknown:

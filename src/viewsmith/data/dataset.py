@@ -27,23 +27,6 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     """Stratified 80/20 split of labeled rows, determined by labels and seed; of numbers, a random one.
 
     A class with a single row is in the train split only.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        Class labels, or numbers (of type float).
-    seed : int
-        Seed of the draw.
-
-    Returns
-    -------
-    train_index, test_index : ndarray of int64, increasing
-        Together 0 .. n-1.
-
-    Raises
-    ------
-    InputError
-        The test split would be too small for all classes; or there is one number.
     """
     from sklearn.model_selection import train_test_split
 
@@ -68,24 +51,8 @@ def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 
 def split_groups(groups: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Split rows so that whole groups are test: random groups until they have 20 % of the rows; one stays for training.
-
-    Parameters
-    ----------
-    groups : ndarray, shape (n,)
-    seed : int
-        Seed of the order of the groups.
-
-    Returns
-    -------
-    train_index, test_index : ndarray of int64, increasing
-        Together 0 .. n-1.
-
-    Raises
-    ------
-    InputError
-        Fewer than two groups.
-    """
+    """Split rows so that whole groups are test: random groups until they have 20 % of the rows; one stays
+    for training."""
     names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise InputError(f"cannot split by groups: all rows have the group {names[0]}; give at least two groups")

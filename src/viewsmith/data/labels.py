@@ -45,13 +45,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def lacks_labels(y: np.ndarray, what: str = "y") -> bool:
-    """Whether rows have no label: NaN, None or empty text; -1 is a class, as long as no label is missing.
-
-    Raises
-    ------
-    InputError
-        Labels are missing and others are -1, which then has two meanings.
-    """
+    """Whether rows have no label: NaN, None or empty text; -1 is a class, as long as no label is missing."""
     if y.ndim != 1:
         return False
     absent = missing_labels(y) & ~_is_minus_one(y)
@@ -71,13 +65,7 @@ def _is_minus_one(y: np.ndarray) -> np.ndarray:
 
 
 def partial_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
-    """Labels of which some are missing: integers with -1, or text with "" for missing ones, shape (n,).
-
-    Raises
-    ------
-    InputError
-        Another length or shape, or values that are not classes.
-    """
+    """Labels of which some are missing: integers with -1, or text with "" for missing ones, shape (n,)."""
     if y.shape != (n_rows,):
         raise InputError(f"{what} has shape {y.shape}, expected one label or {MISSING} per row, shape ({n_rows},)")
     absent = missing_labels(y)
@@ -100,19 +88,7 @@ def _with_missing(dtype: np.dtype[Any]) -> Any:
 
 
 def few_label_codes(y: Any, n_rows: int) -> np.ndarray:
-    """Class numbers from 0, and -1 for rows without a label, int64 (n,).
-
-    Parameters
-    ----------
-    y : array-like, shape (n,)
-        Labels; -1, NaN, None or empty text where there is none.
-    n_rows : int
-
-    Raises
-    ------
-    InputError
-        No labels, not one entry for each row, all missing or all of one class.
-    """
+    """Class numbers from 0, and -1 for rows without a label, int64 (n,)."""
     if y is None:
         raise InputError(
             "supervision is 'labels', but no labels were given: call fit(X, y) (--supervise COLUMN), or leave "
@@ -141,12 +117,6 @@ def repeated_by(x: np.ndarray, y: np.ndarray) -> list[int]:
 
     The first column that does so alone; or all that do so together, as one indicator of each class does, if every class
     has at least 5 rows: in fewer rows sparse columns may be alike by chance.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n, d)
-    y : int array (n,)
-        Class numbers from 0, each with at least one row.
     """
     classes = int(y.max()) + 1
     first = x[np.unique(y, return_index=True)[1]]
@@ -159,17 +129,7 @@ def repeated_by(x: np.ndarray, y: np.ndarray) -> list[int]:
 
 
 def check_no_leak(rows: np.ndarray, codes: np.ndarray, names: Sequence[str] | None = None) -> None:
-    """Raise InputError if features repeat the labels, see `repeated_by`.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (n, d)
-        Vectors; other rows are not checked.
-    codes : int array (n,)
-        Class numbers, -1 without a label. Nothing is checked with fewer than 20 labels or 2 of a class on average.
-    names : sequence of str, optional
-        Names of the features, or of the columns of a table that they are of.
-    """
+    """Raise InputError if features repeat the labels, see `repeated_by`."""
     labeled = np.flatnonzero(codes >= 0)
     classes = int(codes.max()) + 1
     if rows.ndim != 2 or len(labeled) < max(LEAK_ROWS, 2 * classes):
@@ -191,13 +151,7 @@ def check_no_leak(rows: np.ndarray, codes: np.ndarray, names: Sequence[str] | No
 
 
 def group_names(groups: Any, n_rows: int, what: str = "groups") -> np.ndarray:
-    """The group of each row as text, (n,).
-
-    Raises
-    ------
-    InputError
-        Not one group for each row, or missing groups.
-    """
+    """The group of each row as text, (n,)."""
     given = np.asarray(groups)
     if given.shape != (n_rows,):
         raise InputError(f"{what} has shape {given.shape}, expected one group per row, ({n_rows},)")
@@ -211,13 +165,7 @@ def group_names(groups: Any, n_rows: int, what: str = "groups") -> np.ndarray:
 
 
 def group_codes(groups: Any, n_rows: int, what: str = "groups", *, alone: bool = False) -> np.ndarray:
-    """Group numbers from 0, int64 (n,), of training rows; groups of one row are valid if `alone`.
-
-    Raises
-    ------
-    InputError
-        As for `group_names`; or there are fewer than two groups, or a group has one row and is not `alone`.
-    """
+    """Group numbers from 0, int64 (n,), of training rows; groups of one row are valid if `alone`."""
     names, codes, counts = np.unique(group_names(groups, n_rows, what), return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise InputError(
@@ -252,22 +200,6 @@ def numbers_of(y: np.ndarray, what: str = "y", target: Target | None = None, *, 
     """A continuous target as float64 (n,), NaN where it is missing; None if the labels are classes.
 
     Labels are numbers if they are of a numeric type and some have a fraction. -1 is then a number like any other.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        As read. Missing ones are NaN, None or empty.
-    what : str
-        Name in messages.
-    target : {"class", "number"}, optional
-        In place of the rule.
-    say : bool
-        Warn where the rule may be wrong.
-
-    Raises
-    ------
-    InputError
-        Text among numbers, or infinite values.
     """
     if y.ndim != 1 or target == "class" or (target is None and y.dtype.kind in "bmM"):
         return None

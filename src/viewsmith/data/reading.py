@@ -53,13 +53,6 @@ class Claims:
 
     A claim avoids double work, and nothing rests on it: when a process was stopped for so long that its claim was
     taken over, two processes write the same content, atomically.
-
-    Parameters
-    ----------
-    folder : Path
-        Created with the first claim, and removed with the last one.
-    heartbeat, patience : float
-        Seconds.
     """
 
     def __init__(self, folder: Path, heartbeat: float = HEARTBEAT, patience: float = PATIENCE) -> None:
@@ -67,19 +60,7 @@ class Claims:
 
     @contextlib.contextmanager
     def hold(self, name: str, *, wait: bool = False) -> Iterator[bool]:
-        """Claim a piece of work while the block runs.
-
-        Parameters
-        ----------
-        name : str
-        wait : bool
-            If another process has it, wait for it; else the block runs at once, with False.
-
-        Yields
-        ------
-        bool
-            Whether this process has it.
-        """
+        """Claim a piece of work while the block runs."""
         path = self.folder / name
         while not (self._create(path) or (self._is_stale(path) and self._take_over(path))):
             if not wait:
@@ -99,20 +80,7 @@ class Claims:
                 self.folder.rmdir()
 
     def each(self, pieces: Iterable[T], done: Callable[[T], bool]) -> Generator[T, None, None]:
-        """Claim pieces, one after the other, until all are done; waits for those that other processes have claimed.
-
-        Parameters
-        ----------
-        pieces : iterable
-            Their ``str`` names the claims.
-        done : callable
-            Whether a piece is done, by whatever process.
-
-        Yields
-        ------
-        piece
-            One that is not done, claimed until the next one is asked for.
-        """
+        """Claim pieces, one after the other, until all are done; waits for those that other processes have claimed."""
         remaining = list(pieces)
         while remaining := [piece for piece in remaining if not done(piece)]:
             worked = False
@@ -349,18 +317,6 @@ def reading(what: str, kind: str) -> Iterator[None]:
 
     Parsers raise many types of exceptions for damaged files (of zlib, struct, tokenizers, arrow, memory), so all are
     caught. Only the call of the parser may be inside the ``with`` block.
-
-    Parameters
-    ----------
-    what : str
-        The file, or the part of a file.
-    kind : str
-        The expected format, such as ``an .npz archive``.
-
-    Raises
-    ------
-    InputError
-        Instead of any exception in the block.
     """
     try:
         yield
@@ -385,19 +341,6 @@ def read_once(reader: Reader, path: Path, request: Request, place: Path) -> Foun
     The first process reads the file while the others wait, and writes rows, labels, names and warnings into `place`.
     Each process reads the file itself if it is a mixed table, whose rows come with their encoder, or if the rows stay
     in the file.
-
-    Parameters
-    ----------
-    reader : callable
-    path : Path
-    request : Request
-    place : Path
-        Folder on a disk that all processes see; it is made if it is not there.
-
-    Raises
-    ------
-    InputError
-        That of the reader, in each process; or what was written is damaged.
     """
     kept = _Kept(place, path, request)
     if not kept.exists():

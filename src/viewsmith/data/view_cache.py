@@ -60,16 +60,7 @@ class Block:
 
 
 class CachedView(RowSource):
-    """One view of every row.
-
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Of equal numbers of rows, except the last one.
-    number : int
-        Number of the view.
-    name : str
-    """
+    """One view of every row."""
 
     def __init__(self, blocks: Sequence[Block], number: int, name: str) -> None:
         first = blocks[0]

@@ -32,12 +32,6 @@ TABLE_ROWS = 65_536
 class RowStream:
     """Representations that are written block by block, in order.
 
-    Parameters
-    ----------
-    blocks : iterable of ndarray, each (b, ...)
-    n_rows : int
-        Rows of all blocks together.
-
     Attributes
     ----------
     shape : tuple of int
@@ -249,25 +243,7 @@ def check_views_path(path: Path) -> None:
 
 
 def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list[str] | None) -> None:
-    """Write views of vectors as a table, atomically: a line for each view, with the columns of the data.
-
-    Parameters
-    ----------
-    path : Path
-        ``.csv``, ``.tsv`` or ``.parquet``.
-    arrays : dict
-        ``views``, (n, K, d), and ``index``, (n,): see `viewsmith.workflows.views.views_of_model`. The columns ``row``
-        and ``view`` (from 0) say of which row a line is a view; names that the table has get a "_".
-    rows : ndarray, shape (m, d)
-        The data set's rows. Those of a table (`TableArray`) are written with its columns and values.
-    names : list of str, optional
-        Names of the features of other rows.
-
-    Raises
-    ------
-    InputError
-        The views are not rows of features.
-    """
+    """Write views of vectors as a table, atomically: a line for each view, with the columns of the data."""
     import pandas as pd
 
     views = arrays["views"]
@@ -317,17 +293,7 @@ def check_locations_path(path: Path, modality: str) -> None:
 
 
 def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> None:
-    """Write locations, one row for each, atomically.
-
-    Parameters
-    ----------
-    path : Path
-        ``.csv``; for sequences also ``.bed``: name, start (from 0), end (after the last base), "." and the score, 1,000
-        times the probability.
-    dataset : Dataset
-    locations : DataFrame
-        Its index is the row of ``dataset.x``; see `viewsmith.workflows.locate.table_of`.
-    """
+    """Write locations, one row for each, atomically."""
     if path.suffix.lower() != BED:
         with atomic_path(path) as temporary:
             locations.to_csv(temporary, index=False, float_format="%.6g")
@@ -371,21 +337,7 @@ def check_crops_path(path: Path, modality: str) -> None:
 
 
 def write_crops(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: np.ndarray) -> None:
-    """Write the crops at locations in samples, as data for `fit` and other commands, atomically.
-
-    Parameters
-    ----------
-    path : Path
-        ``.npz``: ``X``, the labels ``y`` and ``index``; with a split, each as ``X_train``, ``X_test`` and so on.
-        ``.fasta``, ``.fa``, ``.fna``: records NAME:START-END with split and label. Otherwise a folder of .png files:
-        with the names of the original files, or SPLIT/LABEL/INDEX.png; if a sample has several locations, -1, -2 ..
-        follows the name.
-    dataset : Dataset
-    locations : DataFrame
-        As in `write_locations`.
-    crops : ndarray of uint8
-        Images (k, side, side[, 1 or 3]) or letters (k, L), in the order of `locations`.
-    """
+    """Write the crops at locations in samples, as data for `fit` and other commands, atomically."""
     suffix = path.suffix.lower()
     if suffix == ".npz":
         _write_arrays(path, dataset, locations, crops)

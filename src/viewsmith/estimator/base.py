@@ -86,13 +86,7 @@ def configuration(
 
 
 def read_encoder(resolved: Resolved, where: object) -> TableEncoder | None:
-    """The encoder of a table from its plain values in a configuration; None if there are none.
-
-    Raises
-    ------
-    InputError
-        The values are damaged.
-    """
+    """The encoder of a table from its plain values in a configuration; None if there are none."""
     if resolved.table is None:
         return None
     from viewsmith.modalities.tables.encoder import TableEncoder  # imports pandas

@@ -87,15 +87,7 @@ def gallery_samples(dataset: Dataset) -> np.ndarray:
 
 
 def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, dataset: Dataset) -> Figures:
-    """Maps of raw features and representation, and views beside their samples.
-
-    Parameters
-    ----------
-    model : Transformer
-    draw : callable or None
-        Draws views of samples, as `ViewsmithEstimator.views`; None: no gallery of views.
-    dataset : Dataset
-    """
+    """Maps of raw features and representation, and views beside their samples."""
     x, y, split = figure_rows(dataset)
     found = Figures()
     for name, h in (("raw", list(model.raw_features(x).values())[-1]), ("representation", model.transform(x))):

@@ -250,13 +250,7 @@ def find_seed(random_state: Any) -> int:
 
 
 def find_device(name: str) -> torch.device:
-    """The device with this name; "auto" is the GPU if there is one.
-
-    Raises
-    ------
-    InputError
-        Another name, or a GPU on a machine without one.
-    """
+    """The device with this name; "auto" is the GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
@@ -270,11 +264,6 @@ def check_batch(n_rows: int, batch_size: int) -> None:
     """Warn about fewer rows than a batch, and check that each process gets at least two rows of a batch.
 
     BatchNorm has no statistics of one row.
-
-    Raises
-    ------
-    InputError
-        A process would get less than two rows.
     """
     if n_rows < batch_size:
         warn(f"{n_rows} rows are fewer than a batch of {batch_size}: every step takes all of them")

@@ -54,11 +54,6 @@ def resolve_generator(options: Any, modality: Modality, epochs: int, names: tupl
     """Settings by name: the value of the modality for "auto" and for names that are not options of the method.
 
     The modality's `generator_epochs` is a fraction of the encoder's epochs.
-
-    Raises
-    ------
-    InputError
-        The modality has no generator.
     """
     check_has_generator(modality)
     defaults = dict(modality.defaults)
@@ -178,17 +173,7 @@ def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
 def cache_gallery(
     path: str, rows: np.ndarray, quality: Callable[[np.ndarray, np.ndarray], np.ndarray], picture: Picture
 ) -> Gallery | None:
-    """Training rows of every noise level beside their views in a view cache; None if it is gone or of other rows.
-
-    Parameters
-    ----------
-    path : str
-    rows : ndarray, shape (n, ...)
-        The training rows.
-    quality : callable
-        From rows and a view of each to quality, (n,).
-    picture : {"curve", "pixels", "letters", "traces"}
-    """
+    """Training rows of every noise level beside their views in a view cache; None if it is gone or of other rows."""
     try:
         cache = ViewCacheFolder(path)
         if cache.read_record()["data"]["fingerprint"] != fingerprint(rows):

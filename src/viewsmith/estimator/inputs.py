@@ -46,21 +46,7 @@ class Given(NamedTuple):
 
 
 def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) -> Given:
-    """Samples to fit on.
-
-    Parameters
-    ----------
-    X : array-like, AnnData or map-style dataset
-    options : Arguments
-    context : mapping, optional
-        The record of rows that `viewsmith.data.load_dataset` has read, with the options of AnnData objects.
-
-    Raises
-    ------
-    InputError
-        The name of a file, options of AnnData objects for another object, a missing layer or representation, values
-        that are not counts, roles of columns for samples without named columns.
-    """
+    """Samples to fit on."""
     _check_no_path(X)
     if context is not None and "source" in context.get("data", {}) and not is_anndata(X):
         # The reader of the file has given its columns their roles, and plain numbers have lost their names since.
@@ -82,14 +68,7 @@ def modality_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
 
 
 def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
-    """Samples for a fitted model, read as those of its fit.
-
-    Raises
-    ------
-    InputError
-        The name of a file; a missing layer, representation or feature; counts in an array for a model of log-normalized
-        counts.
-    """
+    """Samples for a fitted model, read as those of its fit."""
     _check_no_path(X)
     log = resolved.normalization == "log"
     if is_anndata(X):
@@ -189,13 +168,7 @@ def framework_reads_labels(framework: str | nn.Module) -> bool:
 
 
 def framework_labels(framework: str | nn.Module, y: Any, n_rows: int) -> Tensor | None:
-    """Class codes for a framework that reads labels; None for other frameworks, for which `y` is not read.
-
-    Raises
-    ------
-    InputError
-        There are no labels, or not one for each row.
-    """
+    """Class codes for a framework that reads labels; None for other frameworks, for which `y` is not read."""
     if not framework_reads_labels(framework):
         return None
     name = framework if isinstance(framework, str) else type(framework).__name__
@@ -203,20 +176,7 @@ def framework_labels(framework: str | nn.Module, y: Any, n_rows: int) -> Tensor 
 
 
 def find_classes(y: Any, n_rows: int, asked: str, instead: str) -> Tensor:
-    """Labels as class numbers 0, 1, ..., int64 (n,).
-
-    Parameters
-    ----------
-    y : array-like or None
-    n_rows : int
-    asked, instead : str
-        For the message where there are none: what asks for labels, and what to take without.
-
-    Raises
-    ------
-    InputError
-        There are none, or not one for each row.
-    """
+    """Labels as class numbers 0, 1, ..., int64 (n,)."""
     if y is None:
         raise InputError(f"{asked}, but no labels were given: call fit(X, y), or take {instead}")
     values = np.asarray(y)
@@ -242,23 +202,7 @@ def read_labels(
 
 
 def few_labels(options: Arguments, rows: np.ndarray | RowSource, y: Any, names: Sequence[str]) -> FewLabels | None:
-    """Labels of some rows for the supervised term; None without supervision, and then `y` is not looked at.
-
-    Parameters
-    ----------
-    options : Arguments
-        Validated arguments of an estimator.
-    rows : ndarray or RowSource, shape (n, ...)
-        Training rows, as read.
-    y : array-like or None
-    names : sequence of str
-        Names of the features, or empty.
-
-    Raises
-    ------
-    InputError
-        No labels, all missing or of one class, a feature that repeats them, or another setting uses all labels.
-    """
+    """Labels of some rows for the supervised term; None without supervision, and then `y` is not looked at."""
     if options.supervision == "none":
         return None
     if framework_reads_labels(options.framework) or getattr(options, "condition", None) == "labels":
@@ -328,11 +272,6 @@ def read_neighbors(given: Any, n_rows: int) -> PrecomputedGraph | None:
     """The graph of `n_rows` rows from what the user gave as `neighbors`; None if nothing.
 
     Every entry that is stored is an edge, whatever its value; a row is not its own neighbor.
-
-    Raises
-    ------
-    InputError
-        It is neither matrix nor array, is of other rows, or has no edges.
     """
     if given is None:
         return None
@@ -395,13 +334,7 @@ def _of_array(given: Any, n_rows: int) -> Any:
 
 
 def with_groups(data: TrainingData, options: Arguments, groups: Any) -> TrainingData:
-    """The training data with the graph of ``group_mode="align"``, and facts about the groups for the summary.
-
-    Raises
-    ------
-    InputError
-        Groups are needed and missing, invalid, fewer than two or of one row; or the views use no neighbors.
-    """
+    """The training data with the graph of ``group_mode="align"``, and facts about the groups for the summary."""
     if groups is None:
         if options.group_mode == "none":
             return data

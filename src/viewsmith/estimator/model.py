@@ -74,21 +74,7 @@ def make_model(plan: AnyPlan) -> tuple[Framework, ViewPair]:
 
 # ---- encoders -------------------------------------------------------------------------------------------------------
 def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bias: bool = True) -> nn.Module:
-    """The encoder with fresh weights or weights from a file; a copy of a custom module.
-
-    Parameters
-    ----------
-    plan : Plan
-    row_shape : tuple of int, optional
-        Shape of its input, if this is not a sample.
-    bias : bool
-        Whether layers without normalization have biases, for encoders with this option.
-
-    Raises
-    ------
-    InputError
-        The file of weights cannot be read, or does not fit this encoder.
-    """
+    """The encoder with fresh weights or weights from a file; a copy of a custom module."""
     options, resolved = plan.options, plan.resolved
     if isinstance(options.encoder, nn.Module):
         custom: nn.Module = copy.deepcopy(options.encoder)

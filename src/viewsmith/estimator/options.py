@@ -37,11 +37,6 @@ def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] 
     """An object of `cls` with validated arguments; strings are converted ("3" where a number is expected).
 
     `further` are names of options of its parts, which an error message may suggest, too.
-
-    Raises
-    ------
-    InputError
-        The first argument that is unknown or out of range: what was given, what was expected.
     """
     model = schema(cls)  # type: ignore[arg-type]
     unknown = sorted(given.keys() - model.model_fields.keys())
@@ -60,13 +55,7 @@ def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] 
 
 
 def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a registered part, validated and converted by its annotations.
-
-    Raises
-    ------
-    InputError
-        An option that the part does not have, or a value out of range.
-    """
+    """Options of a registered part, validated and converted by its annotations."""
     known = entry.options
     if unknown := sorted(given.keys() - known.keys()):
         theirs = f"its options are {', '.join(known)}" if known else "it has none"

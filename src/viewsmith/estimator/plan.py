@@ -158,15 +158,7 @@ class Resolved:
 
     @classmethod
     def from_dict(cls: type[R], content: dict[str, Any]) -> R:
-        """Inverse of `as_dict`; accepts the string "none" for None.
-
-        Raises
-        ------
-        KeyError
-            A name is missing.
-        ValueError
-            A value is of another type.
-        """
+        """Inverse of `as_dict`; accepts the string "none" for None."""
         hints = typing.get_type_hints(cls)
         given = {}
         for f in dataclasses.fields(cls):
@@ -296,13 +288,7 @@ def _no_size(row_shape: tuple[int, ...], facts: dict[str, Any]) -> None:
 
 
 def probe(module: nn.Module, name: str, sample: Tensor) -> int:
-    """Width of the output of an encoder for two samples.
-
-    Raises
-    ------
-    InputError
-        The encoder fails, or does not return one row for each sample.
-    """
+    """Width of the output of an encoder for two samples."""
     training = module.training
     name = name.removeprefix("module:")
     try:

@@ -76,20 +76,7 @@ def default_rate(options: Arguments) -> float:
 
 
 def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
-    """Raise InputError for options of a recipe that the optimizer or the framework does not have.
-
-    Parameters
-    ----------
-    options : Arguments
-    framework : str
-        Name of the framework; another one may be given as an object.
-    known : list of str
-        Frameworks that the method accepts.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError for options of a recipe that the optimizer or the framework does not have."""
     if options.trust_coefficient != "auto" and options.optimizer != "lars":
         raise InputError(
             f"trust_coefficient is {options.trust_coefficient}, an option of the optimizer lars, not of "
@@ -113,11 +100,6 @@ def freeze_layers(encoder: nn.Module, count: int | Literal["all"]) -> None:
     What follows a frozen layer before the next layer, such as its BatchNorm, is frozen with it. Frozen modules stay in
     evaluation mode: they keep their running statistics, and have no dropout. MoCo v3 freezes the patch embedding of a
     transformer, its first layer (Chen, Xie and He 2021, section 4.2).
-
-    Raises
-    ------
-    InputError
-        The encoder has no further layer.
     """
     leaves = [module for module in encoder.modules() if not list(module.children())]
     layers = [i for i, module in enumerate(leaves) if any(p.ndim > 1 for p in module.parameters())]

@@ -35,21 +35,7 @@ def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
 
 
 def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[str]) -> dict[str, Any]:
-    """Every shared setting with "auto" resolved, by its name in `Resolved`.
-
-    Parameters
-    ----------
-    options : Arguments
-        Checked arguments of an estimator.
-    data : TrainingData
-    frameworks : sequence of str
-        Frameworks that the method accepts; "*" stands for all general ones.
-
-    Raises
-    ------
-    InputError
-        An invalid combination of options.
-    """
+    """Every shared setting with "auto" resolved, by its name in `Resolved`."""
     modality, x, n = data.modality, data.x, len(data.x)
     view_maker = modality.default_views if options.view_maker == "auto" else text_of(options.view_maker)
     views = view_entries(view_maker, modality)
@@ -115,13 +101,7 @@ def text_of(part: str | nn.Module) -> str:
 
 # ---- view makers ----------------------------------------------------------------------------------------------------
 def view_entries(view_maker: str | nn.Module, modality: Modality) -> list[Entry]:
-    """Registry entries of the view makers joined by "+"; empty for a custom view maker.
-
-    Raises
-    ------
-    InputError
-        A name is unknown in this modality, or a view maker that has to be last is not.
-    """
+    """Registry entries of the view makers joined by "+"; empty for a custom view maker."""
     if isinstance(view_maker, nn.Module) or view_maker.startswith(MODULE):
         return []
     found = [find("view maker", name, modality.name) for name in view_maker.split("+")]
@@ -147,24 +127,7 @@ def part_options(
     argument: str,
     owner: type[Arguments] = Arguments,
 ) -> dict[str, Any]:
-    """Options of parts: arguments of the estimator with the same names, and further options.
-
-    Parameters
-    ----------
-    options : Arguments
-    parts : sequence of Entry
-    further : dict or None
-        Value of the argument `argument`.
-    argument : str
-    owner : type
-        Class whose arguments are options of parts: by default the arguments of all methods, so that an option of a part
-        is not confused with an argument of one method; a method, for parts that only this method has.
-
-    Raises
-    ------
-    InputError
-        No part has a further option, or a value is out of range.
-    """
+    """Options of parts: arguments of the estimator with the same names, and further options."""
     further, found = further or {}, dict[str, Any]()
     shared = {field.name for field in dataclasses.fields(owner)}
     for part in parts:
@@ -255,13 +218,7 @@ def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
 def resolve_framework(
     options: Arguments, data: TrainingData, allowed: Sequence[str], views: Sequence[Entry]
 ) -> tuple[str, dict[str, Any]]:
-    """Name and options of the framework, with "auto" resolved.
-
-    Raises
-    ------
-    InputError
-        The method does not accept the framework, or the framework has no such option.
-    """
+    """Name and options of the framework, with "auto" resolved."""
     if isinstance(options.framework, nn.Module):
         if options.framework_options:
             raise InputError(
@@ -300,13 +257,7 @@ def check_named(framework: str) -> None:
 
 
 def given_framework_options(options: Arguments, entry: Entry) -> dict[str, Any]:
-    """Options of a framework from the estimator's arguments and `framework_options`.
-
-    Raises
-    ------
-    InputError
-        The framework has no such option.
-    """
+    """Options of a framework from the estimator's arguments and `framework_options`."""
     given: dict[str, Any] = {}
     for name in FRAMEWORK_OPTIONS:
         value = getattr(options, name)
@@ -327,13 +278,7 @@ def _no_option(entry: Entry, name: str, value: Any) -> str:
 def resolve_encoder(
     options: Arguments, modality: Modality, device: torch.device
 ) -> tuple[str, Entry | None, dict[str, Any]]:
-    """Name, registry entry (None for a custom module) and options of the encoder.
-
-    Raises
-    ------
-    InputError
-        The modality has no such encoder, or the encoder has no such option.
-    """
+    """Name, registry entry (None for a custom module) and options of the encoder."""
     encoder = options.encoder
     if isinstance(encoder, nn.Module):
         if options.encoder_options:

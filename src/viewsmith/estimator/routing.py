@@ -22,29 +22,7 @@ KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", 
 def route_options(
     cls: type[Arguments], given: Mapping[str, Any], modality: str | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Arguments for an estimator; options that it does not have are passed to the chosen parts that have them.
-
-    Parameters
-    ----------
-    cls : type
-        The estimator.
-    given : mapping
-        Options by name; values may be strings.
-    modality : str, optional
-        None: parts of all modalities are considered, and values are not validated.
-
-    Returns
-    -------
-    arguments : dict
-        Options that neither the estimator nor a part has are included.
-    further : list of str
-        Names of all options of the chosen parts; empty if the estimator has all given options.
-
-    Raises
-    ------
-    InputError
-        A part is unknown, a value is out of range, or an option belongs to two parts or to a part that is not chosen.
-    """
+    """Arguments for an estimator; options that it does not have are passed to the chosen parts that have them."""
     own = {field.name for field in dataclasses.fields(cls)}
     left = given.keys() - own
     if not left:

@@ -49,22 +49,6 @@ def training_rows(method: Method, x: Rows, file: Path | None, *, max_rows: int |
     (`Method.takes_coordinates`), their coordinates are computed once and written to a file, which is mapped into
     memory: float32 (n, k). Other methods read the rows themselves, batch by batch, from a copy if the rows of their
     file can only be read in order.
-
-    Parameters
-    ----------
-    method : Method
-        With fitted axes.
-    x : Tensor or Samples, n rows
-    file : Path, optional
-        Where the coordinates are written, by the first process for all; default: a temporary file of each process.
-    max_rows : int, optional
-        Number of rows of which coordinates are computed, at most: random ones, drawn with the seed, in their order.
-    seed : int
-
-    Raises
-    ------
-    InputError
-        Neighbors of the rows would be searched in memory, and the rows are too wide for that.
     """
     if isinstance(x, Tensor) or not isinstance(x.rows, RowSource):
         return x
@@ -157,13 +141,7 @@ def represent_blocks(
 
 @contextlib.contextmanager
 def prepared(method: Method, pool: Rows, seed: int) -> Iterator[None]:
-    """The method with a pool of scaled rows, if its views use other rows.
-
-    Raises
-    ------
-    InputError
-        They do, and the pool has one row only.
-    """
+    """The method with a pool of scaled rows, if its views use other rows."""
     try:
         if method.needs_pool:
             if len(pool) < 2:

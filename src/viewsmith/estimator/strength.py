@@ -72,14 +72,7 @@ def mean_of_processes(score: float, device: torch.device) -> float:
 
 
 def strength_at_distance(x: Tensor, seed: int) -> tuple[float, dict[str, float]]:
-    """The strength of Gaussian noise at which rows get the distance `DISTANCE` from the data, and all distances.
-
-    Parameters
-    ----------
-    x : Tensor, shape (n, d)
-        Scaled rows. Equal ones count once.
-    seed : int
-    """
+    """The strength of Gaussian noise at which rows get the distance `DISTANCE` from the data, and all distances."""
     x = x.flatten(1).float().unique(dim=0)
     noise = torch.randn(x.shape, generator=stream(seed, "strength", device=x.device), device=x.device)
     distances = {value: float(view_distance(x, x + value * noise)) for value in STRENGTHS}
@@ -100,17 +93,6 @@ def choose_strength(
     well their first principal components are predicted from their neighbors in the representation
     (`viewsmith.evaluation.label_free.neighbor_r2`). The strength with the highest score is chosen, without labels.
     These models search for neighbors even if fit was given a graph: few of its edges join two of their rows.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Cloned for each trial.
-    name : str
-        Name of its argument for the strength.
-    changes : mapping
-        Other arguments that trials change.
-    data : TrainingData
-    batch_size : int
     """
     from viewsmith.evaluation.label_free import neighbor_r2
 

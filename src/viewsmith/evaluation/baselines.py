@@ -196,19 +196,7 @@ RANK_TOLERANCE = 1e-5  # of the largest standard deviation; float32
 
 
 def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows, Rows]:
-    """Principal coordinates of train and test rows, with axes fitted on `train`.
-
-    Parameters
-    ----------
-    train, test : arrays (n, d) and (m, d)
-    n_components : int
-        Limited to the number of dimensions that the centered training rows span, at most n - 1 and d.
-
-    Returns
-    -------
-    train, test : arrays (n, k) and (m, k)
-        Deterministic.
-    """
+    """Principal coordinates of train and test rows, with axes fitted on `train`."""
     from sklearn.decomposition import PCA
 
     rows, test_rows = np.asarray(train, dtype=np.float32), np.asarray(test, dtype=np.float32)
@@ -224,25 +212,6 @@ def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 
     """UMAP coordinates of train and test rows, fitted on `train` in one thread; deterministic.
 
     Rows wider than 200 are first reduced to 50 principal coordinates, because UMAP collapses on some wide data sets.
-
-    Parameters
-    ----------
-    train, test : arrays (n, d) and (m, d)
-        n at least 4.
-    n_components : int
-        At most n - 2 is used. The number of neighbors is 15, at most n - 1.
-    seed : int
-
-    Returns
-    -------
-    train, test : arrays (n, k) and (m, k)
-
-    Raises
-    ------
-    MissingExtra
-        umap-learn is not installed.
-    InputError
-        Fewer than four train rows.
     """
     with _quiet():
         UMAP = _imported("umap", "viz", "the UMAP baseline", "umap-learn").UMAP

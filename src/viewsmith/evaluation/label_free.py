@@ -73,26 +73,7 @@ def measures(
 
 
 def label_free(h: ArrayLike, h_view: ArrayLike | None = None) -> dict[str, float]:
-    """Collapse and uniformity of a representation, and the alignment of views.
-
-    Parameters
-    ----------
-    h : array (n, d)
-        Representations of n rows, n at least 2. Needs memory for n * n floats.
-    h_view : array (n, d), optional
-        Representations of one view of each row.
-
-    Returns
-    -------
-    dict
-        ``feature_std`` (0: collapsed, about 1: spread evenly), ``effective_rank`` (at most min(n, d)), ``uniformity``
-        (0: collapsed, lower: more even) and, with views, ``alignment`` (0 to 4); see `viewsmith.losses.diagnostics`.
-
-    Raises
-    ------
-    InputError
-        Fewer than two rows.
-    """
+    """Collapse and uniformity of a representation, and the alignment of views."""
     rows = torch.tensor(np.asarray(h), dtype=torch.float32)
     if len(rows) < 2:
         raise InputError(f"label-free diagnostics were given {len(rows)} rows, expected at least 2")
@@ -155,16 +136,6 @@ def rankme(h: ArrayLike) -> float:
     r"""RankMe (Garrido et al. 2023, equation 2): exp of the entropy of the normalized singular values of `h`.
 
     .. math:: \exp(-\sum_k p_k \log p_k), \quad p_k = \sigma_k / \lVert \sigma \rVert_1 + \epsilon
-
-    Parameters
-    ----------
-    h : array (n, d)
-        Representations, not centered.
-
-    Returns
-    -------
-    float
-        Up to about min(n, d); more is said to be better.
     """
     values = np.linalg.svd(np.asarray(h, dtype=np.float64), compute_uv=False)
     return _effective_number(values)
@@ -179,18 +150,6 @@ def lidar(h_views: ArrayLike, *, delta: float = 1e-4) -> float:
         \Sigma_w = \frac{1}{nq} \sum_{i,j} (h_{ij} - \mu_i)(h_{ij} - \mu_i)^T + \delta I
 
     and the measure is that of RankMe on the eigenvalues of :math:`\Sigma_w^{-1/2} \Sigma_b \Sigma_w^{-1/2}`.
-
-    Parameters
-    ----------
-    h_views : array (n, q, d)
-        Representations of q views of each of n samples.
-    delta : float
-        Regularizes the covariance within samples.
-
-    Returns
-    -------
-    float
-        Up to about min(n, d); more is said to be better.
     """
     h = np.asarray(h_views, dtype=np.float64)
     n, q, d = h.shape
@@ -208,16 +167,6 @@ def alpha_req(h: ArrayLike) -> float:
 
     The slope of a line through log eigenvalues of the covariance by log rank, by least squares, over the eigenvalues
     that are above rounding.
-
-    Parameters
-    ----------
-    h : array (n, d)
-
-    Returns
-    -------
-    float
-        About 1 is said to be best: smaller is close to noise in all directions, larger close to collapse. NaN with
-        fewer than three eigenvalues.
     """
     rows = np.asarray(h, dtype=np.float64)
     values = np.square(np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)) / len(rows)
@@ -233,18 +182,6 @@ def neighbor_overlap(h0: ArrayLike, h1: ArrayLike, *, k: int = 10) -> float:
 
     By cosine, among the same rows, of models with another seed or trained on other rows. The mean over rows of the
     intersection of both sets of neighbors, divided by k.
-
-    Parameters
-    ----------
-    h0, h1 : arrays (n, d) and (n, e)
-        Representations of the same rows by two models.
-    k : int
-        At most n - 1 is used.
-
-    Returns
-    -------
-    float
-        1: the same neighbors; about k / (n - 1) for representations that have nothing in common.
     """
     n = len(np.asarray(h0))
     if n != len(np.asarray(h1)) or n < 2:

@@ -78,29 +78,7 @@ class Found:
 
 
 def leaderboard(found: Found, repeats: Repeats, cells: Sequence[Mapping[str, Any]], out: str) -> dict[str, Any]:
-    """The results of a comparison as plain values.
-
-    Parameters
-    ----------
-    found : Found
-        Sorted.
-    repeats : Repeats
-    cells : sequence of mapping
-        Method, seed, split, status and seconds of each training.
-    out : str
-        Folder of the runs, for the last sentence.
-
-    Returns
-    -------
-    dict
-        ``protocols``; ``rows`` (by row and protocol: ``mean``, ``deviation`` over the repeats (None for one) and
-        ``values`` by repeat); ``leaderboard`` (one dict for each row, best first: ``rank``, ``row``, ``kind``, ``mean``
-        of the protocols of `MAIN`, ``train_seconds`` and ``embed_seconds``, ``repeats``, ``note``); ``differences``
-        (see `viewsmith.evaluation.level.all_pairs`); ``level`` (by protocol, the rows that are level with the
-        best one, see `viewsmith.evaluation.level`; cheapest first: baselines, untrained encoders, then methods by their
-        time of training), ``level_everywhere`` (those that are at all protocols of `MAIN`); ``failed`` (why, by row);
-        ``left_out`` (in words); ``cells``; ``next`` (one sentence).
-    """
+    """The results of a comparison as plain values."""
     level = _level(found, repeats)
     main = [name for name in level if name in MAIN and level[name]] or list(level)
     rows = {row: {p: _summary(values, repeats) for p, values in table.items()} for row, table in found.scores.items()}

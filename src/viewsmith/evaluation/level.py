@@ -56,18 +56,6 @@ def paired_difference(values: ArrayLike, overlap: float = 0.0) -> Difference:
     with J - 1 degrees of freedom, where :math:`\bar d` and :math:`S^2` are mean and variance of the J differences, and
     n_2/n_1 is the ratio of test to train rows. Random splits of one data set share rows, so that their scores are not
     independent: without the correction, far too many differences are found. With `overlap` 0 it is the paired t-test.
-
-    Parameters
-    ----------
-    values : array (J,)
-        One finite difference for each split.
-    overlap : float
-        n_2/n_1 of random splits; 0 for independent values.
-
-    Returns
-    -------
-    Difference
-        With one value, or equal ones, only the mean (and a deviation of 0).
     """
     d = np.asarray(values, dtype=np.float64)
     mean = float(d.mean())
@@ -87,16 +75,6 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
     """P values adjusted for their number by the step-down method of Holm (1979).
 
     The i-th smallest of m values is multiplied by m - i + 1, then raised to the largest before it, and cut at 1.
-
-    Parameters
-    ----------
-    p : array (m,)
-        NaN for tests that were not possible; they do not count.
-
-    Returns
-    -------
-    array (m,)
-        In the order of `p`. To reject those of at most a keeps the probability of any false rejection at most a.
     """
     given = np.asarray(p, dtype=np.float64)
     adjusted = np.full(len(given), np.nan)
@@ -107,14 +85,7 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
 
 
 def by_repeat(values: Sequence[float | None], repeats: Repeats) -> dict[int, float]:
-    """Scores by what a test counts as a repeat: on several splits the mean of each split, on one those of each seed.
-
-    Parameters
-    ----------
-    values : sequence of float or None
-        The score of each repeat; None where a training failed.
-    repeats : Repeats
-    """
+    """Scores by what a test counts as a repeat: on several splits the mean of each split, on one those of each seed."""
     several, found = len(set(repeats.splits)) > 1, dict[int, list[float]]()
     for number, (value, split) in enumerate(zip(values, repeats.splits, strict=True)):
         if value is not None and math.isfinite(value):
@@ -125,20 +96,7 @@ def by_repeat(values: Sequence[float | None], repeats: Repeats) -> dict[int, flo
 def all_pairs(
     scores: Mapping[str, Mapping[str, Sequence[float | None]]], protocols: Sequence[str], repeats: Repeats
 ) -> list[dict[str, Any]]:
-    """All pairs of rows at all protocols, tested, with p values that are adjusted within a protocol.
-
-    Parameters
-    ----------
-    scores : mapping
-        By row and protocol, the score of each repeat; None where a training failed.
-    protocols : sequence of str
-    repeats : Repeats
-
-    Returns
-    -------
-    list of dict
-        Plain values: ``row``, ``other``, ``protocol``, those of `Difference` (of `row` minus `other`) and ``p_holm``.
-    """
+    """All pairs of rows at all protocols, tested, with p values that are adjusted within a protocol."""
     found = []
     for protocol in protocols:
         values = {row: by_repeat(of_row[protocol], repeats) for row, of_row in scores.items()}
@@ -180,16 +138,7 @@ def beside(columns: Sequence[Sequence[str]]) -> str:
 
 
 def in_blocks(names: Sequence[str], columns: Sequence[Sequence[str]], width: int = WIDTH) -> list[str]:
-    """One or more tables with the names of the rows and as many of the columns as fit.
-
-    Parameters
-    ----------
-    names : sequence of n str
-    columns : sequence of columns of n + 1 aligned str
-        The first cell of each is its title.
-    width : int
-        Largest width of a table in characters.
-    """
+    """One or more tables with the names of the rows and as many of the columns as fit."""
     first, blocks, used = aligned(["", *names]), list[list[Sequence[str]]](), width
     for column in columns:
         if used + len(column[0]) + 2 > width:
@@ -241,20 +190,6 @@ def level_rows(values: Mapping[str, Mapping[int, float]], tie: float, overlap: f
 
     The best row has the highest mean. Another one is behind it if its mean difference from it, over the repeats that
     both have, is more than `tie` and, from three repeats on, the 95 % interval of the differences does not reach zero.
-
-    Parameters
-    ----------
-    values : mapping
-        By row, the scores by number of the repeat, a seed or a split. Higher is better.
-    tie : float
-        See `TIES`.
-    overlap : float
-        See `viewsmith.evaluation.level.paired_difference`.
-
-    Returns
-    -------
-    list of str
-        In the order of `values`, the best row included; no row without scores, or whose scores are not finite.
     """
     finite = {row: scores for row, scores in values.items() if scores and np.isfinite([*scores.values()]).all()}
     if not finite:

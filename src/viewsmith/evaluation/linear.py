@@ -41,22 +41,6 @@ def train_softmax(
     """A linear layer trained with the softmax cross-entropy and Adam.
 
     Number of epochs, batch size and learning rate are published (PiNDA: appendix B.3); the optimizer is not.
-
-    Parameters
-    ----------
-    x : Tensor, shape (n, d)
-    y : Tensor of int64, shape (n,)
-        Classes from 0 to ``n_classes - 1``.
-    n_classes : int
-    epochs, batch_size : int
-        The last batch of an epoch may be smaller.
-    learning_rate : float
-    seed : int
-        Of the initial weights and the order of the rows.
-
-    Returns
-    -------
-    nn.Linear
     """
     generator = torch.Generator().manual_seed(seed)
     layer = nn.Linear(x.shape[1], n_classes)
@@ -104,17 +88,7 @@ class LinearModel:
 
 
 def standardize(train: ArrayLike, test: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Center and scale the columns of two arrays by the mean and standard deviation of `train`.
-
-    Parameters
-    ----------
-    train, test : arrays (n, d) and (m, d)
-
-    Returns
-    -------
-    train, test : float32 arrays (n, d) and (m, d)
-        Constant columns of `train` are centered and not scaled.
-    """
+    """Center and scale the columns of two arrays by the mean and standard deviation of `train`."""
     train, test = np.asarray(train), np.asarray(test)
     mean = train.mean(axis=0, dtype=np.float64)
 
@@ -141,40 +115,7 @@ def fit_linear(
     tol: float = 1e-6,
     max_iter: int = 2000,
 ) -> LinearModel:
-    """Fit a linear classifier with ``C * (sum of losses) + 0.5 ||W||^2``.
-
-    Parameters
-    ----------
-    x : array (n, d)
-        Finite rows, standardized or not.
-    y_codes : int array (n,)
-        Classes 0 to `n_classes` - 1; each class has at least one row.
-    n_classes : int
-        At least 2.
-    loss : {"logistic", "squared_hinge"}
-        ``"logistic"``: softmax regression with a free intercept (scikit-learn's `LogisticRegression`).
-        ``"squared_hinge"``: one-vs-rest classifiers with a regularized intercept (`LinearSVC`, liblinear). With two
-        classes, both fit a single classifier.
-    C : float
-        Weight of the losses relative to the penalty, above 0.
-    tol : float
-        Stop when the estimated relative distance of the objective from its minimum is below this value. On nearly
-        separable data the estimate can be too small by two orders of magnitude: with 1e-6 the true distance was 1e-5 to
-        1e-4 on standardized single-cell, text, sensor and pixel data. With large C and columns that are not centered it
-        can be 1e-3; 1e-7 is the smallest value that float32 allows there, and the true distance is then about 1e-5.
-    max_iter : int
-        Largest number of steps. A warning is issued if it is reached, or if the precision of float32 stops the solver
-        early (large C and columns that are not centered).
-
-    Returns
-    -------
-    LinearModel
-
-    Raises
-    ------
-    InputError
-        Fewer than two classes, or a class without a row.
-    """
+    """Fit a linear classifier with ``C * (sum of losses) + 0.5 ||W||^2``."""
     # Copied, because torch warns if it shares the memory of a read-only array.
     rows = torch.from_numpy(np.array(x, dtype=np.float32, order="C"))
     codes = torch.from_numpy(np.array(y_codes, dtype=np.int64))

@@ -17,21 +17,7 @@ Metric = Literal["cosine", "euclidean"]
 
 
 def neighbors(rows: ArrayLike, queries: ArrayLike, k: int, metric: Metric = "cosine") -> NDArray[np.int64]:
-    """Indices of the `k` nearest rows of each query, the nearest first.
-
-    Parameters
-    ----------
-    rows, queries : arrays (n, d) and (m, d)
-        The cosine with a row of zeros is 0.
-    k : int
-        Reduced to n.
-    metric : {"cosine", "euclidean"}
-
-    Returns
-    -------
-    int array (m, k)
-        The order of rows at equal distance is not defined, but the same in every call.
-    """
+    """Indices of the `k` nearest rows of each query, the nearest first."""
     x, q = (torch.tensor(np.ascontiguousarray(part), dtype=torch.float32) for part in (rows, queries))
     return nearest_neighbors(x, k, queries=q, metric=metric).numpy()
 

@@ -52,24 +52,7 @@ class RidgeModel:
 
 
 def fit_ridge(x: ArrayLike, y: ArrayLike) -> RidgeModel:
-    """Fit a ridge regression with a free intercept.
-
-    Parameters
-    ----------
-    x : array (n, d)
-        Standardized rows, n at least 2.
-    y : array (n,)
-        Finite numbers.
-
-    Returns
-    -------
-    RidgeModel
-
-    Raises
-    ------
-    InputError
-        Fewer than two rows, or not one number for each.
-    """
+    """Fit a ridge regression with a free intercept."""
     # Copied, because torch warns if it shares the memory of a read-only array.
     rows, target = torch.from_numpy(np.array(x, np.float32, order="C")), torch.from_numpy(np.array(y, np.float64))
     if len(rows) < 2 or target.shape != (len(rows),):
@@ -167,11 +150,6 @@ def number_scores(
     """Scores of one embedding, rows (n, d) and (m, d), by the names in `selected`.
 
     R^2 is NaN, with a warning, if all test rows have one number.
-
-    Raises
-    ------
-    InputError
-        Fewer than two train rows, or all of them have one number.
     """
     if len(y) < 2 or (y == y[0]).all():
         raise InputError(

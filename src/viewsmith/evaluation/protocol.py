@@ -41,19 +41,7 @@ class ScoredRows:
 
 
 def scored_rows(dataset: Any, label_used: Callable[[Any], np.ndarray] | None) -> ScoredRows:
-    """The rows to score.
-
-    Parameters
-    ----------
-    dataset : LabeledSplit
-    label_used : callable or None
-        Maps rows to bool (n,): whether their labels were used in training. None: no labels were used.
-
-    Raises
-    ------
-    InputError
-        No train row, or no test row, is left.
-    """
+    """The rows to score."""
     train, test = (np.ones(len(y), dtype=bool) for y in (dataset.y_train, dataset.y_test))
     if label_used is not None or getattr(dataset, "partly_labeled", False):
         train, test = (~_absent(np.asarray(y), dataset) for y in (dataset.y_train, dataset.y_test))
@@ -223,22 +211,6 @@ def few_label_rows(codes: Codes, fraction: float, draw: int, groups: ArrayLike |
     """Rows of a fraction of the labels: of each class ``max(1, round(fraction * count))`` random rows.
 
     The rows depend only on the labels and on `draw`, so the same rows are used for every embedding.
-
-    Parameters
-    ----------
-    codes : int array (n,)
-        Class codes from 0.
-    fraction : float
-        Above 0, at most 1.
-    draw : int
-        Seed of the draw.
-    groups : array (n,), optional
-        Groups of the rows. The rows of a class are taken from its groups in turn, so that every group has as many.
-
-    Returns
-    -------
-    int array
-        Indices of the rows, increasing.
     """
     rng = np.random.default_rng(draw)
     labeled = []
@@ -251,18 +223,7 @@ def few_label_rows(codes: Codes, fraction: float, draw: int, groups: ArrayLike |
 
 
 def matched_accuracy(clusters: Codes, classes: Codes) -> float:
-    """Accuracy of a clustering under the best one-to-one matching of clusters to classes (Hungarian algorithm).
-
-    Parameters
-    ----------
-    clusters, classes : int arrays (n,)
-        Codes from 0.
-
-    Returns
-    -------
-    float
-        Fraction of rows whose cluster is matched to their class, 0 to 1.
-    """
+    """Accuracy of a clustering under the best one-to-one matching of clusters to classes (Hungarian algorithm)."""
     counts = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
     np.add.at(counts, (clusters, classes), 1)
     return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(classes))

@@ -59,37 +59,12 @@ class NNCLR(Framework):
     gradients enabled) replaces the oldest projections of the queue by those of the first views, from all processes.
     Other forwards change no state.
 
-    Parameters
-    ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
-    predictor : nn.Module
-        Projections to predictions (B, d).
-    queue : int
-        K, number of earlier projections (the support set); at least the batch of all processes.
-    temperature : float
-        tau.
-    separate_batch_norm : bool
-        Pass first and second views through the networks separately, each with its own BatchNorm statistics. Otherwise
-        both views share one pass.
-    width : int, optional
-        d. Default: ``head.n_components``.
-    generator : torch.Generator, optional
-        Draws the initial support set, which is random directions. Default: a generator with seed 0.
-
     Attributes
     ----------
     keys : Tensor, shape (K, d)
         The queue; rows have length 1.
     pointer : Tensor of int64, shape ()
         Position of the oldest projection.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range, or d is unknown.
     """
 
     keys: Tensor
@@ -143,12 +118,6 @@ class NNCLR(Framework):
         """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); `progress` has no effect.
 
         Predictions are gathered from all processes. Those that show a row of the pair (`pair.ids`) are not negatives.
-
-        Raises
-        ------
-        InputError
-            The pair has local views, the predictor and the head have different output widths, or the batch of all
-            processes is larger than the queue.
         """
         p, z = predictions_and_projections(self, "nnclr", pair)
         with torch.autocast(p.device.type, enabled=False):

@@ -25,26 +25,10 @@ class SupCon(Framework):
 
     The label of a view is the label of the row that it shows (`Pair.ids`). Labels are not saved with the weights.
 
-    Parameters
-    ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
-    labels : Tensor of int64, shape (n,), optional
-        Class of each row of the training set. An estimator sets it from y in ``fit(X, y)`` (`read_labels`).
-    temperature : float
-        tau.
-
     Attributes
     ----------
     labels : Tensor of int64, shape (n,)
         Has length 0 until labels are known.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range.
     """
 
     reads_labels = True
@@ -64,13 +48,7 @@ class SupCon(Framework):
         self.labels = labels.to(self.labels.device)
 
     def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,), see `viewsmith.losses.sup_con`; `progress` has no effect.
-
-        Raises
-        ------
-        InputError
-            There are no labels, the pair has no `ids` or ids without a label, or it has local views.
-        """
+        """Losses, shape (B,), see `viewsmith.losses.sup_con`; `progress` has no effect."""
         check_no_local_views(pair, "supcon")
         if not len(self.labels):
             raise InputError("supcon has no labels: give y to fit, or labels to the framework")

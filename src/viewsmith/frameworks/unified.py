@@ -50,13 +50,7 @@ class LogSums:
 
 
 def check_batch(batch: int) -> None:
-    """Reject a batch of one sample, which has no negatives.
-
-    Raises
-    ------
-    InputError
-        `batch` is less than 2.
-    """
+    """Reject a batch of one sample, which has no negatives."""
     if batch < 2:
         raise InputError(f"the batch has {batch} sample, expected at least 2: raise the batch size")
 
@@ -72,21 +66,7 @@ def without(x: Tensor, view: int, dim: int = 0) -> Tensor:
 
 
 def similarities(queries: Tensor, positives: Tensor, draw: Draw) -> tuple[Tensor, Tensor]:
-    """(cos + 1) / 2 of all queries with the keys of the other views.
-
-    Parameters
-    ----------
-    queries : Tensor, shape (V, M, B, d)
-        V variants of the features, of length 1.
-    positives : Tensor, shape (M, B, d)
-        Keys of the same samples, of length 1.
-    draw : Draw
-
-    Returns
-    -------
-    near : Tensor, shape (V, M, B, M - 1)
-    far : Tensor, shape (V, M, B, M - 1, K)
-    """
+    """(cos + 1) / 2 of all queries with the keys of the other views."""
     count = queries.shape[1]
     product = "vbd,nbkd->vbnk" if draw.keys.ndim == 4 else "vbd,nkd->vbnk"
     far = torch.stack([torch.einsum(product, queries[:, m], without(draw.keys, m)) for m in range(count)], dim=1)

@@ -12,17 +12,7 @@ EPSILON = 1e-5
 
 
 def redundancy(products: Tensor, squares: Tensor, off_diagonal_weight: float) -> Tensor:
-    """``sum_j (1 - C_jj)^2 + lambda sum_{j != k} C_jk^2`` (equation 1), a scalar.
-
-    Parameters
-    ----------
-    products : Tensor, shape (d, d)
-        Means over samples of the products of the centered features of one view with those of the other.
-    squares : Tensor, shape (2, d)
-        Means over samples of the squared centered features of each view.
-    off_diagonal_weight : float
-        lambda.
-    """
+    """``sum_j (1 - C_jj)^2 + lambda sum_{j != k} C_jk^2`` (equation 1), a scalar."""
     scale = torch.rsqrt(squares + EPSILON)
     correlation = scale[0][:, None] * products * scale[1]  # equation 2
     diagonal = correlation.diagonal()

@@ -86,18 +86,7 @@ def uniformity(h: Tensor, t: float = 2.0) -> Tensor:
 
 
 def view_distance(x: Tensor, v: Tensor) -> Tensor:
-    """Median distance of views to the nearest other sample, over that of the samples themselves.
-
-    Parameters
-    ----------
-    x, v : Tensor, shape (n, d)
-        Samples, and a view of each.
-
-    Returns
-    -------
-    Tensor, shape ()
-        About 1 where views lie among the samples; larger where they leave them.
-    """
+    """Median distance of views to the nearest other sample, over that of the samples themselves."""
     same = torch.eye(len(x), dtype=torch.bool, device=x.device)
     own, other = (torch.cdist(rows, x).masked_fill(same, torch.inf).amin(dim=1).median() for rows in (x, v))
     return other / own.clamp_min(torch.finfo(x.dtype).tiny)
@@ -108,17 +97,6 @@ def told_apart(x: Tensor, v: Tensor, components: int = 32) -> Tensor:
 
     Every second row is replaced by its view, so that no row meets its own copy. Ridge regression on principal
     components and their squares is fitted on one half of the rows, and tested on the other, both ways.
-
-    Parameters
-    ----------
-    x, v : Tensor, shape (n, d)
-        Samples in random order, and a view of each; n at least 8.
-    components : int
-
-    Returns
-    -------
-    Tensor, shape ()
-        About 0.5 if views look like samples, 1 if each is recognized.
     """
     n = len(x)
     is_view = torch.arange(n, device=x.device) % 2 == 1

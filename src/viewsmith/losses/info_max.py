@@ -54,26 +54,7 @@ def expectation(z: Tensor, p: Tensor) -> Tensor:
 def log_marginal(
     z: Tensor, p: Tensor, beta: float, keys: Keys | None = None, *, order: Literal[1, 2] | None = None
 ) -> Tensor:
-    """``log E_{x', T''} exp(beta z.z'')``: log of the mean similarity of each projection to those of all samples.
-
-    Parameters
-    ----------
-    z : Tensor, shape (N, M, d)
-    p : Tensor, shape (N, M)
-        P(T|x), or the weights of sampled transformations divided by their number.
-    beta : float
-        Concentration, above 0.
-    keys : (Tensor, Tensor), optional
-        z and p of the samples to compare with (with several processes, the samples of all). Default: `z` and `p`.
-    order : {1, 2}, optional
-        Replace the exponential by its Taylor series up to this power, which needs two moments of the keys instead of
-        all pairs. At beta = 0.5 and order 2 the error of the exponential is at most 0.024. The gradient is that of the
-        series.
-
-    Returns
-    -------
-    Tensor, shape (N, M)
-    """
+    """``log E_{x', T''} exp(beta z.z'')``: log of the mean similarity of each projection to those of all samples."""
     others, weights = (z, p) if keys is None else keys
     others, weights = others.flatten(0, 1), (weights / len(weights)).flatten()
     with torch.autocast(z.device.type, enabled=False):
@@ -169,17 +150,6 @@ def near_info_max_bound(
 
     sum_T P(T|x) [beta z_T . mean_{T' near T} z_T' - log marginal of z_T]: the first term is linear in P. That of
     `info_max_bound` is quadratic, and almost flat at the uniform distribution if few transformations show the object.
-
-    Parameters
-    ----------
-    z, p, beta, keys, order
-        As in `log_marginal`.
-    near : Tensor of bool, shape (M, M)
-        Which transformations T' are near T; each T is near itself.
-
-    Returns
-    -------
-    Tensor, shape (N,)
     """
     with torch.autocast(z.device.type, enabled=False):
         weights = near.to(z)

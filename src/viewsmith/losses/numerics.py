@@ -107,18 +107,6 @@ def logsumexp_of_products(queries: Tensor, keys: Tensor, excluded: Tensor | None
     The gradient is the mean of the keys under the softmax. The forward pass computes it together with the value, in
     one buffer of products: this reads and writes three times less memory than autograd through the product and
     `logsumexp`. A second derivative takes two more products.
-
-    Parameters
-    ----------
-    queries : Tensor, shape (V, B, d)
-    keys : Tensor, shape (K, d), or (B, K, d) if each sample has its own keys
-        They get no gradient.
-    excluded : Tensor of bool, shape (B, K), optional
-        Keys left out of the sum.
-
-    Returns
-    -------
-    Tensor, shape (V, B)
     """
     found: Tensor = _LogSum.apply(queries, keys.detach(), excluded)
     return found
@@ -232,15 +220,7 @@ class Excluded(NamedTuple):
     candidate_ids: Tensor | None = None
 
     def zero_(self, tiles: list[Tensor], rows: slice, columns: slice) -> list[Tensor]:
-        """Set the excluded entries of tiles to 0, in place.
-
-        Parameters
-        ----------
-        tiles : list of Tensor, each (r, n)
-            Entries of the same rows and columns.
-        rows, columns : slice
-            Position of the tiles in the full (R, N) matrix.
-        """
+        """Set the excluded entries of tiles to 0, in place."""
         n_rows, n_columns = tiles[0].shape
         shifted = (diagonal + rows.start - columns.start for diagonal in self.diagonals)
         diagonals = [k for k in shifted if -n_rows < k < n_columns]
@@ -270,23 +250,7 @@ def similarity_sums(
     symmetric: bool = False,
     tile: int | None = None,
 ) -> Tensor:
-    """Sums over j of ``similarity(a_i . c_j)``, without the (R, N) matrix of similarities.
-
-    Parameters
-    ----------
-    a, c : Tensor, shapes (R, k) and (N, k)
-    similarity : Similarity
-    excluded : Excluded
-        Pairs left out of the sums.
-    symmetric : bool
-        Whether ``a_i . c_j`` equals ``a_j . c_i`` and `excluded` is symmetric; then half of the products are computed.
-    tile : int, optional
-        Rows and columns of a tile.
-
-    Returns
-    -------
-    Tensor, shape (R,)
-    """
+    """Sums over j of ``similarity(a_i . c_j)``, without the (R, N) matrix of similarities."""
     tile = tile or (TILE_CPU if a.device.type == "cpu" else TILE_GPU)
     sums: Tensor = _SimilaritySums.apply(a, c, similarity, excluded, symmetric, tile)
     return sums
@@ -355,22 +319,7 @@ def _values(a: Tensor, c: Tensor, rows: slice, columns: slice, similarity: Simil
 
 
 def by_rows(equation: Callable[..., Tensor], rows: Sequence[Tensor], others: Sequence[Tensor], *, chunk: int) -> Tensor:
-    """``equation(0, *rows, *others)``, computed `chunk` rows at a time.
-
-    Parameters
-    ----------
-    equation : callable
-        ``equation(start, *parts, *others)`` returns the values, (r,), of `parts`: rows ``start : start + r`` of each
-        tensor in `rows`. It is called again in the backward pass.
-    rows, others : sequences of Tensor
-        All tensors that the equation depends on with gradient; those in `rows` have length R.
-    chunk : int
-        Rows of a chunk.
-
-    Returns
-    -------
-    Tensor, shape (R,)
-    """
+    """``equation(0, *rows, *others)``, computed `chunk` rows at a time."""
     values: Tensor = _ByRows.apply(equation, len(rows), chunk, *rows, *others)
     return values
 
@@ -415,15 +364,8 @@ def matches(ids: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def cauchy_cross(z0: Tensor, z1: Tensor, ids: tuple[Tensor, Tensor] | None) -> Tensor:
-    """``log(1 + d_ii^2) + log( q_ii + sum_j q_ij )`` with ``q_ij = 1 / (1 + d_ij^2)``, shape (B,); differentiable once.
-
-    Parameters
-    ----------
-    z0, z1 : Tensor, shape (B, d)
-        Anchors and candidates, whose squared distances are d_ij^2.
-    ids : pair of int64 Tensor, each (B,), or None
-        Row that each of them shows: candidates that show a row of the pair are left out of the sum over j.
-    """
+    """``log(1 + d_ii^2) + log( q_ii + sum_j q_ij )`` with ``q_ij = 1 / (1 + d_ij^2)``, shape (B,);
+    differentiable once."""
     values: Tensor = _CauchyCross.apply(z0, z1, ids)
     return values
 

@@ -42,19 +42,6 @@ def log_kernel(squared: Tensor, nu: float, form: KernelForm = "plain") -> Tensor
     - "plain": ``(1 + d^2 / nu)^-(nu + 1)``, which is 1 at distance 0;
     - "paper": ``g (1 + d^2 / nu)^-((nu + 1) / 2)``, Student's t density (DiffAug: Zang et al. 2024, below equation 2);
     - "published": ``6.28 g^2 (1 + d^2 / nu)^-(nu + 1)``, as in the authors' program.
-
-    Parameters
-    ----------
-    squared : Tensor, any shape
-        Squared distances, at least 0.
-    nu : float
-        Degrees of freedom, above 0.
-    form : {"plain", "paper", "published"}
-
-    Returns
-    -------
-    Tensor, shape of `squared`
-        At most 0.
     """
     log_peak, exponent = _peak_and_exponent(nu, form)
     return (squared / nu).log1p_().mul_(-exponent).add_(log_peak)
@@ -74,20 +61,6 @@ def default_negative_weight(width: int, nu: float, batch: int) -> float:
     For maps (width at most 8) and heavy tails (nu at most 1) it is ``5 / (batch - 1)``: five repulsions per attraction
     at any batch size, because the plain sum of repulsions would dominate. Otherwise it is 1, because with five
     repulsions the projections can collapse.
-
-    Parameters
-    ----------
-    width : int
-        Width d of the projections.
-    nu : float
-        Degrees of freedom of the kernel of projections.
-    batch : int
-        Number of second views in the sum of each first view, including its own.
-
-    Returns
-    -------
-    float
-        Above 0.
     """
     return 5 / max(batch - 1, 1) if width <= MAX_MAP_WIDTH or nu <= 1 else 1.0
 

@@ -22,26 +22,7 @@ class _NotNumbers(InputError, TypeError):
 
 
 def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
-    """Convert array-like samples to a numpy array.
-
-    Parameters
-    ----------
-    X : array-like of numbers, shape (n, ...), 2 to 4 dimensions
-        A numpy array, torch tensor, pandas DataFrame, scipy sparse matrix or list of lists.
-
-    Returns
-    -------
-    rows : ndarray, shape (n, ...)
-        With the dtype of `X`, if it has one; DataFrames as float64, sparse matrices as dense float32. May share memory
-        with `X`. The modality and missing values are not checked.
-    names : list of str, or None
-        Column names of a DataFrame, if it has names.
-
-    Raises
-    ------
-    InputError
-        Values that are not numbers (the message names text columns), or a shape that no modality has.
-    """
+    """Convert array-like samples to a numpy array."""
     pandas, torch, sparse = (sys.modules.get(name) for name in ("pandas", "torch", "scipy.sparse"))
     names: list[str] | None = None
     if pandas is not None and isinstance(X, pandas.DataFrame):
@@ -127,24 +108,7 @@ def as_vectors(
 def check_finite(
     x: np.ndarray | RowSource, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
 ) -> None:
-    """Check for infinite values and, unless they are imputed, missing values.
-
-    Parameters
-    ----------
-    x : ndarray or RowSource, shape (n, d)
-        Numbers. Values beyond the range of float32 count as infinite, because they become infinite.
-    names : list of str, optional
-        Names of the columns, for the message.
-    impute : {"none", "median"}
-        "median" allows NaN.
-    what : str
-        Name of the data in messages.
-
-    Raises
-    ------
-    InputError
-        There are such values; the message gives their number and columns.
-    """
+    """Check for infinite values and, unless they are imputed, missing values."""
     if x.dtype.kind != "f" or (isinstance(x, RowSource) and x.complete):
         return
     # Counts by column, over blocks of rows.
@@ -181,13 +145,7 @@ def check_missing(per_column: np.ndarray, names: list[str] | None, what: str) ->
 
 
 def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
-    """Labels as integers, booleans or text, shape (n,).
-
-    Raises
-    ------
-    InputError
-        Another length or shape, missing labels, or values that are not classes (such as 0.37).
-    """
+    """Labels as integers, booleans or text, shape (n,)."""
     if y.ndim != 1:
         raise InputError(f"{what} has shape {y.shape}, expected one label per row, shape ({n_rows},)")
     if len(y) != n_rows:

@@ -19,21 +19,6 @@ def detect(X: Any, modality: str = "auto") -> Modality:
 
     A list or column of strings is DNA. A list of arrays is images. The dtype and shape of an array determine its
     modality (`find_modality`). Everything else, such as DataFrames and sparse matrices, is vectors.
-
-    Parameters
-    ----------
-    X : array-like, n samples
-    modality : str
-        Name of a modality; "auto" detects it.
-
-    Returns
-    -------
-    Modality
-
-    Raises
-    ------
-    InputError
-        Unknown name, or an array that no modality accepts.
     """
     if modality != "auto":
         known = names("modality")
@@ -50,28 +35,7 @@ def detect(X: Any, modality: str = "auto") -> Modality:
 
 
 def find_modality(x: np.ndarray | RowSource, modality: str | None = None, what: str = "the data") -> Modality:
-    """The modality of an array, by its shape and dtype, or the given one after a check.
-
-    Parameters
-    ----------
-    x : ndarray or RowSource, shape (n, ...)
-        uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels are images; uint8 (n, L) whose values are
-        all ASCII letters of A C G T N, upper or lower case, with zeros after the end of a sequence, is DNA; other
-        numbers (n, d) are vectors.
-    modality : str, optional
-        Name of a modality. ``vectors`` accepts any array and flattens its rows.
-    what : str
-        Name of the data in messages.
-
-    Returns
-    -------
-    Modality
-
-    Raises
-    ------
-    InputError
-        Unknown name, or an array that the modality does not accept.
-    """
+    """The modality of an array, by its shape and dtype, or the given one after a check."""
     check_array(x, what)
     if isinstance(x, RowSource):
         found = next((each for each in _all() if each.name == "images" and x.dtype == np.uint8), VECTORS)

@@ -44,20 +44,7 @@ def values(frame: pd.DataFrame) -> np.ndarray:
 
 
 def one_hot(column: pd.Series, categories: list[str]) -> tuple[np.ndarray, list[str]]:
-    """Indicator columns of a column of categories.
-
-    Parameters
-    ----------
-    column : Series, n rows
-    categories : list of str
-
-    Returns
-    -------
-    block : ndarray of float32, shape (n, len(categories))
-        Rows of missing values, and of values that are not in `categories`, are zero.
-    unseen : list of str
-        Values that are not in `categories`.
-    """
+    """Indicator columns of a column of categories."""
     codes, uniques = pd.factorize(column)
     texts = [category_text(value) for value in uniques]
     position = {category: i for i, category in enumerate(categories)}
@@ -109,13 +96,7 @@ def _example(column: pd.Series) -> str:
 
 
 def as_frame(X: Any, what: str = "the table") -> pd.DataFrame:
-    """A table (`speaks_table`) as a DataFrame whose column names are text and different; values are not copied.
-
-    Raises
-    ------
-    InputError
-        The table cannot be converted, or columns have equal names.
-    """
+    """A table (`speaks_table`) as a DataFrame whose column names are text and different; values are not copied."""
     frame = X if isinstance(X, pd.DataFrame) else _converted(X, what)
     names = [str(name) for name in frame.columns]
     if twice := duplicates(names):

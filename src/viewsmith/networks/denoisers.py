@@ -16,16 +16,6 @@ def time_features(t: Tensor, width: int) -> Tensor:
     """Sinusoidal features of time steps: sines, then cosines (Vaswani et al. 2017, section 3.5, for positions).
 
     Frequencies fall geometrically from 1 to 1/10,000. For an odd width the last column is zero.
-
-    Parameters
-    ----------
-    t : Tensor, shape (B,)
-    width : int
-
-    Returns
-    -------
-    Tensor, shape (B, width)
-        float64 if `t` is, else float32.
     """
     half = width // 2
     dtype = t.dtype if t.dtype == torch.float64 else torch.float32
@@ -55,20 +45,7 @@ class Modulation(nn.Module):
         self.factors = nn.Linear(time_width, 2 * width)
 
     def forward(self, h: Tensor, time: Tensor, condition: Tensor | None = None) -> Tensor:
-        """``(1 + scale) h + shift + condition``, where the time determines scale and shift.
-
-        Parameters
-        ----------
-        h : Tensor, shape (B, width, ...)
-        time : Tensor, shape (B, time_width)
-            Timestep embedding.
-        condition : Tensor, shape (B, width), optional
-            Projected condition.
-
-        Returns
-        -------
-        Tensor, shape (B, width, ...)
-        """
+        """``(1 + scale) h + shift + condition``, where the time determines scale and shift."""
         scale, shift = self.factors(time).chunk(2, dim=1)
         shift = shift if condition is None else shift + condition
         per_channel = (*scale.shape, *[1] * (h.ndim - 2))

@@ -31,18 +31,6 @@ class SkipCoordinates(nn.Module):
     Training can only lose what the input tells; these columns keep it for classifiers and neighbors. They are rotated
     by a fixed orthogonal matrix, after which all have about the same variance: a classifier that standardizes columns
     would otherwise amplify the last axes, which are mostly noise.
-
-    Parameters
-    ----------
-    n_features, n_components : int
-        d and k, at most d.
-    length : float
-        Root mean square of the length of a row's coordinates. Longer ones than three times that are shortened to it.
-    ordered : bool
-        Whether the input is principal coordinates already (`PrincipalAxes`), centered, in decreasing order of variance,
-        with root mean square 1: the first k are taken, and nothing is fitted.
-    features : callable, optional
-        From inputs (n, ...) to rows (n, d), without parameters. Default: the inputs are rows.
     """
 
     mean: Tensor
@@ -99,13 +87,6 @@ class SkipAxes(SkipCoordinates):
 
     The columns are zeros in training, in which nothing reads them and products with wide rows take long, and for rows
     that are coordinates on the encoder's axes already, as `PrincipalAxes` accepts them.
-
-    Parameters
-    ----------
-    n_features, n_components : int
-        d and k, at most d.
-    length : float
-        Root mean square of the length of a row's coordinates.
     """
 
     def __init__(self, n_features: int, n_components: int, *, length: float) -> None:
@@ -132,13 +113,7 @@ class SkipAxes(SkipCoordinates):
 
 
 class SkipKinds(nn.Module):
-    """Coordinates of several kinds of features of images or sequences, side by side; may be none.
-
-    Parameters
-    ----------
-    *kinds : SkipCoordinates
-        Those without columns are left out.
-    """
+    """Coordinates of several kinds of features of images or sequences, side by side; may be none."""
 
     def __init__(self, *kinds: SkipCoordinates) -> None:
         super().__init__()
@@ -154,13 +129,7 @@ class SkipKinds(nn.Module):
 
 
 class WithSkip(nn.Module):
-    """Outputs of two networks for the same input, side by side: (B, k + m).
-
-    Parameters
-    ----------
-    learned, skip : nn.Module
-        From inputs (B, ...) to (B, k) and (B, m). If `learned` has a first stage, `stem`, it is also that of the whole.
-    """
+    """Outputs of two networks for the same input, side by side: (B, k + m)."""
 
     def __init__(self, learned: nn.Module, skip: nn.Module) -> None:
         super().__init__()
@@ -194,13 +163,8 @@ def variance_kept(x: Rows, k: int, *, weighted: bool = True) -> float:
 
 
 def learned_columns(n_components: int, skipped: int, skip_components: int) -> int:
-    """Number of columns of a representation that are learned: those that are not skipped, of `skip_components` wanted.
-
-    Raises
-    ------
-    InputError
-        It is 0.
-    """
+    """Number of columns of a representation that are learned: those that are not skipped, of
+    `skip_components` wanted."""
     if skipped >= n_components:
         raise InputError(
             f"skip_components is {skip_components}, so that none of the {n_components} columns of the representation "
@@ -210,14 +174,7 @@ def learned_columns(n_components: int, skipped: int, skip_components: int) -> in
 
 
 class FirstColumns(nn.Module):
-    """A head that gets the first columns of a representation only, those that are learned: (B, n) to (B, d).
-
-    Parameters
-    ----------
-    n_columns : int
-    head : nn.Module
-        From (B, n_columns) to (B, d), with the attribute `n_components`, d.
-    """
+    """A head that gets the first columns of a representation only, those that are learned: (B, n) to (B, d)."""
 
     def __init__(self, n_columns: int, head: nn.Module) -> None:
         super().__init__()

@@ -135,16 +135,6 @@ def kernel_density(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
 
     Silverman's bandwidth (1986, equation 3.31), at least one step of the grid. Values are first binned to the nearest
     point of the grid, which is fast for many values; values outside the grid are left out.
-
-    Parameters
-    ----------
-    values : (n,) array
-    grid : (g,) array
-        Evenly spaced points.
-
-    Returns
-    -------
-    (g,) array
     """
     step = grid[1] - grid[0]
     quarter, three = np.quantile(values, [0.25, 0.75])

@@ -31,16 +31,7 @@ _WORDS = {"baseline": "baseline", "untrained": "before training", "method": "met
 
 
 def write_comparison(path: Path, result: Mapping[str, Any], maps: Mapping[str, Any]) -> None:
-    """Write the page of a comparison, atomically.
-
-    Parameters
-    ----------
-    path : Path
-    result : mapping
-        What `viewsmith.workflows.compare.compare_methods` returns.
-    maps : mapping
-        By table row, ``xy`` (positions of test rows) and their ``labels``.
-    """
+    """Write the page of a comparison, atomically."""
     write_text_atomic(path, render_comparison(result, maps))
 
 

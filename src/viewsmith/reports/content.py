@@ -13,20 +13,7 @@ from viewsmith.core.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingMap:
-    """A two-dimensional map of the rows of a data set.
-
-    Parameters
-    ----------
-    name : str
-        The features that are mapped, such as ``"raw"`` or ``"representation"``.
-    xy : (n, 2) array
-        Positions; rows that are not finite are left out. See `two_dimensional_map`.
-    labels : sequence of length n, optional
-        Labels that determine the colors. Strings and integers are classes, floats are a continuous scale, None and NaN
-        are unlabeled.
-    caption : str
-        One line under the picture.
-    """
+    """A two-dimensional map of the rows of a data set."""
 
     name: str
     xy: np.ndarray
@@ -42,19 +29,7 @@ class EmbeddingMap:
 
 @dataclass(frozen=True, eq=False)
 class FeatureProfile:
-    """One number per feature, such as a learned noise level.
-
-    Parameters
-    ----------
-    name : str
-        Heading.
-    values : (d,) array
-        Values; those that are not finite are left out, and their number is reported.
-    names : sequence of length d, optional
-        Names of the features. Default: ``feature 0, feature 1, ...``.
-    caption, unit : str
-        One line under the picture; the label of the value axis.
-    """
+    """One number per feature, such as a learned noise level."""
 
     name: str
     values: np.ndarray
@@ -73,20 +48,7 @@ class FeatureProfile:
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """Samples beside their views.
-
-    Parameters
-    ----------
-    title, caption : str
-        Heading and one line under it.
-    samples : (n, ...) array
-        ``vectors``: (n, d). ``images``: (n, H, W) or (n, H, W, 1 or 3), uint8 or float. ``dna``: (n, L) uint8 letters.
-        ``series``: (n, C, T).
-    views : (n, k, ...) array
-        k views of each sample, each of the sample's shape.
-    kind : {"curve", "pixels", "letters", "traces"}
-        How the samples are drawn.
-    """
+    """Samples beside their views."""
 
     title: str
     caption: str
@@ -108,21 +70,7 @@ class Gallery:
 
 @dataclass(frozen=True, eq=False)
 class FeatureViolins:
-    """Distributions of the features of samples and, beside them, of their generated views.
-
-    Parameters
-    ----------
-    name : str
-        Heading.
-    originals : (n, d) array
-        Samples, n at least 1; all values finite.
-    views : (m, d) array
-        Generated views of them, m at least 1; all values finite.
-    feature_names : sequence of length d, optional
-        Names of the features. Default: ``feature 0, feature 1, ...``.
-    caption : str
-        One line under the heading.
-    """
+    """Distributions of the features of samples and, beside them, of their generated views."""
 
     name: str
     originals: np.ndarray
@@ -148,20 +96,7 @@ class FeatureViolins:
 
 @dataclass(frozen=True, eq=False)
 class SimilarityHistogram:
-    """Cosine similarities of samples and their views, by kind of view.
-
-    Parameters
-    ----------
-    name : str
-        Heading.
-    similarities : mapping of str to (n,) array
-        Similarities in [-1, 1] of each kind, one or more. The first kind is highlighted; the others are for
-        comparison.
-    caption : str
-        One line under the heading.
-    of : str
-        The things that are compared, for the label of the axis.
-    """
+    """Cosine similarities of samples and their views, by kind of view."""
 
     name: str
     similarities: Mapping[str, np.ndarray]
@@ -184,17 +119,7 @@ class SimilarityHistogram:
 
 @dataclass(frozen=True, eq=False)
 class SortedSimilarities:
-    """Absolute cosines of the projections of pairs of different samples, by kind of projection.
-
-    Parameters
-    ----------
-    name : str
-        Heading.
-    similarities : mapping of str to (n,) array
-        Values in [0, 1] of each kind (before and after training, for instance), one or more; the first is highlighted.
-    caption : str
-        One line under the heading.
-    """
+    """Absolute cosines of the projections of pairs of different samples, by kind of projection."""
 
     name: str
     similarities: Mapping[str, np.ndarray]
@@ -213,20 +138,7 @@ class SortedSimilarities:
 
 @dataclass(frozen=True, eq=False)
 class Projections:
-    """Projections of the same rows by several models, in one panel each.
-
-    Parameters
-    ----------
-    name : str
-        Heading.
-    projections : mapping of str to (n, d) array
-        Unit vectors by kind of model (before and after training, for instance), one kind or more, d at least 2; all
-        values finite. Those of two numbers are drawn as points, wider ones as curves.
-    labels : sequence of length n, optional
-        Labels that determine the colors, as in `EmbeddingMap`. Default: colors in turn.
-    caption : str
-        One line under the heading.
-    """
+    """Projections of the same rows by several models, in one panel each."""
 
     name: str
     projections: Mapping[str, np.ndarray]
@@ -249,22 +161,7 @@ class Projections:
 
 @dataclass(frozen=True, eq=False)
 class TransformProbabilities:
-    """Probabilities of the transformations of a finite set, for single samples and on average.
-
-    Parameters
-    ----------
-    title, caption : str
-        Heading and one line under it.
-    names : sequence of length M
-        Names of the transformations.
-    probabilities : (n, M) array
-        Probabilities for n samples; rows sum to 1.
-    mean : (M,) array
-        Mean probabilities over all rows of the data set.
-    samples, views : (n, ...) and (n, k, ...) arrays, optional
-        For images: the samples and the k most probable views of each, the most probable first, k at most M; as in
-        `Gallery`.
-    """
+    """Probabilities of the transformations of a finite set, for single samples and on average."""
 
     title: str
     caption: str
@@ -298,24 +195,7 @@ class TransformProbabilities:
 
 @dataclass(frozen=True, eq=False)
 class ReportContent:
-    """The content of a report; all parts except title and method may be empty.
-
-    Parameters
-    ----------
-    title, method : str
-        Heading of the report; name of the method.
-    config, summary : mapping
-        Nested plain values of ``config.toml`` and ``summary.json``; ``summary["status"]`` is shown in the header.
-    metrics : sequence of mapping
-        Rows of ``metrics.jsonl`` in order. Keys other than phase, epoch, step and seconds are drawn as curves.
-    warnings : sequence of str
-        Lines at the top of the report.
-    evaluation : mapping, optional
-        ``{"embeddings": {name: {protocol: score}}, "protocols": {protocol: text}, "rows": {"train", "test", "classes"},
-        "label_free": {name: {diagnostic: value}}, "seconds": {name: value}}``; every part may be missing.
-    maps, profiles, galleries, transform_probabilities, violins, histograms, projections, sorted_similarities : sequence
-        Data of the pictures.
-    """
+    """The content of a report; all parts except title and method may be empty."""
 
     title: str
     method: str

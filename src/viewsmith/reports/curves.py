@@ -87,21 +87,7 @@ def latest(metrics: Sequence[Mapping[str, Any]], key: str) -> float | None:
 def collapse_warnings(
     metrics: Sequence[Mapping[str, Any]], evaluation: Mapping[str, Any] | None, rows: int | None = None
 ) -> list[str]:
-    """One line for each sign of collapse at the end of training or in the evaluated representation.
-
-    Parameters
-    ----------
-    metrics : sequence of mapping
-        Rows of ``metrics.jsonl``.
-    evaluation : mapping or None
-        Result of an evaluation; its label-free diagnostics were computed on ``["rows"]["test"]`` rows.
-    rows : int, optional
-        Number of training rows; the diagnostics in `metrics` were computed on a sample of them.
-
-    Returns
-    -------
-    list of str
-    """
+    """One line for each sign of collapse at the end of training or in the evaluated representation."""
     evaluated = ((evaluation or {}).get("label_free") or {}).get("representation") or {}
     tested = ((evaluation or {}).get("rows") or {}).get("test")
     lines = []

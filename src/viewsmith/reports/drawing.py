@@ -31,30 +31,7 @@ _PCA_WIDTH = 50
 
 
 def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = 1500) -> tuple[np.ndarray, np.ndarray]:
-    """Map the rows of `x` to two dimensions by t-SNE, after PCA to 50 dimensions and initialized by PCA.
-
-    Parameters
-    ----------
-    x : (n, ...) array
-        One row per sample, flattened if it has more than one axis; all values finite. One or two features are used as
-        positions directly (one is padded by a second axis of zeros). Fewer than ten rows are mapped by PCA.
-    seed : int
-        Seed of the sample of rows and of the optimizer; the same seed gives the same map.
-    max_rows : int
-        If there are more rows, a random sample of this size is mapped.
-
-    Returns
-    -------
-    xy : (m, 2) float64 array
-        Positions, m = min(n, max_rows).
-    index : (m,) int array
-        Indices of the mapped rows of `x`, ascending.
-
-    Raises
-    ------
-    InputError
-        No rows, no features, values that are not finite, or `max_rows` below 1.
-    """
+    """Map the rows of `x` to two dimensions by t-SNE, after PCA to 50 dimensions and initialized by PCA."""
     x = np.asarray(x)
     if x.ndim == 0 or x.size == 0:
         raise InputError(f"the map was given an array of shape {x.shape}; give at least one row and one feature")

@@ -236,16 +236,6 @@ def match_sample_shape(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
     Smaller images are centered on gray; larger images are subsampled evenly. Shorter recordings are centered on NaN. A
     window of a sequence is aligned to the position where the sequence contains it, with `OUTSIDE` at all other
     positions. A view that the sequence does not contain is aligned to the start.
-
-    Parameters
-    ----------
-    views : (n, k, ...) array
-    samples : (n, ...) array
-
-    Returns
-    -------
-    (n, k, ...) array
-        With the trailing shape of `samples`.
     """
     if views.shape[2:] == samples.shape[1:]:
         return views

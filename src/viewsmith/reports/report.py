@@ -34,13 +34,7 @@ _STATES = {
 
 
 def write_report(path: str | Path, content: ReportContent) -> None:
-    """Render `content` and write it to `path`, atomically.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written; an existing report stays unchanged.
-    """
+    """Render `content` and write it to `path`, atomically."""
     write_text_atomic(path, render_report(content))
 
 

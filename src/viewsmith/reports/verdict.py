@@ -96,20 +96,7 @@ def caveat(test_rows: int | None) -> str:
 
 
 def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
-    """The result in one sentence: where the representation beats, ties with or loses to the best baseline.
-
-    Parameters
-    ----------
-    embeddings : mapping
-        ``{embedding: {protocol: score}}``; higher is better, except MAE. All embeddings except those learned by the
-        run (representation, map, projection) are baselines.
-    test_rows : int, optional
-        Number of test rows: a difference of a single row counts as a tie.
-
-    Returns
-    -------
-    str
-    """
+    """The result in one sentence: where the representation beats, ties with or loses to the best baseline."""
     baselines = _baselines(embeddings)
     if _SUBJECT not in embeddings or not baselines:
         return "No verdict: the evaluation has no representation, or no baseline."

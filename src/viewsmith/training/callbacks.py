@@ -142,13 +142,6 @@ class GiveBackMemory(Callback):
 
     If the sizes of tensors vary from step to step (in CRL-TAC, the number of different crops varies), the memory that
     one step frees often cannot be reused by the next step, and the process grows with the number of steps.
-
-    Parameters
-    ----------
-    growth : int
-        Memory is given back when the process has grown by this number of bytes since the last time.
-    every : int
-        Number of steps between two measurements of the process.
     """
 
     def __init__(self, growth: int = 2**27, every: int = 8) -> None:
@@ -172,10 +165,6 @@ class Diagnostics(Callback):
     the distance of views from the data and how well they are told apart from samples,
     and the values of `Method.diagnose`, computed on a fixed sample of at most `rows` rows with the current weights and
     BatchNorm statistics. They do not change the training.
-
-    Parameters
-    ----------
-    points, rows : int
     """
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:
@@ -268,13 +257,6 @@ def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[
     """Signs of collapse in the last diagnostics, one line each; each line is also issued as a warning.
 
     These apply to any method; `Method.warnings` returns those of one method.
-
-    Parameters
-    ----------
-    rows : list of dict
-        Rows of metrics.
-    n_samples : int
-        Number of training samples that the diagnostics were computed on.
     """
     last = next((row for row in reversed(rows) if "effective_rank" in row), None)
     found = []

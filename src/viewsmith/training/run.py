@@ -55,13 +55,7 @@ class CheckpointFolder:
         return 0.0 if found is None else float(found[1].get("seconds", 0.0))
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Tensors and record of the last checkpoint; None if there is none.
-
-        Raises
-        ------
-        InputError
-            The checkpoint is damaged; the message names the file.
-        """
+        """Tensors and record of the last checkpoint; None if there is none."""
         found = self._read_pointer()
         if found is None:
             return None
@@ -163,13 +157,7 @@ class RunFolder:
         return locked_folder(self.path, LOCK)
 
     def open_for(self, config: dict[str, Any], *, resume: bool) -> bool:
-        """Prepare the folder for a training with this configuration; return whether there is a run to resume.
-
-        Raises
-        ------
-        InputError
-            The folder has other files, or a run with another configuration, or a run and `resume` is False.
-        """
+        """Prepare the folder for a training with this configuration; return whether there is a run to resume."""
         if self.exists():
             differences = _differences(self.read_config(), config)
             if differences:
@@ -195,13 +183,7 @@ class RunFolder:
         write_text_atomic(self.config, tomli_w.dumps(to_toml(config)))
 
     def read_config(self) -> dict[str, Any]:
-        """Read the configuration; None is returned as "none".
-
-        Raises
-        ------
-        InputError
-            There is no run, or the file is damaged.
-        """
+        """Read the configuration; None is returned as "none"."""
         import tomllib
 
         self.check_exists()
@@ -271,13 +253,7 @@ class RunFolder:
         return load_tensors(self.row_hashes).get("hashes") if self.row_hashes.exists() else None
 
     def read_weights(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Read the trained and the initial weights.
-
-        Raises
-        ------
-        InputError
-            There are no weights, or they are damaged.
-        """
+        """Read the trained and the initial weights."""
         self.check_exists()
         if not self.model.exists():
             raise InputError(f"the run {self.path} has no model yet: finish it with `viewsmith fit ... --resume`")

@@ -39,20 +39,6 @@ class LARS(torch.optim.Optimizer):
     The trust ratio is 1 where |w| or the denominator is 0, and in groups with ``excluded=True``: biases and the weights
     of normalization layers (SimCLR: Chen et al. 2020, appendix B.7; BYOL, Barlow Twins). A step does not synchronize
     with the device.
-
-    Parameters
-    ----------
-    params : iterable
-        Parameters or parameter groups. A group may override the arguments below.
-    lr : float
-        Learning rate.
-    momentum : float
-    weight_decay : float
-        decay.
-    trust_coefficient : float
-        eta.
-    excluded : bool
-        Whether the trust ratio is always 1.
     """
 
     def __init__(
@@ -282,14 +268,7 @@ class RunningUpdate:
 
 
 def prepare_update(update: Update, method: Method) -> RunningUpdate:
-    """Prepare an update to run: build its optimizer and find the parameters to freeze.
-
-    Raises
-    ------
-    InputError
-        No parameter in `trains` requires a gradient; a parameter in `trains` is not part of the method; or the
-        optimizer has settings for a predictor or a last layer, but no module has this role.
-    """
+    """Prepare an update to run: build its optimizer and find the parameters to freeze."""
     parameters, all_parameters = update.parameters(), list(method.parameters())
     label = f"update {update.name!r} of {type(method).__name__}"
     if not parameters:
@@ -393,13 +372,7 @@ def _with_strides_of(parameter: Tensor, gradient: Tensor) -> Tensor:
 
 
 def check_result(found: Any, run: RunningUpdate, batch: Batch, method: Method) -> None:
-    """Check that a step returned pair losses (B,) with a gradient, and a dict of values to log.
-
-    Raises
-    ------
-    TrainingError
-        It did not.
-    """
+    """Check that a step returned pair losses (B,) with a gradient, and a dict of values to log."""
     if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
         losses = found[0]
         if isinstance(losses, Tensor) and losses.shape == batch.index.shape and losses.requires_grad:
@@ -417,12 +390,7 @@ def check_result(found: Any, run: RunningUpdate, batch: Batch, method: Method) -
 
 
 def check_weights(run: RunningUpdate, step: int) -> None:
-    """Check that all weights an update trains are finite.
-
-    Raises
-    ------
-    TrainingError
-    """
+    """Check that all weights an update trains are finite."""
     if not torch.stack(torch._foreach_norm([p.detach() for p in run.parameters])).isfinite().all():
         raise TrainingError(
             f"the weights that update {run.name!r} trains are no longer finite after step {step}: lower the learning "

@@ -124,18 +124,6 @@ class InvertedLists:
 
     Memory use, in addition to the rows: one copy of them, and a few blocks of `TILE` floats.
 
-    Parameters
-    ----------
-    x : Tensor, shape (n, d)
-        Finite. Rows of zeros and equal rows are allowed.
-    lists : int
-        Approximate number of lists. Empty lists are dropped; lists with more than `LARGEST` times the mean number of
-        rows are halved.
-    metric : {"euclidean", "cosine"}
-        With "cosine", a row of zeros has the same distance to all rows.
-    generator : torch.Generator, optional
-        A CPU generator, which draws the rows for k-means. Default: seeded with 0.
-
     Attributes
     ----------
     rows : Tensor, shape (n, d)
@@ -270,16 +258,7 @@ def nearest_center(rows: Tensor, centers: Tensor) -> Tensor:
 
 
 def k_means(x: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
-    """Cluster centers, (clusters, d), by Lloyd's algorithm on a sample of the rows, started from random rows.
-
-    Parameters
-    ----------
-    x : Tensor, shape (n, d)
-    clusters : int
-        At most n. A cluster that becomes empty keeps its center.
-    generator : torch.Generator
-        A CPU generator, for any device of `x`.
-    """
+    """Cluster centers, (clusters, d), by Lloyd's algorithm on a sample of the rows, started from random rows."""
     drawn = torch.randperm(len(x), generator=generator)[: ROWS_PER_LIST * clusters]
     sample = x[drawn.to(x.device)]
     centers = sample[:clusters].clone()

@@ -162,38 +162,14 @@ def _smallest(distances: Tensor, k: int) -> Tensor:
 
 @torch.no_grad()
 def outliers(views: Tensor, index: Tensor, pool: Tensor, k: int = 10) -> Tensor:
-    """Find views that are outside their sample's neighborhood.
-
-    Parameters
-    ----------
-    views : Tensor, shape (B, d)
-        Representations of the views.
-    index : Tensor of int64, shape (B,)
-        Rows of the pool from which the views were made.
-    pool : Tensor, shape (n, d)
-        Representations of the samples.
-    k : int
-
-    Returns
-    -------
-    Tensor of bool, shape (B,)
-        True if the row of the pool nearest to a view is neither its sample nor one of the sample's k nearest rows.
-    """
+    """Find views that are outside their sample's neighborhood."""
     nearest = nearest_neighbors(pool, 1, queries=views)
     neighborhood = nearest_neighbors(pool, k + 1, queries=pool[index])  # includes the sample itself
     return ~((neighborhood == nearest).any(dim=1) | (index == nearest[:, 0]))
 
 
 class PrincipalSpace:
-    """The space in which neighbors of images and DNA are searched: leading principal axes of their features.
-
-    Parameters
-    ----------
-    features : callable
-        Scaled samples (n, ...) to features (n, d).
-    components : int
-        Number of axes, at most the number of rows and features.
-    """
+    """The space in which neighbors of images and DNA are searched: leading principal axes of their features."""
 
     def __init__(self, features: Callable[[Tensor], Tensor], components: int = 50) -> None:
         self.features, self.components = features, components

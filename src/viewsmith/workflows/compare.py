@@ -81,18 +81,8 @@ class Cell:
 
 
 def suggested_methods(modality: str, n_rows: int, trainings: int, budget: float | None) -> list[str]:
-    """The methods of ``methods="auto"``: those with the trait ``compared`` for this kind of data, the cheapest first.
-
-    Parameters
-    ----------
-    modality : str
-    n_rows : int
-        With more than `AUTO_ROWS`, only the first one.
-    trainings : int
-        Of each method.
-    budget : float or None
-        Minutes; with less than one for each training, only the first one.
-    """
+    """The methods of ``methods="auto"``: those with the trait ``compared`` for this kind of data, the
+    cheapest first."""
     found = [entry.name for entry in entries("method", modality) if modality in entry.trait("compared", ())]
     few = n_rows > AUTO_ROWS or (budget is not None and budget < len(found) * trainings)
     return found[:1] if few else found
@@ -117,41 +107,6 @@ def compare_methods(
     an evaluation are not repeated, so that the same call resumes. A method, or a baseline, that fails is left out of
     the table, with the reason; the others stand. Without labels, rows have `MEASURES` in place of scores, and the last
     sentence says what was measured about a choice by them.
-
-    Parameters
-    ----------
-    load : callable
-        From the seed of a split to the data set with test rows, `viewsmith.data.load_dataset` with ``split_seed``.
-    out : Path
-        Takes ``leaderboard.json``, ``leaderboard.csv``, ``report.html`` and the runs.
-    make : callable
-        From the name of a method, a seed and the modality of the data to an estimator that is not fitted.
-    methods : sequence of str, or "auto" or "all"
-        "auto": see `suggested_methods`; "all": those that work with the kind of data.
-    baselines : sequence of str
-        Names of registered baselines. "untrained" is a row for each method; the others have no seed and are computed
-        once for each split, from the inputs of its first method.
-    seeds : int
-        Number of repeats, at least.
-    splits : int, optional
-        Number of random splits; default: as many as repeats. Data with a given split have one.
-    budget : float, optional
-        Minutes of this call; what is left is divided equally among the cells that are left. Cells for which there is no
-        time are left out, which is said; the first is not. Default: no limit.
-    protocols : sequence of str, optional
-        See `viewsmith.evaluation.PROTOCOLS`; default: all. Not without labels.
-
-    Returns
-    -------
-    dict
-        Plain values, see `viewsmith.evaluation.leaderboard.leaderboard`.
-
-    Raises
-    ------
-    InputError
-        Unknown names, a folder with runs of other settings or data, data without labels or test rows; no method works.
-    StoppedEarly
-        A signal has stopped a training; the same call resumes.
     """
     load, warned = lru_cache(maxsize=1)(load), set[str]()
     with warnings_once(warned):

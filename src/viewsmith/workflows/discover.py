@@ -24,11 +24,6 @@ def read_samples(data: str, modality: str = "auto") -> tuple[Any, list[str] | No
     """Samples for `Discovery`, their names if they have some, and their modality.
 
     Images of a folder, of any sizes; sequences; recordings, of one channel as numbers (n, T).
-
-    Raises
-    ------
-    InputError
-        There are no samples, or DATA is of another modality.
     """
     path = Path(data)
     if path.is_dir() and modality in ("auto", "images"):

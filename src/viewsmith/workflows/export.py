@@ -29,25 +29,7 @@ SMALL_STEM = (
 
 
 def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
-    """Write the encoder of a fitted model, and return one line on how to load it.
-
-    Parameters
-    ----------
-    model : ViewsmithEstimator
-    out : Path
-        File to write.
-    form : {"timm", "torchvision", "onnx", "safetensors"}
-        ``safetensors``: weights with the names of viewsmith, and the input scaling as ``scaler.*``. ``timm``,
-        ``torchvision``: weights as safetensors with the names of these libraries, for encoders that they have (ResNets;
-        encoders from timm); the returned line says how to scale images. ``onnx``: a graph from any number of samples,
-        in the units of the data (DNA: one-hot letters), to representations (extra ``export``). Of a mixed table, both
-        take encoded rows; how columns become features is written beside it, as ``NAME.columns.json``.
-
-    Raises
-    ------
-    InputError
-        The library has no such encoder, the extra is missing, or the export to ONNX fails.
-    """
+    """Write the encoder of a fitted model, and return one line on how to load it."""
     if form not in get_args(Format):
         raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
     framework: Framework | None = getattr(model.method_, "framework", None)

@@ -44,26 +44,7 @@ from viewsmith.workflows.runs import OF_CELLS, data_record, load_run
 
 
 class PrecomputedViews:
-    """Precomputed views: a folder of images like the folder of the data, or an array.
-
-    Parameters
-    ----------
-    path : Path
-        A folder that has, for each image of the data, an image with the same name and any suffix; for several views of
-        each image, one such subfolder for each view: 0, 1, ... Or an .npz file with ``views`` (n, K, ...), as written
-        by `viewsmith views`.
-    rows : ndarray or RowSource, shape (n, ...)
-        The samples.
-    names : list of str, optional
-        File names of the samples.
-    extractor : FeatureExtractor, optional
-        Computes foreground fractions and quality; without it they are unknown.
-
-    Raises
-    ------
-    InputError
-        Views are missing, or their shape or dtype is not that of the samples.
-    """
+    """Precomputed views: a folder of images like the folder of the data, or an array."""
 
     device = torch.device("cpu")
 

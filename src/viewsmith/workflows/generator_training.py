@@ -42,22 +42,7 @@ from viewsmith.workflows.runs import load_run
 
 
 class DiffusionGenerator:
-    """The conditional diffusion model of a DiffAug run as a generator of views, for any modality.
-
-    Parameters
-    ----------
-    model : DiffAug
-        Fitted, with a generator that did not diverge.
-    steps : int, optional
-        Steps of the sampler; default: those of the run.
-    features : str or nn.Module
-        Source of foreground and quality of images: the encoder of the model, or as in `feature_maps`.
-
-    Raises
-    ------
-    InputError
-        The model has no usable generator, or the features are invalid.
-    """
+    """The conditional diffusion model of a DiffAug run as a generator of views, for any modality."""
 
     def __init__(self, model: ViewsmithEstimator, steps: int | None = None, features: FeaturesOption = ENCODER) -> None:
         if not isinstance(model, DiffAug) or not isinstance(model.method_, DiffAugMethod) or not model.generates:
@@ -112,22 +97,7 @@ class DiffusionGenerator:
 
     @torch.no_grad()
     def choose(self, rows: Tensor | RowSource, index: Tensor, views: Tensor, n_views: int) -> Tensor:
-        """Choose among generated views by quality and novelty.
-
-        Parameters
-        ----------
-        rows : Tensor or RowSource, shape (n, ...)
-            All samples, the same ones in each call.
-        index : Tensor of int64, shape (B,)
-        views : Tensor, shape (B, C, ...)
-            Candidates for some of the samples.
-        n_views : int
-
-        Returns
-        -------
-        Tensor of int64, shape (B, n_views)
-            See `viewsmith.views.generated.diffusion_views.choose_views`.
-        """
+        """Choose among generated views by quality and novelty."""
         encoder, scale = self.generated.encoder, self.model.scale_rows
         if self._pool is None:
             self._pool = apply_in_blocks(lambda x: encoder(x).float(), self.model.samples(_given(rows)), 256)
@@ -207,21 +177,6 @@ def plan_training(
     10 minutes for 10,000 images of 32 x 32 pixels; data that are less work get less, down to 3 minutes, and data that
     are more work no more. Epochs are cut to fit it, those of the encoder and of the generator in proportion; images of
     more than 40 x 40 pixels get a smaller network, too.
-
-    Parameters
-    ----------
-    modality : Modality
-    n_rows : int
-    row_shape : sequence of int
-    batch_size : int
-    epochs : int, optional
-        Of the encoder, instead of a number that fits the budget.
-    minutes : float, optional
-        The budget.
-
-    Returns
-    -------
-    TrainingPlan
     """
     batch = min(batch_size, n_rows)
     pixels, ratio = math.prod(row_shape[:2]), modality.defaults["generator_epochs"]
@@ -256,29 +211,7 @@ def train_generator(
     device: str,
     progress: bool,
 ) -> ViewsmithEstimator:
-    """A DiffAug run for the sake of its generator in a folder: trained now, resumed, or read.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    rows : ndarray or RowSource, shape (n, ...)
-    dataset : Dataset
-    context : dict
-        See `viewsmith.workflows.runs.data_record`.
-    seed : int
-    epochs : int, optional
-        Of the encoder. Default: of `plan_training`.
-    minutes : float, optional
-        The budget of the plan; after this time the training stops, however far it is.
-    device : str
-    progress : bool
-        Say on stderr what will be trained and how long it takes, and show the progress.
-
-    Raises
-    ------
-    StoppedEarly
-        By a signal, or the time is over. The training can be resumed.
-    """
+    """A DiffAug run for the sake of its generator in a folder: trained now, resumed, or read."""
     if folder.exists() and folder.read_summary().get("status") == "finished":
         return load_run(folder.path)
     model = DiffAug(

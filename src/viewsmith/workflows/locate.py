@@ -105,13 +105,7 @@ def _order(dataset: Dataset, found: np.ndarray) -> np.ndarray:
 
 
 def inferring(model: ViewsmithEstimator, inference: str | None) -> ViewsmithEstimator:
-    """The model, with another average over views as its representation if `inference` is not None.
-
-    Raises
-    ------
-    InputError
-        The model is not a CRL-TAC model, or `inference` is unknown.
-    """
+    """The model, with another average over views as its representation if `inference` is not None."""
     if inference is None:
         return model
     what = "has no distribution of views to average over: leave --inference out, or"

@@ -53,11 +53,6 @@ def with_split_of_run(dataset: Dataset, model: ViewsmithEstimator, *, scored: bo
 
     A split that the data have themselves stays. If they are to be `scored`, warns about test rows that the run was
     trained on.
-
-    Raises
-    ------
-    InputError
-        The split in the summary of the run is damaged.
     """
     record, recorded = model.context_.get("data", {}), _recorded(model)
     # The number is compared first, because the fingerprint of rows on disk takes a pass over them.
@@ -163,25 +158,7 @@ def removed_on_error(run: Path) -> Iterator[None]:
 def already_finished(
     model: ViewsmithEstimator, run: Path, context: dict[str, Any], given: str = "", *, resume: bool
 ) -> bool:
-    """Whether there is a finished run of this model on these data.
-
-    Parameters
-    ----------
-    model : ViewsmithEstimator
-        Not fitted.
-    run : Path
-    context : dict
-        From `data_record`.
-    given : str
-        From `given_digest`.
-    resume : bool
-
-    Raises
-    ------
-    InputError
-        The run is on other data, or with other labels or groups; or it is finished and has another configuration, or
-        `resume` is False.
-    """
+    """Whether there is a finished run of this model on these data."""
     folder = RunFolder(run)
     if not folder.exists():
         return False
@@ -295,20 +272,7 @@ def load_for(
     labeled: bool = False,
     **storage: Any,
 ) -> Dataset:
-    """Read data as the training data of the model were read: same columns, same order, same modality, same split.
-
-    Parameters
-    ----------
-    model : ViewsmithEstimator
-    data : str or Path
-    label : str, optional
-    labels : Path, optional
-    labeled : bool
-        The rows are scored by their labels. Labels that cannot be used are then an error; else they are left out with a
-        warning, unless `label` or `labels` name them.
-    **storage
-        Options of `load_dataset` that say what stays on disk.
-    """
+    """Read data as the training data of the model were read: same columns, same order, same modality, same split."""
     dataset = load_dataset(data, label=label, labels=labels, schema=_schema(model), table=model.table_, **storage)
     if dataset.label_fault is not None:
         if labeled:
@@ -367,13 +331,7 @@ def groups_to_fit(model: ViewsmithEstimator, dataset: Dataset, transductive: boo
 
 
 def split_rows(dataset: Dataset, split: str) -> tuple[Any, np.ndarray]:
-    """Training or test rows, and their numbers in the array or table they came from.
-
-    Raises
-    ------
-    InputError
-        `split` is neither "train" nor "test", or there are no test rows.
-    """
+    """Training or test rows, and their numbers in the array or table they came from."""
     if split not in ("train", "test"):
         raise InputError(f"--split is {split!r}, expected train or test")
     if split == "test" and dataset.test_index is None:

@@ -137,13 +137,7 @@ def default_space(method: str, modality: str) -> dict[str, str]:
 
 
 def check_optuna() -> Any:
-    """The package optuna.
-
-    Raises
-    ------
-    MissingExtra
-        It is not installed.
-    """
+    """The package optuna."""
     try:
         import optuna
     except ImportError as error:
@@ -453,13 +447,7 @@ def settings(model: ViewsmithEstimator) -> dict[str, Any]:
 
 
 def _opened(out: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """The search in a folder, to be resumed; a new one in an empty folder.
-
-    Raises
-    ------
-    InputError
-        The folder has other files, or another search, or a damaged one.
-    """
+    """The search in a folder, to be resumed; a new one in an empty folder."""
     file = out / FILE
     if not file.exists():
         # The lock, and a temporary file of a process that was killed, are not files of the user.

@@ -28,25 +28,7 @@ DEFAULT_VIEWS = 4
 def views_of_model(
     model: ViewsmithEstimator, dataset: Dataset, n: int | None, *, split: str = "train", seed: int | None = None
 ) -> dict[str, Any]:
-    """Views of the training or test rows of a data set by a fitted model.
-
-    Parameters
-    ----------
-    model : ViewsmithEstimator
-    dataset : Dataset
-    n : int, optional
-        Number of views of each row. Default: 4; all views of the view cache for a GenView model with a view cache.
-    split : {"train", "test"}
-    seed : int, optional
-        Default: the seed of the model.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``views`` (n, K, ...) and ``index`` (n,); of rows on disk, ``views`` is a stream and its number of rows.
-        PiNDA adds ``sigma`` and ``noise``; MetAug ``features``; GenView, for generated views, ``samples`` (n, ...),
-        ``level`` and ``quality``, (n, K) each.
-    """
+    """Views of the training or test rows of a data set by a fitted model."""
     rows, index = split_rows(dataset, split)
     pool = None if split == "train" else dataset.x_train
     if isinstance(rows, RowSource) and model.streams_views:
@@ -58,29 +40,7 @@ def views_of_model(
 
 
 def views_of_cache(cache: ViewCacheFolder, data: str, n: int | None, **options: Any) -> dict[str, Any]:
-    """Samples and their views in a view cache.
-
-    Parameters
-    ----------
-    cache : ViewCacheFolder
-    data : str
-        The data it was made from.
-    n : int, optional
-        Number of views of each sample; default: all.
-    **options
-        Options of `viewsmith.data.load_dataset`.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``samples`` (n, ...), ``views`` (n, K, ...), ``level`` and ``quality`` (n, K), ``tolerance`` and ``index`` (n,);
-        views, and samples on disk, as a stream and its number of rows.
-
-    Raises
-    ------
-    InputError
-        The view cache is of other data, has fewer views, or has missing blocks.
-    """
+    """Samples and their views in a view cache."""
     record = cache.read_record()["data"]
     of_cells = {name: record[name] for name in OF_CELLS if name in record}
     dataset = load_dataset(data, modality=record["modality"], **of_cells, **options)
@@ -109,22 +69,6 @@ def strength_curve(
     """Distance ratio and "told apart" of views at values of an option, such as ``noise_strength``.
 
     Nothing is trained but one step of `contrastive` for each value, which has the views that a training would have.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        At most 3,000 of its train rows are read.
-    option : str
-        An option of the views.
-    values : sequence of float
-    views : str
-        The view maker; "auto": that of the modality.
-    seed : int
-
-    Raises
-    ------
-    InputError
-        The views do not have the option, or not this value; fewer than 50 different samples.
     """
     if option not in Contrastive().get_params():
         raise InputError(

@@ -28,19 +28,7 @@ if TYPE_CHECKING:
 
 
 class ImageCache:
-    """The decoded images of one folder, read with the same options.
-
-    Parameters
-    ----------
-    place : Path
-        Folder of caches; it is made when images are written.
-    source : Path
-        Folder of image files.
-    files : list of Path
-        Its image files, in order.
-    options : dict
-        What else the pixels depend on, as plain values.
-    """
+    """The decoded images of one folder, read with the same options."""
 
     def __init__(self, place: Path, source: Path, files: list[Path], options: dict[str, Any]) -> None:
         whole = source.resolve()
@@ -50,13 +38,8 @@ class ImageCache:
         self._digest = _digest(source, files)
 
     def read(self) -> np.ndarray | None:
-        """The images, mapped, if they were decoded and the folder has the same files since; else None, with a warning.
-
-        Raises
-        ------
-        InputError
-            The file of decoded images is damaged.
-        """
+        """The images, mapped, if they were decoded and the folder has the same files since; else None, with
+        a warning."""
         try:
             known = json.loads(self.record.read_text(encoding="utf-8"))["files"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -207,13 +190,8 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
 
 
 def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
-    """Pixels of all files in memory, uint8 (n, H, W, 1 or 3); see `check_headers`, which comes before any is decoded.
-
-    Raises
-    ------
-    InputError
-        A file cannot be read or is not suitable, or the pixels would not fit into memory.
-    """
+    """Pixels of all files in memory, uint8 (n, H, W, 1 or 3); see `check_headers`, which comes before any
+    is decoded."""
     shape = check_headers(files, side, color)
     check_size(math.prod(shape), pluralize(len(files), "image"), "give a smaller image_size (--image-size)")
     x = np.empty(shape, dtype=np.uint8)
@@ -223,21 +201,7 @@ def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
 
 
 def check_headers(files: list[Path], side: int | None, color: bool) -> tuple[int, int, int, int]:
-    """Shape of the pixels of all files, (n, H, W, 1 or 3).
-
-    Parameters
-    ----------
-    files : list of Path
-    side : int or None
-        If given, images are cropped to the center square and resized to (side, side).
-    color : bool
-        Whether to return three channels even if all images are gray.
-
-    Raises
-    ------
-    InputError
-        A file cannot be read, is not gray or RGB with 8 bits, is too small, or sizes differ without `side`.
-    """
+    """Shape of the pixels of all files, (n, H, W, 1 or 3)."""
     from PIL import Image
 
     first: tuple[int, int] | None = None

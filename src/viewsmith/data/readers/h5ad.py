@@ -66,11 +66,6 @@ def try_attributes(path: Path, seconds: float = _SECONDS) -> None:
 
     Attributes of variable length that are damaged crash HDF5 2.0.0 or do not let it return. In 100,000 damaged files
     (`benchmarks/survival/fuzz.py`) nothing else did.
-
-    Raises
-    ------
-    InputError
-        The process crashed, or did not end within `seconds`.
     """
     command = [sys.executable, "-P", "-c", _READ_ATTRIBUTES, str(path)]
     try:
@@ -97,20 +92,7 @@ _FEWER = "keep fewer genes (the most variable) or fewer cells"
 
 
 class MatrixRows(RowSource):
-    """Rows of a matrix in a file of anndata, dense or in compressed rows (CSR), as float32.
-
-    Parameters
-    ----------
-    path : Path
-    key : str
-        ``X``, or ``layers/NAME``.
-    shape : (int, int)
-        Of the matrix in the file.
-    order : ndarray of int, optional
-        Columns to read, in this order. Default: all.
-    name : str
-        For messages.
-    """
+    """Rows of a matrix in a file of anndata, dense or in compressed rows (CSR), as float32."""
 
     def __init__(self, path: Path, key: str, shape: tuple[int, int], order: np.ndarray | None, name: str) -> None:
         super().__init__((shape[0], shape[1] if order is None else len(order)), name, path)
@@ -412,30 +394,7 @@ def is_anndata(X: Any) -> bool:
 def matrix_of(
     cells: Any, layer: str | None, use_rep: str | None, fitted: Sequence[str] | None = None
 ) -> tuple[Any, list[str] | None]:
-    """The matrix of an AnnData that a model reads.
-
-    Parameters
-    ----------
-    cells : AnnData, n cells
-    layer : str, optional
-        Key of ``layers``, in place of ``X``.
-    use_rep : str, optional
-        Key of ``obsm``, or "X".
-    fitted : sequence of str, optional
-        Names of the features that a model was fitted on: columns are put in this order, others left out.
-
-    Returns
-    -------
-    matrix : ndarray or scipy sparse matrix, shape (n, d)
-    names : list of str, or None
-        ``var_names`` of the columns; None for a representation.
-
-    Raises
-    ------
-    InputError
-        The AnnData has no such layer or representation (the message names those it has), no ``X``, or not the fitted
-        features.
-    """
+    """The matrix of an AnnData that a model reads."""
     if layer is not None and use_rep is not None:
         raise InputError(
             f"layer is {one_line(layer, 60)!r} and use_rep {one_line(use_rep, 60)!r}, expected one of them: leave the "
@@ -455,19 +414,7 @@ def matrix_of(
 
 
 def neighbors_of(cells: Any, key: str) -> Any:
-    """The neighbor graph of an AnnData, sparse (n, n).
-
-    Parameters
-    ----------
-    cells : AnnData, n cells
-    key : str
-        ``neighbors_key`` of scanpy, an entry of ``uns`` that names the connectivities, or a key of ``obsp``.
-
-    Raises
-    ------
-    InputError
-        There is no such graph; the message names those there are.
-    """
+    """The neighbor graph of an AnnData, sparse (n, n)."""
     entry = cells.uns.get(key)
     named = entry.get("connectivities_key") if isinstance(entry, Mapping) else None
     known = list(cells.obsp.keys())

@@ -18,11 +18,6 @@ REPEATED = 0.5  # of the rows must have a value that occurs again
 def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
     """Columns whose value determines the label, though most values occur in several rows; if there are none, columns
     that do so together: indicators of the classes, for instance.
-
-    Parameters
-    ----------
-    frame : DataFrame, n rows
-    y : ndarray, shape (n,)
     """
     labels = pd.factorize(y)[0]
     if len(labels) == 0:

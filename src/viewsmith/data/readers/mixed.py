@@ -62,17 +62,6 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], wha
     """Read commas in numbers: before decimals, or where columns are separated by commas, between thousands.
 
     Columns with other text in more than a tenth of their cells are unchanged. A warning names the columns.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As pandas reads it: such columns are text.
-    separator : str
-        Of the columns.
-    leave : collection of str
-        Columns that are not numbers.
-    what : str
-        Name of the table in messages.
     """
     import pandas as pd
 
@@ -125,13 +114,7 @@ def given_roles(request: Request) -> dict[str, str]:
 
 
 def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None:
-    """A new table: roles by dtype and content, and an encoder that is fitted to the training rows.
-
-    Returns
-    -------
-    Found or None
-        None for plain numbers, apart from label and dropped columns.
-    """
+    """A new table: roles by dtype and content, and an encoder that is fitted to the training rows."""
     from viewsmith.data.readers.leaks import warn_leaks, warn_leaks_of_numbers
     from viewsmith.modalities import frames
     from viewsmith.modalities.tables.encoder import fit_table

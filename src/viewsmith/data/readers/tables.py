@@ -51,18 +51,8 @@ BATCH_VALUES = 1_000_000
 
 
 class ParquetRows(RowSource):
-    """Rows of a parquet file. In order they are read once; for others, the file is read again from their row group on.
-
-    Parameters
-    ----------
-    path : Path
-    columns : list of str
-        Columns to read.
-    encode : callable
-        From a DataFrame with these columns to its rows, (m, d).
-    width : int
-        d.
-    """
+    """Rows of a parquet file. In order they are read once; for others, the file is read again from their row
+    group on."""
 
     by_index = False
 

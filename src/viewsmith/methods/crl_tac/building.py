@@ -74,11 +74,6 @@ def choose_crop_size(estimator: Any, options: Any, data: TrainingData) -> tuple[
     For each of `crop_sizes`, a model is trained briefly on at most 1,500 images. They are resized so that crops of this
     size have 20 pixels: grid and encoder are the same for all sizes, so that their information can be compared. The
     size with the largest information is chosen (docs, CRL-TAC, "Size of crops").
-
-    Raises
-    ------
-    InputError
-        There is nothing to choose, or other options say where crops are.
     """
     sizes, shape = crop_sizes(data.row_shape), data.row_shape
     if len(sizes) < 2:
@@ -164,13 +159,7 @@ class CRLTACResolved(Resolved):
 
 
 def adapted(options: Any, defaults: Any, modality: Modality, rows: np.ndarray | RowSource) -> Any:
-    """Options with the defaults that depend on the rows; `defaults` is the class with the others.
-
-    Raises
-    ------
-    InputError
-        An option is invalid or without effect.
-    """
+    """Options with the defaults that depend on the rows; `defaults` is the class with the others."""
     custom = is_custom(options.family)
     check_used(options, defaults, modality, custom)
     changes: dict[str, Any] = {"view_maker": "identity"}
@@ -227,13 +216,7 @@ class Places:
 
 
 def discovered(options: Any, encoder: str, data: TrainingData) -> tuple[Places | None, str]:
-    """The places that P(T|x) starts from, or None, and what discovery said.
-
-    Raises
-    ------
-    InputError
-        ``start="discovery"`` and the samples have no crops, or discovery does not take them.
-    """
+    """The places that P(T|x) starts from, or None, and what discovery said."""
     asked = options.start == "discovery"
     if options.start == "none" or options.channel == "uniform":
         return None, ""
@@ -329,13 +312,7 @@ def chosen_views_of(resolved: CRLTACResolved) -> ChosenViews | None:
 
 
 def target_of(options: Any, family: Family) -> float | None:
-    """Soft lower limit of the effective number of transformations.
-
-    Raises
-    ------
-    InputError
-        It is larger than the number of transformations.
-    """
+    """Soft lower limit of the effective number of transformations."""
     target = options.effective_target
     if target == "auto":
         return min(8.0, 0.9 * family.size)
@@ -369,19 +346,7 @@ def nonempty_of(options: Any, scaling: str, modality: Modality) -> Predicate | N
 
 
 def with_inference(model: Model, inference: str | None) -> Model:
-    """A copy of a fitted CRL-TAC model, with the same weights, whose representation is another average.
-
-    Parameters
-    ----------
-    model : CRLTAC
-    inference : {"expectation", "top", "uniform"} or None
-        See `CRLTAC`; None returns the model itself.
-
-    Raises
-    ------
-    InputError
-        Unknown `inference`.
-    """
+    """A copy of a fitted CRL-TAC model, with the same weights, whose representation is another average."""
     check_is_fitted(model)
     if inference is None:
         return model

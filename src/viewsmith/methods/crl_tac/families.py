@@ -49,13 +49,7 @@ def family_text(family: FamilyOption) -> str:
 
 
 def is_custom(family: FamilyOption) -> bool:
-    """Whether the family is custom, not a text.
-
-    Raises
-    ------
-    InputError
-        An unknown text, or that of a custom family, which is missing.
-    """
+    """Whether the family is custom, not a text."""
     if not isinstance(family, str):
         return True
     if family.startswith(CUSTOM):
@@ -78,21 +72,7 @@ def copy_of(family: FamilyOption) -> Family:
 
 
 def inspect_family(options: CustomOptions, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
-    """Size and shapes of a custom family, from its views of some training samples.
-
-    Parameters
-    ----------
-    options : CRLTAC
-    shared : dict
-        The shared settings as resolved.
-    data : TrainingData
-
-    Raises
-    ------
-    InputError
-        The family has fewer than two transformations; a transformation fails; the number of views is wrong; views are
-        not finite, differ between two calls, or do not fit the encoder.
-    """
+    """Size and shapes of a custom family, from its views of some training samples."""
     x, device = data.x, data.device
     family = copy_of(options.family).to(device)
     name, size = type(family).__name__, getattr(family, "size", None)
@@ -153,13 +133,7 @@ def check_like_samples(sample: Sequence[int], view: Sequence[int]) -> None:
 
 
 def family_of_run(family: FamilyOption, known: dict[str, Any], modality: Modality) -> Family:
-    """A copy of the custom family for a loaded model, with the shapes that were inspected in fit.
-
-    Raises
-    ------
-    InputError
-        The number of transformations has changed.
-    """
+    """A copy of the custom family for a loaded model, with the shapes that were inspected in fit."""
     made = copy_of(family)
     if made.size != known["size"]:
         raise InputError(
@@ -191,26 +165,7 @@ def make_family(
     custom: Mapping[str, Any] | None = None,
     columns: Sequence[int] | None = None,
 ) -> Family:
-    """The transformations of the modality, or custom ones.
-
-    Parameters
-    ----------
-    modality : Modality
-    row_shape : tuple of int
-    seed : int
-    options : mapping
-        Options of the modality's transformations.
-    family : str, Family or list of callable
-    custom : mapping, optional
-        Size and shapes of a custom family, see `inspect_family`.
-    columns : sequence of int, optional
-        Of a table: the number of the column that each feature is of.
-
-    Raises
-    ------
-    InputError
-        The samples are too small for more than one transformation; a custom family is missing.
-    """
+    """The transformations of the modality, or custom ones."""
     if is_custom(family):
         return family_of_run(family, dict(custom or {}), modality)
     context = TransformsContext(row_shape, modality.channels(row_shape), seed, columns)
@@ -230,13 +185,7 @@ def make_channel(
 
 # ---- as a view maker of other methods -------------------------------------------------------------------------------
 def _adapt(options: Arguments, modality: Modality, row_shape: tuple[int, ...]) -> Arguments:
-    """Use the scaling of the run whose channel draws the views.
-
-    Raises
-    ------
-    InputError
-        The run is not a CRL-TAC run, or has other samples, another scaling or custom transformations.
-    """
+    """Use the scaling of the run whose channel draws the views."""
     run = _run(str(options.view_maker).split("+")[-1])
     known = _specification(run)
     if known["modality"] != modality.name or not modality.same_shape(known["row_shape"], row_shape):

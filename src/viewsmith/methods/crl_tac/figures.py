@@ -35,22 +35,7 @@ class FindsBoxes(Locator, Protocol):
 
 
 def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Gallery:
-    """Some images with boxes and heat maps, in the order of the probability of their boxes, the smallest first.
-
-    Parameters
-    ----------
-    model : FindsBoxes
-        Its transformations are crops.
-    x : ndarray, shape (n, H, W[, C])
-        Images, uint8.
-    count : int
-        Number of images, selected at equal distances in this order.
-
-    Raises
-    ------
-    InputError
-        The transformations are not crops.
-    """
+    """Some images with boxes and heat maps, in the order of the probability of their boxes, the smallest first."""
     family = model.method_.channel.family
     if not isinstance(family, Crops):
         raise InputError("boxes are of crops of images")
@@ -157,19 +142,6 @@ def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np
 
     The paper compares a model with another that was trained with ``channel="uniform"``. Models with a head whose last
     width is 2 (`projector_dims`) give the points of figure 6, others the curves of figure 7.
-
-    Parameters
-    ----------
-    models : mapping of str to fitted estimator
-        Models by the name that the figure gives them; the first is highlighted.
-    X : array-like, n samples
-    labels : sequence of length n, optional
-        Labels that determine the colors.
-
-    Returns
-    -------
-    Figures
-        `projections` and `sorted_similarities`, for `viewsmith.reports.ReportContent`.
     """
     found = {name: _unit_rows(model.transform(X, output="projection")) for name, model in models.items()}
     n, (first, *others) = len(next(iter(found.values()))), found

@@ -87,18 +87,6 @@ def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
     """Cut crops out of images, (k, side, side[, C]), or windows out of sequences.
 
     Windows are letters (k, L), or recordings (k, channels, L), with zeros after their end.
-
-    Parameters
-    ----------
-    model : Locator
-    X : array-like, n samples
-    found : structured array, shape (k,)
-        Locations from `locate`, in any order.
-
-    Raises
-    ------
-    InputError
-        The locations are features of vectors.
     """
     if found.dtype == FEATURE:
         raise InputError("features of vectors cannot be cut out: views(X) has samples with only some of the features")

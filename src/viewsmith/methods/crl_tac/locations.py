@@ -246,13 +246,6 @@ SHARPNESS = 0.1
 class KnownPlaces(nn.Module):
     """Q(T|x), concentrated on the views that cover a known box of a sample.
 
-    Parameters
-    ----------
-    boxes : Tensor, shape (n, 4)
-        Top, left, height and width in each training sample, in pixels; NaN where no place is known.
-    views : Tensor, shape (M, 4)
-        The box of each view.
-
     Attributes
     ----------
     q : Tensor of float16, shape (n, M)

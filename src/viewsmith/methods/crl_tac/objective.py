@@ -111,15 +111,6 @@ def _same_places(state: ChannelState) -> str:
 class ChosenViews(nn.Module):
     """The newest projections of chosen views, one of each sample of a step, and the samples' rows.
 
-    Parameters
-    ----------
-    width : int
-        d, width of projections.
-    weight : float
-        Weight of the recurrence, relative to the similarities of the objective.
-    size : int
-        K, number of projections.
-
     Attributes
     ----------
     projections : Tensor, shape (K, d)

@@ -271,15 +271,7 @@ def _dense_grid(encoder: nn.Module) -> tuple[int, int]:
 def crop_grid(
     row_shape: Sequence[int], size: int | Literal["auto"] | None = None, stride: int | Literal["auto"] = "auto"
 ) -> tuple[int, int]:
-    """Side and stride of CRL-TAC's crops: the paper's 20 and 4 for images of at least 24 pixels, else smaller ones.
-
-    Parameters
-    ----------
-    row_shape : sequence of int
-        Shape of an image, (H, W) or (H, W, C).
-    size, stride : int, "auto" or None
-        Numbers are returned unchanged.
-    """
+    """Side and stride of CRL-TAC's crops: the paper's 20 and 4 for images of at least 24 pixels, else smaller ones."""
     side = min(row_shape[:2])
     published = (20, 4) if side >= 24 else (max(1, round(side * 5 / 7)), max(1, side // 8))
     return size if isinstance(size, int) else published[0], published[1] if stride == "auto" else stride

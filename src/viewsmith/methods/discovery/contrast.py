@@ -170,25 +170,6 @@ def choose_windows(
     """Choose the windows of each sample that look alike across samples, and unlike windows in general.
 
     In each round the best windows of a sample are chosen, and p_P is fitted to those of the other folds.
-
-    Parameters
-    ----------
-    z : ndarray, shape (n, m, d)
-        Features of m windows of n samples.
-    whole : ndarray of bool, shape (n, m)
-        Windows that may be chosen.
-    fold : ndarray of int, shape (n,)
-    start : ndarray, shape (n, m), optional
-        Scores of the first round. Default: the distance from the mean window of the own sample.
-    count : int
-        Windows of a sample that p_P is fitted to.
-
-    Returns
-    -------
-    scores : ndarray of float64, shape (n, m)
-        log p_P(z) / p_U(z), held out; -inf where a window may not be chosen.
-    contrast : Contrast
-        Fitted to the chosen windows of all samples.
     """
     if start is None:
         center = (z * whole[..., None]).sum(1, keepdims=True) / np.maximum(whole.sum(1), 1)[:, None, None]
@@ -211,36 +192,14 @@ def choose_windows(
 
 
 def held_out_scores(chosen: list[Moments], everything: list[Moments], z: list[np.ndarray]) -> list[np.ndarray]:
-    """Scores of the windows of each fold under the contrast fitted on the chosen windows of the other folds.
-
-    Parameters
-    ----------
-    chosen, everything : list of Moments
-        Of the chosen and of all windows, by fold.
-    z : list of ndarray, shape (windows, d)
-        The windows of each fold.
-    """
+    """Scores of the windows of each fold under the contrast fitted on the chosen windows of the other folds."""
     all_windows = sum(everything[1:], everything[0])
     all_chosen = sum(chosen[1:], chosen[0])
     return [Contrast.of(all_chosen - own, all_windows)(rows) for own, rows in zip(chosen, z, strict=True)]
 
 
 def best_boxes(maps: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """The rectangle with the largest sum in each map, by integral images.
-
-    Parameters
-    ----------
-    maps : ndarray, shape (n, h, w)
-        Positive inside a part, negative outside.
-    smallest : int
-        Smallest side of a rectangle, in cells; smaller maps are taken whole.
-
-    Returns
-    -------
-    boxes : ndarray of int, shape (n, 4)
-        top, left, bottom, right; the last two are outside.
-    sums : ndarray, shape (n,)
-    """
+    """The rectangle with the largest sum in each map, by integral images."""
     n, h, w = maps.shape
     tall, wide = min(smallest, h), min(smallest, w)
     rows = np.concatenate([np.zeros((n, 1, w)), np.cumsum(maps, 1, dtype=np.float64)], 1)

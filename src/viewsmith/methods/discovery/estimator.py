@@ -32,26 +32,7 @@ TIMM = "timm:"
 
 
 def features_of(features: Any, layer: str | None, weights: str | None, channels: int) -> Any:
-    """What `ImageSearch` takes as features: "patches", a function, or `NetworkMaps`.
-
-    Parameters
-    ----------
-    features : "patches", "timm:NAME", path, fitted model, torch.nn.Module or callable
-    layer : str, optional
-        Layer of the network that gives the maps.
-    weights : str, optional
-        For timm: a safetensors file, or "random". Default: those that timm publishes.
-    channels : int
-        Of the images.
-
-    Raises
-    ------
-    InputError
-        There is no such network, model or file, or it is not for images with these channels; an option without a
-        network that has it.
-    MissingExtra
-        timm is not installed.
-    """
+    """What `ImageSearch` takes as features: "patches", a function, or `NetworkMaps`."""
     named = isinstance(features, str) and features.startswith(TIMM)
     if weights is not None and not named:
         raise InputError(f"feature_weights is {weights!r}, but the features are {features!r}: expected timm:NAME")

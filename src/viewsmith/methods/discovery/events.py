@@ -108,18 +108,7 @@ def random_phases(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: int = 0) -> list[Event]:
-    """Find what recurs in pieces: an event for each width, see `choose`.
-
-    Parameters
-    ----------
-    x : ndarray of float32, shape (n, C, T)
-    free : ndarray of bool, shape (n, T)
-        Points that a window may contain.
-    widths : sequence of int
-        Points of a window.
-    seed : int
-        For the folds of pieces and the random phases.
-    """
+    """Find what recurs in pieces: an event for each width, see `choose`."""
     rng = np.random.default_rng(seed)
     empty = [random_phases(x, rng) for _ in range(DRAWS)]
     fold, found = folds(len(x), seed), []
@@ -308,13 +297,7 @@ class EventSearch:
 
 
 def pieces(X: Any) -> np.ndarray:
-    """Recordings (n, C, T), or of one channel (n, T), as float32 (n, C, T).
-
-    Raises
-    ------
-    InputError
-        Another shape, values that are not finite, or fewer than four pieces.
-    """
+    """Recordings (n, C, T), or of one channel (n, T), as float32 (n, C, T)."""
     x = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
     x = np.asarray(modality_of("series").read(x[:, None] if x.ndim == 2 else x))
     if len(x) < 4:

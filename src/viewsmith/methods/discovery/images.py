@@ -105,18 +105,7 @@ def window_means(maps: np.ndarray, side: int) -> np.ndarray:
 
 
 def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
-    """Find what recurs in dense features: a solution for each side of windows, see `likely`.
-
-    Parameters
-    ----------
-    maps : ndarray of float32, shape (n, h, w, d)
-    valid : ndarray of bool, shape (n, h, w)
-        Cells that belong to an image; others are padding, or parts that were found before.
-    windows : sequence of int
-        Sides of windows, in cells.
-    seed : int
-        For the folds of images.
-    """
+    """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
     fold = folds(len(maps), seed)
     return [_solution(maps, valid, side, fold) for side in windows]
 
@@ -232,13 +221,7 @@ class ImageList:
 
 
 def as_images(X: Any) -> ImageList:
-    """Images as an array uint8 (n, H, W) or (n, H, W, 1 or 3), a list of such images of any sizes, or `ImageList`.
-
-    Raises
-    ------
-    InputError
-        Other samples.
-    """
+    """Images as an array uint8 (n, H, W) or (n, H, W, 1 or 3), a list of such images of any sizes, or `ImageList`."""
     if isinstance(X, ImageList):
         return X
     expected = "expected uint8 images, (n, H, W) or (n, H, W, 1 or 3), or a list of images of any sizes"

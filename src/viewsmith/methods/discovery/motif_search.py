@@ -141,13 +141,7 @@ COMPLEMENT = str.maketrans("ACGTUacgtu", "TGCAAtgcaa")
 
 
 def sequence_codes(X: Any) -> np.ndarray:
-    """Codes (n, L) of sequences: strings, or ASCII letters uint8 (n, L); see `as_codes`.
-
-    Raises
-    ------
-    InputError
-        They are no DNA, or fewer than four.
-    """
+    """Codes (n, L) of sequences: strings, or ASCII letters uint8 (n, L); see `as_codes`."""
     letters = np.asarray(modality_of("dna").read(X))
     if len(letters) < 4:
         raise InputError(f"{len(letters)} sequences, expected at least 4: what recurs is seen across sequences")

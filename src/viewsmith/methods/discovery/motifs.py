@@ -255,26 +255,7 @@ def find_motif(
     every: bool = False,
     seed: int = 0,
 ) -> list[Motif]:
-    """Find what recurs in sequences: a motif for each width, see `choose`.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n, L)
-        See `as_codes`.
-    widths : sequence of int
-        Letters of a motif.
-    both : bool
-        Whether sites may be on the other strand.
-    every : bool
-        Whether every sequence has a site; otherwise the share of those that have one is fitted.
-    seed : int
-        For the sequences that are fitted, and those drawn from p_U.
-
-    Raises
-    ------
-    InputError
-        Less than four sequences with a window of the smallest width, or sequences that are all equal.
-    """
+    """Find what recurs in sequences: a motif for each width, see `choose`."""
     rng = np.random.default_rng(seed)
     usable = np.zeros(0, int)
     if codes.shape[1] >= min(widths):

@@ -65,13 +65,7 @@ class NetworkMaps:
 
 
 def network_maps(network: nn.Module, center: Tensor, scale: Tensor, layer: str | None = None) -> NetworkMaps:
-    """Dense features from a network that takes images float32 (b, C, H, W) of any size.
-
-    Raises
-    ------
-    InputError
-        The network has no such layer, gives no map, or does not take such images.
-    """
+    """Dense features from a network that takes images float32 (b, C, H, W) of any size."""
     blank = torch.zeros(1, len(center), PROBED, PROBED)
     try:
         maps = FeatureMap(network, blank, patches=LEAST_MAP, layer=layer)

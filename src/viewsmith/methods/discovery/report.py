@@ -30,13 +30,7 @@ COLORS = ("#117733", "#332288", "#ddaa33", "#cc3311")
 
 
 def letter_heights(probabilities: np.ndarray, background: np.ndarray) -> np.ndarray:
-    """Heights in bits, (w, 4): the information of each position against the background, shared by probability.
-
-    Parameters
-    ----------
-    probabilities : ndarray, shape (w, 4)
-    background : ndarray, shape (4,)
-    """
+    """Heights in bits, (w, 4): the information of each position against the background, shared by probability."""
     ratio = np.where(probabilities > 0, probabilities / background, 1.0)
     bits = (probabilities * np.log2(ratio)).sum(1, keepdims=True)
     return np.asarray(probabilities * np.maximum(bits, 0))
@@ -123,19 +117,7 @@ fraction of false parts among those with at least this score.</p>
 def write_parts_report(
     path: Path, model: Any, samples: Any, found: np.ndarray, names: Sequence[str] | None, *, title: str
 ) -> None:
-    """Write the page of a fitted `viewsmith.Discovery`.
-
-    Parameters
-    ----------
-    path : Path
-    model : Discovery
-    samples : ImageList, list of str or ndarray (n, C, T)
-    found : structured array
-        What `Discovery.locate` returned for these samples.
-    names : sequence of str, optional
-        Names of the samples.
-    title : str
-    """
+    """Write the page of a fitted `viewsmith.Discovery`."""
     ranked = found[np.argsort(-found["score"], kind="stable")]
     without = np.setdiff1d(np.arange(len(samples)), found["sample"])
     kinds = len(model.parts_)

@@ -94,14 +94,7 @@ class _ChannelNorm(nn.LayerNorm):
 
 
 def find_convnext(find: FindFile) -> dict[str, Any] | None:
-    """Find the configuration of a ConvNeXt in the layout of OpenCLIP or timm.
-
-    Returns
-    -------
-    dict or None
-        ``weights``, the name of the file with the weights, and ``mean`` and ``std``, the normalization of the colors.
-        None if the model is not a ConvNeXt.
-    """
+    """Find the configuration of a ConvNeXt in the layout of OpenCLIP or timm."""
     for config, weights in LAYOUTS:
         path = find(config)
         if path is None:
@@ -116,20 +109,7 @@ def find_convnext(find: FindFile) -> dict[str, Any] | None:
 
 
 def load_convnext(find: FindFile, config: Mapping[str, Any]) -> ConvNeXt:
-    """Load a ConvNeXt; the shapes of its weights determine its widths and depths.
-
-    Parameters
-    ----------
-    find : callable
-        Maps the name of a file of the model to its path.
-    config : mapping
-        From `find_convnext`.
-
-    Raises
-    ------
-    InputError
-        The weights are missing or damaged, or are not those of a ConvNeXt.
-    """
+    """Load a ConvNeXt; the shapes of its weights determine its widths and depths."""
     path = find(config["weights"])
     if path is None:
         raise InputError(f"the file {config['weights']} is missing")
@@ -199,24 +179,7 @@ class ClipMaps(nn.Module):
 def clip_features(
     model: Any, pixels: Tensor, size: tuple[int, int], mean: Sequence[float], std: Sequence[float]
 ) -> tuple[Any, Tensor]:
-    """Output and feature maps of CLIP for images.
-
-    Parameters
-    ----------
-    model : transformers.CLIPVisionModel or CLIPVisionModelWithProjection
-    pixels : Tensor, shape (B, 3, H, W)
-        From 0 to 1.
-    size : (int, int)
-        Height and width to which images are resized and cropped.
-    mean, std : sequence of 3 float
-        Normalization of the colors.
-
-    Returns
-    -------
-    output : the model's output object
-    maps : Tensor, shape (B, h, w, D)
-        Features of the patches after the last norm, without the class token, as published for GenView.
-    """
+    """Output and feature maps of CLIP for images."""
     output = model(_normalized(pixels, size, mean, std).to(next(model.parameters()).dtype))
     patches = getattr(model, "vision_model", model).post_layernorm(output.last_hidden_state[:, 1:])
     patch = model.config.patch_size
@@ -283,13 +246,7 @@ def _find_file(transformers: Any, where: str, local: bool, name: str) -> Path | 
 
 
 def is_local_folder(where: str, what: str, layout: str) -> bool:
-    """Whether `where` is a folder (True) or the name of a model on the Hugging Face Hub (False).
-
-    Raises
-    ------
-    InputError
-        It is neither.
-    """
+    """Whether `where` is a folder (True) or the name of a model on the Hugging Face Hub (False)."""
     local = Path(where).is_dir()
     if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
         raise InputError(

@@ -364,13 +364,7 @@ def _check_fraction(options: GenView, epochs: int, extractor: bool) -> None:
 
 
 def _cached_views(path: str, data: TrainingData) -> list[Rows]:
-    """The views of a view cache of these rows, which are read and scaled batch by batch.
-
-    Raises
-    ------
-    InputError
-        There is no view cache, it is not complete, or it is of other rows.
-    """
+    """The views of a view cache of these rows, which are read and scaled batch by batch."""
     cache = ViewCacheFolder(path)
     record = cache.read_record()
     if record["rows"] != len(data.rows):

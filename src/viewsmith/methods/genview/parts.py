@@ -184,13 +184,7 @@ def _needs_features(record: dict[str, Any]) -> bool:
 
 
 def check_noise(noise: str) -> str:
-    """Return `noise` if it is valid for a generator (`find_levels`).
-
-    Raises
-    ------
-    InputError
-        It is not ``adaptive``, ``random`` or ``constant:L`` with a level in range.
-    """
+    """Return `noise` if it is valid for a generator (`find_levels`)."""
     constant = re.fullmatch(r"constant:(\d{1,3})", noise)
     if noise in ("adaptive", "random") or (constant and int(constant[1]) <= LEVELS[-1]):
         return noise
@@ -198,13 +192,7 @@ def check_noise(noise: str) -> str:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Convert the text i/n, such as "2/8", to (i, n).
-
-    Raises
-    ------
-    InputError
-        The text has another form, or i is not between 1 and n.
-    """
+    """Convert the text i/n, such as "2/8", to (i, n)."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise InputError(f"the shard is {text!r}, expected i/n with i from 1 to n, such as 1/4")
@@ -217,13 +205,7 @@ FeaturesOption = str | nn.Module
 
 
 def uses_extractor(features: FeaturesOption, modality: str) -> bool:
-    """Whether features come from a separate network instead of the encoder.
-
-    Raises
-    ------
-    InputError
-        An unknown text, or the data are not images.
-    """
+    """Whether features come from a separate network instead of the encoder."""
     text = features_text(features)
     if text == ENCODER:
         return False
@@ -256,26 +238,7 @@ def feature_maps(
     shape: tuple[int, int, int] | None = None,
     weights: str | None = None,
 ) -> FrozenMaps:
-    """The feature maps of a separate network.
-
-    Parameters
-    ----------
-    features : str or nn.Module
-        ``clip:FOLDER``, ``clip:OWNER/NAME``, or a network from scaled images (B, C, H, W) to maps (B, D, h, w), which
-        is copied.
-    center, scale : Tensor, shape (C,)
-        Scaling of images: ``(pixel / 255 - center) / scale``.
-    x : Tensor, shape (B, C, H, W), optional
-        To load and test the network at once; without it `shape` is needed.
-    shape : (int, int, int), optional
-    weights : str, optional
-        Expected `digest` of its weights.
-
-    Raises
-    ------
-    InputError
-        See `viewsmith.networks.feature_maps.FrozenMaps`; or the weights differ from the expected ones.
-    """
+    """The feature maps of a separate network."""
     find = partial(_network, features, center, scale, weights)
     return FrozenMaps(find, features_text(features).removeprefix(MODULE), x=x, shape=shape)
 
@@ -301,22 +264,7 @@ def _load(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module:
 
 
 class FeatureExtractor:
-    """Foreground fractions and quality of the images of a view cache, for any generator of views.
-
-    Parameters
-    ----------
-    features : str or nn.Module
-        As in `feature_maps`.
-    scaler : Pixels
-    rows : uint8 Tensor, shape (n, H, W) or (n, H, W, C)
-        One row is enough.
-    device : torch.device
-
-    Raises
-    ------
-    InputError
-        There is no such network, or it returns no feature maps of these images.
-    """
+    """Foreground fractions and quality of the images of a view cache, for any generator of views."""
 
     def __init__(self, features: FeaturesOption, scaler: Pixels, rows: Tensor, device: torch.device) -> None:
         self.scaler, self.device = scaler.to(device), device

@@ -92,15 +92,7 @@ SEARCH: dict[str, dict[str, str]] = {"*": _GENERATORS}
 
 
 def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> SimilarityHistogram:
-    """Similarity of features of two views, of the same sample and of different samples (MetAug: figure 2).
-
-    Parameters
-    ----------
-    made : mapping
-        Result of `MetAug.feature_views` with one view of each sample.
-    views : int
-        Number of views, M.
-    """
+    """Similarity of features of two views, of the same sample and of different samples (MetAug: figure 2)."""
     z, a = (part[:, 0].reshape(len(part), views, -1) for part in (made["features"], made["augmented"]))
     apart = ~np.eye(len(z), dtype=bool)
     found = {}
@@ -131,13 +123,7 @@ class MetAugResolved(Resolved):
 
 
 def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
-    """MetAug's settings with "auto" resolved.
-
-    Raises
-    ------
-    InputError
-        An invalid combination of options, or more negatives than the memory has.
-    """
+    """MetAug's settings with "auto" resolved."""
     _check(options, resolved)
     batch = min(options.batch_size, n_rows)
     if options.memory == "bank":

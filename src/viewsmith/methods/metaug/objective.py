@@ -55,13 +55,7 @@ def batch_statistics(*modules: nn.Module) -> Iterator[None]:
 
 
 def check_statistics(*modules: nn.Module) -> None:
-    """Reject BatchNorm over several GPUs (SyncBatchNorm), which has no second and forward-mode derivatives.
-
-    Raises
-    ------
-    InputError
-        A module contains SyncBatchNorm.
-    """
+    """Reject BatchNorm over several GPUs (SyncBatchNorm), which has no second and forward-mode derivatives."""
     if any(isinstance(m, nn.SyncBatchNorm) for module in modules for m in module.modules()):
         raise InputError(
             "meta is 'second-order', but BatchNorm over several GPUs has no second derivatives: use "

@@ -299,13 +299,7 @@ class PiNDA(ViewsmithEstimator):
 
 
 def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
-    """Name of the network of the noise generator.
-
-    Raises
-    ------
-    InputError
-        The modality has no such generator, or the generator uses a first stage that the encoder does not have.
-    """
+    """Name of the network of the noise generator."""
     modality, generator, custom = data.modality.name, options.generator, isinstance(options.encoder, nn.Module)
     known = names("noise generator", modality)
     if not known:

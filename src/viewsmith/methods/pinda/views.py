@@ -18,19 +18,7 @@ from viewsmith.views.base import ViewMaker
 
 
 def inverse_norm(eps: Tensor, floor: float = 1e-3) -> Tensor:
-    """The published penalty ``1 / mean_i ||eps_i||_2`` (PiNDA, appendix B.4).
-
-    Parameters
-    ----------
-    eps : Tensor, shape (B, ...)
-        Noise of a batch.
-    floor : float
-        Lower bound of the mean norm: the gradient grows as 1 / norm^2.
-
-    Returns
-    -------
-    Tensor, shape ()
-    """
+    """The published penalty ``1 / mean_i ||eps_i||_2`` (PiNDA, appendix B.4)."""
     return 1 / torch.linalg.vector_norm(eps.flatten(1), dim=1).mean().clamp_min(floor)
 
 
@@ -39,16 +27,6 @@ def log_barrier(sigma: Tensor, real: Tensor | None = None) -> Tensor:
 
     For a fixed root mean square of sigma it is smallest if all features have equal noise. It grows without bound as the
     noise of a feature goes to 0, so the noise cannot concentrate on a single feature.
-
-    Parameters
-    ----------
-    sigma : Tensor, shape (B, ...)
-    real : Tensor of bool, shape (B, 1, L), optional
-        Positions that are not padding; the mean is over these only.
-
-    Returns
-    -------
-    Tensor, shape (B,)
     """
     # Padding has sigma 0: the gradient of its logarithm would be NaN, although it is not in the mean.
     positive = sigma if real is None else torch.where(real, sigma, 1)

@@ -35,18 +35,7 @@ MAX_LENGTH = 1024
 
 
 def causal_convolution(u: Tensor, k: Tensor) -> Tensor:
-    """``y_t = sum over s <= t of k_s u_(t-s)``, by FFT in O(L log L).
-
-    Parameters
-    ----------
-    u : Tensor, shape (..., L)
-    k : Tensor, shape (..., L)
-        Filters; leading dimensions broadcast.
-
-    Returns
-    -------
-    Tensor, shape (..., L)
-    """
+    """``y_t = sum over s <= t of k_s u_(t-s)``, by FFT in O(L log L)."""
     length = u.shape[-1]
     # Twice the length, so that the convolution is not circular; not every device has an FFT in half precision.
     wide = torch.promote_types(u.dtype, torch.float32)
@@ -287,11 +276,6 @@ def published_names(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     This removes prefixes before ``backbone.`` (``model.`` in the original files, ``hyena.`` in those of Hugging Face),
     the language-model head, the ``.layer`` of activation checkpointing, and the copies of the shared sine.
-
-    Raises
-    ------
-    InputError
-        Two tensors have the same name, or the copies of a shared sine differ.
     """
     state: dict[str, Tensor] = {}
     backbone = any("backbone." in name for name in stored)

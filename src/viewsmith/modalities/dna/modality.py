@@ -119,15 +119,7 @@ def letter_fault(letter: str, sequence: str) -> str:
 
 
 def first_other_letter(letters: np.ndarray, starts: np.ndarray) -> tuple[int, int] | None:
-    """Sequence and position of the first value that is not a letter of DNA; None if all values are letters.
-
-    Parameters
-    ----------
-    letters : ndarray of uint8, shape (total,)
-        Concatenated sequences, none of them empty.
-    starts : ndarray of int64, shape (n,)
-        Start of each sequence.
-    """
+    """Sequence and position of the first value that is not a letter of DNA; None if all values are letters."""
     for start in range(0, len(letters), _BLOCK):
         known = _IS_LETTER[letters[start : start + _BLOCK]]
         if not known.all():
@@ -138,21 +130,7 @@ def first_other_letter(letters: np.ndarray, starts: np.ndarray) -> tuple[int, in
 
 
 def pad_rows(letters: np.ndarray, starts: np.ndarray, lengths: np.ndarray, what: str) -> np.ndarray:
-    """Sequences as rows, uint8 (n, L), padded with zeros.
-
-    Parameters
-    ----------
-    letters, starts
-        As in `first_other_letter`.
-    lengths : ndarray of int64, shape (n,)
-    what : str
-        Name of the data in messages.
-
-    Raises
-    ------
-    InputError
-        The padded rows need too much memory.
-    """
+    """Sequences as rows, uint8 (n, L), padded with zeros."""
     longest = int(lengths.max())
     check_size(
         len(lengths) * longest,

@@ -55,20 +55,7 @@ def sequence_lengths(x: Tensor) -> Tensor:
 
 
 def reverse_complement(plan: Tensor, lengths: Tensor, chosen: Tensor) -> Tensor:
-    """Replace the `chosen` sequences by their reverse complement; padding stays at the end.
-
-    Parameters
-    ----------
-    plan : Tensor, int64, shape (B, L)
-    lengths : Tensor, int64, shape (B,)
-        Number of bases of each sequence, in this function and those below.
-    chosen : Tensor, bool, shape (B,)
-
-    Returns
-    -------
-    Tensor, int64, shape (B, L)
-        The new plan, in this function and those below.
-    """
+    """Replace the `chosen` sequences by their reverse complement; padding stays at the end."""
     position, n = _positions(plan), lengths[:, None]
     reversed_ = chosen[:, None] & (position < n)
     return _complement(plan.gather(1, torch.where(reversed_, n - 1 - position, position)), reversed_)
@@ -80,15 +67,7 @@ def mutate(plan: Tensor, letters: Tensor, redrawn: Tensor) -> Tensor:
 
 
 def delete(plan: Tensor, lengths: Tensor, start: Tensor, size: Tensor, letters: Tensor) -> Tensor:
-    """Delete bases start to start + size - 1; the ends are filled with `letters`, half at each end.
-
-    Parameters
-    ----------
-    start, size : Tensor, int64, shape (B,)
-        start + size is at most the length; size 0 changes nothing. For an odd size the last end gets one more letter.
-    letters : Tensor, int64, shape (B, L)
-        The letters of filled positions.
-    """
+    """Delete bases start to start + size - 1; the ends are filled with `letters`, half at each end."""
     position, n, start, size = _positions(plan), lengths[:, None], start[:, None], size[:, None]
     left = size // 2
     source = position + torch.where(position < start + left, -left, size - left)
@@ -133,23 +112,7 @@ class DNAEdit(ViewMaker):
     def edit(
         self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
     ) -> Tensor:
-        """Apply the edit to the `chosen` sequences, with parameters drawn for each of them.
-
-        Parameters
-        ----------
-        plan : Tensor, int64, shape (B, L)
-        lengths : Tensor, int64, shape (B,)
-            Number of bases of each sequence.
-        chosen : Tensor, bool, shape (B,)
-        like : Tensor
-            Any floating-point tensor on the device of the batch.
-        generator : torch.Generator, optional
-
-        Returns
-        -------
-        Tensor, int64, shape (B, L)
-            The new plan.
-        """
+        """Apply the edit to the `chosen` sequences, with parameters drawn for each of them."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -202,18 +165,7 @@ class Mutation(DNAEdit):
 
 
 class SegmentEdit(DNAEdit):
-    """Base class of edits of a random segment.
-
-    Parameters
-    ----------
-    minimum, maximum : int
-        Range of the segment's length in bases; it is at most a tenth of the sequence.
-
-    Raises
-    ------
-    InputError
-        Not ``0 <= minimum <= maximum``.
-    """
+    """Base class of edits of a random segment."""
 
     def __init__(self, minimum: int = 0, maximum: int = 20) -> None:
         super().__init__()

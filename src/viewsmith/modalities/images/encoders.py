@@ -30,13 +30,7 @@ SMALLEST = 8
 
 
 def check_image_size(x: Tensor, smallest: int, todo: str = "enlarge them") -> None:
-    """Check that images (B, C, H, W) have at least `smallest` x `smallest` pixels; `todo` ends the error message.
-
-    Raises
-    ------
-    InputError
-        They are smaller.
-    """
+    """Check that images (B, C, H, W) have at least `smallest` x `smallest` pixels; `todo` ends the error message."""
     height, width = x.shape[2:]
     if min(height, width) < smallest:
         least = f"{smallest} x {smallest}"
@@ -341,13 +335,7 @@ def _dense_resnet18(context: EncoderContext, *, stem: Literal["auto", "small", "
 
 
 def load_pretrained(network: nn.Module, context: EncoderContext) -> None:
-    """Load timm's published weights, from its cache or by a download; the first layer is adapted to the channels.
-
-    Raises
-    ------
-    InputError
-        timm has no weights for this network, or cannot download them.
-    """
+    """Load timm's published weights, from its cache or by a download; the first layer is adapted to the channels."""
     builder = importlib.import_module("timm.models._builder")
     try:
         builder.load_pretrained(network, num_classes=0, in_chans=context.channels)
@@ -362,15 +350,7 @@ def load_pretrained(network: nn.Module, context: EncoderContext) -> None:
     "encoder", "timm:", help="any network of timm (extra timm)", modalities="images", load_pretrained=load_pretrained
 )
 def timm_encoder(context: EncoderContext) -> nn.Module:
-    """Build the encoder ``timm:NAME``: the network NAME of timm, without its classifier.
-
-    Raises
-    ------
-    MissingExtra
-        timm is not installed.
-    InputError
-        timm has no such network, or cannot be imported.
-    """
+    """Build the encoder ``timm:NAME``: the network NAME of timm, without its classifier."""
     name = context.name
     try:
         timm: Any = importlib.import_module("timm")

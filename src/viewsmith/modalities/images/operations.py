@@ -81,20 +81,6 @@ def recolor(
 
     With factors b, c, s, angle h, luma weights w, P = I - 1 w^T, and Q a rotation of the chroma by a quarter turn,
     x' = b c (1 w^T + s (cos h P + sin h Q)) x + b (1 - c) m, where m is the image's mean luma.
-
-    Parameters
-    ----------
-    x : Tensor, shape (B, C, H, W)
-        Scaled images, (pixel - mean) / std.
-    brightness, contrast, saturation, hue : Tensor, shape (B,)
-        Hue in turns. Saturation and hue have no effect on images with one channel.
-    mean, std : Tensor, shape (C,) or (1,), optional
-        Scaling of the images. Default: 0 and 1.
-
-    Returns
-    -------
-    Tensor, shape (B, C, H, W)
-        Pixels in [0, 1], not scaled. Differentiable in `x` and all factors.
     """
     channels = x.shape[1]
     mean = (x.new_zeros(1) if mean is None else mean.to(x)).expand(channels)
@@ -135,20 +121,7 @@ MAX_MATRIX_WIDTH = 64
 
 
 def weigh_rows(x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-    """Compute images whose row r is a weighted sum of k rows of the sample.
-
-    Parameters
-    ----------
-    x : Tensor, shape (B, C, H, W)
-    index : Tensor, int64, shape (N, R, k)
-        Rows of the sample, 0 to H - 1. N is B or a multiple of it: output i is computed from sample i // (N / B).
-    weights : Tensor, shape (N, R, k)
-
-    Returns
-    -------
-    Tensor, shape (N, C, R, W)
-        Differentiable in `x` and `weights`.
-    """
+    """Compute images whose row r is a weighted sum of k rows of the sample."""
     (b, c, height, width), (n, rows, k) = x.shape, index.shape
     first = height * torch.arange(b * c, device=x.device).view(b, 1, c, 1, 1)
     flat = (first + index.view(b, n // max(b, 1), 1, rows, k)).view(-1, k)
@@ -169,24 +142,7 @@ def weigh_columns(x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
 
 
 def crop(x: Tensor, boxes: Tensor, size: tuple[int, int] | None = None, flip: Tensor | None = None) -> Tensor:
-    """Crop boxes from images and resize them: bilinear, without antialiasing, using only pixels inside the box.
-
-    Parameters
-    ----------
-    x : Tensor, shape (B, C, H, W)
-    boxes : Tensor, shape (N, 4)
-        Top, left, height, width in pixels, not necessarily integers, inside the image. N is B or a multiple of it:
-        output i shows sample i // (N / B).
-    size : (int, int), optional
-        Height and width of the output; default: those of `x`.
-    flip : bool Tensor, shape (N,), optional
-        Which outputs to mirror left to right.
-
-    Returns
-    -------
-    Tensor, shape (N, C, *size)
-        Differentiable in `x` and `boxes`. With the whole image as the box the output is exactly the image.
-    """
+    """Crop boxes from images and resize them: bilinear, without antialiasing, using only pixels inside the box."""
     height, width = size or (x.shape[2], x.shape[3])
     top, left, tall, wide = boxes.to(x.dtype).unbind(1)
     down, across = _positions(top, tall, height), _positions(left, wide, width)
@@ -197,21 +153,7 @@ def crop(x: Tensor, boxes: Tensor, size: tuple[int, int] | None = None, flip: Te
 
 
 def blur(x: Tensor, sigma: Tensor, kernel_size: int | None = None) -> Tensor:
-    """Separable Gaussian blur with reflected borders.
-
-    Parameters
-    ----------
-    x : Tensor, shape (B, C, H, W)
-    sigma : Tensor, shape (B,)
-        Standard deviation in pixels; 0 does not change the image.
-    kernel_size : int, optional
-        Odd. Default: `blur_size` of the shorter side.
-
-    Returns
-    -------
-    Tensor, shape (B, C, H, W)
-        Differentiable in `x` and `sigma`.
-    """
+    """Separable Gaussian blur with reflected borders."""
     radius = (kernel_size or blur_size(min(x.shape[2:]))) // 2
     offsets = torch.arange(-radius, radius + 1, device=x.device)
     # With the smallest variance exp(-d^2 / 2 s^2) underflows to 0 for d > 0: for sigma = 0 only the center has weight.
@@ -242,27 +184,6 @@ def random_boxes(
     The area is uniform in `scale`, the logarithm of width / height is uniform in the logarithms of `ratio`, sides are
     rounded to pixels, and the position is uniform. The first of `tries` draws that fits into the image is used; if none
     fits, the largest central box with a ratio in `ratio`.
-
-    Parameters
-    ----------
-    n : int
-        Number of boxes.
-    image : (int, int)
-        Height and width in pixels.
-    scale : (float, float)
-        Range of the fraction of the image's area.
-    ratio : (float, float)
-        Range of width / height.
-    like : Tensor
-        Determines device and dtype.
-    generator : torch.Generator, optional
-    tries : int
-        Draws per box.
-
-    Returns
-    -------
-    Tensor, shape (n, 4)
-        Top, left, height, width: integers.
     """
     height, width = image
     area, aspect = rand((2, n, tries), like, generator).unbind(0)

@@ -75,16 +75,7 @@ def as_pixels(images: np.ndarray) -> Tensor:
 
 
 def fit_patches(batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int) -> Patches:
-    """Fit patch features to images that come in batches of one size each.
-
-    Parameters
-    ----------
-    batches : callable
-        Returns the images batch by batch, uint8 (b, H, W, C); at most some thousand of them are needed.
-    n : int
-        Number of images.
-    seed : int
-    """
+    """Fit patch features to images that come in batches of one size each."""
     rng = np.random.default_rng(seed)
     each = -(-SAMPLED // n)
     sampled = torch.cat([_patches(as_pixels(images), each, rng) for images in batches()])

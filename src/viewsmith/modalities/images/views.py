@@ -214,21 +214,6 @@ class PairedImageViews(ViewMaker):
     """Different view makers for the two views of a pair, and optionally additional small crops (multi-crop).
 
     A call on samples makes second views. Small crops are made from the samples of the first views.
-
-    Parameters
-    ----------
-    first, second : ImageViews
-    local : ImageViews, optional
-        View maker of the small crops.
-    number : int
-        Small crops per image.
-    size : (int, int)
-        Height and width of the small crops.
-
-    Raises
-    ------
-    InputError
-        `number` or `size` is out of range.
     """
 
     def __init__(

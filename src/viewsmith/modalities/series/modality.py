@@ -27,11 +27,6 @@ class ChannelScaler(nn.Module):
     """Recordings (n, C, T) to scaled recordings (n, C, T), and back; see `Scaler`.
 
     The statistics of a channel are over all recordings and times, so that differences between recordings remain.
-
-    Parameters
-    ----------
-    channels : int
-        C.
     """
 
     def __init__(self, channels: int) -> None:

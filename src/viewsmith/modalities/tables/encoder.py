@@ -70,11 +70,6 @@ class TableEncoder:
         """Rows of a table as numbers, float32 (n, d) without missing values.
 
         Columns are found by name, in any order; those that the encoder does not know are ignored with a warning.
-
-        Raises
-        ------
-        InputError
-            Columns are missing, or hold something else than in the training rows.
         """
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
@@ -109,11 +104,6 @@ class TableEncoder:
         """Views (n, K, d) of samples `X`: numbers if they are numbers, rows of a table if they are a table.
 
         Text and dates are values of `X` or `pool`, the rows that views were made from.
-
-        Returns
-        -------
-        ndarray, shape (n, K, d), or DataFrame
-            With an index of the row's number and that of the view.
         """
         if not speaks_table(X):
             return views
@@ -156,25 +146,7 @@ def fit_table(
     indicators: bool = True,
     what: str = "the table",
 ) -> TableEncoder:
-    """Fit an encoder to the training rows of a table.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    rows : slice or ndarray of int
-        The training rows.
-    roles : mapping
-        From `choose_roles`.
-    indicators : bool
-        Whether gaps in numbers have an indicator.
-    what : str
-        Name of the table in messages.
-
-    Raises
-    ------
-    InputError
-        No column is left, or one cannot be fitted.
-    """
+    """Fit an encoder to the training rows of a table."""
     if all(role in LEFT_OUT for role in roles.values()):
         reasons = name_list([f"{name} ({role})" for name, role in roles.items()], 8)
         raise InputError(f"{what} has no feature, all columns are left out: {reasons}; give roles (columns, --columns)")
@@ -232,13 +204,6 @@ def fit_scaler(layer: Scaler, raw: Tensor, scaling: Scaling, table: TableEncoder
 
 
 def facts_for_views(table: TableEncoder) -> dict[str, Any]:
-    """What view makers must know of a table, as plain values.
-
-    Returns
-    -------
-    dict
-        ``columns``: the number of the column that each feature is of; ``categories``: first and end of the features of
-        each category.
-    """
+    """What view makers must know of a table, as plain values."""
     spans = [[a, b] for column, (a, b) in zip(table.columns, table.spans, strict=True) if isinstance(column, Category)]
     return {"columns": table.column_of, "categories": spans}

@@ -14,27 +14,7 @@ from viewsmith.modalities.tables.roles import choose_roles, is_plain
 
 
 def read_new(X: Any, columns: Mapping[str, str] | None, strict: bool, impute: str) -> Any:
-    """Samples to fit on: a table that is not plain numbers as encoded rows, everything else as it is given.
-
-    Parameters
-    ----------
-    X : array-like
-    columns : mapping, optional
-        Roles by name that are not inferred.
-    strict : bool
-        Only columns of numbers are allowed.
-    impute : {"none", "median"}
-        "median": gaps in numbers have no indicators.
-
-    Returns
-    -------
-    TableArray, DataFrame or array-like
-
-    Raises
-    ------
-    InputError
-        Columns cannot be used, see `choose_roles`.
-    """
+    """Samples to fit on: a table that is not plain numbers as encoded rows, everything else as it is given."""
     if not speaks_table(X):
         return X  # also rows that an encoder has made
     frame = as_frame(X, "the DataFrame")
@@ -50,13 +30,7 @@ def read_new(X: Any, columns: Mapping[str, str] | None, strict: bool, impute: st
 
 
 def read_later(X: Any, table: TableEncoder) -> TableArray:
-    """Samples for a model that was fitted on a table: another table, or rows that the encoder has made.
-
-    Raises
-    ------
-    InputError
-        The table lacks columns or holds something else in them; numbers of another width.
-    """
+    """Samples for a model that was fitted on a table: another table, or rows that the encoder has made."""
     what = "the DataFrame"
     if isinstance(X, TableArray) and X.table is not None:
         if X.table.features != table.features:
@@ -100,11 +74,6 @@ def by_stored_name(X: Any, names: list[str], n_features: int) -> Any:
 
     Columns 0, 1, ... in order have no names: such a table is as it is given. For a model without names (empty `names`)
     every table is, unless its columns are these numbers in another order.
-
-    Raises
-    ------
-    InputError
-        The table lacks columns, or the numbers of its columns and their order contradict each other.
     """
     given, numbers = list(getattr(X, "columns", ())), list(range(n_features))
     if not speaks_table(X) or (given == numbers and set(names) != set(map(str, numbers))):

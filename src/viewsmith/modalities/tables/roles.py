@@ -125,22 +125,7 @@ def outcome(role: str) -> tuple[str, str]:
 
 
 def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
-    """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks.
-
-    Parameters
-    ----------
-    column : Series
-        Of text.
-    role : str
-        The inferred role, category, text or identifier.
-    what : str
-        Name of the table in messages.
-
-    Returns
-    -------
-    bool
-        Whether there is a warning.
-    """
+    """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks."""
     cells = [cell for cell in column.dropna() if isinstance(cell, str)]
     decorated: dict[str, list[str]] = {}
     for cell in cells:
@@ -164,17 +149,7 @@ DISTINCT = 10  # numbers, up to which they may be codes themselves
 
 
 def warn_mostly(column: pd.Series, role: str, what: str) -> None:
-    """Warn of a text column of which at least half of the cells, but not all, are numbers or dates of one format.
-
-    Parameters
-    ----------
-    column : Series
-        Of text.
-    role : str
-        The inferred role, category, text or identifier.
-    what : str
-        Name of the table in messages.
-    """
+    """Warn of a text column of which at least half of the cells, but not all, are numbers or dates of one format."""
     cells = column.dropna().astype(str)
     numbers = pd.to_numeric(cells, errors="coerce")
     # Codes with leading zeros stay text, so that numbers beside them are codes, too.
@@ -233,20 +208,6 @@ def choose_roles(
     - dates, and text of dates, are a date
     - other text is text, but an identifier if every value is another one
     - a column with one value, or none, is constant
-
-    Parameters
-    ----------
-    frame : DataFrame
-        With names as text.
-    given : mapping, optional
-        Roles (`GivenRole`) by name, which are not inferred.
-    what : str
-        Name of the table in messages.
-
-    Raises
-    ------
-    InputError
-        An unknown column or role is given; a column is numeric but for at most a tenth of its cells, which are named.
     """
     given = given or {}
     for name, role in given.items():

@@ -34,12 +34,8 @@ _BLOCK = 100_000
 
 
 def looks_like_counts(x: Any) -> bool:
-    """Whether a matrix holds raw counts: whole numbers, none negative, some above 1, and more than half of them zero.
-
-    Parameters
-    ----------
-    x : ndarray, scipy sparse matrix or RowSource, shape (n, d)
-    """
+    """Whether a matrix holds raw counts: whole numbers, none negative, some above 1, and more than half of
+    them zero."""
     largest, nonzero = 0.0, 0
     for part in _parts(x):
         if not _whole(part):
@@ -215,16 +211,6 @@ def count_unit(values: Tensor) -> Tensor:
 
     It is the smallest value of a row in which some count is 1. In other rows Euclid's algorithm finds it, if the
     smallest count is at most 32. If all counts have a common divisor, the result is too large by this divisor.
-
-    Parameters
-    ----------
-    values : Tensor, shape (B, d)
-        s c, with counts c and one factor s for each row.
-
-    Returns
-    -------
-    Tensor, shape (B, 1)
-        s; 1 for a row of zeros.
     """
     smallest = torch.where(values > 0, values, torch.inf).amin(1, keepdim=True)
     smallest = torch.where(smallest.isinf(), 1.0, smallest)
@@ -239,18 +225,7 @@ def count_unit(values: Tensor) -> Tensor:
 
 
 def counted_as(rows: np.ndarray) -> Counted:
-    """Whether all rows are counts or all are log-normalized counts, log(1 + s c) with a factor s for each row.
-
-    Parameters
-    ----------
-    rows : ndarray of float32 or RowSource, shape (n, d)
-        In the units of the data.
-
-    Raises
-    ------
-    InputError
-        Neither; the message gives a row.
-    """
+    """Whether all rows are counts or all are log-normalized counts, log(1 + s c) with a factor s for each row."""
     step = max(1, _VALUES // rows.shape[1])
     starts = range(0, len(rows), step)
 

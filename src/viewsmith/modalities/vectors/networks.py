@@ -32,27 +32,7 @@ def vector_encoder(
     skip_components: Annotated[int, Bounds(ge=0)] = 0,
     skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
 ) -> nn.Module:
-    """Build the default encoder of vectors, (B, d) to (B, n_components).
-
-    Parameters
-    ----------
-    context : EncoderContext
-    hidden : tuple of int
-        Widths of the hidden layers.
-    norm : {"batch", "none"}
-        "batch": BatchNorm and ReLU after every layer, including the last. "none": ReLU between linear layers.
-    skip_components : int
-        Number of columns of the representation that are not learned: principal coordinates of the input
-        (`SkipCoordinates`). If the input is principal axes, more columns than these are on further axes (`SkipAxes`).
-        Projection heads do not get them.
-    skip_length : float
-        Their root mean square length. The learned columns of a row, 256 of them, differ from their mean by 13 to 20.
-
-    Raises
-    ------
-    InputError
-        No column would be learned.
-    """
+    """Build the default encoder of vectors, (B, d) to (B, n_components)."""
     d, k = context.row_shape[0], context.input_components
     further = 0 < k < skip_components
     skipped = min(skip_components, d if further else k or d)

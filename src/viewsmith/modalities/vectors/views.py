@@ -22,15 +22,7 @@ from viewsmith.views.neighbors import PrecomputedGraph
 
 
 class TableColumns(nn.Module):
-    """Which features are of one column, so that views change whole columns: a category, never half an indicator.
-
-    Parameters
-    ----------
-    columns : sequence of int, of length d
-        Number of the column of each feature, from 0 on.
-    categories : sequence of (int, int)
-        First and end of the features of each category.
-    """
+    """Which features are of one column, so that views change whole columns: a category, never half an indicator."""
 
     columns: Tensor
 
@@ -50,14 +42,7 @@ class TableColumns(nn.Module):
         return randint(n_rows, (len(x), self.count), x, generator)[:, self.columns]
 
     def snapped(self, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """Rows whose categories are the value with the largest indicator.
-
-        Parameters
-        ----------
-        x : Tensor, shape (B, d)
-        low, high : Tensor, shape (d,)
-            Scaled values of an indicator that is off and on.
-        """
+        """Rows whose categories are the value with the largest indicator."""
         parts, done = [], 0
         span = torch.where(high > low, high - low, 1.0)
         for first, end in self.categories:

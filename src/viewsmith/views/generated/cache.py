@@ -23,17 +23,6 @@ class ViewCache:
     Views of images and DNA are stored unscaled, one byte per value, like the rows. The same seed gives the same cache,
     so checkpoints do not contain it.
 
-    Parameters
-    ----------
-    rows : Tensor or Samples, n rows
-        Scaled training rows.
-    generate : callable
-        Generates one view of each sample; called with blocks of rows in order.
-    n_views : int
-    seed : int
-    block : int
-        Rows generated at a time.
-
     Attributes
     ----------
     views : list of Tensor or Samples, each with n rows

@@ -73,27 +73,7 @@ def choose_views(agreement: Tensor, similarity: Tensor, rejected: Tensor, k: int
 def choose_among(
     x: Tensor, views: Sequence[Tensor], index: Tensor, pool: Tensor, encoder: nn.Module, n_views: int
 ) -> Tensor:
-    """Choose `n_views` of the candidates of each sample with `choose_views`.
-
-    Parameters
-    ----------
-    x : Tensor, shape (B, ...)
-        Scaled samples.
-    views : sequence of C Tensors like `x`
-        Scaled candidates.
-    index : Tensor of int64, shape (B,)
-        Rows of the pool that the samples are.
-    pool : Tensor, shape (n, d)
-        Representations of all samples; outliers are found in their neighborhoods.
-    encoder : nn.Module
-        In evaluation mode.
-    n_views : int
-
-    Returns
-    -------
-    Tensor of int64, shape (B, n_views)
-        Numbers of the candidates; -1 for the sample itself.
-    """
+    """Choose `n_views` of the candidates of each sample with `choose_views`."""
     y = torch.stack([encoder(view).float() for view in views], dim=1)
     agreement = (unit(y) * unit(pool[index])[:, None]).sum(2)
     inputs = unit(torch.stack([x, *views], dim=1).flatten(2))
@@ -102,25 +82,7 @@ def choose_among(
 
 
 def choose_cached(cache: ViewCache, rows: Rows, pool: Tensor, encoder: nn.Module, n_views: int) -> Tensor:
-    """Choose `n_views` cached views of each row with `choose_among`.
-
-    Parameters
-    ----------
-    cache : ViewCache
-        The candidates.
-    rows : Tensor or Samples, n rows
-        Scaled training rows.
-    pool : Tensor, shape (n, d)
-        Their representations.
-    encoder : nn.Module
-        In evaluation mode.
-    n_views : int
-
-    Returns
-    -------
-    Tensor of int64, shape (n, n_views)
-        Numbers of the views in the cache; -1 for the row itself.
-    """
+    """Choose `n_views` cached views of each row with `choose_among`."""
     chosen = []
     for index in torch.arange(len(pool), device=pool.device).split(BLOCK):
         views = [cache.take(index, torch.full_like(index, number)) for number in range(cache.n_views)]

@@ -348,16 +348,7 @@ def random_levels(n: int, generator: torch.Generator) -> Tensor:
 
 
 class AdaptiveStrength(nn.Module):
-    """Strength of the built-in generator for each sample.
-
-    Parameters
-    ----------
-    noise : str
-        ``adaptive``: the strength follows from the sample's noise tolerance. ``random``: from a random level.
-        ``constant:L``: from level L for all samples.
-    tolerance : NoiseTolerance, optional
-        Default: an unfitted one.
-    """
+    """Strength of the built-in generator for each sample."""
 
     def __init__(self, noise: str, tolerance: NoiseTolerance | None = None) -> None:
         super().__init__()
