@@ -55,7 +55,7 @@ test-all: $(TEST)  ## tests that `make test` leaves out: slow ones, all combinat
 test-interop:  ## tests with scanpy, polars and datasets of Hugging Face, which other tests skip
 	test -x build/interop/bin/python || $(PYTHON) -m venv build/interop
 	build/interop/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(TEST_EXTRAS),test-interop]"
-	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging" tests/data tests/estimators $(ARGS)
+	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging" tests/data tests/estimator $(ARGS)
 
 test-lowest:   ## `make test` with the lowest versions that pyproject.toml allows
 	mkdir -p build && $(PYTHON) tests/lowest_versions.py $(TEST_EXTRAS) > build/lowest.txt

@@ -8,7 +8,7 @@ from viewsmith.modalities import modality_of
 
 MODALITIES = ("vectors", "images", "dna")
 assert {*registered("modality")} == {*MODALITIES, "series"}  # the last has tests of its own, test_estimators_series.py
-FRAMEWORKS = tuple(name for name in registered("framework") if find("framework", name).trait("general", True))
+FRAMEWORKS = tuple(name for name in registered("framework") if find("framework", name).tag("general", True))
 VIEWS = {d: tuple(name for name in registered("view maker", d) if ":" not in name) for d in MODALITIES}
 ENCODERS = {
     # The default is first, for tests that need only one.
@@ -33,7 +33,5 @@ def labels(framework, x):
 
 def taken_by(views, modality, x):
     """Rows that view makers, joined by + (None: the default), take: `x`, or counts in its shape."""
-    needs = [
-        find("view maker", name, modality).trait("needs") for name in (views or DEFAULT_VIEWS[modality]).split("+")
-    ]
+    needs = [find("view maker", name, modality).tag("needs") for name in (views or DEFAULT_VIEWS[modality]).split("+")]
     return np.floor(np.abs(3 * x)).astype(x.dtype) if "counts" in needs else x

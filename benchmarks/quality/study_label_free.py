@@ -38,7 +38,7 @@ NAMES = (
     *("cifar10_small", "text_20news_tfidf2000"),
 )
 SETS = {name: replace(KNOWN[name], train_rows=1000, test_rows=1000) for name in NAMES}
-LEARNED: dict[str, Any] = {"encoder_options": {"skip_components": 0}}
+LEARNED: dict[str, Any] = {"encoder_options": {"appended_pca": 0}}
 
 Row = tuple[type[ViewsmithEstimator], Mapping[str, Any]]
 OF_VECTORS: dict[str, Row] = {

@@ -27,7 +27,7 @@ OF_PINDA = replace(OF_NOISE, option="strength")
 
 TRAINED: dict[str, Row] = {
     # As the rows that it is compared with: all columns are learned.
-    "fixed views": Trained(Contrastive, {"encoder_options": {"skip_components": 0}}),
+    "fixed views": Trained(Contrastive, {"encoder_options": {"appended_pca": 0}}),
     "pinda + fixed views": Trained(PiNDA, search=OF_PINDA),
     "noise": Trained(Contrastive, {"view_maker": "noise"}, search=OF_NOISE),
     "pinda alone": Trained(PiNDA, {"view_maker": "identity", "two_sided": True}, search=OF_PINDA),

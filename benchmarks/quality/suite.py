@@ -29,7 +29,7 @@ from viewsmith.evaluation.label_free import neighbor_r2
 from viewsmith.evaluation.protocol import evaluate_embedding
 
 Scores = dict[str, Any]
-Pair = tuple[np.ndarray, np.ndarray]  # of train and test rows
+PositivePair = tuple[np.ndarray, np.ndarray]  # of train and test rows
 
 SEEDS = (0, 1, 2)
 # Metrics whose last values are recorded, if the training has them.
@@ -96,7 +96,7 @@ class Baseline:
     The features are the best raw ones (`preferred`), or what `features` computes with the fitted reference.
     """
 
-    make: Callable[[np.ndarray, np.ndarray, int], Pair]
+    make: Callable[[np.ndarray, np.ndarray, int], PositivePair]
     random: bool = True
     score: Callable[[np.ndarray, np.ndarray, Data], Scores] | None = None
     features: Callable[[Any, np.ndarray], np.ndarray] | None = None
@@ -110,7 +110,7 @@ class Untrained:
 
 
 # Studies compare what is learned: without the other columns that `Contrastive` has on wide vectors by default.
-LEARNED: dict[str, Any] = {"encoder_options": {"skip_components": 0}}
+LEARNED: dict[str, Any] = {"encoder_options": {"appended_pca": 0}}
 RAW = Baseline(lambda x, x_test, seed: (x, x_test), random=False)
 PCA = Baseline(lambda x, x_test, seed: pca(x, x_test), random=False)
 UMAP = Baseline(lambda x, x_test, seed: umap(x, x_test, seed=seed))

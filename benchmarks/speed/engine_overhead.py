@@ -19,7 +19,7 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod
 from viewsmith.networks import MLP
 from viewsmith.training import History, Trainer
-from viewsmith.views import GaussianNoise, ViewPair
+from viewsmith.views import GaussianNoise, PairMaker
 
 ROWS, FEATURES, BATCH, EPOCHS = 6400, 561, 32, 3
 
@@ -27,7 +27,7 @@ ROWS, FEATURES, BATCH, EPOCHS = 6400, 561, 32, 3
 def method() -> ContrastiveMethod:
     torch.manual_seed(0)
     framework = SimCLR(MLP(FEATURES, [16, 16]), MLP(16, [16]), temperature=0.5)
-    return ContrastiveMethod(framework, ViewPair([GaussianNoise()]), epochs=EPOCHS, optimizer=Optimizer())
+    return ContrastiveMethod(framework, PairMaker([GaussianNoise()]), epochs=EPOCHS, optimizer=Optimizer())
 
 
 def bare(x: torch.Tensor) -> None:

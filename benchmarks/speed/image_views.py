@@ -20,7 +20,7 @@ from torch import Tensor
 
 from benchmarks.speed.timing import clock, milliseconds, parser, ratios, read, record, time_interleaved
 from viewsmith.modalities.images.views import image_recipe
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TARGETS = {"lightly, image by image": 10, "kornia, batched": 3}
@@ -52,7 +52,7 @@ def ours(x: Tensor, side: int) -> dict[str, Callable[[], Any]]:
     for maker in [*recipes.values(), *pairs.values()]:
         maker.to(x.device)
     return {f"viewsmith, {name}": lambda m=m: m(x, generator=generator) for name, m in recipes.items()} | {
-        f"viewsmith, {name}, whole pair": lambda m=m: m.pair(Pair(x, x), generator=generator)
+        f"viewsmith, {name}, whole pair": lambda m=m: m.pair(PositivePair(x, x), generator=generator)
         for name, m in pairs.items()
     }
 

@@ -33,7 +33,7 @@ from viewsmith.methods import ContrastiveMethod
 from viewsmith.networks import resnet18
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder
-from viewsmith.views import ViewPair
+from viewsmith.views import PairMaker
 
 PLAIN = Optimizer(weight_decay=0.04)
 RECIPE = replace(PLAIN, final_weight_decay=0.4, exclude_norm_and_bias=True, constant_predictor_rate=True)
@@ -45,7 +45,7 @@ def method(arm: str, epochs: int) -> Method:
     """SimSiam with its small head, trained with the options of an arm."""
     torch.manual_seed(0)
     framework = SimSiam(resnet18(), simsiam.projector(512, 512, 512), simsiam.predictor(512, 128))
-    return ContrastiveMethod(framework, ViewPair([MAKERS["simclr"]()]), epochs=epochs, optimizer=ARMS[arm])
+    return ContrastiveMethod(framework, PairMaker([MAKERS["simclr"]()]), epochs=epochs, optimizer=ARMS[arm])
 
 
 class Slice(Callback):

@@ -25,7 +25,7 @@ from viewsmith.methods import ContrastiveMethod
 from viewsmith.modalities.images.views import image_recipe
 from viewsmith.networks import MLP, resnet18
 from viewsmith.training.updates import make_optimizer
-from viewsmith.views import Identity, ViewMaker, ViewPair
+from viewsmith.views import Identity, PairMaker, ViewMaker
 
 SIDE, WARM = 32, 1
 MAKERS: dict[str, Callable[[], ViewMaker]] = {
@@ -51,7 +51,7 @@ def simclr() -> SimCLR:
 
 
 def contrastive(framework: SimCLR, views: str) -> Method:
-    return ContrastiveMethod(framework, ViewPair([MAKERS[views]()]), epochs=1, optimizer=Optimizer())
+    return ContrastiveMethod(framework, PairMaker([MAKERS[views]()]), epochs=1, optimizer=Optimizer())
 
 
 def step(method: Method, given: argparse.Namespace, *, bf16: bool) -> tuple[Callable[[], None], Callable[[], None]]:

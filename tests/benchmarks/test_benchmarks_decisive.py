@@ -11,7 +11,7 @@ from benchmarks.common.runner import done, rows
 from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, generated_views, learned_noise
 from benchmarks.quality.vectors import study_labels
 from benchmarks.tables import decisive, regimes
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import PairMaker
 
 SIZES = {few_rows: 18, few_label_views: 18, learned_noise: 13, cell_views: 9, generated_views: 12}
 
@@ -32,7 +32,7 @@ def test_all_questions_have_at_most_200_cells():
 def test_noise_is_on_the_first_view_and_the_second_is_a_neighbor():
     x = torch.arange(12.0)[:, None].repeat(1, 3)
     sigma = torch.tensor([0.0, 1.0, 3.0])
-    pair = ViewPair([learned_noise.OneNoisyView(sigma)])
+    pair = PairMaker([learned_noise.OneNoisyView(sigma)])
     pair.prepare(x)
     index = torch.arange(12).repeat(2000)
     made = pair(x[index], index=index, generator=torch.Generator().manual_seed(0))

@@ -156,6 +156,9 @@ OPTIONS = [
     (("--set", "corruption_rate=2"), "corruption_rate is '2'", "less than or equal to 1"),
     (("--config", "nowhere.toml"), "no configuration file at nowhere.toml"),
     (("--epoch", "3"), "No such option: --epoch", "--epochs", "viewsmith fit --help"),
+    (("--domain", "dna"), "No such option: --domain (it is called --modality now)"),
+    (("--set", "domain=dna"), "Contrastive has no option 'domain': it is called modality now"),
+    (("--set", "skip_components=4"), "has no option 'skip_components': it is called appended_pca now"),
     (("--label", "type"), "wine is not a table", "label=type"),
 ]
 

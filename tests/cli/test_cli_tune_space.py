@@ -99,7 +99,7 @@ def test_every_method_has_a_default_search(entry, modality):
     space = read_space(default_space(entry.name, modality))
     check_space(space, lambda values: check_options(entry.build, dict(values)), modality)
     assert 1 <= len(space) <= 4
-    assert set(entry.trait("search", {})) <= {"*", *(e.name for e in entries("modality"))} and modality_of(modality)
+    assert set(entry.tag("search", {})) <= {"*", *(e.name for e in entries("modality"))} and modality_of(modality)
 
 
 def test_a_method_of_another_package_has_the_search_it_declares(monkeypatch):

@@ -99,7 +99,7 @@ def test_a_column_of_many_values_that_few_rows_have_is_a_category():
 def test_numbers_with_other_characters_are_named(cells, example):
     frame = pd.DataFrame({"share": cells, "x": np.linspace(0, 1, 60)})
     with pytest.warns(UserWarning) as said:
-        role = choose_roles(frame, what="t.csv")["share"]
+        role = choose_roles(frame, source_name="t.csv")["share"]
     assert role in ("identifier", "category", "text")
     taken, given = ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
     assert [str(each.message) for each in said] == [

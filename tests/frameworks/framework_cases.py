@@ -7,7 +7,7 @@ import torch
 import viewsmith.frameworks  # noqa: F401, it registers them
 from viewsmith.core.registry import find, registered
 from viewsmith.networks import MLP
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 B, D, WIDTH = 6, 4, 3
 FIRST = torch.tensor([4, 1, 0, 9, 3, 2])
@@ -38,7 +38,7 @@ SETTINGS = {
 PARTS = {"predictor": predictor, "map_head": lambda norm: MLP(5, [2]), "labels": lambda norm: LABELS}
 # All registered frameworks except those of a single method, which do not take a pair of views.
 FRAMEWORKS = [name for name in registered("framework") if name not in ("info-max", "oucl")]
-MULTICROP = [name for name in FRAMEWORKS if find("framework", name).trait("local_views")]
+MULTICROP = [name for name in FRAMEWORKS if find("framework", name).tag("local_views")]
 
 
 def make(name, norm="none", **options):
@@ -63,13 +63,13 @@ def pair(dtype=torch.float64, ids=True, crops=0, seed=1, batch=B):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(2 + crops, batch, D, generator=generator, dtype=torch.float64).to(dtype)
     rows = torch.arange(batch) + 20 if batch != B else FIRST
-    return Pair(x[0], x[1], (rows, rows.roll(1)) if ids else None, x[2:].transpose(0, 1) if crops else None)
+    return PositivePair(x[0], x[1], (rows, rows.roll(1)) if ids else None, x[2:].transpose(0, 1) if crops else None)
 
 
 def part(whole, rows):
     """A part of the samples of a pair."""
     ids = None if whole.ids is None else (whole.ids[0][rows], whole.ids[1][rows])
-    return Pair(whole.first[rows], whole.second[rows], ids, None if whole.local is None else whole.local[rows])
+    return PositivePair(whole.first[rows], whole.second[rows], ids, None if whole.local is None else whole.local[rows])
 
 
 def state(framework):

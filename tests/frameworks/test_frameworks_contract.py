@@ -7,9 +7,9 @@ from torch import nn
 
 from refusals import refusal
 from viewsmith.core.registry import find
-from viewsmith.frameworks import SoftLoss
+from viewsmith.frameworks import SoftSettings
 from viewsmith.networks import MLP
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 every_framework = pytest.mark.parametrize("name", FRAMEWORKS)
 COPYING = ("moco", "moco-v3", "byol", "dino")
@@ -162,7 +162,7 @@ def test_the_loss_is_computed_in_float32_under_autocast(name):
         """Values that networks return under autocast, (B, WIDTH), in a dtype that represents them exactly."""
         batch = views(name, dtype=torch.bfloat16)
         local = None if batch.local is None else batch.local[..., :WIDTH].to(dtype)
-        return Pair(batch.first[:, :WIDTH].to(dtype), batch.second[:, :WIDTH].to(dtype), batch.ids, local)
+        return PositivePair(batch.first[:, :WIDTH].to(dtype), batch.second[:, :WIDTH].to(dtype), batch.ids, local)
 
     with torch.autocast("cpu", torch.bfloat16):
         losses = without_networks(torch.float32)(projections(torch.bfloat16))
@@ -185,7 +185,7 @@ def test_multicrop_views(name):
     batch = pair(crops=2)
     if name in MULTICROP:
         assert build(name)(batch).shape == (B,)
-        said = refusal(build(name), Pair(batch.first, batch.second, None, batch.local[:3]))
+        said = refusal(build(name), PositivePair(batch.first, batch.second, None, batch.local[:3]))
         assert said.startswith("the shape of the multi-crop views is (3, 2, 4), expected (6, views, ...)")
     else:
         said = refusal(build(name), batch)
@@ -196,7 +196,7 @@ def test_multicrop_views(name):
 def test_samples_of_zeros_are_legal(name):
     framework = build(name)
     batch = pair()
-    losses = framework(Pair(torch.zeros_like(batch.first), batch.second, batch.ids))
+    losses = framework(PositivePair(torch.zeros_like(batch.first), batch.second, batch.ids))
     losses.mean().backward()
     assert losses.isfinite().all() and all(p.grad.isfinite().all() for p in trainable(framework))
 
@@ -264,7 +264,7 @@ def test_training_lowers_the_loss(name):
     def batch():
         ids = torch.randperm(32, generator=generator)
         jitter = 0.1 * torch.randn(2, 32, D, generator=generator, dtype=torch.float64)
-        return Pair(samples[ids] + jitter[0], samples[ids] + jitter[1], (ids, ids))
+        return PositivePair(samples[ids] + jitter[0], samples[ids] + jitter[1], (ids, ids))
 
     # DINO has a fixed teacher, and soft has hard labels, because the loss includes the entropy of its targets. With the
     # published weights of VICReg, the steps of gradient descent would be 25 times larger.
@@ -272,7 +272,7 @@ def test_training_lowers_the_loss(name):
         "moco": {"queue": 64},
         "nnclr": {"queue": 64},
         "dino": {"momentum": 1, "center_momentum": 1},
-        "soft": {"loss": SoftLoss(target_distance=1e6), "map_loss": SoftLoss(target_distance=1e6)},
+        "soft": {"loss": SoftSettings(target_distance=1e6), "map_loss": SoftSettings(target_distance=1e6)},
         "vicreg": {"invariance_weight": 1, "variance_weight": 1, "covariance_weight": 0.04},
     }.get(name, {})
     losses = train(build(name, norm="batch", **options), [batch() for _ in range(120)], rate=0.2)

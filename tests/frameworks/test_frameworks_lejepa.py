@@ -10,7 +10,7 @@ from torch import nn
 from viewsmith.core.random import stream
 from viewsmith.frameworks import FrameworkContext, LeJEPA, lejepa
 from viewsmith.losses import random_directions
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 
 def views_of(batch):
@@ -113,7 +113,7 @@ def test_crops_of_another_size_share_one_pass():
 
     framework = LeJEPA(AnySize(), nn.Identity(), n_slices=4)
     whole = torch.randn(2, B, 5)
-    assert framework(Pair(whole[0], whole[1], local=torch.randn(B, 3, 4))).shape == (B,)
+    assert framework(PositivePair(whole[0], whole[1], local=torch.randn(B, 3, 4))).shape == (B,)
     assert calls == [(2 * B, 5), (3 * B, 4)]
 
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from refusals import refusal
 from viewsmith.frameworks import MoCo, moco
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 TAU = 0.2
 
@@ -64,22 +64,22 @@ def test_the_queue_by_hand():
     x = torch.tensor([[3.0, 4.0], [0.0, 2.0], [-1.0, 0.0]])
     unit = torch.tensor([[0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
     ids = torch.tensor([10, 11, 12])
-    framework(Pair(x, x, (ids, ids + 10)))
+    framework(PositivePair(x, x, (ids, ids + 10)))
     assert torch.equal(framework.keys, torch.cat([unit, last]))
     assert framework.key_ids.tolist() == [20, 21, 22, -1, -1] and int(framework.pointer) == 3
-    framework(Pair(x, x, (ids, ids)))
+    framework(PositivePair(x, x, (ids, ids)))
     assert torch.equal(framework.keys, unit[[2, 1, 2, 0, 1]])
     assert framework.key_ids.tolist() == [12, 21, 22, 10, 11] and int(framework.pointer) == 1
-    framework(Pair(x, x))
+    framework(PositivePair(x, x))
     assert framework.key_ids.tolist() == [12, -1, -1, -1, 11] and int(framework.pointer) == 4
 
 
 def test_a_batch_larger_than_the_queue_is_rejected():
     framework = identity_moco(3)
     x = torch.randn(4, 2)
-    framework(Pair(x[:3], x[:3])).mean().backward()
+    framework(PositivePair(x[:3], x[:3])).mean().backward()
     assert int(framework.pointer) == 0
-    said = refusal(framework, Pair(x, x))
+    said = refusal(framework, PositivePair(x, x))
     assert said == "the queue has 3 keys, expected at least the 4 samples of a batch: enlarge it"
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from refusals import refusal
 from viewsmith.frameworks import NNCLR, nnclr
 from viewsmith.networks import MLP
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 TAU = 0.3
 
@@ -55,17 +55,17 @@ def test_the_queue_stores_the_first_views():
     last = framework.keys[3:].clone()
     first = torch.tensor([[3.0, 4.0], [0.0, 2.0], [-1.0, 0.0]])
     unit = torch.tensor([[0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
-    framework(Pair(first, -first))
+    framework(PositivePair(first, -first))
     assert torch.equal(framework.keys, torch.cat([unit, last])) and int(framework.pointer) == 3
-    framework(Pair(first, -first))
+    framework(PositivePair(first, -first))
     assert torch.equal(framework.keys, unit[[2, 1, 2, 0, 1]]) and int(framework.pointer) == 1
 
 
 def test_a_batch_larger_than_the_queue_is_rejected():
     framework = NNCLR(nn.Identity(), nn.Identity(), nn.Linear(2, 2), queue=3, width=2)
     x = torch.randn(4, 2)
-    framework(Pair(x[:3], x[:3]))
-    said = refusal(framework, Pair(x, x))
+    framework(PositivePair(x[:3], x[:3]))
+    said = refusal(framework, PositivePair(x, x))
     assert said == "the queue has 3 keys, expected at least the 4 samples of a batch: enlarge it"
 
 

@@ -12,7 +12,7 @@ from viewsmith import Contrastive, GenView, load
 from viewsmith.core.tensors import load_tensors
 from viewsmith.frameworks import DINO, FrameworkContext, MoCoV3
 from viewsmith.networks import MLP
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 from viewsmith.workflows.export import export_encoder
 
 SEPARATE = ("byol", "simsiam", "moco-v3", "nnclr")
@@ -32,7 +32,7 @@ def test_views_have_separate_statistics(name):
     means = [framework.encoder[0](x).mean(0) for x in (batch.first, batch.second)]
     torch.testing.assert_close(norm.running_mean, 0.1 * means[1] + 0.9 * 0.1 * means[0])
     # The first views do not depend on the second views.
-    shifted = Pair(batch.first, 5 + 3 * batch.second, batch.ids)
+    shifted = PositivePair(batch.first, 5 + 3 * batch.second, batch.ids)
     assert not torch.allclose(framework(batch), framework(shifted))
     joint = build(name, norm="batch")
     assert not torch.allclose(joint(batch), build(name, norm="batch", separate_batch_norm=True)(batch))

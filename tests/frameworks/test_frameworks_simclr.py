@@ -7,7 +7,7 @@ from torch import nn
 from viewsmith.frameworks import SimCLR
 from viewsmith.losses import nt_xent
 from viewsmith.networks import MLP
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 B, D = 6, 4
 
@@ -20,7 +20,7 @@ def framework(dtype=torch.float64, norm="none", **options):
 def pair(dtype=torch.float64, ids=True):
     x = torch.randn(2, B, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(dtype)
     rows = torch.tensor([4, 1, 0, 9, 3, 2])
-    return Pair(x[0], x[1], (rows, rows.roll(1)) if ids else None)
+    return PositivePair(x[0], x[1], (rows, rows.roll(1)) if ids else None)
 
 
 every_setting = pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_simclr_equals_nt_xent_of_the_projections(options, ids):
 def test_losses_keep_the_order_of_the_batch(options):
     simclr, views = framework(**options), pair()
     order = torch.tensor([3, 5, 0, 2, 4, 1])
-    moved = Pair(views.first[order], views.second[order], (views.ids[0][order], views.ids[1][order]))
+    moved = PositivePair(views.first[order], views.second[order], (views.ids[0][order], views.ids[1][order]))
     losses = simclr(views)
     torch.testing.assert_close(simclr(moved), losses[order], rtol=1e-12, atol=1e-12)
     assert len(losses.unique()) == B
@@ -87,6 +87,6 @@ def test_both_views_share_their_batch_norm_statistics():
 
 def test_samples_of_zeros_are_legal():
     simclr = framework(temperature=0.1)
-    losses = simclr(Pair(torch.zeros(B, D).double(), pair().second))
+    losses = simclr(PositivePair(torch.zeros(B, D).double(), pair().second))
     losses.mean().backward()
     assert losses.isfinite().all() and all(p.grad.isfinite().all() for p in simclr.parameters())

@@ -5,7 +5,7 @@ import torch
 from framework_cases import B, assert_value_and_gradient, build, networks, pair, trainable
 
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks import InfoNCE, SoftContrastive, SoftLoss
+from viewsmith.frameworks import InfoNCESettings, SoftContrastive, SoftSettings
 from viewsmith.losses import nt_xent, soft_contrastive
 from viewsmith.losses.soft_contrastive import default_negative_weight, soft_normalized
 from viewsmith.networks import MLP
@@ -33,8 +33,8 @@ def test_losses_of_projection_and_map_are_added():
 @pytest.mark.parametrize("targets", ["samples", "views"])
 def test_the_published_loss_with_weights_of_negatives(targets):
     options = {"nu": 0.3, "nu_target": 5.0, "kernel": "plain", "beta": 0.2}
-    loss = SoftLoss(normalize=False, targets=targets, target_distance=None, **options)
-    map_loss = SoftLoss(normalize=False, negative_weight=0.4, target_distance=None)
+    loss = SoftSettings(normalize=False, targets=targets, target_distance=None, **options)
+    map_loss = SoftSettings(normalize=False, negative_weight=0.4, target_distance=None)
     framework, views = build("soft", loss=loss, map_loss=map_loss), pair()
     y0, y1, z, z_map = projections(framework, views)
     target = y1 if targets == "views" else None
@@ -48,7 +48,7 @@ def test_the_published_loss_with_weights_of_negatives(targets):
 
 
 def test_info_nce_replaces_the_soft_loss():
-    framework, views = build("soft", loss=InfoNCE("cosine", 0.3), map_loss=InfoNCE()), pair()
+    framework, views = build("soft", loss=InfoNCESettings("cosine", 0.3), map_loss=InfoNCESettings()), pair()
     _, _, z, z_map = projections(framework, views)
     options = {"negatives": "cross", "ids": views.ids}
     expected = nt_xent(*z, temperature=0.3, **options)

@@ -7,7 +7,7 @@ from torch import nn
 
 from refusals import refusal
 from viewsmith.frameworks import SupCon
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 TAU = 0.1
 
@@ -40,10 +40,13 @@ def test_labels_are_required_and_not_saved():
     fresh = SupCon(nn.Identity(), nn.Identity())
     x = torch.zeros(2, 3)
     rows = torch.arange(2)
-    assert refusal(fresh, Pair(x, x, (rows, rows))) == "supcon has no labels: give y to fit, or labels to the framework"
+    assert (
+        refusal(fresh, PositivePair(x, x, (rows, rows)))
+        == "supcon has no labels: give y to fit, or labels to the framework"
+    )
     fresh.read_labels(torch.tensor([0, 0]))
-    assert fresh(Pair(torch.eye(3)[:2], torch.eye(3)[:2], (rows, rows))).shape == (2,)
-    said = refusal(fresh, Pair(x, x, (rows, rows + 1)))
+    assert fresh(PositivePair(torch.eye(3)[:2], torch.eye(3)[:2], (rows, rows))).shape == (2,)
+    said = refusal(fresh, PositivePair(x, x, (rows, rows + 1)))
     assert said == "the largest of ids is 2, expected a row of the 2 labels"
 
 
@@ -57,5 +60,5 @@ def test_the_loss_is_lower_if_classes_are_close(dtype):
     rows = torch.arange(4)
     together = torch.tensor([[1.0, 0], [1, 0.1], [0, 1], [0.1, 1]], dtype=dtype)
     apart = together[[0, 2, 1, 3]]
-    near, far = (framework(Pair(x, x, (rows, rows))).mean() for x in (together, apart))
+    near, far = (framework(PositivePair(x, x, (rows, rows))).mean() for x in (together, apart))
     assert near < far - 0.5

@@ -6,7 +6,7 @@ from framework_cases import B, assert_value_and_gradient, build, length_one, pai
 from torch import nn
 
 from viewsmith.frameworks import SwAV, swav
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 
 def slow_sinkhorn(scores, epsilon, iterations):
@@ -64,12 +64,14 @@ def test_crops_of_another_size_share_one_pass():
     framework = SwAV(AnySize(), nn.Linear(3, 3), prototypes=4, width=3)
     whole = torch.randn(2, B, 5)
     small = torch.randn(B, 3, 4)
-    losses = framework(Pair(whole[0], whole[1], local=small))
+    losses = framework(PositivePair(whole[0], whole[1], local=small))
     assert calls == [(2 * B, 5), (3 * B, 4)]
-    for expected, found in zip(slow_swav(framework, Pair(whole[0], whole[1], local=small)), losses, strict=True):
+    for expected, found in zip(
+        slow_swav(framework, PositivePair(whole[0], whole[1], local=small)), losses, strict=True
+    ):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     calls.clear()
-    framework(Pair(whole[0], whole[1], local=torch.randn(B, 3, 5)))
+    framework(PositivePair(whole[0], whole[1], local=torch.randn(B, 3, 5)))
     assert calls == [(5 * B, 5)]
 
 

@@ -12,7 +12,7 @@ from viewsmith.frameworks.memory import Draw
 from viewsmith.frameworks.unified import Views, embed
 from viewsmith.losses.oucl import Logits, margins, oucl
 from viewsmith.networks import MLP, ViewEncoders, ViewHeads
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 M, B, D, N = 3, 5, 4, 9
 IDS = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [5, 1, 2, 3, 4]])
@@ -190,7 +190,7 @@ def framework(views=2, kind="queue", **options):
 
 def pair(seed=0, batch=B):
     x = tensor(2, batch, 4, seed=seed)
-    return Pair(x[0], x[1], (torch.arange(batch), torch.arange(batch).roll(1)))
+    return PositivePair(x[0], x[1], (torch.arange(batch), torch.arange(batch).roll(1)))
 
 
 def test_only_a_training_forward_changes_the_memory():
@@ -244,7 +244,7 @@ def test_rows_of_zeros_have_a_finite_loss():
         (lambda: FeatureMemory(2, 8, 4, negatives=2, momentum=2), "momentum is 2"),
         (lambda: framework()(pair(batch=1)), "the batch has 1 sample, expected at least 2"),
         (lambda: framework()(pair(batch=N + 1)), "the memory has 9 features, expected at least the 10 samples"),
-        (lambda: framework(kind="bank")(Pair(*tensor(2, B, 4))), "needs the row that each sample shows"),
+        (lambda: framework(kind="bank")(PositivePair(*tensor(2, B, 4))), "needs the row that each sample shows"),
         (lambda: FeatureContrast(memory("queue"), stored_positives=True), "positives from the memory need a bank"),
     ],
 )
@@ -255,5 +255,5 @@ def test_invalid_input_is_rejected(call, expected):
 def test_views_of_a_pair():
     views = Views.of(pair())
     assert torch.equal(views.x[1], pair().second) and views.ids.tolist()[1] == [4, 0, 1, 2, 3]
-    assert Views.of(Pair(*tensor(2, B, 4))).ids is None
+    assert Views.of(PositivePair(*tensor(2, B, 4))).ids is None
     assert Draw(tensor(M, N, D), None).positives is None

@@ -44,10 +44,8 @@ def cases() -> list[Any]:
     found += [("diffaug", d, "soft", DEFAULT_VIEWS[d]) for d in DATA]
     found += [("crl-tac", d, None, None) for d in DATA]
     found += [("contrastive", d, "simclr", v) for d in DATA for v in VIEWS[d] if v not in ("multicrop", "channel:RUN")]
-    found += [
-        ("contrastive", "images", f, "multicrop") for f in FRAMEWORKS if find("framework", f).trait("local_views")
-    ]
-    local = [f for f in FRAMEWORKS if find("framework", f).trait("local_views")]
+    found += [("contrastive", "images", f, "multicrop") for f in FRAMEWORKS if find("framework", f).tag("local_views")]
+    local = [f for f in FRAMEWORKS if find("framework", f).tag("local_views")]
     found += [("contrastive", "images", f, "multicrop") for f in local]
     return covering(dict.fromkeys(found), (0, 1), (2,))
 

@@ -6,10 +6,10 @@ from torch import nn
 from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import SoftContrastive
 from viewsmith.methods import DiffAugMethod
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.networks import MLP
 from viewsmith.training.engine import Callback, Trainer
-from viewsmith.views import Neighbors, ViewPair
+from viewsmith.views import Neighbors, PairMaker
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 
@@ -45,7 +45,7 @@ def diffaug(schedule="ABA", condition="representation", makers=None, seed=0, **o
     encoder = MLP(D, [8, M], norm="batch", last="activated")
     framework = SoftContrastive(encoder, MLP(M, [3]), MLP(M, [2]))
     width = 2 if condition == "map" else M
-    generator = ConditionalDiffusion(Denoiser(D, width), VectorCodes(D), condition=width, steps=3, prediction="v")
+    generator = ConditionalDiffusion(Denoiser(D, width), VectorLatents(D), condition=width, steps=3, prediction="v")
     generated = GeneratedViews(
         generator,
         encoder,
@@ -67,7 +67,7 @@ def diffaug(schedule="ABA", condition="representation", makers=None, seed=0, **o
         "fresh": False,
         "on_top": False,
     } | options
-    return DiffAugMethod(framework, ViewPair(makers or [Neighbors(3)]), generated, schedule=schedule, **settings)
+    return DiffAugMethod(framework, PairMaker(makers or [Neighbors(3)]), generated, schedule=schedule, **settings)
 
 
 def trained(*arguments, **options):

@@ -10,7 +10,7 @@ from viewsmith.losses.oucl import Logits
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, SmallCNN, ViewEncoders, ViewHeads
 from viewsmith.training.updates import frozen, prepare_update
-from viewsmith.views import GaussianNoise, Identity, MetaFeatures, ViewPair
+from viewsmith.views import GaussianNoise, Identity, MetaFeatures, PairMaker
 
 N, D, H, Z = 24, 4, 6, 3
 X = torch.randn(N, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -69,7 +69,7 @@ def build(
     features = MetaFeatures(views, Z, hidden=(7,), norm=norm) if with_features else None
     own = None if name in ("oucl", "per-view", "images") or not with_features else added
     method = MetAugMethod(
-        framework, ViewPair(makers or [GaussianNoise(0.5)]), features, own, n_views=views, **OPTIONS | options
+        framework, PairMaker(makers or [GaussianNoise(0.5)]), features, own, n_views=views, **OPTIONS | options
     )
     return method.double()
 

@@ -8,7 +8,7 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.losses import nt_xent
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP
-from viewsmith.views import GaussianNoise, Identity, Neighbors, PiNoise, ViewPair
+from viewsmith.views import GaussianNoise, Identity, Neighbors, PairMaker, PiNoise
 
 B, D = 6, 4
 X = torch.randn(20, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -35,7 +35,7 @@ def pinda(makers=(), trained=True, **options):
         with torch.no_grad():
             noise.network[-1].weight.copy_(torch.randn(D, 8, generator=draw(3)))
     settings = {"two_sided": True, "penalty": "log_barrier", "penalty_weight": 0.3} | options
-    method = PiNDAMethod(simclr, ViewPair(makers), noise, epochs=4, optimizer=Optimizer(), **settings)
+    method = PiNDAMethod(simclr, PairMaker(makers), noise, epochs=4, optimizer=Optimizer(), **settings)
     method.prepare(X, 0)
     return method
 
@@ -45,7 +45,7 @@ def project(method, x):
 
 
 def test_contrastive_equals_the_framework_on_the_views():
-    method = ContrastiveMethod(framework(), ViewPair([GaussianNoise(0.5)]), epochs=3, optimizer=Optimizer(name="sgd"))
+    method = ContrastiveMethod(framework(), PairMaker([GaussianNoise(0.5)]), epochs=3, optimizer=Optimizer(name="sgd"))
     losses, logs = method.encoder_step(batch())
     generator = draw()
     first = X[INDEX] + 0.5 * torch.randn(B, D, dtype=torch.float64, generator=generator)
@@ -56,7 +56,7 @@ def test_contrastive_equals_the_framework_on_the_views():
 
 
 def test_contrastive_with_neighbors_passes_the_rows_of_the_views():
-    method = ContrastiveMethod(framework(), ViewPair([Neighbors(3)]), epochs=3, optimizer=Optimizer())
+    method = ContrastiveMethod(framework(), PairMaker([Neighbors(3)]), epochs=3, optimizer=Optimizer())
     method.prepare(X, 0)
     losses, _ = method.encoder_step(batch())
     shown = method.views.makers[0].random_neighbors(X[INDEX], INDEX, draw())
@@ -65,13 +65,13 @@ def test_contrastive_with_neighbors_passes_the_rows_of_the_views():
 
 
 @pytest.mark.parametrize(
-    "make", [pinda, lambda: ContrastiveMethod(framework(), ViewPair([Identity()]), epochs=4, optimizer=Optimizer())]
+    "make", [pinda, lambda: ContrastiveMethod(framework(), PairMaker([Identity()]), epochs=4, optimizer=Optimizer())]
 )
 def test_one_joint_update(make):
     method = make()
     (phase,) = method.phases()
     (update,) = phase.updates
-    assert phase.epochs == 4 and update.every == 1
+    assert phase.epochs == 4 and update.interval == 1
     assert all(one is other for one, other in zip(update.parameters(), method.parameters(), strict=True))
     h, z = method.represent(X), method.represent(X, "projection")
     assert torch.equal(h, method.framework.encoder(X)) and torch.equal(z, method.framework.head(h))

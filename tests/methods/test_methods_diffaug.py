@@ -51,7 +51,7 @@ def test_a_generator_in_the_last_phase_is_checked():
 
 
 def test_the_phases_of_the_encoder_share_one_learning_rate_curve():
-    spans = [phase.updates[0].optimizer.span for phase in diffaug("ABABA").phases() if phase.name[0] == "A"]
+    spans = [phase.updates[0].optimizer.lr_span for phase in diffaug("ABABA").phases() if phase.name[0] == "A"]
     assert spans[0][0] == 0 and spans[-1][1] == 1
     assert [b for _, b in spans[:-1]] == [a for a, _ in spans[1:]]
 

@@ -4,7 +4,7 @@ import torch
 from diffaug_cases import X
 
 from viewsmith.core.rows import Samples
-from viewsmith.modalities.images.pixels import PixelCodes
+from viewsmith.modalities.images.pixels import PixelLatents
 from viewsmith.networks import Pixels
 from viewsmith.views.generated.cache import ViewCache
 
@@ -14,7 +14,7 @@ def test_a_cache_of_images_stores_bytes():
     pixels = Pixels((8, 8, 3))
     pixels.fit(raw, "auto")
     rows = Samples(raw, pixels)
-    codes = PixelCodes(3, pixels.center.tolist(), pixels.scale.tolist())
+    codes = PixelLatents(3, pixels.center.tolist(), pixels.scale.tolist())
 
     def darker(x, index, generator):
         return codes.decode(codes.encode(x) * 0.5 - 0.5, x)

@@ -11,13 +11,13 @@ from viewsmith.frameworks import BYOL, SimCLR
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods import ContrastiveMethod, GenViewMethod
 from viewsmith.methods.genview.quality import ViewQuality
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.networks import MLP
 from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.networks.wrappers import cosine_momentum
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder
-from viewsmith.views import GaussianNoise, Identity, Neighbors, ViewPair
+from viewsmith.views import GaussianNoise, Identity, Neighbors, PairMaker
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import (
@@ -46,7 +46,7 @@ class Denoiser(nn.Module):
 def genview(*, generated=True, quality=True, maker=None, noise="adaptive", seed=0, **options):
     torch.manual_seed(seed)
     encoder = MLP(D, [8, M], norm="batch", last="activated")
-    generator = ConditionalDiffusion(Denoiser(), VectorCodes(D), condition=M, steps=3, prediction="v", strength=0.5)
+    generator = ConditionalDiffusion(Denoiser(), VectorLatents(D), condition=M, steps=3, prediction="v", strength=0.5)
     settings = {
         "alpha": 1.0,
         "gamma": 1.0,
@@ -59,7 +59,7 @@ def genview(*, generated=True, quality=True, maker=None, noise="adaptive", seed=
     }
     return GenViewMethod(
         SimCLR(encoder, MLP(M, [3])),
-        ViewPair([maker or Identity()]),
+        PairMaker([maker or Identity()]),
         GeneratedViews(
             generator,
             encoder,
@@ -99,7 +99,7 @@ def with_precomputed(**options):
 def test_the_phases_and_their_epochs(options, phases):
     found = genview(**options).phases()
     assert [(phase.name, phase.epochs) for phase in found] == phases
-    spans = [phase.updates[0].optimizer.span for phase in found if phase.name != "generator"]
+    spans = [phase.updates[0].optimizer.lr_span for phase in found if phase.name != "generator"]
     assert spans[0][0] == 0 and spans[-1][1] == 1 and all(a[1] == b[0] for a, b in itertools.pairwise(spans))
 
 
@@ -194,9 +194,9 @@ def test_a_generated_view_has_the_id_of_its_own_sample():
 def test_alpha_zero_without_quality_equals_the_framework():
     torch.manual_seed(0)
     encoder = MLP(D, [8, M], norm="batch", last="activated")
-    ConditionalDiffusion(Denoiser(), VectorCodes(D), condition=M)  # draws the same weights
+    ConditionalDiffusion(Denoiser(), VectorLatents(D), condition=M)  # draws the same weights
     plain = ContrastiveMethod(
-        SimCLR(encoder, MLP(M, [3])), ViewPair([GaussianNoise()]), epochs=4, optimizer=Optimizer(learning_rate=1e-3)
+        SimCLR(encoder, MLP(M, [3])), PairMaker([GaussianNoise()]), epochs=4, optimizer=Optimizer(learning_rate=1e-3)
     )
     method = genview(generated=False, quality=False, alpha=0.0, maker=GaussianNoise())
     for each in (plain, method):

@@ -190,7 +190,7 @@ def test_settings_of_meta_learning(name, meta):
 
 
 def test_generators_are_updated_in_every_second_step():
-    method = build(every=2)
+    method = build(interval=2)
     seen = []
 
     class Watch(Callback):

@@ -11,8 +11,8 @@ from viewsmith.frameworks import BYOL, DINO, MoCo, MoCoV3, SimCLR, SimSiam, SwAV
 from viewsmith.losses import nt_xent
 from viewsmith.methods import PiNDAMethod
 from viewsmith.networks import MLP, LowResolutionMap, SequenceCNN, SequenceMap, SharedTrunkMap, SmallCNN, resnet18
-from viewsmith.views import GaussianNoise, PiNoise, ViewMaker, ViewPair
-from viewsmith.views.base import Pair
+from viewsmith.views import GaussianNoise, PairMaker, PiNoise, ViewMaker
+from viewsmith.views.base import PositivePair
 
 B = 4
 FRAMEWORKS = {
@@ -58,7 +58,7 @@ def pinda(modality, framework="simclr", makers=(), shared=False, **options):
     settings = {"two_sided": False, "penalty": "log_barrier", "penalty_weight": 0.3} | options
     return PiNDAMethod(
         FRAMEWORKS[framework](encoder, MLP(8, [5])),
-        ViewPair(makers),
+        PairMaker(makers),
         noise,
         epochs=2,
         optimizer=Optimizer(),
@@ -75,7 +75,7 @@ class Crops(ViewMaker):
 
     def pair(self, pair, *, generator=None):
         small = pair.second[:, :, :8, :8]
-        return Pair(pair.first, pair.second, pair.ids, torch.stack([small, small.flip(3)], dim=1))
+        return PositivePair(pair.first, pair.second, pair.ids, torch.stack([small, small.flip(3)], dim=1))
 
     def forward(self, x, *, index=None, generator=None):
         return x
@@ -214,7 +214,7 @@ def test_a_step_of_resnet18_with_a_shared_trunk():
     noise = PiNoise(SharedTrunkMap(encoder.stem, encoder.stem_width, 1), strength=0.3)
     method = PiNDAMethod(
         SimCLR(encoder, MLP(512, [8])),
-        ViewPair([]),
+        PairMaker([]),
         noise,
         two_sided=True,
         penalty="log_barrier",

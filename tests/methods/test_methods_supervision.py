@@ -16,7 +16,7 @@ from viewsmith.frameworks.supervision import (
 )
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.views import Identity
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import PairMaker
 
 CPU = torch.device("cpu")
 CODES = torch.tensor([0, -1, 1, 0, -1, 2, 1, 2])
@@ -48,7 +48,7 @@ def slow_term(net, rows, codes, tau=0.1):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
 def test_the_term_equals_the_loop(dtype, tolerance):
     x, net = torch.randn(8, 3, dtype=dtype, generator=torch.Generator().manual_seed(3)), framework(dtype)
-    term = SupervisedTerm(net, ViewPair([Identity()]), x, FewLabels(CODES), CPU)
+    term = SupervisedTerm(net, PairMaker([Identity()]), x, FewLabels(CODES), CPU)
     known = (CODES >= 0).nonzero()[:, 0]
     fast, slow = term(batch(dtype=dtype)), slow_term(net, x[known], CODES[known].tolist())
     torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance)
@@ -68,14 +68,14 @@ def test_draws_are_without_repetition_and_balanced():
             seen.append(pair.ids[0])
             return pair
 
-    term = SupervisedTerm(framework(), ViewPair([Rows()]), torch.randn(100, 3), FewLabels(codes), CPU, drawn=20)
+    term = SupervisedTerm(framework(), PairMaker([Rows()]), torch.randn(100, 3), FewLabels(codes), CPU, drawn=20)
     term(batch())
     assert len(seen[0]) == 20 == len(seen[0].unique())
     assert int((codes[seen[0]] == 1).sum()) >= 5  # all of the few are likely; of 20 uniform ones it would be 2
 
 
 def method_of(encoder):
-    views, optimizer = ViewPair([Identity()]), Optimizer()
+    views, optimizer = PairMaker([Identity()]), Optimizer()
     return ContrastiveMethod(SimCLR(encoder, nn.Linear(5, 4)), views, epochs=1, optimizer=optimizer)
 
 

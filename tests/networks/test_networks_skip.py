@@ -92,7 +92,7 @@ def test_row_at_the_center_has_zeros_and_fewer_rows_than_axes_are_fine() -> None
 @pytest.mark.parametrize(("input_components", "skipped"), [(0, 6), (5, 5), (0, 3)])
 def test_encoder_has_learned_and_skipped_columns(rows: torch.Tensor, input_components: int, skipped: int) -> None:
     context = EncoderContext((7,), 7, 20, input_components)
-    encoder = vector_encoder(context, hidden=(8,), skip_components=skipped).eval()
+    encoder = vector_encoder(context, hidden=(8,), appended_pca=skipped).eval()
     assert encoder(rows).shape == (60, 20)
     body = encoder[-1]
     body.skip.fit(rows)
@@ -154,7 +154,7 @@ def test_further_axes_without_variance_are_zero() -> None:
 
 
 def test_encoder_with_more_columns_than_its_input_has_axes(rows: torch.Tensor) -> None:
-    encoder = vector_encoder(EncoderContext((7,), 7, 20, 3), hidden=(8,), skip_components=9)
+    encoder = vector_encoder(EncoderContext((7,), 7, 20, 3), hidden=(8,), appended_pca=9)
     encoder.skip.take(encoder.learned[0].fit(rows, more=7))
     assert not encoder(rows)[:, 13:].any()  # zeros in training
     out = encoder.eval()(rows)
@@ -164,8 +164,8 @@ def test_encoder_with_more_columns_than_its_input_has_axes(rows: torch.Tensor) -
 
 
 def test_encoder_without_learned_columns_is_refused() -> None:
-    with pytest.raises(InputError, match=r"skip_components is 9, .* none of the 4 columns .*: give fewer"):
-        vector_encoder(EncoderContext((7,), 7, 4), skip_components=9)
+    with pytest.raises(InputError, match=r"appended_pca is 9, .* none of the 4 columns .*: give fewer"):
+        vector_encoder(EncoderContext((7,), 7, 4), appended_pca=9)
 
 
 def test_gradients_are_those_of_differences(rows: torch.Tensor) -> None:
@@ -189,7 +189,7 @@ def pooled(image: np.ndarray, size: int) -> np.ndarray:
 def test_skipped_columns_of_images_are_coordinates_of_pooled_pixels() -> None:
     x = torch.randn(40, 3, 19, 20, generator=torch.Generator().manual_seed(0))
     context = EncoderContext((19, 20, 3), 3, 40)
-    encoder = find("encoder", "cnn", "images").build(context, skip_components=24, skip_length=2.0).eval()
+    encoder = find("encoder", "cnn", "images").build(context, appended_pca=24, skip_length=2.0).eval()
     for part in (module for module in encoder.modules() if isinstance(module, SkipCoordinates)):
         part.fit(x)
     out = encoder(x)
@@ -207,7 +207,7 @@ def test_skipped_columns_of_sequences_are_of_bases_and_of_4_mers() -> None:
     letters = torch.randint(0, 4, (50, 30), generator=torch.Generator().manual_seed(0))
     x = torch.nn.functional.one_hot(letters, 4).mT.float()
     context = EncoderContext((30,), 4, 30)
-    encoder = find("encoder", "cnn", "dna").build(context, skip_components=11, skip_length=3.0).eval()
+    encoder = find("encoder", "cnn", "dna").build(context, appended_pca=11, skip_length=3.0).eval()
     for part in (module for module in encoder.modules() if isinstance(module, SkipCoordinates)):
         part.fit(x)
     out = encoder(x)

@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.leaderboard import Found, leaderboard
+from viewsmith.evaluation.leaderboard import Results, leaderboard
 from viewsmith.evaluation.level import Repeats
 from viewsmith.reports.comparison import _against_best, _word, render_comparison
 
@@ -18,7 +18,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 
 def compared(kinds=KINDS, repeats=3, failed=None):
-    rng, found = np.random.default_rng(0), Found(repeats, PROTOCOLS)
+    rng, found = np.random.default_rng(0), Results(repeats, PROTOCOLS)
     for row, kind in kinds.items():
         for repeat in range(repeats):
             found.add(row, kind, repeat, {name: 0.7 + 0.2 * rng.random() for name in PROTOCOLS})
@@ -62,7 +62,7 @@ def test_every_part_is_on_the_page_and_escaped():
 
 
 def test_a_page_without_maps_curves_or_costs():
-    found = Found(1, ["knn"])
+    found = Results(1, ["knn"])
     found.add("raw", "baseline", 0, {"knn": 0.5})
     result = compared() | leaderboard(found, Repeats((0,)), [], "out") | {"seeds": 1}
     page = render_comparison(result, {})

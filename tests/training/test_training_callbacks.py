@@ -153,7 +153,7 @@ def test_the_progress_bar_has_phase_and_loss_on_a_terminal(capfd, monkeypatch):
 
 
 def test_without_a_terminal_lines_have_the_time_left(capfd):
-    trained(make_contrastive(epochs=2), ProgressBar(every=0.0))
+    trained(make_contrastive(epochs=2), ProgressBar(interval=0.0))
     out, err = capfd.readouterr()
     lines = err.splitlines()
     assert out == "" and lines[0].startswith("train: epoch 1 of 2, about ") and lines[-1].endswith("0 min left")
@@ -161,7 +161,7 @@ def test_without_a_terminal_lines_have_the_time_left(capfd):
 
 
 def test_the_time_limit_is_said_where_it_comes_first(capfd):
-    trained(make_contrastive(epochs=100_000), ProgressBar(every=0.0), minutes=0.01)
+    trained(make_contrastive(epochs=100_000), ProgressBar(interval=0.0), minutes=0.01)
     lines = capfd.readouterr().err.splitlines()
     assert all("the time limit in " in line for line in lines[5:])
 
@@ -192,7 +192,7 @@ def test_memory_is_given_back_when_the_process_has_grown(monkeypatch):
     monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: next(sizes, 0))
     monkeypatch.setattr("viewsmith.training.callbacks.return_freed_memory", lambda: given.append(trainer.steps))
     trainer = Trainer(make_contrastive(epochs=1), seed=SEED, batch_size=BATCH)
-    callback = GiveBackMemory(growth=100, every=2)
+    callback = GiveBackMemory(growth=100, interval=2)
     callback.start(trainer)
     for trainer.steps in range(1, 16):
         callback.step(trainer)
@@ -202,4 +202,4 @@ def test_memory_is_given_back_when_the_process_has_grown(monkeypatch):
 def test_memory_is_not_given_back_if_its_size_is_unknown(monkeypatch):
     monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: None)
     monkeypatch.setattr("viewsmith.training.callbacks.return_freed_memory", lambda: pytest.fail("it is unknown"))
-    trained(make_contrastive(epochs=2), GiveBackMemory(growth=1, every=1))
+    trained(make_contrastive(epochs=2), GiveBackMemory(growth=1, interval=1))

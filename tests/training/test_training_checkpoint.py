@@ -49,28 +49,28 @@ def test_a_checkpoint_has_only_tensors_and_json(saved):
     assert all((path.stat().st_mode & 0o444) == 0o444 for path in saved.iterdir())
 
 
-def damage(what, folder):
+def damage(source_name, folder):
     file, pointer = tensor_file(folder), folder / "latest.json"
     content = bytearray(file.read_bytes())
-    if what == "truncated":
+    if source_name == "truncated":
         file.write_bytes(content[:-10])
-    elif what == "flipped byte":
+    elif source_name == "flipped byte":
         content[-5] ^= 1
         file.write_bytes(content)
-    elif what == "flipped byte in the header":
+    elif source_name == "flipped byte in the header":
         content[20] ^= 1
         file.write_bytes(content)
-    elif what == "empty":
+    elif source_name == "empty":
         file.write_bytes(b"")
-    elif what == "missing":
+    elif source_name == "missing":
         file.unlink()
-    elif what == "cut JSON":
+    elif source_name == "cut JSON":
         pointer.write_text(pointer.read_text()[:-20])
         return pointer
-    elif what == "no JSON":
+    elif source_name == "no JSON":
         pointer.write_bytes(b"\xff\x00\x80")
         return pointer
-    elif what == "other JSON":
+    elif source_name == "other JSON":
         pointer.write_text("[1, 2]")
         return pointer
     else:
@@ -80,12 +80,12 @@ def damage(what, folder):
 
 
 @pytest.mark.parametrize(
-    "what",
+    "source_name",
     ["truncated", "flipped byte", "flipped byte in the header", "empty", "missing", "cut JSON", "no JSON", "other JSON",
      "wrong JSON"],
 )  # fmt: skip
-def test_a_damaged_checkpoint_is_named_and_not_resumed(saved, what):
-    file = damage(what, saved)
+def test_a_damaged_checkpoint_is_named_and_not_resumed(saved, source_name):
+    file = damage(source_name, saved)
     message = refusal(trainer_for(saved).fit, rows(), resume=True)
     assert str(file) in message and "is damaged" in message and f"delete the folder {saved}" in message
 

@@ -198,7 +198,7 @@ def test_weights_multiply_the_loss_of_each_sample():
     [
         # Half a cosine from 1 to 0.
         ({}, {0: 1, 0.25: 0.5 + 0.5**0.5 / 2, 0.5: 0.5, 0.75: 0.5 - 0.5**0.5 / 2, 1: 0}),
-        ({"final": 0.2}, {0: 1, 0.5: 0.6, 1: 0.2}),
+        ({"final_lr_scale": 0.2}, {0: 1, 0.5: 0.6, 1: 0.2}),
         ({"schedule": "constant"}, {0: 1, 0.5: 1, 1: 1}),
         ({"schedule": "constant", "warmup": 0.5}, {0: 0, 0.25: 0.5, 0.5: 1, 1: 1}),
         ({"warmup": 0.2}, {0: 0, 0.1: 0.5, 0.2: 1, 0.6: 0.5, 1: 0}),

@@ -20,7 +20,7 @@ from viewsmith.methods import ContrastiveMethod
 from viewsmith.networks import MLP
 from viewsmith.training import Callback, CheckpointFolder, Trainer
 from viewsmith.training.updates import LARS, make_groups, make_optimizer, prepare_update, set_rates, weight_decay
-from viewsmith.views import GaussianNoise, ViewPair
+from viewsmith.views import GaussianNoise, PairMaker
 
 
 def network():
@@ -196,7 +196,7 @@ def method(framework, epochs=3, **recipe):
     torch.manual_seed(1)
     optimizer = Optimizer(**{"name": "sgd", "learning_rate": 0.1} | recipe)
     return ContrastiveMethod(
-        FRAMEWORKS[framework](), ViewPair([GaussianNoise(0.5)]), epochs=epochs, optimizer=optimizer
+        FRAMEWORKS[framework](), PairMaker([GaussianNoise(0.5)]), epochs=epochs, optimizer=optimizer
     )
 
 
@@ -232,7 +232,7 @@ def test_the_rate_of_a_predictor_is_constant(name):
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lars"])
 def test_the_rate_of_a_head_is_a_multiple_of_the_encoders(optimizer):
     head, encoder, plain = (
-        watched("simclr", part, name=optimizer, head_rate=rate).rates
+        watched("simclr", part, name=optimizer, head_lr_scale=rate).rates
         for part, rate in (("head", 0.3), ("encoder", 0.3), ("head", 1.0))
     )
     assert encoder == plain and head == [0.3 * rate for rate in encoder] and encoder[0] > encoder[-1] > 0
@@ -277,12 +277,12 @@ def test_freezing_and_weight_decay_follow_the_curve_of_the_rate():
     class Half(ContrastiveMethod):
         def phases(self):
             (phase,) = super().phases()
-            second = replace(phase.updates[0], optimizer=replace(self.optimizer, span=(0.5, 1)))
+            second = replace(phase.updates[0], optimizer=replace(self.optimizer, lr_span=(0.5, 1)))
             return [replace(phase, updates=[second])]
 
     torch.manual_seed(1)
     optimizer = Optimizer("sgd", 0.1, weight_decay=0.0, final_weight_decay=1.0, freeze_last_layer=0.75)
-    half = Half(FRAMEWORKS["swav"](), ViewPair([GaussianNoise(0.5)]), epochs=2, optimizer=optimizer)
+    half = Half(FRAMEWORKS["swav"](), PairMaker([GaussianNoise(0.5)]), epochs=2, optimizer=optimizer)
     start, watch = half.framework.prototypes.weight.detach().clone(), Watch("prototypes")
     trainer = Trainer(half, seed=SEED, batch_size=BATCH, callbacks=[watch])
     trainer.fit(rows())
@@ -323,7 +323,7 @@ def test_a_recipe_resumes_bit_for_bit(name, recipe, tmp_path):
 def test_a_recipe_for_a_role_that_no_module_has_is_refused():
     torch.manual_seed(1)
     plain = ContrastiveMethod(
-        SimCLR(MLP(D, [6]), MLP(6, [3])), ViewPair([GaussianNoise()]), epochs=1,
+        SimCLR(MLP(D, [6]), MLP(6, [3])), PairMaker([GaussianNoise()]), epochs=1,
         optimizer=Optimizer(constant_predictor_rate=True),
     )  # fmt: skip
     (phase,) = plain.phases()

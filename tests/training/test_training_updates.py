@@ -159,7 +159,7 @@ def test_trained_parameters_must_be_part_of_the_method():
 
 def test_invalid_updates_and_phases_are_refused():
     part, step = nn.Linear(2, 2), lambda batch: None
-    one, other = Update("a", step, (part,)), Update("b", step, (part,), every=3)
+    one, other = Update("a", step, (part,)), Update("b", step, (part,), interval=3)
     assert Phase("p", 1, [one, other]).updates == [one, other]
     message = refused(lambda: Phase("p", 1, [one, other, one]))
     assert message == "phase 'p' has 'a', 'b', 'a', expected at least one update, each with its own name"
@@ -167,7 +167,7 @@ def test_invalid_updates_and_phases_are_refused():
     for given, name in ((part, "Linear"), (part.weight, "Parameter"), (part.parameters(), "generator")):
         message = refused(lambda given=given: Update("a", step, given))
         assert message == f"trains of update 'a' is a {name}, expected a tuple: write trains=(part,)"
-    assert "every of update 'a' is 0, expected at least 1" in refused(lambda: Update("a", step, (part,), every=0))
+    assert "interval of update 'a' is 0, expected at least 1" in refused(lambda: Update("a", step, (part,), interval=0))
 
 
 def test_progress_is_that_of_the_learning_rate():
@@ -175,7 +175,7 @@ def test_progress_is_that_of_the_learning_rate():
 
     class Half(Parts):
         def phases(self):
-            half = Optimizer("sgd", 1.0, span=(0.5, 1.0))
+            half = Optimizer("sgd", 1.0, lr_span=(0.5, 1.0))
             return [Phase("second half", 2, [Update("learn", self.note, (self.encoder,), half)])]
 
         def note(self, batch: Batch):

@@ -14,7 +14,7 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP
 from viewsmith.training import Callback, CheckpointFolder, Diagnostics, History, Trainer
-from viewsmith.views import GaussianNoise, Identity, PiNoise, ViewPair
+from viewsmith.views import GaussianNoise, Identity, PairMaker, PiNoise
 
 D = 4
 N, BATCH, SEED = 32, 8, 5
@@ -45,7 +45,7 @@ class TwoPlayers(Method):
                 3,
                 [
                     Update("encoder", self.encoder_step, (self.encoder,), adam),
-                    Update("channel", self.channel_step, (self.channel,), momentum, every=2),
+                    Update("channel", self.channel_step, (self.channel,), momentum, interval=2),
                 ],
                 start=self.draw_offset,
             ),
@@ -87,7 +87,7 @@ def make_contrastive(makers=None, norm="batch", optimizer=None, epochs=5, **opti
     torch.manual_seed(1)
     framework = SimCLR(MLP(D, [8, 5], norm=norm, last="activated"), MLP(5, [3]), **options)
     makers = [GaussianNoise(0.5)] if makers is None else makers
-    return ContrastiveMethod(framework, ViewPair(makers), epochs=epochs, optimizer=optimizer or Optimizer())
+    return ContrastiveMethod(framework, PairMaker(makers), epochs=epochs, optimizer=optimizer or Optimizer())
 
 
 def make_pinda(epochs=5):
@@ -95,7 +95,7 @@ def make_pinda(epochs=5):
     framework = SimCLR(MLP(D, [8, 5], norm="batch", last="activated"), MLP(5, [3]), temperature=0.5)
     return PiNDAMethod(
         framework,
-        ViewPair([Identity()]),
+        PairMaker([Identity()]),
         PiNoise.for_vectors(D, hidden=(8,)),
         two_sided=True,
         penalty="log_barrier",

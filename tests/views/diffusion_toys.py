@@ -5,9 +5,9 @@ import math
 import torch
 from torch import nn
 
-from viewsmith.modalities.dna.nucleotides import LetterCodes
-from viewsmith.modalities.images.pixels import PixelCodes
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.dna.nucleotides import LetterLatents
+from viewsmith.modalities.images.pixels import PixelLatents
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.networks import Nucleotides
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
@@ -78,9 +78,9 @@ def data_of(modality, n=6, dtype=torch.float64):
 def model_of(modality, dtype=torch.float64, fitted=True, **options):
     torch.manual_seed(0)
     channels, codes = {
-        "vectors": (5, VectorCodes(5)),
-        "images": (2, PixelCodes(2, 0.5, 0.25)),
-        "dna": (4, LetterCodes()),
+        "vectors": (5, VectorLatents(5)),
+        "images": (2, PixelLatents(2, 0.5, 0.25)),
+        "dna": (4, LetterLatents()),
     }[modality]
     model = ConditionalDiffusion(ToyDenoiser(channels, C), codes, condition=C, **options).to(dtype)
     if fitted:

@@ -9,7 +9,7 @@ from torch import nn
 from viewsmith.frameworks import SimCLR
 from viewsmith.modalities.vectors.trained_views import AdversarialViews
 from viewsmith.networks import MLP
-from viewsmith.views import Pair, ViewPair
+from viewsmith.views import PairMaker, PositivePair
 from viewsmith.views.base import RepresentationNoise, representation_noise
 
 D = 6
@@ -30,7 +30,7 @@ def framework(dtype=torch.float32, norm="batch"):
 
 def pair(rows=9, dtype=torch.float32):
     ids = torch.arange(rows)
-    return Pair(draw(rows, D, dtype=dtype), draw(rows, D, seed=1, dtype=dtype), (ids, ids))
+    return PositivePair(draw(rows, D, dtype=dtype), draw(rows, D, seed=1, dtype=dtype), (ids, ids))
 
 
 class Linear(nn.Module):
@@ -69,7 +69,7 @@ def test_the_step_raises_the_loss_more_than_noise(step):
     bound, given = framework().eval().requires_grad_(False), pair(40)
     clean = bound(given).mean()
     moved = bound(AdversarialViews(0.1, step).pair(given, loss=bound)).mean()
-    noisy = [bound(Pair(given.first, given.second + 0.1 * draw(40, D, seed=s).sign())).mean() for s in range(5)]
+    noisy = [bound(PositivePair(given.first, given.second + 0.1 * draw(40, D, seed=s).sign())).mean() for s in range(5)]
     assert moved > clean + 3 * max(float(n - clean) for n in noisy)
 
 
@@ -86,7 +86,7 @@ def test_the_step_follows_the_gradient(step):
             for sign in (1, -1):
                 other = given.second.clone()
                 other[i, j] += sign * 1e-6
-                ends.append(float(bound(Pair(given.first, other, given.ids)).sum().detach()))
+                ends.append(float(bound(PositivePair(given.first, other, given.ids)).sum().detach()))
             slopes[i, j] = (ends[0] - ends[1]) / 2e-6
     expected = slopes.sign() if step == "sign" else slopes / slopes.square().mean(1, keepdim=True).sqrt()
     torch.testing.assert_close(moved, 0.1 * expected, rtol=1e-4, atol=1e-7)
@@ -121,13 +121,13 @@ def test_the_framework_does_not_change():
 def test_training_modes_are_restored_after_an_error():
     bound = framework()
     with pytest.raises(RuntimeError):
-        AdversarialViews().pair(Pair(draw(9, D + 1), draw(9, D + 1)), loss=bound)
+        AdversarialViews().pair(PositivePair(draw(9, D + 1), draw(9, D + 1)), loss=bound)
     assert all(part.training for part in bound.modules())
 
 
 def test_the_step_is_not_differentiated():
     first, second = (x.requires_grad_() for x in (draw(9, D), draw(9, D, seed=1)))
-    moved = AdversarialViews(both=True).pair(Pair(first, second), loss=framework())
+    moved = AdversarialViews(both=True).pair(PositivePair(first, second), loss=framework())
     (moved.first.sum() + moved.second.sum()).backward()
     torch.testing.assert_close(first.grad, torch.ones(9, D))
     torch.testing.assert_close(second.grad, torch.ones(9, D))
@@ -142,7 +142,7 @@ def test_the_step_is_the_same_under_no_grad_and_autocast():
 
 
 def test_the_framework_is_not_a_submodule_of_the_views():
-    views, bound = ViewPair([AdversarialViews()]), framework()
+    views, bound = PairMaker([AdversarialViews()]), framework()
     pair = views(draw(9, D), framework=bound)
     assert pair.second.shape == (9, D) and torch.equal(pair.first, draw(9, D))
     assert torch.equal(views.view(draw(9, D), framework=bound), pair.second)
@@ -164,14 +164,14 @@ def test_padding_of_sequences_stays_zero():
     bound = SimCLR(nn.Sequential(nn.Conv1d(4, 8, 5), nn.Flatten()), nn.Linear(64, 4))
     for step in ("sign", "length"):
         maker = AdversarialViews(0.1, step, both=True)
-        moved = maker.pair(Pair(x, x.clone()), loss=bound)
+        moved = maker.pair(PositivePair(x, x.clone()), loss=bound)
         for view in (moved.second, maker(x, generator=generator(), loss=bound)):
             assert (view[:, :, 8:] == 0).all()
             assert (view[:, :, :8] != x[:, :, :8]).all()
 
 
 def test_a_missing_loss_is_an_error():
-    for call in (lambda: AdversarialViews().pair(pair()), lambda: ViewPair([AdversarialViews()])(draw(9, D))):
+    for call in (lambda: AdversarialViews().pair(pair()), lambda: PairMaker([AdversarialViews()])(draw(9, D))):
         with pytest.raises(RuntimeError, match="give the framework, as loss=framework"):
             call()
 

@@ -7,7 +7,7 @@ import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.vectors.trained_views import ConditionalCorruption
-from viewsmith.views import Corruption, ViewPair
+from viewsmith.views import Corruption, PairMaker
 
 D = 8
 
@@ -102,7 +102,7 @@ def test_training_does_not_depend_on_the_global_generator():
 
 def test_the_network_is_trained_once_and_saved():
     maker = ConditionalCorruption(D, 0.5, hidden=16, steps=10)
-    assert maker.needs_pool and ViewPair([maker]).needs_pool
+    assert maker.needs_pool and PairMaker([maker]).needs_pool
     maker.prepare(correlated(100))
     assert not maker.needs_pool and maker.pool is None
     before = copy.deepcopy(maker.state_dict())

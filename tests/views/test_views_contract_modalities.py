@@ -11,7 +11,7 @@ from viewsmith.methods.pinda.networks import LowResolutionMap, SequenceMap
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.nucleotides import real_positions
 from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
-from viewsmith.views import AdversarialViews, ConditionalCorruption, Pair, PiNoise
+from viewsmith.views import AdversarialViews, ConditionalCorruption, PiNoise, PositivePair
 from viewsmith.views.base import ViewContext
 from viewsmith.views.neighbors import PrincipalSpace
 
@@ -29,7 +29,7 @@ def registered_maker(modality, name):
 
 
 # For vectors, test_views_contract.py has more.
-KEYS = [(d, n) for d in ("images", "dna") for n in VIEWS[d] if not find("view maker", n, d).trait("changes_shape")]
+KEYS = [(d, n) for d in ("images", "dna") for n in VIEWS[d] if not find("view maker", n, d).tag("changes_shape")]
 KEYS += [("vectors", n) for n in VIEWS["vectors"] if n != "conditional"]
 MAKERS = {
     **{key: lambda key=key: registered_maker(*key) for key in KEYS},
@@ -115,7 +115,7 @@ def test_a_draw_can_be_replayed_and_has_no_side_effects(modality, name):
 def test_pairs_keep_ids_and_local_views(modality, name):
     maker, x = prepared(modality, name)
     index = torch.arange(5)
-    pair = maker.pair(Pair(x, x, (index, index)), generator=draw(0))
+    pair = maker.pair(PositivePair(x, x, (index, index)), generator=draw(0))
     assert pair.first.shape == pair.second.shape == x.shape
     assert pair.ids is not None and torch.equal(pair.ids[0], index)
     assert (name == "neighbors") != torch.equal(pair.ids[1], index)
@@ -128,7 +128,7 @@ def test_pairs_keep_ids_and_local_views(modality, name):
     if name != "multicrop":
         local = torch.zeros(5, 2, 3)
         if name != "adversarial":  # its loss would be computed with them
-            assert maker.pair(Pair(x, x, None, local), generator=draw(0)).local is local
+            assert maker.pair(PositivePair(x, x, None, local), generator=draw(0)).local is local
 
 
 @every_maker

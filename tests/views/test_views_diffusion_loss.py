@@ -21,7 +21,7 @@ def test_the_loss_against_a_loop(modality, prediction, dtype):
     found = model.loss(x, y, draw(3))
     assert found.shape == (len(x),) and found.dtype == dtype
 
-    generator, u, schedule = draw(3), model.codes.encode(x), Schedule.named("cosine")
+    generator, u, schedule = draw(3), model.latents.encode(x), Schedule.named("cosine")
     times = torch.randint(1000, (len(x),), generator=generator)
     noise = torch.randn(u.shape, generator=generator, dtype=dtype)
     deviation = y.std(0, correction=0)

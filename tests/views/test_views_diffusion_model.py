@@ -7,7 +7,7 @@ import torch
 from diffusion_toys import MODALITIES, C, ToyDenoiser, data_of, draw, model_of, randn
 
 from refusals import refusal
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.networks import PrincipalAxes
 from viewsmith.views.generated import diffusion as module
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
@@ -22,9 +22,9 @@ def by_steps(model, x, y, noise):
         a, b = alpha_bar[t].item(), 1.0 if s is None else alpha_bar[s].item()
         eps = model.averaged(u[None], torch.tensor([t]), condition[None])[0]
         x0 = (u - (1 - a) ** 0.5 * eps) / a**0.5
-        x0 = torch.maximum(torch.minimum(x0, model.codes.high), model.codes.low)
+        x0 = torch.maximum(torch.minimum(x0, model.latents.high), model.latents.low)
         u = b**0.5 * x0 + (1 - b) ** 0.5 * (u - a**0.5 * x0) / (1 - a) ** 0.5
-    return u * model.codes.scale + model.codes.mean
+    return u * model.latents.scale + model.latents.mean
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.4])
@@ -33,7 +33,7 @@ def test_samples_against_a_loop(strength):
     found, noise = model.sample(x, y, draw(2)), randn(6, 5, seed=2)
     if strength < 1:
         alpha_bar = torch.cumprod(1 - torch.linspace(1e-4, 2e-2, 1000, dtype=torch.float64), 0)[399]
-        noise = alpha_bar.sqrt() * model.codes.encode(x) + (1 - alpha_bar).sqrt() * noise
+        noise = alpha_bar.sqrt() * model.latents.encode(x) + (1 - alpha_bar).sqrt() * noise
     with torch.no_grad():
         for row in range(6):
             torch.testing.assert_close(found[row], by_steps(model, x[row], y[row], noise[row]), rtol=1e-8, atol=1e-8)
@@ -50,8 +50,8 @@ def test_samples_have_the_form_of_their_sources(modality, sampler, dtype):
     assert model.training and model.averaged.training
     assert torch.equal(model.sample(x, y, draw()), views) and not torch.equal(model.sample(x, y, draw(1)), views)
     assert not torch.equal(model.sample(x, y + 3, draw()), views)
-    u = model.codes.encode(views)
-    torch.testing.assert_close(model.codes.clip(u), u)
+    u = model.latents.encode(views)
+    torch.testing.assert_close(model.latents.clip(u), u)
     if modality == "dna":
         real = (x != 0).any(1)
         assert torch.equal((views != 0).sum(1), real.int()) and torch.equal(views.sum(1), real.to(dtype))
@@ -65,7 +65,7 @@ def test_samples_come_from_the_average_in_evaluation_mode():
             return super().forward(x, t, condition)
 
     x, y = data_of("vectors")
-    model = ConditionalDiffusion(Dropping(5, C), VectorCodes(5), condition=C).double().train()
+    model = ConditionalDiffusion(Dropping(5, C), VectorLatents(5), condition=C).double().train()
     model.fit(x, y)
     views = model.sample(x, y, draw())
     with torch.no_grad():
@@ -82,7 +82,7 @@ def test_samples_come_from_the_average_in_evaluation_mode():
 @pytest.mark.parametrize("guidance", [1.0, 2.0])
 def test_a_sample_does_not_depend_on_its_batch(modality, guidance, monkeypatch):
     model, (x, y) = model_of(modality, sampler="ddpm", steps=3, drop=0.1, guidance=guidance), data_of(modality)
-    noise = randn(6, *model.codes.encode(x).shape[1:], seed=4)
+    noise = randn(6, *model.latents.encode(x).shape[1:], seed=4)
     monkeypatch.setattr(module, "randn", lambda like, generator: noise[rows])
     monkeypatch.setattr("viewsmith.views.generated.samplers.randn", lambda like, generator: noise[rows])
     rows = slice(0, 6)
@@ -98,8 +98,8 @@ def test_guidance_extrapolates_from_the_learned_vector(prediction):
     guided, plain = (model_of("vectors", guidance=g, **options) for g in (2.5, 1.0))
     for model in (guided, plain):
         model.averaged_null.copy_(torch.tensor([1.0, -1.0, 2.0]))
-        model.codes.low.fill_(-1e9)
-        model.codes.high.fill_(1e9)
+        model.latents.low.fill_(-1e9)
+        model.latents.high.fill_(1e9)
     given = plain.sample(x, y, draw())
     # The sample conditioned on the learned vector; one step without clipping is linear in the output.
     null = plain.sample(x, plain.condition_mean + (plain.averaged_null / plain.condition_scale).expand(6, C), draw())
@@ -124,7 +124,7 @@ def trained(**options):
     y = torch.randint(3, (600, 1), generator=generator).float()
     x = torch.tensor([[-2.0, 1.0], [0.0, -2.0], [2.0, 1.0]])[y[:, 0].long()]
     x = x + torch.randn(600, 2, generator=generator) * torch.tensor([0.5, 0.1])
-    model = ConditionalDiffusion(ToyDenoiser(2, 1), VectorCodes(2), condition=1, **options)
+    model = ConditionalDiffusion(ToyDenoiser(2, 1), VectorLatents(2), condition=1, **options)
     model.fit(x, y)
     model.restart_average()
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=5e-3)
@@ -155,7 +155,7 @@ def test_a_loaded_model_draws_the_same_samples():
     def make():
         axes = PrincipalAxes(8, 4)
         return axes, ConditionalDiffusion(
-            ToyDenoiser(4, C), VectorCodes(8, axes), condition=C, drop=0.1, guidance=1.5, strength=0.5
+            ToyDenoiser(4, C), VectorLatents(8, axes), condition=C, drop=0.1, guidance=1.5, strength=0.5
         )
 
     axes, model = make()

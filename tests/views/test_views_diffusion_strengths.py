@@ -4,7 +4,7 @@ import pytest
 import torch
 from diffusion_toys import ToyDenoiser
 
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 
@@ -13,7 +13,7 @@ def model_of(**options):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(6, 5, generator=generator, dtype=torch.float64)
     y = torch.randn(6, 3, generator=generator, dtype=torch.float64)
-    model = ConditionalDiffusion(ToyDenoiser(5, 3), VectorCodes(5), condition=3, steps=4, **options).double()
+    model = ConditionalDiffusion(ToyDenoiser(5, 3), VectorLatents(5), condition=3, steps=4, **options).double()
     model.fit(x, y)
     return model, x, y
 

@@ -6,11 +6,11 @@ from image_toys import MEAN, STD, draw, every_recipe, images, pixels_of, scaled,
 
 from refusals import refusal
 from viewsmith.modalities.images.views import ImageViews, image_recipe
-from viewsmith.views import Identity, Neighbors, Pair, ViewPair
+from viewsmith.views import Identity, Neighbors, PairMaker, PositivePair
 
 
 def test_the_views_of_a_simclr_pair_are_drawn_independently():
-    pair = ViewPair([image_recipe("simclr", size=12)])(images(), index=torch.arange(6), generator=draw())
+    pair = PairMaker([image_recipe("simclr", size=12)])(images(), index=torch.arange(6), generator=draw())
     assert not torch.equal(pair.first, pair.second) and pair.local is None
     assert torch.equal(pair.ids[0], torch.arange(6))
 
@@ -22,7 +22,7 @@ def test_the_views_of_a_byol_pair_have_different_recipes():
     assert (first.sigma > 0).all() and first.threshold.isinf().all()
     assert within(int((second.sigma > 0).sum()), n, 0.1) and within(int(second.threshold.isfinite().sum()), n, 0.2)
     x = images(5)
-    pair, generator = maker.pair(Pair(x, 1 - x), generator=draw()), draw()
+    pair, generator = maker.pair(PositivePair(x, 1 - x), generator=draw()), draw()
     assert torch.equal(pair.first, maker.first(x, generator=generator))
     assert torch.equal(pair.second, maker.second(1 - x, generator=generator))
     assert torch.equal(maker(x, generator=draw()), maker.second(x, generator=draw()))
@@ -36,7 +36,7 @@ def test_sizes_of_small_crops(side, small):
 def test_multicrop_pairs():
     x = scaled(images(5, height=32, width=20))
     maker = image_recipe("multicrop", size=(32, 20), crops=4, mean=MEAN, std=STD)
-    pair = maker.pair(Pair(x, x), generator=draw())
+    pair = maker.pair(PositivePair(x, x), generator=draw())
     assert pair.first.shape == pair.second.shape == x.shape
     assert pair.local.shape == (5, 4, 3, 12, 8)
     assert pixels_of(pair.local).min() >= -1e-5 and pixels_of(pair.local).max() <= 1 + 1e-5
@@ -51,7 +51,7 @@ def test_multicrop_pairs():
 def test_ids_and_small_crops_of_earlier_makers_are_kept():
     x = images(6, height=16, width=16)
     neighbors = Neighbors(2, space=lambda rows: rows.flatten(1))
-    views = ViewPair(
+    views = PairMaker(
         [neighbors, image_recipe("multicrop", size=16, crops=2), image_recipe("byol", size=16), Identity()]
     )
     views.prepare(x)

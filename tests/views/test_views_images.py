@@ -18,7 +18,7 @@ from viewsmith.modalities.images.operations import (
     solarize,
 )
 from viewsmith.modalities.images.views import ImageViews, PairedImageViews, image_recipe
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -120,7 +120,7 @@ def test_images_are_drawn_independently():
 def test_small_batches(n):
     maker = image_recipe("byol", size=12)
     x = images(2, height=12)[:n]
-    assert maker.pair(Pair(x, x), generator=draw()).second.shape == x.shape
+    assert maker.pair(PositivePair(x, x), generator=draw()).second.shape == x.shape
 
 
 def test_without_operations_views_are_the_images():

@@ -103,7 +103,7 @@ def test_k_means_is_lloyds_algorithm():
 def test_few_rows_are_searched_exactly():
     x = draw(100)
     search = NeighborSearch(x, 3)
-    assert search.facts == EXACT
+    assert search.summary == EXACT
     assert torch.equal(search.graph(), nearest_neighbors(x, 3))
     assert torch.equal(search.nearest(x[:4] + 1e-3), nearest_neighbors(x, 3, queries=x[:4] + 1e-3))
     assert NeighborSearch(x[:4], 10).graph().shape == (4, 3)
@@ -113,7 +113,7 @@ def test_few_rows_are_searched_exactly():
 def test_many_rows_are_searched_in_lists_with_the_reported_recall(metric):
     x = draw(3000, 4, clusters=40)
     search = NeighborSearch(x, 2, metric=metric, exact_up_to=1000)
-    facts, graph = search.facts, search.graph()
+    facts, graph = search.summary, search.graph()
     assert facts.search == "inverted lists" and 2 * facts.probes < facts.lists
     exact = nearest_neighbors(x, 2, metric=metric)
     recall = np.mean([len({*a} & {*b}) / 2 for a, b in zip(graph.tolist(), exact.tolist(), strict=True)])
@@ -125,9 +125,9 @@ def test_many_rows_are_searched_in_lists_with_the_reported_recall(metric):
 
 def test_more_lists_are_visited_until_the_recall_is_reached():
     x = draw(6000, 8, clusters=1, dtype=torch.float32)
-    low, high = (NeighborSearch(x, 1, exact_up_to=0, recall=recall).facts for recall in (0.5, 0.99))
+    low, high = (NeighborSearch(x, 1, exact_up_to=0, recall=recall).summary for recall in (0.5, 0.99))
     assert low.probes < high.probes and high.recall >= 0.99 > low.recall
-    assert NeighborSearch(x, 1, exact_up_to=0, recall=1.1).facts == EXACT
+    assert NeighborSearch(x, 1, exact_up_to=0, recall=1.1).summary == EXACT
 
 
 def test_one_seed_gives_one_graph():
@@ -142,7 +142,7 @@ def test_equal_rows_and_rows_of_zeros_are_neighbors(metric):
     of = torch.randint(30, (3000,), generator=torch.Generator().manual_seed(0))
     x = distinct[of].where(of[:, None] > 9, torch.zeros(()))  # a third is zero
     search = NeighborSearch(x, 2, metric=metric, exact_up_to=0)
-    assert search.facts.recall == 1
+    assert search.summary.recall == 1
     graph = search.graph()
     assert not (graph == torch.arange(3000)[:, None]).any() and (graph[:, 0] != graph[:, 1]).all()
     equal = of > 9 if metric == "cosine" else of >= 0  # a row of zeros has the cosine 0 with every row
@@ -170,8 +170,8 @@ def test_neighbors_of_many_rows_are_searched_in_lists_and_reported(many):
     assert maker.describe() == {}
     maker.prepare(x)
     search = NeighborSearch(x, 2)
-    assert search.facts.search == "inverted lists" and torch.equal(maker.edges, search.graph())
-    assert maker.describe() == {"neighbor_graph": {"neighbors": 2, **asdict(search.facts)}}
+    assert search.summary.search == "inverted lists" and torch.equal(maker.edges, search.graph())
+    assert maker.describe() == {"neighbor_graph": {"neighbors": 2, **asdict(search.summary)}}
     index, generator = torch.arange(50), torch.Generator()
     view = maker(x[:50], index=index, generator=generator.manual_seed(0))
     ends = maker.edges[:50].gather(1, torch.randint(2, (50, 1), generator=generator.manual_seed(0)))[:, 0]

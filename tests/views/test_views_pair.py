@@ -16,10 +16,10 @@ from viewsmith.views import (
     Mixup,
     NeighborMix,
     Neighbors,
-    Pair,
+    PairMaker,
     PiNoise,
+    PositivePair,
     ViewMaker,
-    ViewPair,
     nearest_neighbors,
 )
 
@@ -48,13 +48,13 @@ INDEX = torch.tensor([2, 0, 3, 1])
 
 
 def test_makers_are_applied_in_order_to_both_views():
-    pair = ViewPair([AppendDigit(1), AppendDigit(2), AppendDigit(3)])(X, index=INDEX, generator=draw())
+    pair = PairMaker([AppendDigit(1), AppendDigit(2), AppendDigit(3)])(X, index=INDEX, generator=draw())
     assert (pair.first == 123).all() and (pair.second == 123).all()
     assert pair.ids is not None and torch.equal(pair.ids[0], INDEX) and torch.equal(pair.ids[1], INDEX)
 
 
 def test_makers_of_one_view_do_not_change_the_first():
-    pair = ViewPair([AppendDigit(1), AppendDigit(2, views_made=1), AppendDigit(3)])(X, index=INDEX)
+    pair = PairMaker([AppendDigit(1), AppendDigit(2, views_made=1), AppendDigit(3)])(X, index=INDEX)
     assert (pair.first == 13).all() and (pair.second == 123).all()
 
 
@@ -79,7 +79,7 @@ class Returns(ViewMaker):
 )
 def test_what_is_no_view_of_each_sample_is_refused(function, expected):
     with pytest.raises(InputError, match=expected):
-        ViewPair([Returns(function)])(X)
+        PairMaker([Returns(function)])(X)
 
 
 def test_views_of_another_dtype_are_refused():
@@ -88,17 +88,17 @@ def test_views_of_another_dtype_are_refused():
             return x.double()
 
     with pytest.raises(InputError, match=r"Double made views of torch.float64 from samples of torch.float32"):
-        ViewPair([Double()])(X)
+        PairMaker([Double()])(X)
 
 
 @pytest.mark.parametrize("framework", [SimCLR, BYOL, MoCo, VICReg])
 def test_parts_of_a_pair_have_one_row_for_each_sample(framework):
     with pytest.raises(InputError, match="second of a pair has 3 rows, first 4; expected one of each sample"):
-        Pair(X, X[:3])
+        PositivePair(X, X[:3])
     with pytest.raises(InputError, match=r"ids\[1\] of a pair has 3 rows, first 4"):
-        Pair(X, X, (INDEX, INDEX[:3]))
+        PositivePair(X, X, (INDEX, INDEX[:3]))
     with pytest.raises(InputError, match=r"ids\[0\] of a pair has 3 rows, first 4"):
-        ViewPair([Identity()])(X, index=INDEX[:3])
+        PairMaker([Identity()])(X, index=INDEX[:3])
     model = framework(nn.Identity(), MLP(1, (4,)), **({"predictor": MLP(4, (4,))} if framework is BYOL else {}))
     with pytest.raises(InputError, match=r"called with a Tensor, expected Pair\(first, second\)"):
         model(X)
@@ -125,19 +125,19 @@ def test_invalid_settings_are_refused(make, message):
 
 
 def test_views_of_another_shape_are_taken_from_makers_that_change_it():
-    pair = ViewPair([Returns(lambda x: x.repeat(1, 2))], changes_shape=True)(X)
+    pair = PairMaker([Returns(lambda x: x.repeat(1, 2))], changes_shape=True)(X)
     assert pair.first.shape == (4, 2)
     with pytest.raises(InputError, match="expected one view of each sample"):
-        ViewPair([Returns(lambda x: x[1:])], changes_shape=True)(X)
+        PairMaker([Returns(lambda x: x[1:])], changes_shape=True)(X)
 
 
 def test_no_makers_give_the_sample_twice():
-    pair = ViewPair([])(X, index=INDEX)
+    pair = PairMaker([])(X, index=INDEX)
     assert torch.equal(pair.first, X) and torch.equal(pair.second, X)
 
 
 def test_the_views_of_a_pair_are_drawn_independently():
-    pair = ViewPair([GaussianNoise(1.0)])(X, index=INDEX, generator=draw())
+    pair = PairMaker([GaussianNoise(1.0)])(X, index=INDEX, generator=draw())
     assert (pair.first != pair.second).all()
 
 
@@ -149,7 +149,7 @@ def pool_and_graph():
 def test_neighbors_change_the_ids_of_second_views():
     pool, partner = pool_and_graph()
     before, after = AppendDigit(1), AppendDigit(2)
-    views = ViewPair([before, Neighbors(1), after])
+    views = PairMaker([before, Neighbors(1), after])
     views.prepare(pool)
     pair = views(pool[INDEX], index=INDEX, generator=draw())
     neighbors = [partner[i] for i in INDEX.tolist()]
@@ -164,7 +164,7 @@ def test_neighbors_change_the_ids_of_second_views():
 def test_two_neighbor_makers_walk_two_edges():
     pool = torch.tensor([[0.0], [1.0], [1.9], [2.7]])
     partner = {0: 1, 1: 2, 2: 3, 3: 2}
-    views = ViewPair([Neighbors(1), Neighbors(1)])
+    views = PairMaker([Neighbors(1), Neighbors(1)])
     views.prepare(pool)
     pair = views(pool, index=torch.arange(4), generator=draw())
     assert pair.ids[1].tolist() == [partner[partner[i]] for i in range(4)]
@@ -173,7 +173,7 @@ def test_two_neighbor_makers_walk_two_edges():
 
 def test_without_an_index_there_are_no_ids():
     pool, _ = pool_and_graph()
-    views = ViewPair([Neighbors(1)])
+    views = PairMaker([Neighbors(1)])
     views.prepare(pool)
     pair = views(torch.tensor([[0.2], [10.6]]), generator=draw())
     assert pair.ids is None
@@ -182,7 +182,7 @@ def test_without_an_index_there_are_no_ids():
 
 def test_view_is_a_second_view():
     pool, _ = pool_and_graph()
-    views = ViewPair([Neighbors(1), GaussianNoise(0.1)])
+    views = PairMaker([Neighbors(1), GaussianNoise(0.1)])
     views.prepare(pool)
     one = views.view(pool, index=torch.arange(4), generator=draw(5))
     assert torch.equal(one, views(pool, index=torch.arange(4), generator=draw(5)).second)
@@ -190,7 +190,7 @@ def test_view_is_a_second_view():
 
 def test_prepare_reaches_every_maker_and_parameters_are_found():
     makers = [AppendDigit(1), Identity(), PiNoise.for_vectors(1, hidden=(2,)), AppendDigit(2)]
-    views = ViewPair(makers)
+    views = PairMaker(makers)
     views.prepare(X)
     assert makers[0].pool is X and makers[3].pool is X
     assert len(list(views.parameters())) == 4
@@ -201,7 +201,7 @@ def test_neighbors_are_refreshed_in_the_encoders_space_after_each_quarter():
     encoder = torch.nn.Linear(6, 2)
     framework = torch.nn.ModuleDict({"encoder": encoder})
     maker = Neighbors(3, refreshed=True)
-    views = ViewPair([maker], refreshed=True)
+    views = PairMaker([maker], refreshed=True)
     views.prepare(x)
     before, index = maker.edges.clone(), torch.arange(30)
     views(x, index=index, progress=0.24, framework=framework)

@@ -14,7 +14,7 @@ from viewsmith.modalities.images.operations import crop
 from viewsmith.networks.base import MLP
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views import GaussianNoise, image_recipe
-from viewsmith.views.base import CropBoxes, Pair
+from viewsmith.views.base import CropBoxes, PositivePair
 from viewsmith.views.generated.noise_level import fit_foreground
 
 
@@ -212,7 +212,7 @@ def test_quality_from_the_encoders_own_passes(copied):
     encoder, x = SmallCNN(widths=(8, 12, 16, 16)), images()
     quality = ViewQuality(encoder, x, source="encoder")
     quality.copy_encoder(encoder, x)
-    framework, pair = TwoViews(encoder, copied).eval(), Pair(images(5, 1), images(5, 2))
+    framework, pair = TwoViews(encoder, copied).eval(), PositivePair(images(5, 1), images(5, 2))
     with quality.record_passes(framework) as passes:
         framework(pair)
     # In evaluation mode and with the weights that were copied, the maps are those of the copy.
@@ -244,13 +244,13 @@ def test_recipes_give_the_crops_of_their_views():
     x = images(6)
     for name in ("simclr", "byol", "multicrop"):
         maker = image_recipe(name, size=16)
-        pair = maker.pair(Pair(x, x), generator=torch.Generator().manual_seed(0))
+        pair = maker.pair(PositivePair(x, x), generator=torch.Generator().manual_seed(0))
         assert all(each.boxes.shape == (6, 4) and each.flip.shape == (6,) for each in pair.crops)
         ends = pair.crops[0].boxes[:, :2] + pair.crops[0].boxes[:, 2:]
         assert (pair.crops[0].boxes >= 0).all() and (ends <= 1 + 1e-5).all()
     plain = image_recipe("simclr", size=16, strength=0.0, gray=0.0)
     x = x.sigmoid()
-    pair = plain.pair(Pair(x, x), generator=torch.Generator().manual_seed(0))
+    pair = plain.pair(PositivePair(x, x), generator=torch.Generator().manual_seed(0))
     for view, boxes in zip((pair.first, pair.second), pair.crops, strict=True):
         torch.testing.assert_close(view, crop(x, boxes.boxes * 16, flip=boxes.flip), atol=1e-4, rtol=1e-4)
     # After another maker, and for crops of crops, the boxes do not refer to the sample.

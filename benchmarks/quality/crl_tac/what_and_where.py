@@ -217,7 +217,7 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
     framework = "byol" if row.startswith("byol") else "simclr"
     views = f"channel:{run_of(name, row, seed, quick)}" if "learned crops" in row else "auto"
     # All columns are learned, as in the other rows.
-    plain = {"encoder_options": {"skip_components": 0}} if regime.modality in ("images", "dna") else {}
+    plain = {"encoder_options": {"appended_pca": 0}} if regime.modality in ("images", "dna") else {}
     method = GenView if row.startswith("genview") else Contrastive
     return method(**shared, **plain, framework=framework, view_maker=views)
 

@@ -42,7 +42,7 @@ from viewsmith import Contrastive, PiNDA
 from viewsmith.data.dataset import split_groups
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities.vectors.views import Neighbors
-from viewsmith.views.base import Pair, randn
+from viewsmith.views.base import PositivePair, randn
 
 SEEDS = (0, 1, 2, 3, 4)
 SPLITS = {"wisdm_har": SEEDS, "wisdm_har, fifths": SEEDS, "gas_drift": SEEDS[:3]}
@@ -62,7 +62,7 @@ class OneNoisyView(Neighbors):
         super().__init__()
         self.register_buffer("sigma", sigma)
 
-    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+    def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         pair = super().pair(pair, generator=generator)
         return replace(pair, first=pair.first + self.sigma * randn(pair.first, generator))
 

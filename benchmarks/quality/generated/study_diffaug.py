@@ -33,7 +33,7 @@ from benchmarks.quality.suite import (
     UNTRAINED,
     Baseline,
     Budget,
-    Pair,
+    PositivePair,
     Scores,
     Stage,
     Study,
@@ -108,7 +108,7 @@ def maps(row: str, model: Any, data: Data) -> Scores:
     return score_map(model.transform(data.x, output="map"), model.transform(data.x_test, output="map"), data)
 
 
-def narrow(x: np.ndarray, x_test: np.ndarray) -> Pair:
+def narrow(x: np.ndarray, x_test: np.ndarray) -> PositivePair:
     """Reduce wide rows to 50 principal axes."""
     if x.shape[1] <= 200:
         return x, x_test
@@ -117,7 +117,7 @@ def narrow(x: np.ndarray, x_test: np.ndarray) -> Pair:
     return axes(torch.from_numpy(x)).numpy(), axes(torch.from_numpy(x_test)).numpy()
 
 
-def pacmap(x: np.ndarray, x_test: np.ndarray, seed: int) -> Pair:
+def pacmap(x: np.ndarray, x_test: np.ndarray, seed: int) -> PositivePair:
     """PaCMAP in two dimensions."""
     reducer: Any = importlib.import_module("pacmap").PaCMAP(n_components=2, random_state=seed)
     return reducer.fit_transform(x), reducer.transform(x_test, basis=x)
@@ -133,7 +133,7 @@ STUDY = Study(
     SETS,
     {
         **{name: Trained(DiffAug, options) for name, options in (ARMS | ABLATIONS | ON_ONE_SET).items()},
-        "contrastive": Trained(Contrastive, on={"dna_ienhancer2l": {"encoder_options": {"skip_components": 0}}}),
+        "contrastive": Trained(Contrastive, on={"dna_ienhancer2l": {"encoder_options": {"appended_pca": 0}}}),
         **MAPS,
         "raw": RAW,
         "pca": PCA,

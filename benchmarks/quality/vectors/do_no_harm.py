@@ -1,7 +1,7 @@
 """Does the default lose what raw features or PCA have? On all sets, and on sets of near-duplicate rows.
 
 "contrastive" is the default of the modality, except that images and DNA are trained for `STEPS` steps, a fifth of the
-default, and vectors without columns that are not learned (`skip_components`). "further axes" has them: the default on
+default, and vectors without columns that are not learned (`appended_pca`). "further axes" has them: the default on
 wide vectors whose 50 leading axes hold less than half of the variance. In "skip" there are up to 50 columns of the
 encoder's input. `learned` has the scores of the learned columns; `knn_euclidean` is the nearest-neighbor accuracy by
 Euclidean distance.
@@ -125,7 +125,7 @@ def ridge_r2(h: np.ndarray, h_test: np.ndarray, axes: np.ndarray, axes_test: np.
 
 def skipped(columns: int = 50) -> dict[str, Any]:
     """Options of the row "skip": so many columns more than learned ones."""
-    options = {"skip_components": columns, "skip_length": 3.0}
+    options = {"appended_pca": columns, "skip_length": 3.0}
     return {"epochs": "auto", "batch_size": 256, "encoder_options": options, "n_components": COLUMNS + columns}
 
 

@@ -49,7 +49,7 @@ def measure(x: Tensor, device: str, with_exact: bool) -> dict[str, Any]:
     search = NeighborSearch(x, NEIGHBORS, exact_up_to=0)
     graph = search.graph()
     row["approximate"] = round(now() - started, 2)
-    facts = search.facts
+    facts = search.summary
     row |= {
         "search": facts.search,
         "lists": facts.lists,

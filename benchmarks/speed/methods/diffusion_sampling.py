@@ -15,7 +15,7 @@ from functools import partial
 import torch
 
 from benchmarks.speed.timing import clock, milliseconds, parser, ratio, read, record, time_interleaved
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.modalities.vectors.networks import VectorDenoiser
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.generated.samplers import Sampler
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = read(parser(__doc__, rounds=2), arguments)
     rows = 2 if given.quick else ROWS
     x, y = torch.randn(rows, FEATURES), torch.randn(rows, CONDITION)
-    denoiser, codes = VectorDenoiser(FEATURES, CONDITION), VectorCodes(FEATURES)
+    denoiser, codes = VectorDenoiser(FEATURES, CONDITION), VectorLatents(FEATURES)
     works = {}
     for name, (sampler, steps) in SAMPLERS.items():
         generator = ConditionalDiffusion(denoiser, codes, condition=CONDITION, sampler=sampler, steps=steps)

@@ -48,7 +48,7 @@ from viewsmith.methods.genview.training import GenViewMethod
 from viewsmith.methods.genview.unclip import StableUnCLIP
 from viewsmith.modalities.images.operations import crop
 from viewsmith.networks import Pixels, SmallCNN
-from viewsmith.views import Pair, image_recipe
+from viewsmith.views import PositivePair, image_recipe
 from viewsmith.views.generated.noise_level import level_to_strength, noise_tolerance
 
 
@@ -139,7 +139,7 @@ def _from_encoder(x: np.ndarray, epochs: int) -> tuple[GenView, dict[str, Any]]:
     """Quality from the features that the encoder computes in training, while the encoder moves away from its copy."""
     ranks, times, steps, weights = [], [], itertools.count(), GenViewMethod.weights
 
-    def with_timing(method: GenViewMethod, batch: Any, pair: Pair, sources: Any, passes: Any) -> Any:
+    def with_timing(method: GenViewMethod, batch: Any, pair: PositivePair, sources: Any, passes: Any) -> Any:
         if passes is not None and next(steps) % 6 == 0:
             q, n = method.quality, len(batch.x)
             assert q is not None
@@ -169,7 +169,7 @@ def _from_cache(model: GenView, images: np.ndarray, rounds: int) -> dict[str, An
     ranks, times = [], []
     for round_ in range(rounds):
         x = rows[index]
-        pair = recipe.pair(Pair(x, x), generator=torch.Generator().manual_seed(round_))
+        pair = recipe.pair(PositivePair(x, x), generator=torch.Generator().manual_seed(round_))
         full = quality(pair.first, pair.second)
         crops = quality(*(crop(x, each.boxes * 32, flip=each.flip) for each in pair.crops))
         cached = quality.from_cached_maps(index, (source, source), pair.crops)

@@ -33,7 +33,7 @@ from viewsmith.losses.oucl import Logits, oucl
 from viewsmith.methods import MetAugMethod
 from viewsmith.networks import MLP, resnet18
 from viewsmith.training.updates import frozen, prepare_update
-from viewsmith.views import GaussianNoise, MetaFeatures, ViewPair
+from viewsmith.views import GaussianNoise, MetaFeatures, PairMaker
 
 
 def double_sum(positives: Tensor, negatives: Tensor, beta: float = 16.0) -> Tensor:
@@ -68,7 +68,7 @@ def method(network: str, *, meta: str) -> tuple[MetAugMethod, Tensor]:
     features = None if meta == "none" else MetaFeatures(2, 128)
     made = MetAugMethod(
         Unified(encoder, MLP(width, [128]), contrast),
-        ViewPair([GaussianNoise(0.5)]),
+        PairMaker([GaussianNoise(0.5)]),
         features,
         meta=meta,
         feature_weight=0.3,

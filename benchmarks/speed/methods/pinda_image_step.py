@@ -20,7 +20,7 @@ from benchmarks.speed.timing import clock, milliseconds, ratios, time_interleave
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.methods import PiNDAMethod
 from viewsmith.networks import LowResolutionMap, ResNet, ResNetMap, SharedTrunkMap, UNet
-from viewsmith.views import PiNoise, ViewPair
+from viewsmith.views import PairMaker, PiNoise
 
 GENERATORS: dict[str, Callable[[ResNet], nn.Module]] = {
     "low-resolution map": lambda encoder: LowResolutionMap(3),
@@ -35,7 +35,7 @@ def pinda(generator: Callable[[ResNet], nn.Module], views: str) -> Method:
     assert isinstance(framework.encoder, ResNet)
     return PiNDAMethod(
         framework,
-        ViewPair([MAKERS[views]()]),
+        PairMaker([MAKERS[views]()]),
         PiNoise(generator(framework.encoder), strength=0.25),
         two_sided=False,
         penalty="log_barrier",

@@ -18,7 +18,7 @@ from viewsmith.core.schedule import Batch, Method, Optimizer
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods import ContrastiveMethod, PiNDAMethod
 from viewsmith.networks import MLP
-from viewsmith.views import GaussianNoise, Identity, PiNoise, ViewPair
+from viewsmith.views import GaussianNoise, Identity, PairMaker, PiNoise
 
 FEATURES, BATCH = 561, 256
 
@@ -31,7 +31,7 @@ def framework() -> SimCLR:
 def pinda(hidden: list[int], two_sided: bool) -> Method:
     return PiNDAMethod(
         framework(),
-        ViewPair([Identity()]),
+        PairMaker([Identity()]),
         PiNoise.for_vectors(FEATURES, hidden=hidden, strength=1.0),
         two_sided=two_sided,
         penalty="log_barrier",
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = read(parser(__doc__, rounds=40), arguments)
     methods: dict[str, Method] = {
         "simclr, noise": ContrastiveMethod(
-            framework(), ViewPair([GaussianNoise()]), epochs=1, optimizer=Optimizer(name="adam")
+            framework(), PairMaker([GaussianNoise()]), epochs=1, optimizer=Optimizer(name="adam")
         ),
         "pinda, default generator (64)": pinda([64], two_sided=False),
         "pinda, default generator, noise on both views": pinda([64], two_sided=True),

@@ -5,7 +5,7 @@ import torch
 from viewsmith_example import AlignUniform, Drift
 
 from viewsmith.networks import MLP
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 both_dtypes = pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 1e-4), (torch.float64, 1e-9)])
 
@@ -18,7 +18,7 @@ def rows(n, d, dtype=torch.float64, seed=0):
 def test_align_uniform_is_its_equation(dtype, rtol):
     torch.manual_seed(0)
     framework = AlignUniform(MLP(5, [4]), MLP(4, [3]), uniformity=0.7).to(dtype)
-    pair = Pair(rows(6, 5, dtype), rows(6, 5, dtype, seed=1))
+    pair = PositivePair(rows(6, 5, dtype), rows(6, 5, dtype, seed=1))
     views = [[z / z.norm() for z in framework.head(framework.encoder(x))] for x in (pair.first, pair.second)]
     slow = []
     for i in range(6):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from viewsmith.core.registry import register
 from viewsmith.frameworks import Framework
 from viewsmith.frameworks.base import check_no_local_views, full_precision
-from viewsmith.views import Pair
+from viewsmith.views import PositivePair
 
 
 @register(
@@ -41,7 +41,7 @@ class AlignUniform(Framework):
         super().__init__(encoder, head)
         self.uniformity = uniformity
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """One loss value for each sample, shape (B,); the second term uses the rows of this process only."""
         check_no_local_views(pair, "align-uniform")
         # One forward pass, so that BatchNorm uses the statistics of both views. The loss is at least float32.

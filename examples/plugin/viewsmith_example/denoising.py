@@ -10,7 +10,7 @@ from viewsmith.core.schedule import Batch, Phase, Update
 from viewsmith.estimator.arguments import Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
-from viewsmith.estimator.plan import Plan, Resolved
+from viewsmith.estimator.plan import BuildContext, Resolved
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 
 
@@ -81,7 +81,7 @@ class Denoising(ViewsmithEstimator):
     weight: Rate = 0.1
     view_maker: str | nn.Module = "identity"
 
-    def _build(self, plan: Plan["Denoising", Resolved]) -> DenoisingMethod:
+    def _build(self, plan: BuildContext["Denoising", Resolved]) -> DenoisingMethod:
         framework, views = make_model(plan)
         return DenoisingMethod(
             framework,

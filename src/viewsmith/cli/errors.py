@@ -40,8 +40,8 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, StoppedEarly):
         return 130, text
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        what = error.filename or "a file"
-        return 2, f"no space left to write {what}: existing files are unchanged; free some space"
+        source_name = error.filename or "a file"
+        return 2, f"no space left to write {source_name}: existing files are unchanged; free some space"
     if isinstance(error, OSError) and error.filename is not None:
         return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
     if isinstance(error, RuntimeError) and re.search(GONE, text):
@@ -81,6 +81,8 @@ def usage(error: typer.TyperException) -> str:
         option = error.param.get_error_hint().strip("'")  # type: ignore[attr-defined]
         text = f"{option} is {str(detail['input'])!r}, expected {detail['msg'].removeprefix('Input should be ')}"
         text = text.split(", unable")[0]
+    if getattr(error, "option_name", None) == "--domain":
+        text = "No such option: --domain (it is called --modality now)"
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "viewsmith"
     return f"{' '.join(text.split()).rstrip('.')}; see `{path} --help`"

@@ -52,7 +52,7 @@ def listing() -> dict[str, Any]:
         **{
             f"{kind}s".replace("transformss", "transforms"): {
                 modality: {
-                    entry.name + (entry.trait("argument", "NAME") if entry.name.endswith(":") else ""): described(entry)
+                    entry.name + (entry.tag("argument", "NAME") if entry.name.endswith(":") else ""): described(entry)
                     for entry in entries(kind, modality)  # type: ignore[arg-type]
                 }
                 for modality in modalities

@@ -63,12 +63,12 @@ def _read_numbers(numbers: HostNumbers, keys: object) -> None:
     numbers._values = {name: buffer.item() for name, buffer in numbers.named_buffers()}
 
 
-def check_size(n_bytes: int, what: str, advice: str) -> None:
+def check_size(n_bytes: int, source_name: str, advice: str) -> None:
     """Check that an array fits into `memory_limit` before it is allocated."""
     limit = memory_limit()
     if limit is not None and n_bytes > limit:
         raise InputError(
-            f"{what} would take {n_bytes / 2**30:,.1f} GiB, more than half of this machine's memory "
+            f"{source_name} would take {n_bytes / 2**30:,.1f} GiB, more than half of this machine's memory "
             f"({limit / 2**30:,.1f} GiB); {advice}"
         )
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 def with_progress(
     items: Iterable[T],
-    what: str,
+    source_name: str,
     total: int,
     unit: str,
     *,
@@ -28,9 +28,9 @@ def with_progress(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
+    columns = (TextColumn(source_name), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True))
-    task, started = bar.add_task(what, total=total), time.monotonic()
+    task, started = bar.add_task(source_name, total=total), time.monotonic()
     shown = False
     try:
         for item in items:

@@ -74,7 +74,7 @@ class Entry:
         Names of the modalities for which the part can be used; empty: all.
     source : str
         The publication, such as "Chen et al. 2020".
-    traits : mapping
+    tags : mapping
         Further properties by name, such as ``local_views``. They depend on the kind.
     origin : str
         The package that registered it.
@@ -86,14 +86,14 @@ class Entry:
     help: str
     modalities: tuple[str, ...] = ()
     source: str = ""
-    traits: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, Any] = field(default_factory=dict)
     origin: str = "viewsmith"
 
     @property
     def options(self) -> dict[str, Option]:
-        """Options by name. If only a method can build the part, its options are in the trait ``options``."""
-        if "options" in self.traits:
-            return {name: Option(annotation, None) for name, annotation in self.traits["options"].items()}
+        """Options by name. If only a method can build the part, its options are in the tag ``options``."""
+        if "options" in self.tags:
+            return {name: Option(annotation, None) for name, annotation in self.tags["options"].items()}
         # A class that needs other parts, as a framework needs an encoder, has a class method `build`. It can have
         # options and, with **options, pass the others to the constructor.
         build: Any = getattr(self.build, "build", None) if inspect.isclass(self.build) else None
@@ -108,9 +108,9 @@ class Entry:
                     found[name] = Option(hints.get(name, Any), parameter.default)
         return found
 
-    def trait(self, name: str, default: Any = None) -> Any:
-        """The value of a trait, or `default` if the part does not have it."""
-        return self.traits.get(name, default)
+    def tag(self, name: str, default: Any = None) -> Any:
+        """The value of a tag, or `default` if the part does not have it."""
+        return self.tags.get(name, default)
 
     def serves(self, modality: str | None) -> bool:
         """Whether the part can be used in a modality; None: in any modality."""
@@ -129,7 +129,7 @@ def register(
     help: str,
     modalities: tuple[str, ...] | str = (),
     source: str = "",
-    **traits: Any,
+    **tags: Any,
 ) -> Callable[[T], T]:
     """Decorator that registers a class or a function under a name.
 
@@ -145,8 +145,8 @@ def register(
         The modalities for which the part can be used; empty: all. Two parts of different modalities can have one name.
     source : str
         The publication.
-    **traits
-        Further properties, see `Entry.traits`.
+    **tags
+        Further properties, see `Entry.tags`.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def register(
     def add(build: T) -> T:
         served = (modalities,) if isinstance(modalities, str) else tuple(modalities)
         origin = str(getattr(build, "__module__", "")).partition(".")[0]
-        entry = Entry(kind, name, typing.cast(Callable[..., Any], build), help, served, source, traits, origin)
+        entry = Entry(kind, name, typing.cast(Callable[..., Any], build), help, served, source, tags, origin)
         for other in _entries[kind]:
             clash = other.name == name and (not other.modalities or not served or {*other.modalities} & {*served})
             if clash and not _same(other.build, build):
@@ -179,9 +179,9 @@ def _same(one: Any, other: Any) -> bool:
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
-def registered(kind: Kind, modality: str | None = None, **traits: Any) -> list[str]:
-    """Sorted names of the parts registered so far that have these traits. Plug-ins are not imported."""
-    found = [e for e in _entries[kind] if e.serves(modality) and all(e.trait(n, v) == v for n, v in traits.items())]
+def registered(kind: Kind, modality: str | None = None, **tags: Any) -> list[str]:
+    """Sorted names of the parts registered so far that have these tags. Plug-ins are not imported."""
+    found = [e for e in _entries[kind] if e.serves(modality) and all(e.tag(n, v) == v for n, v in tags.items())]
     return sorted({_display_name(e) for e in found})
 
 
@@ -197,7 +197,7 @@ def names(kind: Kind, modality: str | None = None) -> list[str]:
 
 
 def _display_name(entry: Entry) -> str:
-    return entry.name + entry.trait("argument", "NAME") if entry.name.endswith(":") else entry.name
+    return entry.name + entry.tag("argument", "NAME") if entry.name.endswith(":") else entry.name
 
 
 def get(kind: Kind, name: str, modality: str | None = None) -> Entry | None:

@@ -68,11 +68,11 @@ class Optimizer:
     schedule : {"cosine", "constant"}
     warmup : float
         Fraction of the steps in which the rate rises, 0 to 1.
-    final : float
+    final_lr_scale : float
         The last rate of the cosine, as a fraction of `learning_rate`.
     clip : float, optional
         Largest norm of the gradient; longer gradients are scaled down. None: no limit.
-    span : (float, float)
+    lr_span : (float, float)
         The part of the learning-rate curve that the phase covers. For example, two phases with the spans (0, 0.5) and
         (0.5, 1) share one curve.
     final_weight_decay : float, optional
@@ -87,7 +87,7 @@ class Optimizer:
         The learning rate of the predictor is `learning_rate` at every step (SimSiam: Chen and He 2021, section 4.2).
     freeze_last_layer : float
         Fraction of the curve, from its start, during which the last layer is frozen (DINO, SwAV).
-    head_rate : float
+    head_lr_scale : float
         The learning rate of the projection head, as a multiple of the other parameters'.
     """
 
@@ -97,15 +97,15 @@ class Optimizer:
     momentum: float = 0.9
     schedule: Literal["cosine", "constant"] = "cosine"
     warmup: float = 0.0
-    final: float = 0.0
+    final_lr_scale: float = 0.0
     clip: float | None = None
-    span: tuple[float, float] = (0.0, 1.0)
+    lr_span: tuple[float, float] = (0.0, 1.0)
     final_weight_decay: float | None = None
     exclude_norm_and_bias: bool = False
     trust_coefficient: float = 1e-3
     constant_predictor_rate: bool = False
     freeze_last_layer: float = 0.0
-    head_rate: float = 1.0
+    head_lr_scale: float = 1.0
 
     @property
     def roles(self) -> list[Role]:
@@ -113,7 +113,7 @@ class Optimizer:
         settings: dict[Role, bool | float] = {
             "predictor": self.constant_predictor_rate,
             "last layer": self.freeze_last_layer,
-            "head": self.head_rate != 1,
+            "head": self.head_lr_scale != 1,
         }
         return [role for role, setting in settings.items() if setting]
 
@@ -134,7 +134,7 @@ class Update:
         step. Buffers (BatchNorm statistics, queues) are not frozen.
     optimizer : Optimizer, optional
         Default: ``Optimizer()``.
-    every : int
+    interval : int
         The update runs in every step whose number is a multiple of this.
     after : callable, optional
         Called after each step of the optimizer, for example to update a running average of the weights.
@@ -145,14 +145,14 @@ class Update:
     Raises
     ------
     InputError
-        `trains` is a module or parameter instead of a sequence of them, or `every` is less than 1.
+        `trains` is a module or parameter instead of a sequence of them, or `interval` is less than 1.
     """
 
     name: str
     step: Step
     trains: Sequence[nn.Module | nn.Parameter]
     optimizer: Optimizer | None = None
-    every: int = 1
+    interval: int = 1
     after: Callable[[], None] | None = None
     may_diverge: bool = False
 
@@ -160,8 +160,8 @@ class Update:
         if not isinstance(self.trains, list | tuple):
             given = type(self.trains).__name__
             raise InputError(f"trains of update {self.name!r} is a {given}, expected a tuple: write trains=(part,)")
-        if self.every < 1:
-            raise InputError(f"every of update {self.name!r} is {self.every}, expected at least 1")
+        if self.interval < 1:
+            raise InputError(f"interval of update {self.name!r} is {self.interval}, expected at least 1")
 
     def parameters(self) -> list[nn.Parameter]:
         """Parameters that the update trains, without duplicates, in the order of `trains`."""

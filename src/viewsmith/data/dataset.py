@@ -67,7 +67,7 @@ def split_by_label(
     y: np.ndarray | None,
     labeled: np.ndarray,
     n_train: int | None,
-    what: str,
+    source_name: str,
     fresh: bool,
     seed: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None, Split]:
@@ -89,20 +89,20 @@ def split_by_label(
         return np.setdiff1d(rows, labeled[test]), labeled[test], kind  # rows without a label are for training
     except InputError as error:
         if fresh:
-            raise InputError(f"{what}: {error}") from error
+            raise InputError(f"{source_name}: {error}") from error
         # A fitted run may be given a few new rows: only commands that need a split may raise an error.
-        warn(f"{what}: the rows are not split: {error}")
+        warn(f"{source_name}: the rows are not split: {error}")
         return rows, None, "none"
 
 
 def split_by_groups(
-    groups: np.ndarray | None, n_train: int | None, what: str, fresh: bool, seed: int = 0
+    groups: np.ndarray | None, n_train: int | None, source_name: str, fresh: bool, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray | None, Split]:
     """Train rows, test rows (None: all are for training) and kind of the split by groups of a source."""
     assert groups is not None
     if n_train is not None:
         raise InputError(
-            f"{what} has its own split into train and test: leave the split by groups out (--split-groups)"
+            f"{source_name} has its own split into train and test: leave the split by groups out (--split-groups)"
         )
     if not fresh and len(np.unique(groups)) < 2:
         return np.arange(len(groups)), None, "none"

@@ -44,15 +44,16 @@ def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or bool(value != value) or value == -1
 
 
-def lacks_labels(y: np.ndarray, what: str = "y") -> bool:
+def lacks_labels(y: np.ndarray, source_name: str = "y") -> bool:
     """Whether rows have no label: NaN, None or empty text; -1 is a class, as long as no label is missing."""
     if y.ndim != 1:
         return False
     absent = missing_labels(y) & ~_is_minus_one(y)
     if absent.any() and (minus := int(_is_minus_one(y).sum())):
         raise InputError(
-            f"{what}: {pluralize(int(absent.sum()), 'label')} {'is' if absent.sum() == 1 else 'are'} missing (NaN or "
-            f"empty) and {minus} {'is' if minus == 1 else 'are'} -1, which also means no label: rename the class -1"
+            f"{source_name}: {pluralize(int(absent.sum()), 'label')} {'is' if absent.sum() == 1 else 'are'} missing "
+            f"(NaN or empty) and {minus} {'is' if minus == 1 else 'are'} -1, which also means no label: rename "
+            "the class -1"
         )
     return bool(absent.any())
 
@@ -64,10 +65,12 @@ def _is_minus_one(y: np.ndarray) -> np.ndarray:
     return np.array([value == "-1" if isinstance(value, str) else (value == -1) is True for value in values], bool)
 
 
-def partial_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
+def partial_labels(y: np.ndarray, n_rows: int, source_name: str = "y") -> np.ndarray:
     """Labels of which some are missing: integers with -1, or text with "" for missing ones, shape (n,)."""
     if y.shape != (n_rows,):
-        raise InputError(f"{what} has shape {y.shape}, expected one label or {MISSING} per row, shape ({n_rows},)")
+        raise InputError(
+            f"{source_name} has shape {y.shape}, expected one label or {MISSING} per row, shape ({n_rows},)"
+        )
     absent = missing_labels(y)
     if absent.all():
         filled: np.ndarray = np.full(n_rows, -1)
@@ -76,7 +79,7 @@ def partial_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
     if given.dtype.kind == "O":
         text = any(isinstance(value, str) for value in given)
         given = np.array([str(value) for value in given]) if text else np.array(given.tolist())
-    given = check_labels(given, len(given), what)
+    given = check_labels(given, len(given), source_name)
     filled = np.full(n_rows, "" if given.dtype.kind == "U" else -1, dtype=_with_missing(given.dtype))
     filled[~absent] = given
     return filled
@@ -150,32 +153,32 @@ def check_no_leak(rows: np.ndarray, codes: np.ndarray, names: Sequence[str] | No
     )
 
 
-def group_names(groups: Any, n_rows: int, what: str = "groups") -> np.ndarray:
+def group_names(groups: Any, n_rows: int, source_name: str = "groups") -> np.ndarray:
     """The group of each row as text, (n,)."""
     given = np.asarray(groups)
     if given.shape != (n_rows,):
-        raise InputError(f"{what} has shape {given.shape}, expected one group per row, ({n_rows},)")
+        raise InputError(f"{source_name} has shape {given.shape}, expected one group per row, ({n_rows},)")
     missing = 0 if given.dtype.kind in "iub" else int(missing_labels(given).sum())
     if missing:
         raise InputError(
-            f"{what} has {pluralize(missing, 'missing value')} (NaN or empty): give every row a group, or leave the "
-            "groups out"
+            f"{source_name} has {pluralize(missing, 'missing value')} (NaN or empty): give every row a group, or leave "
+            "the groups out"
         )
     return given.astype(str)
 
 
-def group_codes(groups: Any, n_rows: int, what: str = "groups", *, alone: bool = False) -> np.ndarray:
+def group_codes(groups: Any, n_rows: int, source_name: str = "groups", *, alone: bool = False) -> np.ndarray:
     """Group numbers from 0, int64 (n,), of training rows; groups of one row are valid if `alone`."""
-    names, codes, counts = np.unique(group_names(groups, n_rows, what), return_inverse=True, return_counts=True)
+    names, codes, counts = np.unique(group_names(groups, n_rows, source_name), return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise InputError(
-            f"{what} has one group ({names[0]}) in {n_rows} rows: expected at least two, or leave them out"
+            f"{source_name} has one group ({names[0]}) in {n_rows} rows: expected at least two, or leave them out"
         )
     if (counts == 1).any() and not alone:
         single = names[counts == 1]
         raise InputError(
-            f"{what} has {pluralize(len(single), 'group')} of one row: {name_list(list(single), 5)}; join such rows "
-            "with another group, or leave them out"
+            f"{source_name} has {pluralize(len(single), 'group')} of one row: {name_list(list(single), 5)}; join such "
+            "rows with another group, or leave them out"
         )
     return codes.astype(np.int64)
 
@@ -196,7 +199,9 @@ def check_target(target: str | None) -> Target | None:
     return target  # type: ignore[return-value]
 
 
-def numbers_of(y: np.ndarray, what: str = "y", target: Target | None = None, *, say: bool = False) -> np.ndarray | None:
+def numbers_of(
+    y: np.ndarray, source_name: str = "y", target: Target | None = None, *, say: bool = False
+) -> np.ndarray | None:
     """A continuous target as float64 (n,), NaN where it is missing; None if the labels are classes.
 
     Labels are numbers if they are of a numeric type and some have a fraction. -1 is then a number like any other.
@@ -206,30 +211,30 @@ def numbers_of(y: np.ndarray, what: str = "y", target: Target | None = None, *, 
     values = np.char.decode(y, "utf-8", "replace") if y.dtype.kind == "S" else y
     if target is None and values.dtype.kind in "iu":
         if say:
-            _warn_many(values, what)
+            _warn_many(values, source_name)
         return None
     if target is None and values.dtype.kind != "f":
         given = [value for value in values.tolist() if not _is_gap(value)]
         texts = [value for value in given if isinstance(value, str)]
         if texts:
-            _refuse_mixed(given, what)
+            _refuse_mixed(given, source_name)
             return None
         if not all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in given):
             return None
-    found = values.astype(np.float64) if values.dtype.kind in "iufb" else _parsed(values, what)
+    found = values.astype(np.float64) if values.dtype.kind in "iufb" else _parsed(values, source_name)
     known = found[~np.isnan(found)]
     fractions = known[np.isfinite(known) & (known != np.round(known))]
     if target is None and not len(fractions):
         if say:
-            _warn_many(known, what)
+            _warn_many(known, source_name)
         return None
     if len(known) and not np.isfinite(known).all():
-        raise InputError(f"{what} has {pluralize(int(np.isinf(known).sum()), 'infinite number')}: correct them")
+        raise InputError(f"{source_name} has {pluralize(int(np.isinf(known).sum()), 'infinite number')}: correct them")
     distinct = len(np.unique(known))
     if say and target is None and distinct <= FEW_VALUES and 5 * distinct <= len(known):
         warn(
-            f"{what} has {distinct} different values, such as {fractions[0]:g}, taken as numbers: give --target class "
-            "if they are classes"
+            f"{source_name} has {distinct} different values, such as {fractions[0]:g}, taken as numbers: give --target "
+            "class if they are classes"
         )
     return found
 
@@ -258,7 +263,7 @@ def _is_gap(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
-def _parsed(values: np.ndarray, what: str) -> np.ndarray:
+def _parsed(values: np.ndarray, source_name: str) -> np.ndarray:
     found = np.full(len(values), np.nan)
     for i, value in enumerate(values.tolist()):
         if _is_gap(value):
@@ -267,12 +272,12 @@ def _parsed(values: np.ndarray, what: str) -> np.ndarray:
             found[i] = float(value)
         except (TypeError, ValueError):
             raise InputError(
-                f"{what} holds {one_line(repr(value), 40)}, expected numbers: correct it, or give --target class"
+                f"{source_name} holds {one_line(repr(value), 40)}, expected numbers: correct it, or give --target class"
             ) from None
     return found
 
 
-def _refuse_mixed(given: list[Any], what: str) -> None:
+def _refuse_mixed(given: list[Any], source_name: str) -> None:
     """Raise InputError for labels that are mostly numbers with a fraction, but not all."""
     numbers, other = [], None
     for value in given:
@@ -283,13 +288,16 @@ def _refuse_mixed(given: list[Any], what: str) -> None:
     broken = {number for number in numbers if not number.is_integer()}
     if other is not None and len(broken) > FEW_VALUES and 2 * len(numbers) > len(given):
         raise InputError(
-            f"{what} mixes {len(numbers):,} numbers and {len(given) - len(numbers):,} texts, such as "
+            f"{source_name} mixes {len(numbers):,} numbers and {len(given) - len(numbers):,} texts, such as "
             f"{one_line(repr(other), 40)}: correct them or leave them empty, or give --target class"
         )
 
 
-def _warn_many(values: np.ndarray, what: str) -> None:
+def _warn_many(values: np.ndarray, source_name: str) -> None:
     """Warn of so many different integers that they may be a quantity."""
     distinct = len(np.unique(values))
     if distinct > MANY_VALUES and 5 * distinct > len(values):
-        warn(f"{what} has {distinct:,} different integers, taken as classes: give --target number if it is a quantity")
+        warn(
+            f"{source_name} has {distinct:,} different integers, taken as classes: give --target number if it is "
+            "a quantity"
+        )

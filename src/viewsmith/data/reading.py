@@ -1,6 +1,6 @@
 """Work shared by processes through one folder: each piece is claimed by a file with a heartbeat.
 
-The interface of readers: a reader takes a path and a `Request`, and returns what it `Found` in the file.
+The interface of readers: a reader takes a path and a `ReadOptions`, and returns what it `FileContents` in the file.
 
 Files that only one of several processes reads: it writes the rows to a file that all of them map into memory.
 """
@@ -153,7 +153,7 @@ def _is_alive(process: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Request:
+class ReadOptions:
     """Options of `load_dataset` for a reader."""
 
     label: str | None = None
@@ -221,7 +221,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Found:
+class FileContents:
     """What a reader found in a file, before the checks for all sources.
 
     Attributes
@@ -260,24 +260,26 @@ class Found:
     cells: bool = False
 
 
-Reader = Callable[[Path, Request], Found]
+Reader = Callable[[Path, ReadOptions], FileContents]
 
 
-def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
+def find_labels(found: FileContents, request: ReadOptions, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
     """Labels, and whether some may be missing: because it was said, or because there are gaps, which is then said."""
     label = request.or_fitted("label")
     column = "y" if label is None else f"the label column {one_line(label, 60)!r}"
-    what, expected = f"{column} in {name}", bool(request.or_fitted("few_labels"))
+    source_name, expected = f"{column} in {name}", bool(request.or_fitted("few_labels"))
     if found.y is None:
         return None, expected
-    y, partial = labels_of(found.y, request, n_rows, what, say=request.schema is None)
+    y, partial = labels_of(found.y, request, n_rows, source_name, say=request.schema is None)
     if not partial:
         return y, False
     absent = without_label(y)
     if absent.all() and labels_may_lack(request):
         return None, expected
     if absent.all():
-        raise InputError(f"{what}: all {pluralize(n_rows, 'label')} are missing (NaN or empty): leave the label out")
+        raise InputError(
+            f"{source_name}: all {pluralize(n_rows, 'label')} are missing (NaN or empty): leave the label out"
+        )
     if not expected and request.schema is None:  # a run has said so when it was fitted
         warn(
             f"{name}: {int(absent.sum()):,} of {pluralize(n_rows, 'row')} have no label (NaN or empty), and are not "
@@ -286,33 +288,35 @@ def find_labels(found: Found, request: Request, n_rows: int, name: str) -> tuple
     return y, True
 
 
-def labels_of(y: np.ndarray, request: Request, n_rows: int, what: str, *, say: bool = False) -> tuple[np.ndarray, bool]:
+def labels_of(
+    y: np.ndarray, request: ReadOptions, n_rows: int, source_name: str, *, say: bool = False
+) -> tuple[np.ndarray, bool]:
     """Checked labels, classes or numbers, and whether some may be missing; `say` where the kind may be wrong."""
     target, expected = request.target_or_fitted, bool(request.or_fitted("few_labels"))
-    numbers = numbers_of(y, what, target, say=say)
+    numbers = numbers_of(y, source_name, target, say=say)
     if numbers is not None:
         if len(numbers) != n_rows:
-            raise InputError(f"{what} has {pluralize(len(numbers), 'number')} for {pluralize(n_rows, 'row')}")
+            raise InputError(f"{source_name} has {pluralize(len(numbers), 'number')} for {pluralize(n_rows, 'row')}")
         return numbers, expected or bool(np.isnan(numbers).any())
     given = as_classes(y, target)
-    partial = expected or lacks_labels(given, what)
-    found = (partial_labels if partial else check_labels)(given, n_rows, what)
-    _warn_labels(found, what)
+    partial = expected or lacks_labels(given, source_name)
+    found = (partial_labels if partial else check_labels)(given, n_rows, source_name)
+    _warn_labels(found, source_name)
     return found, partial
 
 
-def _warn_labels(y: np.ndarray, what: str) -> None:
+def _warn_labels(y: np.ndarray, source_name: str) -> None:
     if y.dtype.kind == "U":
-        warn_outer_spaces(np.unique(y).tolist(), what)
+        warn_outer_spaces(np.unique(y).tolist(), source_name)
 
 
-def labels_may_lack(request: Request) -> bool:
+def labels_may_lack(request: ReadOptions) -> bool:
     """Whether rows are read without labels if the labels cannot be used: for a fitted run that found them by itself."""
     return request.schema is not None and request.label is None and request.labels is None
 
 
 @contextlib.contextmanager
-def reading(what: str, kind: str) -> Iterator[None]:
+def reading(source_name: str, kind: str) -> Iterator[None]:
     """Convert the exceptions of a parser to an InputError that names the file.
 
     Parsers raise many types of exceptions for damaged files (of zlib, struct, tokenizers, arrow, memory), so all are
@@ -325,17 +329,20 @@ def reading(what: str, kind: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, ValueError) and "allow_pickle" in str(error):
             raise InputError(
-                f"{what} contains Python objects, which are never unpickled; save numbers, or text with astype(str)"
+                f"{source_name} contains Python objects, which are never unpickled; save numbers, or text with "
+                "astype(str)"
             ) from error
         reason = one_line(f"{type(error).__name__}: {error}", 200)
-        raise InputError(f"cannot read {what} as {kind}; is it damaged, or another format? ({reason})") from error
+        raise InputError(
+            f"cannot read {source_name} as {kind}; is it damaged, or another format? ({reason})"
+        ) from error
 
 
 # What a label or the name of a group may be, for a text file to give it back as it was.
 _PLAIN = (str, int, float, type(None))
 
 
-def read_once(reader: Reader, path: Path, request: Request, place: Path) -> Found:
+def read_once(reader: Reader, path: Path, request: ReadOptions, place: Path) -> FileContents:
     """What a reader finds in a file, with the rows in a memory map.
 
     The first process reads the file while the others wait, and writes rows, labels, names and warnings into `place`.
@@ -356,44 +363,46 @@ def read_once(reader: Reader, path: Path, request: Request, place: Path) -> Foun
 class _Kept:
     """What one reading of one state of a file has found: a JSON file, and the rows beside it."""
 
-    def __init__(self, place: Path, path: Path, request: Request) -> None:
+    def __init__(self, place: Path, path: Path, request: ReadOptions) -> None:
         options = asdict(replace(request, table=None, stream=False, shared=False, cache=None, cache_if_large=None))
         files = [path.resolve(), *([] if request.labels is None else [request.labels.resolve()])]
         state = [[str(file), stamp(file)] for file in files]
         digest = hashlib.sha256(repr([state, sorted(options.items())]).encode("utf-8", "surrogateescape"))
         self.name = f"{path.name[:64]}-{digest.hexdigest()[:12]}"
-        self.rows, self.facts = place / f"{self.name}.npy", place / f"{self.name}.json"
+        self.rows, self.contents = place / f"{self.name}.npy", place / f"{self.name}.json"
 
     def exists(self) -> bool:
-        return self.facts.exists()
+        return self.contents.exists()
 
-    def write(self, reader: Reader, path: Path, request: Request) -> Found | None:
+    def write(self, reader: Reader, path: Path, request: ReadOptions) -> FileContents | None:
         """Read the file and write what is found; return it if it cannot be kept."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             found = reader(path, request)
-        facts = None
+        contents = None
         if type(found.x) is np.ndarray and _is_plain(found.y) and _is_plain(found.groups):
             write_mapped(_blocks(found.x), found.x.shape, self.rows, found.x.dtype)
-            facts = {key: getattr(found, key) for key in ("n_train", "names", "table", "options", "row_names")}
-            facts |= {"y": _packed(found.y), "groups": _packed(found.groups)}
-        record = {"found": facts, "warnings": [str(warning.message) for warning in said] if facts else []}
+            contents = {key: getattr(found, key) for key in ("n_train", "names", "table", "options", "row_names")}
+            contents |= {"y": _packed(found.y), "groups": _packed(found.groups)}
+        record = {"found": contents, "warnings": [str(warning.message) for warning in said] if contents else []}
         self.rows.parent.mkdir(parents=True, exist_ok=True)
-        write_text_atomic(self.facts, json.dumps(record))
-        if facts is not None:
+        write_text_atomic(self.contents, json.dumps(record))
+        if contents is not None:
             return None
         for warning in said:
             warn(str(warning.message))
         return found
 
-    def found(self) -> Found | None:
+    def found(self) -> FileContents | None:
         """What the reader found; None if that was not kept."""
-        with reading(str(self.facts), "a record of rows that were read before, which may be deleted"):
-            record = json.loads(self.facts.read_text(encoding="utf-8"))
-            facts = record["found"]
-            if facts is None:
+        with reading(str(self.contents), "a record of rows that were read before, which may be deleted"):
+            record = json.loads(self.contents.read_text(encoding="utf-8"))
+            contents = record["found"]
+            if contents is None:
                 return None
-            found = Found(read_mapped(self.rows), **(facts | {key: _unpacked(facts[key]) for key in ("y", "groups")}))
+            found = FileContents(
+                read_mapped(self.rows), **(contents | {key: _unpacked(contents[key]) for key in ("y", "groups")})
+            )
         for text in record["warnings"]:
             warn(text)
         return found

@@ -19,7 +19,7 @@ from viewsmith.data.readers.fasta import read_fasta
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.h5ad import read_h5ad
 from viewsmith.data.readers.tables import advice, read_csv, read_parquet, read_tsv
-from viewsmith.data.reading import Found, Reader, Request, find_labels, labels_may_lack, read_once
+from viewsmith.data.reading import FileContents, Reader, ReadOptions, find_labels, labels_may_lack, read_once
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.checks import Impute
 from viewsmith.modalities.detect import find_modality
@@ -202,7 +202,7 @@ def load_dataset(
     return _dataset(_read(name, request), request, modality, name, split_by_groups)
 
 
-def _dataset(found: Found, request: Request, modality: str | None, name: str, by_groups: bool) -> Dataset:
+def _dataset(found: FileContents, request: ReadOptions, modality: str | None, name: str, by_groups: bool) -> Dataset:
     """Check what a reader found, and split it into train and test rows."""
     schema = request.schema
     kind = find_modality(found.x, modality, name)
@@ -268,7 +268,7 @@ def _dataset(found: Found, request: Request, modality: str | None, name: str, by
     return dataset
 
 
-def _about_rows(request: Request, by_groups: bool) -> dict[str, Any]:
+def _about_rows(request: ReadOptions, by_groups: bool) -> dict[str, Any]:
     """What later files of a run are read with: groups, how they split rows, and whether labels may be missing."""
     given = {"groups": request.groups, "split_by_groups": by_groups or None, "few_labels": request.few_labels}
     return {name: value for name, value in given.items() if value is not None}
@@ -281,14 +281,14 @@ def _request(
     one_hot: Sequence[str],
     impute: str,
     schema: dict[str, Any] | None,
-) -> tuple[Request, str | None]:
+) -> tuple[ReadOptions, str | None]:
     if impute not in get_args(Impute):
         raise InputError(f"unknown impute {one_line(impute, 60)!r}, expected one of {name_list(get_args(Impute))}")
     for option, value in (("drop", drop), ("one_hot", one_hot)):
         if isinstance(value, str):
             raise InputError(f"{option} is the text {one_line(value, 60)!r}, expected a list of column names")
     if schema is None:
-        return Request(label, tuple(drop), tuple(one_hot), impute), modality  # type: ignore[arg-type]
+        return ReadOptions(label, tuple(drop), tuple(one_hot), impute), modality  # type: ignore[arg-type]
     for option, given, fitted in (
         ("modality", modality, schema["modality"]),
         ("drop", list(drop) or None, schema["drop"]),
@@ -299,21 +299,25 @@ def _request(
             raise InputError(
                 f"{option}={one_line(given, 60)}, but the run was fitted with {one_line(fitted, 60)}; leave it out"
             )
-    return Request(label, impute=schema["impute"], schema=schema), schema["modality"]
+    return ReadOptions(label, impute=schema["impute"], schema=schema), schema["modality"]
 
 
-def _normalization(x: AnyRows, found: Found, request: Request, modality: str, what: str) -> Normalization:
+def _normalization(
+    x: AnyRows, found: FileContents, request: ReadOptions, modality: str, source_name: str
+) -> Normalization:
     """Whether rows are counts to be log-normalized; says so where they are recognized."""
     wanted = request.normalization if request.schema is None else request.schema.get("normalization", "none")
     if wanted not in get_args(Normalization):
         raise InputError(f"unknown normalization {wanted!r}, expected one of {name_list(get_args(Normalization))}")
     if wanted == "auto" and found.cells and looks_like_counts(x):
-        warn(f"{what}: {NORMALIZED}")
+        warn(f"{source_name}: {NORMALIZED}")
         return "log"
     if wanted == "log":
         if modality != VECTORS.name:
-            raise InputError(f"{what}: normalization='log' is for counts, but the data are {modality}; leave it out")
-        check_counts(x, what)
+            raise InputError(
+                f"{source_name}: normalization='log' is for counts, but the data are {modality}; leave it out"
+            )
+        check_counts(x, source_name)
         return "log"
     return "none"
 
@@ -330,7 +334,7 @@ def _name(source: str | os.PathLike[str]) -> str:
     return name if isinstance(source, str) or name not in BUILTIN else os.path.join(os.curdir, name)
 
 
-def _read(name: str, request: Request) -> Found:
+def _read(name: str, request: ReadOptions) -> FileContents:
     if name in BUILTIN:
         if Path(name).exists():
             warn(
@@ -375,7 +379,7 @@ def _reader(path: Path) -> Reader:
     return reader
 
 
-def _check_source_options(name: str, request: Request, reader: Reader | None) -> None:
+def _check_source_options(name: str, request: ReadOptions, reader: Reader | None) -> None:
     for option, reader_of_option, kind in _SOURCE_OPTIONS:
         value = getattr(request, option)
         if value is not None and reader is not reader_of_option:
@@ -384,29 +388,29 @@ def _check_source_options(name: str, request: Request, reader: Reader | None) ->
             )
 
 
-def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], what: str) -> None:
+def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], source_name: str) -> None:
     """Raise InputError if the shape of the rows or the names of the columns differ from those of the fitted data."""
     expected = tuple(schema["row_shape"])
     if not modality_of(schema["modality"]).same_shape(x.shape[1:], expected):
         if len(expected) == 1:
             raise InputError(
-                f"{what} has {pluralize(x.shape[1], 'feature')} per row, but the run was fitted on {expected[0]}"
+                f"{source_name} has {pluralize(x.shape[1], 'feature')} per row, but the run was fitted on {expected[0]}"
             )
-        raise InputError(f"{what} has rows of shape {x.shape[1:]}, but the run was fitted on {expected}")
+        raise InputError(f"{source_name} has rows of shape {x.shape[1:]}, but the run was fitted on {expected}")
     fitted = schema["feature_names"]
     if names is not None and fitted is not None and names != fitted:
         i = next(i for i, pair in enumerate(zip(names, fitted, strict=True)) if pair[0] != pair[1])
         raise InputError(
-            f"{what}: feature {i} (counted from 0) is {one_line(names[i], 60)}, but the run was fitted on "
+            f"{source_name}: feature {i} (counted from 0) is {one_line(names[i], 60)}, but the run was fitted on "
             f"{one_line(fitted[i], 60)} there; give the same features in the same order"
         )
 
 
 def _check_train_rows(dataset: Dataset) -> None:
     """Check rows to fit on. Rows for a fitted run are not checked: they may be a single row, or all equal."""
-    x, names, what = dataset.x_train, dataset.feature_names, dataset.source
+    x, names, source_name = dataset.x_train, dataset.feature_names, dataset.source
     if len(x) < 2:
         raise InputError(
-            f"{what} has {pluralize(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2"
+            f"{source_name} has {pluralize(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2"
         )
-    modality_of(dataset.modality).check_training_rows(x, names, what)
+    modality_of(dataset.modality).check_training_rows(x, names, source_name)

@@ -45,7 +45,7 @@ from viewsmith.estimator.inputs import (
 )
 from viewsmith.estimator.model import build_fresh
 from viewsmith.estimator.options import check_options
-from viewsmith.estimator.plan import Plan, Resolved, TrainingData
+from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.resolve import check_modality, resolve_shared, text_of, view_entries
 from viewsmith.estimator.rows import (
     collected,
@@ -152,7 +152,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     # ---- implemented by subclasses --------------------------------------------------------------------------------
 
-    def _build(self, plan: Plan[Any, Any]) -> Method:
+    def _build(self, plan: BuildContext[Any, Any]) -> Method:
         """Build the method with fresh weights."""
         raise NotImplementedError
 
@@ -164,7 +164,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Adapt the arguments to the modality and the rows, before rows are scaled."""
         if options.view_maker != "auto":
             for entry in view_entries(options.view_maker, modality):
-                if adapt := entry.trait("adapt"):
+                if adapt := entry.tag("adapt"):
                     options = adapt(options, modality, rows.shape[1:])
         return options
 
@@ -377,7 +377,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         trained, initial = folder.read_weights()
         estimator.scaler_ = estimator.modality_.input_layer(resolved.row_shape)
-        estimator.method_ = estimator._build(Plan(options, resolved, layer=estimator.scaler_))
+        estimator.method_ = estimator._build(BuildContext(options, resolved, layer=estimator.scaler_))
         load_weights(estimator._modules(), trained, str(folder.model))
         estimator.initial_ = initial
         estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()
@@ -445,7 +445,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a DataFrame
         return rows
 
-    def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> Plan[Any, Any]:
+    def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> BuildContext[Any, Any]:
         """Everything that the model is built from."""
         shared = resolve_shared(options, data, self.frameworks)
         resolved, inputs = self._resolve(options, shared, data)
@@ -455,7 +455,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
         resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table, **used)
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
-        return Plan.of_new(options, resolved, data, inputs=inputs, labels=labels, few_labels=few)
+        return BuildContext.of_new(options, resolved, data, inputs=inputs, labels=labels, few_labels=few)
 
     @contextlib.contextmanager
     def _prepared(

@@ -21,7 +21,7 @@ from viewsmith.core.rows import Rows, RowSource
 from viewsmith.core.schedule import Method
 from viewsmith.data.sources import TABLES
 from viewsmith.estimator.inputs import described
-from viewsmith.estimator.plan import Plan, TrainingData
+from viewsmith.estimator.plan import BuildContext, TrainingData
 from viewsmith.estimator.rows import row_hashes, training_rows, unscaled
 from viewsmith.frameworks.supervision import supervised_phases
 from viewsmith.modalities import Modality
@@ -74,12 +74,12 @@ def scale(
     """Fit the input layer to the rows and scale them."""
     layer, raw, table = modality.input_layer(rows.shape[1:]), unscaled(rows), table_of(rows)
     if table is None:
-        used, stats = modality.fit_input(layer, raw, scaling)
+        used, statistics = modality.fit_input(layer, raw, scaling)
     else:
-        used, stats = modality.fit_table(layer, raw, scaling, table)
+        used, statistics = modality.fit_table(layer, raw, scaling, table)
     x = modality.scaled(raw, layer)
     return TrainingData(
-        modality, rows, layer, x, used, stats, device, seed, labels, neighbors, normalization=normalization
+        modality, rows, layer, x, used, statistics, device, seed, labels, neighbors, normalization=normalization
     )
 
 
@@ -109,7 +109,7 @@ def train(
     name: str,
     method: Method,
     data: TrainingData,
-    plan: Plan[Any, Any],
+    plan: BuildContext[Any, Any],
     folder: RunFolder | None,
     *,
     resume: bool,
@@ -132,7 +132,7 @@ def train(
         _say(plan, f"training on {len(x):,} random rows of {len(data.x):,} (max_rows)")
     data.layer.to(data.device)  # it scales batches of images and DNA
     status = trainer.fit(x, resume=resume)
-    facts = method.describe()
+    summary = method.describe()
     method.release()
     if folder and distributed.rank() == 0:
         if status == "finished":
@@ -165,7 +165,7 @@ def train(
         **({"groups": data.groups} if data.groups else {}),
         **({"symmetries": tested} if tested else {}),
         "warnings": all_warnings,
-        **facts,
+        **summary,
         **environment(),
         **({} if split is None else {"split": split}),
     }
@@ -173,7 +173,7 @@ def train(
 
 
 def _trainer(
-    method: Method, data: TrainingData, plan: Plan[Any, Any], folder: RunFolder | None, history: History
+    method: Method, data: TrainingData, plan: BuildContext[Any, Any], folder: RunFolder | None, history: History
 ) -> Trainer:
     """The engine with the schedule of the method, or with that of few labels."""
     options = plan.options
@@ -196,7 +196,7 @@ def _trainer(
     )
 
 
-def _say(plan: Plan[Any, Any], *lines: str) -> None:
+def _say(plan: BuildContext[Any, Any], *lines: str) -> None:
     """Print lines on stderr, in the first process, if the training is verbose."""
     if plan.options.verbose and distributed.rank() == 0:
         for line in lines:
@@ -210,7 +210,7 @@ def _warn_ignored(data: TrainingData, names: list[str], context: Mapping[str, An
         warn_columns(data.rows, names or None, ranges=(np.zeros_like(varies), varies))
 
 
-def _columns(data: TrainingData, plan: Plan[Any, Any], context: Mapping[str, Any]) -> dict[str, str]:
+def _columns(data: TrainingData, plan: BuildContext[Any, Any], context: Mapping[str, Any]) -> dict[str, str]:
     """A line about the roles of the columns of a table, for the summary; empty for other rows."""
     if (table := table_of(data.rows)) is not None:
         return {"columns": table.describe()}
@@ -225,7 +225,7 @@ def _columns(data: TrainingData, plan: Plan[Any, Any], context: Mapping[str, Any
     return {"columns": describe_roles(roles)}
 
 
-def _labels_used(plan: Plan[Any, Any]) -> dict[str, str]:
+def _labels_used(plan: BuildContext[Any, Any]) -> dict[str, str]:
     """A line about the labels that the training uses, for the summary; empty if it uses none."""
     if plan.few_labels is not None:
         return {"labels": described(plan.few_labels)}

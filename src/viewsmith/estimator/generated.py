@@ -21,7 +21,7 @@ from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.figures import COMPARED, Figures
-from viewsmith.estimator.model import AnyPlan, modality_in
+from viewsmith.estimator.model import AnyContext, modality_in
 from viewsmith.estimator.plan import Resolved
 from viewsmith.estimator.rows import fingerprint
 from viewsmith.losses.nt_xent import unit
@@ -63,7 +63,7 @@ def resolve_generator(options: Any, modality: Modality, epochs: int, names: tupl
 
 
 def make_generator(
-    plan: AnyPlan,
+    plan: AnyContext,
     encoder: nn.Module,
     settings: GeneratorSettings,
     *,
@@ -74,7 +74,7 @@ def make_generator(
 ) -> ConditionalDiffusion:
     """The diffusion model of the modality, conditioned on `condition` numbers per sample."""
     modality, resolved = modality_in(plan), plan.resolved
-    codes = modality.codes(resolved.row_shape, resolved.stats, encoder)
+    codes = modality.latents(resolved.row_shape, resolved.statistics, encoder)
     return ConditionalDiffusion(
         modality.denoiser(denoiser, codes, resolved.row_shape, condition),
         codes,
@@ -88,7 +88,7 @@ def make_generator(
     )
 
 
-def make_generator_optimizer(plan: AnyPlan, settings: GeneratorSettings) -> Optimizer:
+def make_generator_optimizer(plan: AnyContext, settings: GeneratorSettings) -> Optimizer:
     """AdamW with `generator_learning_rate`, the weight decay and schedule of the encoder, gradients clipped at 1."""
     options, rate = plan.options, settings.generator_learning_rate
     return Optimizer("adamw", rate, weight_decay=options.weight_decay, schedule=options.schedule, clip=1.0)
@@ -165,7 +165,7 @@ def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
     for label, (name, options) in OTHERS.items():
         entry = get("view maker", name, resolved.modality)
         if entry is not None:
-            context = ViewContext(model.modality_, resolved.row_shape, nn.Identity(), resolved.stats)
+            context = ViewContext(model.modality_, resolved.row_shape, nn.Identity(), resolved.statistics)
             found[label] = entry.build(context, **options)
     return found
 

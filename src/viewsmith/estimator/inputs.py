@@ -313,9 +313,9 @@ def _of_matrix(given: Any, n_rows: int) -> Any:
 def _of_array(given: Any, n_rows: int) -> Any:
     array = np.asarray(given)
     if array.ndim != 2 or array.dtype.kind not in "iu":
-        what = f"{type(given).__name__} of {array.dtype} {array.shape}"
+        source_name = f"{type(given).__name__} of {array.dtype} {array.shape}"
         hint = "; give scipy.sparse.csr_array(neighbors)" if array.shape == (n_rows, n_rows) else ""
-        raise InputError(f"neighbors is {what}, {EXPECTED}{hint}")
+        raise InputError(f"neighbors is {source_name}, {EXPECTED}{hint}")
     if len(array) != n_rows or array.shape[1] == 0:
         raise InputError(f"neighbors is an array {array.shape}, and X has {n_rows} rows: {EXPECTED}")
     wrong = (array < 0) | (array >= n_rows)
@@ -334,7 +334,7 @@ def _of_array(given: Any, n_rows: int) -> Any:
 
 
 def with_groups(data: TrainingData, options: Arguments, groups: Any) -> TrainingData:
-    """The training data with the graph of ``group_mode="align"``, and facts about the groups for the summary."""
+    """The training data with the graph of ``group_mode="align"``, and summary about the groups for the summary."""
     if groups is None:
         if options.group_mode == "none":
             return data
@@ -342,15 +342,15 @@ def with_groups(data: TrainingData, options: Arguments, groups: Any) -> Training
     # Neighbors are sought in other groups for each group, which says nothing for a group of one row.
     aligned = options.group_mode == "align"
     codes = torch.from_numpy(group_codes(groups, len(data.rows), alone=not aligned))
-    facts: dict[str, Any] = {"groups": int(codes.max()) + 1, "mode": options.group_mode}
+    summary: dict[str, Any] = {"groups": int(codes.max()) + 1, "mode": options.group_mode}
     if aligned:
         _check_views(data, options)
         graph, mutual = _aligned(data, codes, options.n_neighbors)
         partners = len(mutual[0].unique())
-        facts |= {"digest": codes_digest(codes.numpy())}
-        facts |= {"mutual_edges": mutual.shape[1], "rows_with_mutual_neighbors": partners}
+        summary |= {"digest": codes_digest(codes.numpy())}
+        summary |= {"mutual_edges": mutual.shape[1], "rows_with_mutual_neighbors": partners}
         data = dataclasses.replace(data, neighbors=graph)
-    return dataclasses.replace(data, groups=facts, group_codes=codes.numpy())
+    return dataclasses.replace(data, groups=summary, group_codes=codes.numpy())
 
 
 def _check_views(data: TrainingData, options: Arguments) -> None:
@@ -360,7 +360,7 @@ def _check_views(data: TrainingData, options: Arguments) -> None:
             "leave group_mode out"
         )
     view_maker = data.modality.default_views if options.view_maker == "auto" else options.view_maker
-    if not any(view.trait("neighbors") for view in view_entries(view_maker, data.modality)):
+    if not any(view.tag("neighbors") for view in view_entries(view_maker, data.modality)):
         raise InputError(
             f"group_mode is 'align', but the views {view_maker!r} use no neighbors: choose the views neighbors or "
             "neighbor-mix (view_maker, --views), or leave group_mode out"
@@ -404,6 +404,6 @@ def _coordinates(data: TrainingData) -> Tensor:
     if x.shape[1] <= WIDE:
         return x
     axes = PrincipalAxes(x.shape[1], min(AXES, *x.shape)).to(x)
-    axes.fit(x, weighted="columns" not in data.stats)
+    axes.fit(x, weighted="columns" not in data.statistics)
     found: Tensor = axes(x)
     return found

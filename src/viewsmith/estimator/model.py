@@ -17,7 +17,7 @@ from viewsmith.core.registry import Entry, find
 from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
-from viewsmith.estimator.plan import Plan
+from viewsmith.estimator.plan import BuildContext
 from viewsmith.estimator.recipe import freeze_layers, keep_frozen_parts
 from viewsmith.estimator.resolve import MODULE, check_named, view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
@@ -28,27 +28,27 @@ from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.networks.skip import FirstColumns, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
 from viewsmith.views.base import RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbors import PrincipalSpace
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import PairMaker
 
-AnyPlan = Plan[Any, Any]
+AnyContext = BuildContext[Any, Any]
 
 
-def modality_in(plan: AnyPlan) -> Modality:
+def modality_in(plan: AnyContext) -> Modality:
     """Modality of the samples."""
     return modality_of(plan.resolved.modality)
 
 
-def channels_in(plan: AnyPlan) -> int:
+def channels_in(plan: AnyContext) -> int:
     """First dimension of a scaled sample."""
     return modality_in(plan).channels(plan.resolved.row_shape)
 
 
-def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> Method:
+def build_fresh(build: Callable[[AnyContext], Method], plan: AnyContext, x: Rows) -> Method:
     """Build the method with initial weights from the seed, and fit principal axes to the training rows."""
     with torch.random.fork_rng([]):
         torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
         method = build(plan)
-    weighted = "columns" not in plan.resolved.stats  # columns of a table have weights already
+    weighted = "columns" not in plan.resolved.statistics  # columns of a table have weights already
     axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]  # the encoder's, and its momentum copy's
     skips = [m for m in method.modules() if isinstance(m, SkipCoordinates)]
     further = [skip for skip in skips if isinstance(skip, SkipAxes)]
@@ -66,14 +66,14 @@ def build_fresh(build: Callable[[AnyPlan], Method], plan: AnyPlan, x: Rows) -> M
     return method
 
 
-def make_model(plan: AnyPlan) -> tuple[Framework, ViewPair]:
+def make_model(plan: AnyContext) -> tuple[Framework, PairMaker]:
     """Encoder, head and framework, and the fixed view makers."""
     framework = make_framework(plan)
     return framework, make_views(plan, framework.encoder)
 
 
 # ---- encoders -------------------------------------------------------------------------------------------------------
-def make_encoder(plan: AnyPlan, row_shape: tuple[int, ...] | None = None, *, bias: bool = True) -> nn.Module:
+def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, bias: bool = True) -> nn.Module:
     """The encoder with fresh weights or weights from a file; a copy of a custom module."""
     options, resolved = plan.options, plan.resolved
     if isinstance(options.encoder, nn.Module):
@@ -110,7 +110,7 @@ def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, moda
     """
     name = context.name
     if source == "pretrained":
-        load = find("encoder", name, modality).trait("load_pretrained")
+        load = find("encoder", name, modality).tag("load_pretrained")
         if load is None:
             raise InputError(
                 f"encoder_weights is 'pretrained', and no library has weights for the encoder {name}: give a "
@@ -146,7 +146,7 @@ def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, moda
 
 
 # ---- frameworks -----------------------------------------------------------------------------------------------------
-def make_framework(plan: AnyPlan) -> Framework:
+def make_framework(plan: AnyContext) -> Framework:
     """The framework with its encoder, and with the labels if it reads them."""
     framework = _framework(plan)
     if plan.labels is not None:
@@ -154,7 +154,7 @@ def make_framework(plan: AnyPlan) -> Framework:
     return framework
 
 
-def _framework(plan: AnyPlan) -> Framework:
+def _framework(plan: AnyContext) -> Framework:
     """The framework with its encoder; a copy of a custom object, connected to the encoder if it has none."""
     options, resolved = plan.options, plan.resolved
     given = options.framework
@@ -175,11 +175,11 @@ def _framework(plan: AnyPlan) -> Framework:
     return framework
 
 
-def framework_context(plan: AnyPlan, encoder: nn.Module) -> FrameworkContext:
+def framework_context(plan: AnyContext, encoder: nn.Module) -> FrameworkContext:
     """The encoder and the default widths that a framework is built with."""
     resolved, modality = plan.resolved, modality_in(plan)
     name = resolved.encoder
-    published = not name.startswith(MODULE) and find("encoder", name, modality.name).trait("published", False)
+    published = not name.startswith(MODULE) and find("encoder", name, modality.name).tag("published", False)
     skipped = skipped_columns(encoder)
     learned = resolved.n_components - skipped
     dims = tuple(modality.defaults.get("simclr_dims", (learned, 128)))
@@ -192,7 +192,7 @@ def framework_context(plan: AnyPlan, encoder: nn.Module) -> FrameworkContext:
     return FrameworkContext(encoder, learned, published, dims, wrap)
 
 
-def with_noise(plan: AnyPlan, head: Any) -> nn.Module:
+def with_noise(plan: AnyContext, head: Any) -> nn.Module:
     """The head, with noise on its input during training if the options have it."""
     strength = plan.options.representation_noise
     if not strength:
@@ -202,12 +202,12 @@ def with_noise(plan: AnyPlan, head: Any) -> nn.Module:
     return noisy
 
 
-def make_head(plan: AnyPlan, dims: tuple[int, ...], **options: Any) -> nn.Module:
+def make_head(plan: AnyContext, dims: tuple[int, ...], **options: Any) -> nn.Module:
     """An MLP head with these widths, with noise on its input if the options have it."""
     return with_noise(plan, MLP(plan.resolved.n_components, dims, **options))
 
 
-def make_optimizer(plan: AnyPlan, head_rate: float = 1.0) -> Optimizer:
+def make_optimizer(plan: AnyContext, head_lr_scale: float = 1.0) -> Optimizer:
     """The encoder's optimizer and schedules."""
     options = plan.options
     lars = options.optimizer == "lars"
@@ -223,18 +223,18 @@ def make_optimizer(plan: AnyPlan, head_rate: float = 1.0) -> Optimizer:
         trust_coefficient=1e-3 if options.trust_coefficient == "auto" else options.trust_coefficient,
         constant_predictor_rate=options.constant_predictor_rate,
         freeze_last_layer=options.freeze_last_layer,
-        head_rate=head_rate,
+        head_lr_scale=head_lr_scale,
     )
 
 
 # ---- view makers ----------------------------------------------------------------------------------------------------
-def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
+def make_views(plan: AnyContext, encoder: nn.Module) -> PairMaker:
     """The view makers in order; a copy of a custom one; raises InputError if a loaded model lacks its custom one."""
     options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
     refreshed = options.neighbor_space == "encoder"
     if isinstance(options.view_maker, nn.Module):
         custom: Any = copy.deepcopy(options.view_maker)
-        return ViewPair([custom], refreshed=refreshed)
+        return PairMaker([custom], refreshed=refreshed)
     if resolved.view_maker.startswith(MODULE):
         raise InputError(
             f"the view maker of this model is custom ({resolved.view_maker.removeprefix(MODULE)}): give it, as in "
@@ -250,18 +250,18 @@ def make_views(plan: AnyPlan, encoder: nn.Module) -> ViewPair:
             modality=modality,
             row_shape=resolved.row_shape,
             encoder=encoder,
-            stats=resolved.stats,
+            statistics=resolved.statistics,
             space=_space(modality, resolved.row_shape, encoder),
             refreshed=refreshed,
             name=name,
-            facts=resolved.view_facts,
+            derived=resolved.view_derived,
             fresh=plan.fresh,
             graph=plan.neighbors,
             layer=plan.layer,
         )
         selected = {option: given[option] for option in entry.options if option in given}
         makers.append(entry.build(context, **selected) if _takes_context(entry) else entry.build(**selected))
-    return ViewPair(makers, refreshed=refreshed, changes_shape=any(entry.trait("changes_shape") for entry in entries))
+    return PairMaker(makers, refreshed=refreshed, changes_shape=any(entry.tag("changes_shape") for entry in entries))
 
 
 def _takes_context(entry: Entry) -> bool:

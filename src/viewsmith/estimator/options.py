@@ -18,7 +18,11 @@ from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import Entry
 
 #: Options of earlier versions, and their names now.
-RENAMED = {"freeze_first_layers": "freeze"}
+RENAMED = {
+    "domain": "modality",
+    "freeze_first_layers": "freeze",
+    "skip_components": "appended_pca",
+}
 
 
 @functools.cache

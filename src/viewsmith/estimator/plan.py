@@ -68,7 +68,7 @@ class TrainingData:
     layer: nn.Module
     x: Rows
     scaling: str
-    stats: dict[str, Any]
+    statistics: dict[str, Any]
     device: torch.device
     seed: int
     labels: Any = None
@@ -97,7 +97,7 @@ class Resolved:
     framework : str
         Its name, or ``module:CLASS`` for a custom object; `framework_options` are its options.
     view_maker : str
-        Names joined by "+"; `view_options` are their options, `view_facts` what they derived from options and data.
+        Names joined by "+"; `view_options` are their options, `view_derived` what they derived from options and data.
     encoder : str
         As for `framework`; `encoder_options` are its options.
     input_components : int
@@ -129,12 +129,12 @@ class Resolved:
     row_shape: tuple[int, ...]
     seed: int
     scaling: str
-    stats: dict[str, Any] = field(default_factory=dict)
+    statistics: dict[str, Any] = field(default_factory=dict)
     framework: str
     framework_options: dict[str, Any]
     view_maker: str
     view_options: dict[str, Any]
-    view_facts: dict[str, Any] = field(default_factory=dict)
+    view_derived: dict[str, Any] = field(default_factory=dict)
     encoder: str
     encoder_options: dict[str, Any]
     input_components: int
@@ -177,7 +177,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Plan(Generic[O, R]):
+class BuildContext(Generic[O, R]):
     """Everything that a model is built from.
 
     Attributes
@@ -210,7 +210,7 @@ class Plan(Generic[O, R]):
     layer: nn.Module | None = None
 
     @classmethod
-    def of_new(cls, options: O, resolved: R, data: TrainingData, **given: Any) -> Plan[O, R]:
+    def of_new(cls, options: O, resolved: R, data: TrainingData, **given: Any) -> BuildContext[O, R]:
         """The plan of a new model for training rows; `given` are `inputs`, `labels` and `few_labels`."""
         return cls(options, resolved, fresh=True, neighbors=data.neighbors, layer=data.layer, **given)
 
@@ -223,12 +223,12 @@ def check_sample(
     entry: Entry | None,
     encoder: str,
     views: Sequence[Entry],
-    facts: dict[str, Any],
+    derived: dict[str, Any],
     options: Arguments,
     data: TrainingData,
 ) -> None:
     """Raise InputError unless the encoder accepts samples, and smaller views of them."""
-    sizes = (view.trait("smaller", _no_size)(data.row_shape, facts) for view in views)
+    sizes = (view.tag("smaller", _no_size)(data.row_shape, derived) for view in views)
     smaller = [size for size in sizes if size is not None]
     if entry is None:
         assert isinstance(options.encoder, nn.Module)
@@ -237,19 +237,19 @@ def check_sample(
             probe(options.encoder, encoder, x.new_zeros(*x.shape[:2], *pixels))
         return
     check_least("encoder", encoder, entry, data)
-    longest = entry.trait("longest")
+    longest = entry.tag("longest")
     if longest is not None and data.row_shape[0] > longest:
         raise InputError(
             f"the longest sequence has {data.row_shape[0]} bases, but the encoder {encoder} accepts at most {longest}: "
             "split the sequences, or use the encoder cnn"
         )
-    for what, pixels in smaller:
-        check_crops(what, pixels, entry, encoder, data.modality, data.row_shape[:2])
+    for source_name, pixels in smaller:
+        check_crops(source_name, pixels, entry, encoder, data.modality, data.row_shape[:2])
 
 
 def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
     """Raise InputError unless samples are large enough for a network."""
-    size, smallest = data.row_shape[:2], entry.trait("smallest", 1)
+    size, smallest = data.row_shape[:2], entry.tag("smallest", 1)
     smaller = f"use another {part}, " if min(size) >= SMALLEST else ""
     data.modality.check_size(
         f"the images have {{have}}, but the {part} {name} needs at least {{least}}",
@@ -260,7 +260,7 @@ def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
 
 
 def check_crops(
-    what: str,
+    source_name: str,
     pixels: Sequence[int],
     entry: Entry,
     encoder: str,
@@ -271,19 +271,19 @@ def check_crops(
     """Raise InputError if crops of images of `size` are too small for the encoder; `todo` is advice on the crops."""
     if len(size) < 2:  # only images have sizes
         return
-    least = entry.trait("smallest", 1)
+    least = entry.tag("smallest", 1)
     others = min(pixels) >= SMALLEST and least > SMALLEST
     enlarge = "" if min(size) > SMALLEST else ", enlarge the images, or use rows as vectors (--modality vectors)"
     modality.check_size(
-        f"the {what} of images of {size[0]} x {size[1]} pixels have {{have}}, but the encoder {encoder} needs at least "
-        "{least}",
+        f"the {source_name} of images of {size[0]} x {size[1]} pixels have {{have}}, but the encoder {encoder} needs "
+        "at least {least}",
         pixels,
         least,
         f"{todo}{', or another encoder' if others else ''}{enlarge}",
     )
 
 
-def _no_size(row_shape: tuple[int, ...], facts: dict[str, Any]) -> None:
+def _no_size(row_shape: tuple[int, ...], derived: dict[str, Any]) -> None:
     return None
 
 
@@ -317,5 +317,5 @@ def principal_axes(options: Arguments, data: TrainingData, views: Sequence[Entry
     if axes == "auto":
         # Neighbors are searched in memory, which rows on disk do not fit into.
         wide = d > (AXES if too_large_for_memory(data.rows) else WIDE)
-        axes = AXES if wide and any(view.trait("neighbors") for view in views) else None
+        axes = AXES if wide and any(view.tag("neighbors") for view in views) else None
     return min(axes or 0, d, n)

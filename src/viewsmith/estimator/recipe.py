@@ -1,6 +1,6 @@
 """Rates of views that are "auto": a transformation is used if it keeps samples among the samples of the data.
 
-A view maker declares such options by the trait `symmetry`, as in ``symmetry={"flip": "mirror"}``: the rate of which
+A view maker declares such options by the tag `symmetry`, as in ``symmetry={"flip": "mirror"}``: the rate of which
 option is that of which transformation in `viewsmith.evaluation.symmetries`.
 
 Training recipes: options of published trainings besides the loss, such as frozen layers.
@@ -38,7 +38,7 @@ def resolve_rates(
     asked = {
         option: name
         for view in views
-        for option, name in view.trait("symmetry", {}).items()
+        for option, name in view.tag("symmetry", {}).items()
         if options.get(option) == "auto"
     }
     groups = data.group_codes

@@ -17,7 +17,7 @@ from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
 from viewsmith.estimator.recipe import check_recipe, default_rate, resolve_rates
-from viewsmith.frameworks import DataFacts
+from viewsmith.frameworks import DataSummary
 from viewsmith.modalities import Modality
 from viewsmith.networks.base import EncoderContext
 
@@ -46,10 +46,10 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     view_options = part_options(options, views, options.view_options, "view_options")
     rates, symmetries = resolve_rates(views, view_options, data)
     view_options |= rates
-    facts = {name: value for view in views for name, value in view.trait("facts", _no_facts)(options, data).items()}
+    derived = {name: value for view in views for name, value in view.tag("derive", _nothing)(options, data).items()}
     _check_views(views, view_options, data)
     _check_neighbors(options, view_maker, views, data)
-    check_sample(encoder_entry, encoder, views, facts, options, data)
+    check_sample(encoder_entry, encoder, views, derived, options, data)
     steps = modality.steps if data.device.type == "cpu" else modality.steps_on_gpu
     on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
     trained = min(n, options.max_rows or n) if on_disk else n
@@ -62,12 +62,12 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         "seed": data.seed,
         "scaling": data.scaling,
         "normalization": data.normalization,
-        "stats": data.stats,
+        "statistics": data.statistics,
         "framework": framework,
         "framework_options": framework_options,
         "view_maker": view_maker,
         "view_options": view_options,
-        "view_facts": facts,
+        "view_derived": derived,
         "symmetries": symmetries,
         "encoder": encoder,
         "encoder_options": encoder_options,
@@ -107,14 +107,14 @@ def view_entries(view_maker: str | nn.Module, modality: Modality) -> list[Entry]
     found = [find("view maker", name, modality.name) for name in view_maker.split("+")]
     for name, entry in zip(view_maker.split("+"), found, strict=True):
         if entry.name[-1] == ":" and name == entry.name:
-            written = f"{entry.name}{entry.trait('argument')}, {entry.trait('argument_help')}"
+            written = f"{entry.name}{entry.tag('argument')}, {entry.tag('argument_help')}"
             raise InputError(f"view_maker is {view_maker!r}, expected {written}")
     for entry in found[:-1]:
-        if entry.trait("changes_shape"):
+        if entry.tag("changes_shape"):
             raise InputError(
                 f"view_maker is {view_maker!r}: {entry.name.rstrip(':')} changes the shape of a sample, put it last"
             )
-    local = [entry.name for entry in found if entry.trait("local_views")]
+    local = [entry.name for entry in found if entry.tag("local_views")]
     if len(local) > 1:
         raise InputError(f"view_maker is {view_maker!r}, expected {local[0]} once: leave the others out")
     return found
@@ -150,13 +150,13 @@ def _check_required(part: Entry, found: Mapping[str, Any], argument: str) -> Non
             )
 
 
-def _no_facts(options: Arguments, data: TrainingData) -> dict[str, Any]:
+def _nothing(options: Arguments, data: TrainingData) -> dict[str, Any]:
     return {}
 
 
 def _check_views(views: Sequence[Entry], options: dict[str, Any], data: TrainingData) -> None:
     for view in views:
-        if check := view.trait("check"):
+        if check := view.tag("check"):
             check({name: value for name, value in options.items() if name in view.options}, data.row_shape)
 
 
@@ -164,7 +164,7 @@ def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry]
     """Raise InputError for a graph that no view maker uses; warn about rows without neighbors."""
     if data.neighbors is None:
         return
-    if not any(view.trait("neighbors") for view in views):
+    if not any(view.tag("neighbors") for view in views):
         with_graph = [name for name in names("view maker", data.modality.name) if _uses_graph(name, data.modality)]
         raise InputError(
             f"neighbors is given, but the views {view_maker!r} use no neighbor graph: choose {join_names(with_graph)} "
@@ -183,14 +183,14 @@ def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry]
 
 def _uses_graph(view_maker: str, modality: Modality) -> bool:
     entry = get("view maker", view_maker, modality.name)
-    return entry is not None and bool(entry.trait("neighbors"))
+    return entry is not None and bool(entry.tag("neighbors"))
 
 
 def _check_local_views(views: Sequence[Entry], framework: str, options: Arguments) -> None:
-    local = [view.name for view in views if view.trait("local_views")]
-    if not local or isinstance(options.framework, nn.Module) or find("framework", framework).trait("local_views"):
+    local = [view.name for view in views if view.tag("local_views")]
+    if not local or isinstance(options.framework, nn.Module) or find("framework", framework).tag("local_views"):
         return
-    takes = [name for name in names("framework") if find("framework", name).trait("local_views")]
+    takes = [name for name in names("framework") if find("framework", name).tag("local_views")]
     others = ", ".join(name for name in names("view maker", "images") if name != local[0])
     raise InputError(
         f"{local[0]} views are for the frameworks {join_names(takes, 'and')}, not {framework!r}: choose one of them, "
@@ -201,7 +201,7 @@ def _check_local_views(views: Sequence[Entry], framework: str, options: Argument
 # ---- frameworks -----------------------------------------------------------------------------------------------------
 def known_frameworks(allowed: Sequence[str]) -> list[str]:
     """Names of the frameworks that a method accepts; "*" stands for all general ones."""
-    general = [name for name in names("framework") if find("framework", name).trait("general", True)]
+    general = [name for name in names("framework") if find("framework", name).tag("general", True)]
     return [name for part in allowed for name in (general if part == "*" else [part])]
 
 
@@ -236,13 +236,13 @@ def resolve_framework(
     check_framework(name, allowed)
     entry = find("framework", name)
     given = given_framework_options(options, entry)
-    facts = DataFacts(
-        data.modality.defaults, len(data.x), options.batch_size, any(view.trait("other_samples") for view in views)
+    summary = DataSummary(
+        data.modality.defaults, len(data.x), options.batch_size, any(view.tag("other_samples") for view in views)
     )
     resolve = getattr(entry.build, "resolve", None)
     # Defaults are saved, too, so that a run does not depend on the defaults of a later version.
     defaults = {n: o.default for n, o in entry.options.items() if o.default not in (None, "auto", o.REQUIRED)}
-    found = defaults | (given if resolve is None else resolve(given, facts))
+    found = defaults | (given if resolve is None else resolve(given, summary))
     _check_required(entry, found, "framework_options")
     return name, found
 
@@ -300,9 +300,9 @@ def _n_components(
     options: Arguments, encoder: str, entry: Entry | None, further: dict[str, Any], x: Rows, data: TrainingData
 ) -> int:
     wanted = options.n_components
-    if entry is not None and (width := entry.trait("default_width")) is not None:
+    if entry is not None and (width := entry.tag("default_width")) is not None:
         return int(width if wanted == "auto" else wanted)
-    width = None if entry is None else entry.trait("width")
+    width = None if entry is None else entry.tag("width")
     if width is None and entry is None:
         assert isinstance(options.encoder, nn.Module)
         width = probe(options.encoder, encoder, x[:2])

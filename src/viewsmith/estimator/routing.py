@@ -49,7 +49,7 @@ def _check_not_elsewhere(cls: type[Arguments], name: str, modality: str | None) 
     """Raise InputError, with the name of the part, for an option of a part that is not chosen."""
     for argument, kind in KINDS.items():
         for entry in entries(kind, modality):
-            if name in entry.options and entry.trait("general", True):
+            if name in entry.options and entry.tag("general", True):
                 raise InputError(
                     f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: set "
                     f"{argument} to it, or leave {name} out"

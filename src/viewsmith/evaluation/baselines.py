@@ -28,7 +28,7 @@ UMAP_AXES = 50
 
 UMAP_NEIGHBORS = 15
 
-Pair = tuple[np.ndarray, np.ndarray]
+PositivePair = tuple[np.ndarray, np.ndarray]
 
 
 class Model(Protocol):
@@ -54,8 +54,8 @@ class BaselineContext:
     """The data that a baseline is computed from.
 
     A baseline is a function of this context that returns features of train and test rows, fitted on train. It is
-    registered by ``@register("baseline", "my-baseline", help=...)``. With the trait ``on_request=True`` it is computed
-    only if the user requests it. The trait ``predict`` is a `viewsmith.evaluation.protocol.Predict`, a predictor on
+    registered by ``@register("baseline", "my-baseline", help=...)``. With the tag ``on_request=True`` it is computed
+    only if the user requests it. The tag ``predict`` is a `viewsmith.evaluation.protocol.Predict`, a predictor on
     these features in place of the linear probe; the row has no other scores.
 
     Attributes
@@ -73,29 +73,29 @@ class BaselineContext:
     x_train: Any
     x_test: Any
 
-    def raw_features(self) -> Pair:
+    def raw_features(self) -> PositivePair:
         """Raw features of train and test rows."""
         return self.model.raw_features(self.x_train)[self.raw], self.model.raw_features(self.x_test)[self.raw]
 
 
 @register("baseline", "raw", help="raw features, as the model scales them")
-def _raw(context: BaselineContext) -> Pair:
+def _raw(context: BaselineContext) -> PositivePair:
     return context.raw_features()
 
 
 @register("baseline", "pca", help="64 principal coordinates of the raw features")
-def _pca(context: BaselineContext) -> Pair:
+def _pca(context: BaselineContext) -> PositivePair:
     return pca(*context.raw_features())
 
 
 @register("baseline", "untrained", help="the representation with the weights before training")
-def _untrained(context: BaselineContext) -> Pair:
+def _untrained(context: BaselineContext) -> PositivePair:
     initial = context.model.untrained(context.x_train)
     return initial.transform(context.x_train), initial.transform(context.x_test)
 
 
 @register("baseline", "umap", help="32 UMAP coordinates of the raw features (extra viz)", on_request=True)
-def _umap(context: BaselineContext) -> Pair:
+def _umap(context: BaselineContext) -> PositivePair:
     return umap(*context.raw_features())
 
 
@@ -106,7 +106,7 @@ def _umap(context: BaselineContext) -> Pair:
     on_request=True,
     source="Wang et al. 2021",
 )
-def _pacmap(context: BaselineContext) -> Pair:
+def _pacmap(context: BaselineContext) -> PositivePair:
     train, test = context.raw_features()
     with _quiet():
         made = _imported("pacmap", "baselines", "the PaCMAP baseline").PaCMAP(
@@ -123,7 +123,7 @@ def _pacmap(context: BaselineContext) -> Pair:
     modalities="vectors",
     source="Lopez et al. 2018",
 )
-def _scvi(context: BaselineContext) -> Pair:
+def _scvi(context: BaselineContext) -> PositivePair:
     import pandas as pd
 
     train, test = (counts_of(np.asarray(rows)) for rows in (context.x_train, context.x_test))
@@ -182,14 +182,14 @@ def _tabicl(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarra
     source="Qu et al. 2025",
     help="TabICL on the raw features, in place of the linear probe (extra baselines; downloads weights)",
 )
-def _features_to_predict_from(context: BaselineContext) -> Pair:
+def _features_to_predict_from(context: BaselineContext) -> PositivePair:
     return context.raw_features()
 
 
 def predictor_of(name: str) -> Predict | None:
     """What a baseline that is no representation predicts labels with; None for other table rows."""
     found = get("baseline", name)
-    return None if found is None else found.trait("predict")
+    return None if found is None else found.tag("predict")
 
 
 RANK_TOLERANCE = 1e-5  # of the largest standard deviation; float32

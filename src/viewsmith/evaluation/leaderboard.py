@@ -31,7 +31,7 @@ PURPOSE = {
 
 
 @dataclass
-class Found:
+class Results:
     """Scores and costs by table row, as they are found.
 
     Attributes
@@ -77,7 +77,7 @@ class Found:
         self.scores = {row: self.scores[row] for row in sorted(self.scores, key=place)}
 
 
-def leaderboard(found: Found, repeats: Repeats, cells: Sequence[Mapping[str, Any]], out: str) -> dict[str, Any]:
+def leaderboard(found: Results, repeats: Repeats, cells: Sequence[Mapping[str, Any]], out: str) -> dict[str, Any]:
     """The results of a comparison as plain values."""
     level = _level(found, repeats)
     main = [name for name in level if name in MAIN and level[name]] or list(level)
@@ -106,7 +106,7 @@ def _summary(values: Sequence[float | None], repeats: Repeats) -> dict[str, Any]
     return {"mean": float(np.mean(known)) if known else None, "deviation": spread, "values": list(values)}
 
 
-def _level(found: Found, repeats: Repeats) -> dict[str, list[str]]:
+def _level(found: Results, repeats: Repeats) -> dict[str, list[str]]:
     """By protocol, the rows that are level with the best one, cheapest first; no further outputs of methods."""
 
     def cost(row: str) -> tuple[int, float]:
@@ -121,7 +121,7 @@ def _level(found: Found, repeats: Repeats) -> dict[str, list[str]]:
     }
 
 
-def _seconds(found: Found, row: str) -> tuple[float | None, float | None]:
+def _seconds(found: Results, row: str) -> tuple[float | None, float | None]:
     """Mean seconds of training and of embedding."""
 
     def mean(i: int) -> float | None:
@@ -131,7 +131,7 @@ def _seconds(found: Found, row: str) -> tuple[float | None, float | None]:
     return mean(1), mean(0)
 
 
-def _board(found: Found, rows: Mapping[str, Any], main: Sequence[str]) -> list[dict[str, Any]]:
+def _board(found: Results, rows: Mapping[str, Any], main: Sequence[str]) -> list[dict[str, Any]]:
     """The rows, the best mean of the main protocols first, and then those without all of these scores."""
     board = []
     for row, table in rows.items():
@@ -180,7 +180,7 @@ def _next_step(result: Mapping[str, Any], kinds: Mapping[str, str], repeats: int
         best = {
             PURPOSE.get(name, name): rows[0] for name, rows in result["level"].items() if name in MAIN and rows
         } or {name: rows[0] for name, rows in result["level"].items() if rows}
-        return f"Choose by purpose: {', '.join(f'{row} for {what}' for what, row in best.items())}{more}."
+        return f"Choose by purpose: {', '.join(f'{row} for {purpose}' for purpose, row in best.items())}{more}."
     row = everywhere[0]
     if kinds[row] == "baseline":
         return f"Use {row}: no training is better by more than a tie{more}."

@@ -61,7 +61,7 @@ def _absent(y: np.ndarray, dataset: Any) -> np.ndarray:
     return without_label(y) if getattr(dataset, "target", "class") == "number" else missing_labels(y)
 
 
-Codes = NDArray[np.int64]
+Latents = NDArray[np.int64]
 
 Rows = NDArray[np.float32]
 
@@ -207,7 +207,7 @@ def check_protocols(protocols: Sequence[str] | None, target: Target = "class") -
     return selected
 
 
-def few_label_rows(codes: Codes, fraction: float, draw: int, groups: ArrayLike | None = None) -> Codes:
+def few_label_rows(codes: Latents, fraction: float, draw: int, groups: ArrayLike | None = None) -> Latents:
     """Rows of a fraction of the labels: of each class ``max(1, round(fraction * count))`` random rows.
 
     The rows depend only on the labels and on `draw`, so the same rows are used for every embedding.
@@ -222,7 +222,7 @@ def few_label_rows(codes: Codes, fraction: float, draw: int, groups: ArrayLike |
     return np.sort(np.concatenate(labeled))
 
 
-def matched_accuracy(clusters: Codes, classes: Codes) -> float:
+def matched_accuracy(clusters: Latents, classes: Latents) -> float:
     """Accuracy of a clustering under the best one-to-one matching of clusters to classes (Hungarian algorithm)."""
     counts = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
     np.add.at(counts, (clusters, classes), 1)
@@ -232,13 +232,13 @@ def matched_accuracy(clusters: Codes, classes: Codes) -> float:
 def _linear_scores(
     train: Rows,
     test: Rows,
-    codes: Codes,
-    test_codes: Codes,
+    codes: Latents,
+    test_codes: Latents,
     n_classes: int,
     selected: Sequence[str],
     groups: ArrayLike | None,
 ) -> dict[str, float]:
-    def score(loss: Loss, labeled: Codes | slice = slice(None)) -> float:
+    def score(loss: Loss, labeled: Latents | slice = slice(None)) -> float:
         model = fit_linear(train[labeled], codes[labeled], n_classes, loss=loss)
         return _accuracy(model.predict(test), test_codes)
 
@@ -285,7 +285,7 @@ def _predictor_scores(
     return scores
 
 
-def _cluster_scores(rows: Rows, codes: Codes, n_classes: int) -> tuple[float, float, float]:
+def _cluster_scores(rows: Rows, codes: Latents, n_classes: int) -> tuple[float, float, float]:
     """Matched accuracy, NMI and ARI of k-means on test rows; `n_classes` is the number of classes in train."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -303,7 +303,7 @@ def _cluster_scores(rows: Rows, codes: Codes, n_classes: int) -> tuple[float, fl
     )
 
 
-def _accuracy(predicted: Codes, codes: Codes) -> float:
+def _accuracy(predicted: Latents, codes: Latents) -> float:
     return float((predicted == codes).mean())
 
 
@@ -313,26 +313,26 @@ def _normalized(rows: Rows) -> Rows:
     return rows / norms
 
 
-def _rows(x: ArrayLike, what: str) -> Rows:
+def _rows(x: ArrayLike, source_name: str) -> Rows:
     rows = np.asarray(x)
-    check_numbers(rows, what)
+    check_numbers(rows, source_name)
     if rows.ndim != 2 or 0 in rows.shape:
-        raise InputError(f"{what} has shape {rows.shape}, expected rows of features, (n, d) with n and d at least 1")
-    check_finite(rows, what=what)
+        raise InputError(f"{source_name} has shape {rows.shape}, expected rows of features, (n, d) with n and d at least 1")
+    check_finite(rows, source_name=source_name)
     return np.ascontiguousarray(rows, dtype=np.float32)  # also of negative strides, which torch does not take
 
 
-def _numbers(y: np.ndarray, n_rows: int, what: str) -> NDArray[np.float64]:
+def _numbers(y: np.ndarray, n_rows: int, source_name: str) -> NDArray[np.float64]:
     if y.shape != (n_rows,):
-        raise InputError(f"{what} has shape {y.shape}, expected one number per row, shape ({n_rows},)")
-    numbers = numbers_of(y, what, "number")
+        raise InputError(f"{source_name} has shape {y.shape}, expected one number per row, shape ({n_rows},)")
+    numbers = numbers_of(y, source_name, "number")
     assert numbers is not None
     if missing := int(np.isnan(numbers).sum()):
-        raise InputError(f"{what} has {missing} missing numbers (NaN): leave these rows out")
+        raise InputError(f"{source_name} has {missing} missing numbers (NaN): leave these rows out")
     return numbers
 
 
-def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) -> tuple[Codes, Codes, int]:
+def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) -> tuple[Latents, Latents, int]:
     """Class codes of train and test, and the number of classes in train; classes only in test have larger codes."""
     labels, test_labels = _labels(y_train, n_train, "y_train"), _labels(y_test, n_test, "y_test")
     if (labels.dtype.kind == "U") != (test_labels.dtype.kind == "U"):
@@ -347,8 +347,8 @@ def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) ->
     return codes, order[np.searchsorted(known, test_labels, sorter=order)], len(classes)
 
 
-def _labels(y: ArrayLike, n_rows: int, what: str) -> np.ndarray:
+def _labels(y: ArrayLike, n_rows: int, source_name: str) -> np.ndarray:
     labels = np.asarray(y)
     if labels.dtype == object and all(isinstance(label, str) for label in labels.flat):
         labels = labels.astype(str)
-    return check_labels(labels, n_rows, what)
+    return check_labels(labels, n_rows, source_name)

@@ -1,7 +1,7 @@
 """Self-supervised objectives with their own state; each gives one loss value per sample."""
 
 from viewsmith.frameworks.barlow_twins import BarlowTwins
-from viewsmith.frameworks.base import DataFacts, Framework, FrameworkContext
+from viewsmith.frameworks.base import DataSummary, Framework, FrameworkContext
 from viewsmith.frameworks.byol import BYOL
 from viewsmith.frameworks.dino import DINO
 from viewsmith.frameworks.lejepa import LeJEPA
@@ -11,7 +11,7 @@ from viewsmith.frameworks.moco_v3 import MoCoV3
 from viewsmith.frameworks.nnclr import NNCLR
 from viewsmith.frameworks.simclr import SimCLR
 from viewsmith.frameworks.simsiam import SimSiam
-from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
+from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
 from viewsmith.frameworks.sup_con import SupCon
 from viewsmith.frameworks.swav import SwAV
 from viewsmith.frameworks.unified import FeatureContrast, Unified
@@ -22,19 +22,19 @@ __all__ = [
     "DINO",
     "NNCLR",
     "BarlowTwins",
-    "DataFacts",
+    "DataSummary",
     "FeatureContrast",
     "FeatureMemory",
     "Framework",
     "FrameworkContext",
-    "InfoNCE",
+    "InfoNCESettings",
     "LeJEPA",
     "MoCo",
     "MoCoV3",
     "SimCLR",
     "SimSiam",
     "SoftContrastive",
-    "SoftLoss",
+    "SoftSettings",
     "SupCon",
     "SwAV",
     "Unified",

@@ -11,7 +11,7 @@ from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext, check_no_local_views, full_precision
 from viewsmith.losses.barlow_twins import barlow_twins
 from viewsmith.networks.base import MLP
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 8192, out: int = 8192) -> MLP:
@@ -70,7 +70,7 @@ class BarlowTwins(Framework):
         head = context.wrap(projector(context.n_components, **dims))
         return cls(context.encoder, head, off_diagonal_weight=off_diagonal_weight)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.barlow_twins`; `progress` has no effect.
 
         Raises

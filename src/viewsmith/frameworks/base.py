@@ -30,11 +30,11 @@ from viewsmith.core.schedule import Role
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import cosine_momentum, update_copy
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 @dataclass(frozen=True)
-class DataFacts:
+class DataSummary:
     """Facts about the data and the settings, used to resolve options that are "auto".
 
     Attributes
@@ -122,7 +122,7 @@ class Framework(nn.Module):
         if head is not None:
             self.head = head
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """One loss value for each sample of the batch, shape (B,), in order.
 
         Parameters
@@ -174,7 +174,7 @@ class Framework(nn.Module):
     build: Any = with_plain_head
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
         """Return the options with a value for every "auto".
 
         Raises
@@ -185,7 +185,7 @@ class Framework(nn.Module):
         return options
 
 
-def check_no_local_views(pair: Pair, framework: str) -> None:
+def check_no_local_views(pair: PositivePair, framework: str) -> None:
     """Reject multi-crop views in a framework that does not support them.
 
     Raises
@@ -193,10 +193,10 @@ def check_no_local_views(pair: Pair, framework: str) -> None:
     InputError
         `pair` is no pair of views, or has local views.
     """
-    if not isinstance(pair, Pair):
+    if not isinstance(pair, PositivePair):
         raise InputError(f"a framework is called with a {type(pair).__name__}, expected Pair(first, second)")
     if pair.local is not None:
-        takes = ", ".join(entry.name for entry in entries("framework") if entry.trait("local_views"))
+        takes = ", ".join(entry.name for entry in entries("framework") if entry.tag("local_views"))
         raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
 
 
@@ -233,7 +233,7 @@ def update_copies(framework: Any, momentum: float, names: Sequence[str] = ("enco
     return training
 
 
-def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: float) -> tuple[Tensor, Tensor]:
+def predictions_and_targets(framework: Any, name: str, pair: PositivePair, progress: float) -> tuple[Tensor, Tensor]:
     """Predictions of the online network and projections of its copies for both views, each (2 B, d).
 
     A training forward first updates the copies, with a momentum that rises to 1.
@@ -265,7 +265,7 @@ def predictions_and_targets(framework: Any, name: str, pair: Pair, progress: flo
     return p, z
 
 
-def predictions_and_projections(framework: Any, name: str, pair: Pair) -> tuple[Tensor, Tensor]:
+def predictions_and_projections(framework: Any, name: str, pair: PositivePair) -> tuple[Tensor, Tensor]:
     """Predictions for both views and their projections without gradient, each (2 B, d): no momentum copies.
 
     Arguments and errors are those of `predictions_and_targets`; the framework needs no copies and no momentum.
@@ -356,7 +356,7 @@ def two_way_info_nce(
     return direction(0), direction(1)
 
 
-def resolve_queue(options: dict[str, Any], facts: DataFacts, largest: int) -> dict[str, Any]:
+def resolve_queue(options: dict[str, Any], data: DataSummary, largest: int) -> dict[str, Any]:
     """Return the options with a queue size for "auto": half of the rows, at least a batch and at most `largest`.
 
     Raises
@@ -364,9 +364,9 @@ def resolve_queue(options: dict[str, Any], facts: DataFacts, largest: int) -> di
     InputError
         The queue is smaller than a batch.
     """
-    size, batch = options.get("queue_size", "auto"), min(facts.batch_size, facts.n_rows)
+    size, batch = options.get("queue_size", "auto"), min(data.batch_size, data.n_rows)
     if size == "auto":
-        size = min(largest, max(facts.batch_size, facts.n_rows // 2))
+        size = min(largest, max(data.batch_size, data.n_rows // 2))
     if size < batch:
         raise InputError(
             f"queue_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
@@ -401,7 +401,7 @@ def full_precision(z: Tensor) -> Tensor:
     return z if z.dtype == torch.float64 else z.float()
 
 
-def represent_views(encoder: nn.Module, pair: Pair) -> Tensor:
+def represent_views(encoder: nn.Module, pair: PositivePair) -> Tensor:
     """Representations of all views, ((2 + V) * B, n): first views, second views, then each of the V local views.
 
     Views of equal size go through the encoder in one pass, so that they share BatchNorm statistics.

@@ -15,7 +15,7 @@ from viewsmith.frameworks.base import Framework, FrameworkContext, predictions_a
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import momentum_copy
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 4096, out: int = 256) -> MLP:
@@ -97,7 +97,7 @@ class BYOL(Framework):
         options: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
         return cls(context.encoder, context.wrap(head), predicts, **options)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions).
 
         Parameters

@@ -23,7 +23,7 @@ from viewsmith.frameworks.base import (
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import cosine_momentum, momentum_copy
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 256, *, norm: Literal["none", "batch"] = "none") -> MLP:
@@ -144,7 +144,7 @@ class DINO(Framework):
         """Encoder and head of the teacher if `teacher_output`, else of the student."""
         return (self.encoder_copy, self.head_copy) if self.teacher_output else (self.encoder, self.head)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over pairs of a teacher's view and another view of the student.
 
         Parameters

@@ -12,7 +12,7 @@ from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext, full_precision, represent_views, updates_state
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.networks.base import MLP
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
@@ -106,7 +106,7 @@ class LeJEPA(Framework):
         slices = (1024 if context.published else 256) if n_slices is None else n_slices
         return cls(context.encoder, head, sigreg_weight=sigreg_weight, n_slices=slices, n_knots=n_knots)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `prediction` and `viewsmith.losses.sigreg`; `progress` has no effect."""
         z = full_precision(self.head(represent_views(self.encoder, pair))).unflatten(0, (-1, len(pair.first)))
         with torch.autocast(z.device.type, enabled=False):

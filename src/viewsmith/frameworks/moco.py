@@ -11,7 +11,7 @@ from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check, check_fraction, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import (
-    DataFacts,
+    DataSummary,
     Framework,
     FrameworkContext,
     check_no_local_views,
@@ -25,7 +25,7 @@ from viewsmith.frameworks.base import (
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import momentum_copy
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
@@ -122,11 +122,11 @@ class MoCo(Framework):
         return cls(context.encoder, head, queue=queue, temperature=temperature, momentum=momentum)
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
         """Replace the queue size "auto" by half of the rows, at least a batch and at most 65,536."""
-        return resolve_queue(options, facts, 65_536)
+        return resolve_queue(options, data, 65_536)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses of the first views, shape (B,); `progress` has no effect.
 
         Keys that show a row of the pair (`pair.ids`) are not negatives.
@@ -155,7 +155,7 @@ class MoCo(Framework):
         return losses
 
     @torch.no_grad()
-    def _enqueue(self, keys: Tensor, pair: Pair) -> None:
+    def _enqueue(self, keys: Tensor, pair: PositivePair) -> None:
         ids = self.key_ids.new_full((len(keys),), -1) if pair.ids is None else pair.ids[1]
         keys, ids = gather(keys), gather(ids)
         positions = replace_oldest(self.pointer, len(keys), len(self.keys))

@@ -14,7 +14,7 @@ from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import Framework, FrameworkContext, predictions_and_targets, two_way_info_nce
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import momentum_copy
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 4096, out: int = 256) -> MLP:
@@ -103,7 +103,7 @@ class MoCoV3(Framework):
         options: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
         return cls(context.encoder, context.wrap(head), predicts, temperature=temperature, **options)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).
 
         Keys are gathered from all processes. Keys that show a row of the pair (`pair.ids`) are not negatives.

@@ -13,7 +13,7 @@ from viewsmith.core.errors import check, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
-    DataFacts,
+    DataSummary,
     Framework,
     FrameworkContext,
     head_width,
@@ -26,7 +26,7 @@ from viewsmith.frameworks.base import (
 )
 from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.base import MLP
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 PUBLISHED_QUEUE = 98_304
 
@@ -110,11 +110,11 @@ class NNCLR(Framework):
         return cls(context.encoder, context.wrap(head), predicts, queue=queue, **options)
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
         """Replace the queue size "auto" by half of the rows, at least a batch and at most the published 98,304."""
-        return resolve_queue(options, facts, PUBLISHED_QUEUE)
+        return resolve_queue(options, data, PUBLISHED_QUEUE)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); `progress` has no effect.
 
         Predictions are gathered from all processes. Those that show a row of the pair (`pair.ids`) are not negatives.

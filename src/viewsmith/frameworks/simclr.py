@@ -12,7 +12,7 @@ from viewsmith.core.errors import InputError, check_choice, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
-    DataFacts,
+    DataSummary,
     Framework,
     FrameworkContext,
     check_no_local_views,
@@ -21,7 +21,7 @@ from viewsmith.frameworks.base import (
 )
 from viewsmith.losses.nt_xent import Kernel, Negatives
 from viewsmith.networks.base import MLP
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 @register(
@@ -90,18 +90,18 @@ class SimCLR(Framework):
         )
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
         """Choose the kernel from the modality and its view makers, and the temperature from the kernel."""
         kernel, temperature = options.get("kernel", "auto"), options.get("temperature")
         if kernel not in ("auto", "cosine", "cauchy"):
             raise InputError(f"kernel is {kernel!r}, expected auto, cosine or cauchy with the framework simclr")
         if kernel == "auto":
-            kernel = "cauchy" if facts.other_samples else facts.defaults.get("kernel", "cosine")
+            kernel = "cauchy" if data.other_samples else data.defaults.get("kernel", "cosine")
         if temperature is None:
-            temperature = 1.0 if kernel == "cauchy" else facts.defaults.get("temperature", 0.1)
+            temperature = 1.0 if kernel == "cauchy" else data.defaults.get("temperature", 0.1)
         return options | {"kernel": kernel, "temperature": temperature}
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,). Negatives are gathered from all processes; `progress` has no effect."""
         check_no_local_views(pair, "simclr")
         # One pass for both views, so that they share BatchNorm statistics.

@@ -13,7 +13,7 @@ from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import Framework, FrameworkContext, predictions_and_projections
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 2048) -> MLP:
@@ -71,7 +71,7 @@ class SimSiam(Framework):
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (128,)))
         return cls(context.encoder, context.wrap(head), predicts, separate_batch_norm=separate_batch_norm)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equation 4); `progress` has no effect.
 
         Raises

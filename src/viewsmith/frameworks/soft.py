@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import DataFacts, Framework, check_no_local_views, full_precision, nt_xent_of_all
+from viewsmith.frameworks.base import DataSummary, Framework, check_no_local_views, full_precision, nt_xent_of_all
 from viewsmith.losses.nt_xent import Kernel, unit
 from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive, soft_normalized
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 Ids = tuple[Tensor, Tensor] | None
 
 
 @dataclass(frozen=True)
-class SoftLoss:
+class SoftSettings:
     """Settings of `viewsmith.losses.soft_contrastive` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
 
     Attributes
@@ -60,7 +60,7 @@ class SoftLoss:
 
 
 @dataclass(frozen=True)
-class InfoNCE:
+class InfoNCESettings:
     """Settings of `viewsmith.losses.nt_xent` with negatives="cross", which replaces the soft loss in an ablation."""
 
     kernel: Kernel = "cauchy"
@@ -87,9 +87,9 @@ class SoftContrastive(Framework):
     map_head : nn.Module, optional
         Representations to a second, low-dimensional projection: the map. None: the output of `head` is the map, as in
         the paper.
-    loss : SoftLoss or InfoNCE
+    loss : SoftSettings or InfoNCE
         Loss of the projections of `head`.
-    map_loss : SoftLoss or InfoNCE
+    map_loss : SoftSettings or InfoNCE
         Loss of the map of `map_head`.
     map_gradient : float
         Fraction of the map's gradient that reaches the encoder, 0 to 1.
@@ -101,26 +101,26 @@ class SoftContrastive(Framework):
         head: nn.Module,
         map_head: nn.Module | None = None,
         *,
-        loss: SoftLoss | InfoNCE | None = None,
-        map_loss: SoftLoss | InfoNCE | None = None,
+        loss: SoftSettings | InfoNCESettings | None = None,
+        map_loss: SoftSettings | InfoNCESettings | None = None,
         map_gradient: float = 1.0,
     ) -> None:
         super().__init__()
         if not 0 <= map_gradient <= 1:
             raise InputError(f"map_gradient is {map_gradient}, expected 0 (none) to 1 (all of its gradient)")
         self.encoder, self.head, self.map_head = encoder, head, map_head
-        self.loss, self.map_loss = loss or SoftLoss(), map_loss or SoftLoss()
+        self.loss, self.map_loss = loss or SoftSettings(), map_loss or SoftSettings()
         self.map_gradient = map_gradient
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
         """Set the defaults: the paper's kernel and the temperature 0.1."""
         kernel = options.get("kernel", "paper")
         if kernel not in get_args(KernelForm):
             raise InputError(f"kernel is {kernel!r}, expected paper, published or plain with the framework soft")
         return options | {"kernel": kernel, "temperature": options.get("temperature", 0.1)}
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): the row sums of the soft loss. `progress` has no effect."""
         check_no_local_views(pair, "soft")
         # One pass for both views, so that they share BatchNorm statistics.
@@ -145,7 +145,7 @@ class _Labels:
         self.y = y
         self.cached: dict[Any, tuple[Tensor, Tensor]] = {}
 
-    def of(self, loss: SoftLoss) -> tuple[Tensor, Tensor]:
+    def of(self, loss: SoftSettings) -> tuple[Tensor, Tensor]:
         """Representations of the first views, (B, m), and those to compare with, from all processes, (N, m)."""
         settings = loss.targets, loss.target_distance
         if settings not in self.cached:
@@ -160,10 +160,10 @@ class _Labels:
         return self.cached[settings]
 
 
-def _pair_losses(loss: SoftLoss | InfoNCE, z: Tensor, labels: _Labels, ids: Ids) -> Tensor:
+def _pair_losses(loss: SoftSettings | InfoNCESettings, z: Tensor, labels: _Labels, ids: Ids) -> Tensor:
     """Losses (B,) of projections z (2 B, d), compared with the views of all processes."""
     z = full_precision(z)
-    if isinstance(loss, InfoNCE):
+    if isinstance(loss, InfoNCESettings):
         return nt_xent_of_all(z, ids, temperature=loss.temperature, kernel=loss.kernel, negatives="cross")
     z0, z1 = z.chunk(2)
     if loss.temperature is not None:

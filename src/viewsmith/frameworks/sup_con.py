@@ -11,7 +11,7 @@ from viewsmith.core.errors import InputError, check, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, check_no_local_views, full_precision
 from viewsmith.losses.sup_con import sup_con
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 @register(
@@ -23,7 +23,8 @@ from viewsmith.views.base import Pair
 class SupCon(Framework):
     """SupCon: supervised SimCLR, in which all views of one class attract. It has no state.
 
-    The label of a view is the label of the row that it shows (`Pair.ids`). Labels are not saved with the weights.
+    The label of a view is the label of the row that it shows (`PositivePair.ids`). Labels are not saved with the
+    weights.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class SupCon(Framework):
     def read_labels(self, labels: Tensor) -> None:
         self.labels = labels.to(self.labels.device)
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.sup_con`; `progress` has no effect."""
         check_no_local_views(pair, "supcon")
         if not len(self.labels):

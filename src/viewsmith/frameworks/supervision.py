@@ -20,7 +20,7 @@ from viewsmith.core.rows import Rows, Samples
 from viewsmith.core.schedule import Batch, Method, Phase, Step, Update
 from viewsmith.frameworks.base import Framework, full_precision
 from viewsmith.losses.sup_con import sup_con
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import PairMaker
 
 #: Labeled rows of a draw; a training step with the default batch then takes about a quarter more time.
 DRAWN = 128
@@ -64,7 +64,7 @@ class SupervisedTerm:
     Parameters
     ----------
     framework : Framework
-    views : ViewPair
+    views : PairMaker
         Makes both views, as for the other term.
     x : Rows
         Scaled training rows, (n, ...).
@@ -78,7 +78,7 @@ class SupervisedTerm:
     def __init__(
         self,
         framework: Framework,
-        views: ViewPair,
+        views: PairMaker,
         x: Rows,
         labels: FewLabels,
         device: torch.device,
@@ -134,7 +134,7 @@ def supervised_phases(method: Method, x: Rows, labels: FewLabels, device: torch.
     Parameters
     ----------
     method : Method
-        With a `framework` and `views` (a ViewPair).
+        With a `framework` and `views` (a PairMaker).
     x : Rows
         Scaled training rows.
     labels : FewLabels
@@ -147,7 +147,7 @@ def supervised_phases(method: Method, x: Rows, labels: FewLabels, device: torch.
         The method has no framework.
     """
     framework, views = getattr(method, "framework", None), getattr(method, "views", None)
-    if not isinstance(framework, nn.Module) or not isinstance(views, ViewPair):
+    if not isinstance(framework, nn.Module) or not isinstance(views, PairMaker):
         raise InputError(
             f"supervision is 'labels', but {type(method).__name__} has no framework: expected a method with one; "
             "leave supervision out"

@@ -13,7 +13,7 @@ from viewsmith.core.errors import check, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
-    DataFacts,
+    DataSummary,
     Framework,
     FrameworkContext,
     full_precision,
@@ -27,7 +27,7 @@ from viewsmith.frameworks.base import (
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.swapped_prediction import log_prototype_mass, sinkhorn, swapped_prediction
 from viewsmith.networks.base import MLP
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
@@ -141,11 +141,11 @@ class SwAV(Framework):
         return cls(context.encoder, head, prototypes=count, temperature=temperature, **queue)
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], facts: DataFacts) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
         """Check that the queue, if there is one, has at least the size of a batch."""
-        return resolve_queue(options, facts, 0) if options.get("queue_size") else options
+        return resolve_queue(options, data, 0) if options.get("queue_size") else options
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over pairs of an assigned view and another view.
 
         Assignments are balanced over the samples of all processes and the queue.

@@ -17,7 +17,7 @@ from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.numerics import logsumexp_of_products
 from viewsmith.losses.oucl import Logits, Margin, combine_log_sums, margin_regularization, margins, masked_logsumexp
 from viewsmith.networks.wrappers import ViewEncoders
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Views:
     ids: Tensor | None = None
 
     @classmethod
-    def of(cls, pair: Pair) -> Views:
+    def of(cls, pair: PositivePair) -> Views:
         """The two views of a pair."""
         return cls((pair.first, pair.second), None if pair.ids is None else torch.stack(pair.ids))
 
@@ -228,7 +228,7 @@ class Unified(Framework):
         super().__init__()
         self.encoder, self.head, self.contrast = encoder, head, contrast
 
-    def forward(self, pair: Pair, progress: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
         """Losses of the two views of each sample, shape (B,); `progress` has no effect.
 
         Raises

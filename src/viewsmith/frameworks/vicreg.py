@@ -11,7 +11,7 @@ from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Framework, FrameworkContext, check_no_local_views, full_precision
 from viewsmith.losses.vicreg import vicreg
 from viewsmith.networks.base import MLP
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 
 def projector(n_components: int, hidden: int = 8192, out: int = 8192) -> MLP:
@@ -92,7 +92,7 @@ class VICReg(Framework):
             covariance_weight=covariance_weight,
         )
 
-    def forward(self, pair: Pair, progress: float = 0.0) -> Tensor:
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.vicreg`; `progress` has no effect.
 
         Raises

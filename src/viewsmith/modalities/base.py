@@ -79,10 +79,10 @@ class Modality:
         """Whether samples are of this modality, by type, dtype and shape; used if the user gives no modality."""
         raise NotImplementedError
 
-    def near_miss(self, x: np.ndarray, what: str) -> None:
+    def near_miss(self, x: np.ndarray, source_name: str) -> None:
         """Warn, or raise InputError, if an array that no modality recognizes was probably meant for this modality."""
 
-    def check(self, x: np.ndarray, what: str = "the data") -> None:
+    def check(self, x: np.ndarray, source_name: str = "the data") -> None:
         """Raise InputError unless an array can be read as samples of this modality."""
         raise NotImplementedError
 
@@ -114,12 +114,12 @@ class Modality:
         raise NotImplementedError
 
     def from_file(
-        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, source_name: str
     ) -> np.ndarray | RowSource:
         """Convert rows from a file to the form that the model takes, and check them."""
         return np.ascontiguousarray(x)
 
-    def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, what: str) -> None:
+    def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, source_name: str) -> None:
         """Check rows to fit on, in addition to the checks of all rows."""
 
     def required_shape(self, row_shape: Sequence[int]) -> list[int | None]:
@@ -186,11 +186,11 @@ class Modality:
 
     @property
     def generates(self) -> bool:
-        """Whether the modality has a diffusion model (`codes`)."""
-        return type(self).codes is not Modality.codes
+        """Whether the modality has a diffusion model (`latents`)."""
+        return type(self).latents is not Modality.latents
 
-    def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> Any:
-        """The codes that a diffusion model is trained on instead of samples; see `viewsmith.modalities.vectors.codes`.
+    def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> Any:
+        """The latents that a diffusion model is trained on instead of samples; see `viewsmith.networks.base.Latents`.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Modality:
         """A network that denoises these codes, given a condition of width `condition`; `kind` is one of `denoisers`."""
         raise NotImplementedError
 
-    def check_size(self, what: str, shape: Sequence[int], smallest: int, advice: str) -> None:
+    def check_size(self, source_name: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         """Check that samples are large enough for a network, in modalities whose samples may be too small.
 
         Parameters

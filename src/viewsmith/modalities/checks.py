@@ -63,50 +63,54 @@ def check_container(X: Any) -> None:
         )
 
 
-def check_numbers(x: Any, what: str = "the data") -> None:
+def check_numbers(x: Any, source_name: str = "the data") -> None:
     """Raise InputError unless the dtype of `x` is boolean, integer or real."""
     kind = x.dtype.kind
     if kind == "c":
         raise InputError(
-            f"Complex data not supported: {what} has dtype {x.dtype}; split it into real and imaginary part"
+            f"Complex data not supported: {source_name} has dtype {x.dtype}; split it into real and imaginary part"
         )
     if kind not in "biuf":
         raise InputError(
-            f"{what} has dtype {one_line(x.dtype, 60)}, expected numbers; encode text and dates as numbers first"
+            f"{source_name} has dtype {one_line(x.dtype, 60)}, expected numbers; encode text and dates as numbers first"
         )
 
 
-def check_array(x: np.ndarray | RowSource, what: str = "the data") -> None:
+def check_array(x: np.ndarray | RowSource, source_name: str = "the data") -> None:
     """Raise InputError for a dtype or a shape that no modality has."""
-    check_numbers(x, what)
+    check_numbers(x, source_name)
     if x.ndim < 2:
         raise InputError(
-            f"{what} has {pluralize(x.ndim, 'dimension')}, expected rows of features, shape (n, d). Reshape your data: "
-            "X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single row"
+            f"{source_name} has {pluralize(x.ndim, 'dimension')}, expected rows of features, shape (n, d). Reshape "
+            "your data: X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single row"
         )
     if x.ndim > 4:
-        raise InputError(f"{what} has {x.ndim} dimensions, shape {x.shape}; expected 2 (vectors, DNA), 3 or 4 (images)")
+        raise InputError(
+            f"{source_name} has {x.ndim} dimensions, shape {x.shape}; expected 2 (vectors, DNA), 3 or 4 (images)"
+        )
     if len(x) == 0:
-        raise InputError(f"{what} has no rows: 0 sample(s) (shape={x.shape}) while a minimum of 1 is required")
+        raise InputError(f"{source_name} has no rows: 0 sample(s) (shape={x.shape}) while a minimum of 1 is required")
     if 0 in x.shape:
-        raise InputError(f"{what} has 0 feature(s) (shape={x.shape}) while a minimum of 1 is required; give a column")
+        raise InputError(
+            f"{source_name} has 0 feature(s) (shape={x.shape}) while a minimum of 1 is required; give a column"
+        )
 
 
 def as_vectors(
-    x: np.ndarray, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
+    x: np.ndarray, names: list[str] | None = None, impute: Impute = "none", source_name: str = "the data"
 ) -> np.ndarray:
     """Rows as float32 vectors, shape (n, d), C-contiguous, checked by `check_finite`.
 
     Rows with more than one dimension are flattened. The result shares memory with `x` if no conversion is needed.
     """
     flat = x.reshape(len(x), -1)
-    check_finite(flat, names, impute, what)
-    warn_lost_digits(flat, names, what)
+    check_finite(flat, names, impute, source_name)
+    warn_lost_digits(flat, names, source_name)
     return np.ascontiguousarray(flat, dtype=np.float32)
 
 
 def check_finite(
-    x: np.ndarray | RowSource, names: list[str] | None = None, impute: Impute = "none", what: str = "the data"
+    x: np.ndarray | RowSource, names: list[str] | None = None, impute: Impute = "none", source_name: str = "the data"
 ) -> None:
     """Check for infinite values and, unless they are imputed, missing values."""
     if x.dtype.kind != "f" or (isinstance(x, RowSource) and x.complete):
@@ -127,54 +131,55 @@ def check_finite(
             kind = pluralize(int(per_column.sum()), "value") + " too large for float32 (infinity beyond 3.4e38)"
         else:
             kind = pluralize(int(per_column.sum()), "infinite value") + " (infinity)"
-        raise InputError(f"{what}: {kind} in {_columns(per_column, names)}; replace them or remove those rows")
+        raise InputError(f"{source_name}: {kind} in {_columns(per_column, names)}; replace them or remove those rows")
     if impute == "none":
-        check_missing(np.asarray(missing), names, what)
+        check_missing(np.asarray(missing), names, source_name)
     if isinstance(x, RowSource):
         x.complete = not np.any(missing)
 
 
-def check_missing(per_column: np.ndarray, names: list[str] | None, what: str) -> None:
+def check_missing(per_column: np.ndarray, names: list[str] | None, source_name: str) -> None:
     """Raise InputError if any of the counts of missing values, shape (d,), is not zero."""
     if per_column.any():
         raise InputError(
-            f"{what}: {pluralize(int(per_column.sum()), 'missing value')} (NaN) in {_columns(per_column, names)}; "
-            "fill them, or fit the model with impute='median' (fit --impute median), which takes the median of their "
-            "column, also in later data"
+            f"{source_name}: {pluralize(int(per_column.sum()), 'missing value')} (NaN) in "
+            f"{_columns(per_column, names)}; fill them, or fit the model with impute='median' (fit --impute median), "
+            "which takes the median of their column, also in later data"
         )
 
 
-def check_labels(y: np.ndarray, n_rows: int, what: str = "y") -> np.ndarray:
+def check_labels(y: np.ndarray, n_rows: int, source_name: str = "y") -> np.ndarray:
     """Labels as integers, booleans or text, shape (n,)."""
     if y.ndim != 1:
-        raise InputError(f"{what} has shape {y.shape}, expected one label per row, shape ({n_rows},)")
+        raise InputError(f"{source_name} has shape {y.shape}, expected one label per row, shape ({n_rows},)")
     if len(y) != n_rows:
         counts = f"{pluralize(len(y), 'label')} for {pluralize(n_rows, 'row')}"
-        raise InputError(f"{what} has {counts}; expected one per row")
+        raise InputError(f"{source_name} has {counts}; expected one per row")
     if y.dtype.kind == "S":
         return np.char.decode(y, "utf-8", "replace")
     if y.dtype.kind == "f":
         missing = int(np.isnan(y).sum())
         if missing:
             raise InputError(
-                f"{what} has {pluralize(missing, 'missing label')} (NaN); label every row, or leave {what} out"
+                f"{source_name} has {pluralize(missing, 'missing label')} (NaN); label every row, or leave "
+                f"{source_name} out"
             )
         broken = y[~(np.abs(y) < 2.0**53) | (y != np.round(y))]
         if len(broken):
             raise InputError(
-                f"{what} contains {broken[0]}, expected classes: integers, booleans or text, not a continuous target; "
-                "leave it out (a column NAME of a table: --columns NAME=drop)"
+                f"{source_name} contains {broken[0]}, expected classes: integers, booleans or text, not a continuous "
+                "target; leave it out (a column NAME of a table: --columns NAME=drop)"
             )
         return y.astype(np.int64)
     if y.dtype.kind not in "biuU":
-        raise InputError(f"{what} has dtype {y.dtype}, expected classes (integers, booleans or text)")
+        raise InputError(f"{source_name} has dtype {y.dtype}, expected classes (integers, booleans or text)")
     return y.astype(y.dtype.newbyteorder("="), copy=False)
 
 
 def warn_columns(
     x: np.ndarray | RowSource,
     names: list[str] | None = None,
-    what: str = "the data",
+    source_name: str = "the data",
     ranges: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> None:
     """Warn if vectors, shape (n, d), have a single feature or constant columns; NaN is ignored.
@@ -182,15 +187,15 @@ def warn_columns(
     `ranges` are the `column_ranges` of `x`, if they are known.
     """
     if x.shape[1] == 1:
-        warn(f"{what}: only one feature (n_features=1)")
+        warn(f"{source_name}: only one feature (n_features=1)")
     low, high = ranges or column_ranges(x)
     constant = ~(low < high)
     if constant.any():
         found = _columns(constant, names, "constant column")
-        warn(f"{what}: {found}, ignored")
+        warn(f"{source_name}: {found}, ignored")
 
 
-def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, what: str = "the data") -> None:
+def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, source_name: str = "the data") -> None:
     """Warn of columns, of shape (n, d), whose values are so far from 0 that float32 hardly tells them apart.
 
     That is: if two numbers of float32 near the largest value are more than 1 / `LEVELS` of the column's range apart.
@@ -204,13 +209,13 @@ def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, what: str = 
     if lost.any():
         first = int(np.argmax(lost))
         warn(
-            f"{what}: float32, in which rows are kept, hardly tells the values of {_columns(lost, names)} apart "
+            f"{source_name}: float32, in which rows are kept, hardly tells the values of {_columns(lost, names)} apart "
             f"({low[first]:.10g} to {high[first]:.10g}, in steps of {steps[first]:g}); subtract an offset, for "
             f"instance {low[first]:.10g}"
         )
 
 
-def warn_outer_spaces(values: Iterable[str], what: str) -> None:
+def warn_outer_spaces(values: Iterable[str], source_name: str) -> None:
     """Warn of distinct texts that differ in spaces at their ends alone, and are therefore different classes."""
     alike: dict[str, list[str]] = {}
     for value in sorted(values):
@@ -218,7 +223,7 @@ def warn_outer_spaces(values: Iterable[str], what: str) -> None:
     doubled = [group for group in alike.values() if len(group) > 1]
     if doubled:
         warn(
-            f"{what}: {pluralize(len(doubled), 'value')} with and without spaces at the ends, such as "
+            f"{source_name}: {pluralize(len(doubled), 'value')} with and without spaces at the ends, such as "
             f"{' and '.join(repr(value) for value in doubled[0][:2])}, taken as different: remove the spaces unless "
             "they are meant"
         )

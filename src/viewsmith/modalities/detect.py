@@ -34,25 +34,25 @@ def detect(X: Any, modality: str = "auto") -> Modality:
     return next((each for each in _all() if each.recognizes(X)), VECTORS)
 
 
-def find_modality(x: np.ndarray | RowSource, modality: str | None = None, what: str = "the data") -> Modality:
+def find_modality(x: np.ndarray | RowSource, modality: str | None = None, source_name: str = "the data") -> Modality:
     """The modality of an array, by its shape and dtype, or the given one after a check."""
-    check_array(x, what)
+    check_array(x, source_name)
     if isinstance(x, RowSource):
         found = next((each for each in _all() if each.name == "images" and x.dtype == np.uint8), VECTORS)
         if modality not in (None, found.name):
             raise InputError(
-                f"{what}: rows that stay on disk are {found.name} here, not {modality}; leave modality out"
+                f"{source_name}: rows that stay on disk are {found.name} here, not {modality}; leave modality out"
             )
         return found
     if modality is not None:
         known = modality_of(modality)
-        known.check(x, what)
+        known.check(x, source_name)
         return known
     for each in _all():
         if each.recognizes(x):
             return each
     for each in _all():
-        each.near_miss(x, what)
+        each.near_miss(x, source_name)
     return VECTORS
 
 

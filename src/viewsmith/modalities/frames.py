@@ -27,14 +27,14 @@ def is_numeric(column: pd.Series) -> bool:
 TABLE_ADVICE = "leave them out with drop (--drop) or encode them with one_hot (--one-hot)"
 
 
-def check_no_text(frame: pd.DataFrame, columns: list[Any], what: str, advice: str = TABLE_ADVICE) -> None:
+def check_no_text(frame: pd.DataFrame, columns: list[Any], source_name: str, advice: str = TABLE_ADVICE) -> None:
     """Raise InputError if some of `columns` are not numbers; the message names them, with an example value."""
     other = [column for column in columns if not is_numeric(frame[column])]
     if other:
         named = [f"{one_line(column, 60)} (contains {_example(frame[column])})" for column in other[:5]]
         raise InputError(
-            f"{what} has {pluralize(len(other), 'column')} that {'is' if len(other) == 1 else 'are'} not numbers: "
-            f"{name_list(named + other[5:])}; {advice}"
+            f"{source_name} has {pluralize(len(other), 'column')} that {'is' if len(other) == 1 else 'are'} not "
+            f"numbers: {name_list(named + other[5:])}; {advice}"
         )
 
 
@@ -56,17 +56,20 @@ def one_hot(column: pd.Series, categories: list[str]) -> tuple[np.ndarray, list[
     return block, [text for text in texts if text not in position]
 
 
-def categories(column: pd.Series, what: str) -> list[str]:
+def categories(column: pd.Series, source_name: str) -> list[str]:
     """Sorted distinct values of a column as text."""
     try:
         found = sorted({category_text(value) for value in column.dropna().unique()})
     except TypeError as error:
         name = one_line(column.name, 60)
         raise InputError(
-            f"{what}: column {name} contains {_example(column)}, which cannot be one-hot encoded; use drop (--drop)"
+            f"{source_name}: column {name} contains {_example(column)}, which cannot be one-hot encoded; use drop "
+            "(--drop)"
         ) from error
     if not found:
-        raise InputError(f"{what}: column {one_line(column.name, 60)} has no value; leave it out with drop (--drop)")
+        raise InputError(
+            f"{source_name}: column {one_line(column.name, 60)} has no value; leave it out with drop (--drop)"
+        )
     return found
 
 
@@ -95,16 +98,16 @@ def _example(column: pd.Series) -> str:
     return one_line(repr(given.iloc[0]), 40) if len(given) else f"nothing, dtype {column.dtype}"
 
 
-def as_frame(X: Any, what: str = "the table") -> pd.DataFrame:
+def as_frame(X: Any, source_name: str = "the table") -> pd.DataFrame:
     """A table (`speaks_table`) as a DataFrame whose column names are text and different; values are not copied."""
-    frame = X if isinstance(X, pd.DataFrame) else _converted(X, what)
+    frame = X if isinstance(X, pd.DataFrame) else _converted(X, source_name)
     names = [str(name) for name in frame.columns]
     if twice := duplicates(names):
-        raise InputError(f"{what} has columns with equal names: {name_list(twice)}; rename them")
+        raise InputError(f"{source_name} has columns with equal names: {name_list(twice)}; rename them")
     return frame.set_axis(names, axis=1)
 
 
-def _converted(X: Any, what: str) -> pd.DataFrame:
+def _converted(X: Any, source_name: str) -> pd.DataFrame:
     try:
         if hasattr(X, "__arrow_c_stream__") and importlib.util.find_spec("pyarrow") is not None:
             import pyarrow
@@ -115,5 +118,7 @@ def _converted(X: Any, what: str) -> pd.DataFrame:
             return pd.api.interchange.from_dataframe(X)
     except Exception as error:
         reason = one_line(f"{type(error).__name__}: {error}", 200)
-        raise InputError(f"cannot convert {what}, a {type(X).__name__}, to a DataFrame of pandas ({reason})") from error
-    raise InputError(f"{what} is a {type(X).__name__}: give X.to_pandas(), or install pyarrow")
+        raise InputError(
+            f"cannot convert {source_name}, a {type(X).__name__}, to a DataFrame of pandas ({reason})"
+        ) from error
+    raise InputError(f"{source_name} is a {type(X).__name__}: give X.to_pandas(), or install pyarrow")

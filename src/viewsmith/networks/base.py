@@ -20,11 +20,11 @@ class EncoderContext:
     """The arguments that a registered encoder is built from.
 
     An encoder is registered by ``@register("encoder", "my-encoder", help=..., modalities=...)`` on a function of this
-    context, whose keyword-only arguments are the encoder's options. Its traits: ``width`` (width of the
+    context, whose keyword-only arguments are the encoder's options. Its tags: ``width`` (width of the
     representation, if fixed), ``default_width`` (if not fixed), ``smallest`` (smallest side of images in pixels),
     ``longest`` (largest number of bases of a sequence), ``published`` (projection heads of the published widths are
     suitable), ``first_stage`` (it has a method `stem`, which a noise generator can use), and
-    ``default_skip`` (the option `skip_components` that `contrastive` gives it with the default views; vectors: if the
+    ``default_skip`` (the option `appended_pca` that `contrastive` gives it with the default views; vectors: if the
     encoder reads principal axes).
 
     Attributes
@@ -130,22 +130,22 @@ class MLP(nn.Sequential):
         self.n_components = widths[-1] if widths else n_features
 
 
-class Codes(nn.Module):
-    """Codes: the input of a diffusion model, computed from scaled samples, from -1 to 1 or in a fitted range."""
+class Latents(nn.Module):
+    """Latents: the input of a diffusion model, computed from scaled samples, from -1 to 1 or in a fitted range."""
 
     def fit(self, rows: Rows) -> None:
         """Fit the range to scaled training rows; nothing to do where it is known."""
 
     def encode(self, x: Tensor) -> Tensor:
-        """Codes of scaled samples."""
+        """Latents of scaled samples."""
         raise NotImplementedError
 
     def decode(self, u: Tensor, x: Tensor) -> Tensor:
-        """Scaled samples from codes, in the dtype of `x`."""
+        """Scaled samples from latents, in the dtype of `x`."""
         raise NotImplementedError
 
     def clip(self, u: Tensor) -> Tensor:
-        """Codes clipped to their range."""
+        """Latents clipped to their range."""
         return u.clamp(-1, 1)
 
     def mask(self, x: Tensor) -> Tensor | None:

@@ -162,12 +162,12 @@ def variance_kept(x: Rows, k: int, *, weighted: bool = True) -> float:
     return float(found.deviation.square().sum() / total.clamp_min(1e-12))
 
 
-def learned_columns(n_components: int, skipped: int, skip_components: int) -> int:
+def learned_columns(n_components: int, skipped: int, appended_pca: int) -> int:
     """Number of columns of a representation that are learned: those that are not skipped, of
-    `skip_components` wanted."""
+    `appended_pca` wanted."""
     if skipped >= n_components:
         raise InputError(
-            f"skip_components is {skip_components}, so that none of the {n_components} columns of the representation "
+            f"appended_pca is {appended_pca}, so that none of the {n_components} columns of the representation "
             "(n_components) would be learned: give fewer"
         )
     return n_components - skipped

@@ -388,7 +388,9 @@ def draw_transform_probabilities(item: TransformProbabilities) -> DrawnTransform
     return DrawnTransformProbabilities(item.title, item.caption, note, tuple(pictures), tiles is not None)
 
 
-def _probability_bars(what: str, names: Sequence[str], p: np.ndarray, tiles: np.ndarray | None = None) -> Picture:
+def _probability_bars(
+    source_name: str, names: Sequence[str], p: np.ndarray, tiles: np.ndarray | None = None
+) -> Picture:
     from matplotlib.figure import Figure
 
     p = np.asarray(p, dtype=np.float64)
@@ -407,7 +409,7 @@ def _probability_bars(what: str, names: Sequence[str], p: np.ndarray, tiles: np.
     axes.set_ylim(len(selected) - 0.4, -0.6)
     axes.set_xlim(0, 1.05 * max(p.max(), 1 / len(p)))
     rest = f"; sum of the {len(p) - len(selected)} others {1 - p[selected].sum():.2f}" if len(selected) < len(p) else ""
-    axes.set_xlabel(f"{what}: probability{rest}")
+    axes.set_xlabel(f"{source_name}: probability{rest}")
     for j in range(images):
         assert tiles is not None
         panel = figure.add_subplot(grid[1 + j])
@@ -416,4 +418,6 @@ def _probability_bars(what: str, names: Sequence[str], p: np.ndarray, tiles: np.
         panel.set_title("sample" if j == 0 else shorten(names[ranked[j - 1]], 14), fontsize=7)
     largest = ", ".join(f"{shorten(names[k])} {p[k]:.2f}" for k in ranked[:3])
     effective = np.exp(-(p * np.log(np.maximum(p, 1e-300))).sum())
-    return as_svg(figure, f"{what}: effectively {effective:.3g} of {len(p)} transformations; most probable {largest}.")
+    return as_svg(
+        figure, f"{source_name}: effectively {effective:.3g} of {len(p)} transformations; most probable {largest}."
+    )

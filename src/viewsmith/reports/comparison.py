@@ -92,11 +92,13 @@ def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:
     best = choose(rows, key=lambda row: result["rows"][row][protocol]["mean"])
     score = f"{best} is best with {result['rows'][best][protocol]['mean']:.3f}"
     others = [row for row in rows if row != best]
-    what = f"{protocol_title(protocol)} ({PURPOSE[protocol]})" if protocol in PURPOSE else protocol_title(protocol)
+    source_name = (
+        f"{protocol_title(protocol)} ({PURPOSE[protocol]})" if protocol in PURPOSE else protocol_title(protocol)
+    )
     if not others:
-        return f"{what}: {score}, and none is level with it."
+        return f"{source_name}: {score}, and none is level with it."
     verb = "is" if len(others) == 1 else "are"
-    return f"{what}: {score}; {', '.join(others)} {verb} level with it (a tie is {TIES[protocol]})."
+    return f"{source_name}: {score}; {', '.join(others)} {verb} level with it (a tie is {TIES[protocol]})."
 
 
 def _word(test: Mapping[str, Any]) -> str:

@@ -89,9 +89,11 @@ class FeatureViolins:
             raise InputError(
                 f"violins {self.name!r}: {len(self.feature_names)} names for {original[1]} features; give one for each"
             )
-        for what, values in (("originals", self.originals), ("views", self.views)):
+        for source_name, values in (("originals", self.originals), ("views", self.views)):
             if not np.isfinite(values).all():
-                raise InputError(f"violins {self.name!r}: the {what} have values that are not finite; leave them out")
+                raise InputError(
+                    f"violins {self.name!r}: the {source_name} have values that are not finite; leave them out"
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,23 +174,23 @@ class TransformProbabilities:
     views: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        m, what = len(self.names), f"transform probabilities {self.title!r}"
+        m, source_name = len(self.names), f"transform probabilities {self.title!r}"
         given, mean = np.shape(self.probabilities), np.shape(self.mean)
         if len(given) != 2 or given[1] != m or mean != (m,):
             raise InputError(
-                f"{what}: probabilities of shape {given} and their mean of shape {mean} for {m} names; "
+                f"{source_name}: probabilities of shape {given} and their mean of shape {mean} for {m} names; "
                 f"give (n, {m}) and ({m},)"
             )
         for p in (self.probabilities, self.mean):
             if not (np.asarray(p) >= 0).all() or not np.allclose(np.sum(p, axis=-1), 1, atol=1e-3):
-                raise InputError(f"{what}: not all rows are probabilities with sum 1")
+                raise InputError(f"{source_name}: not all rows are probabilities with sum 1")
         if (self.samples is None) != (self.views is None):
-            raise InputError(f"{what}: only one of samples and views is given; give both or none")
+            raise InputError(f"{source_name}: only one of samples and views is given; give both or none")
         if self.samples is not None and self.views is not None:
             Gallery(self.title, self.caption, self.samples, self.views, "pixels")
             if len(self.samples) != len(self.probabilities) or np.shape(self.views)[1] > m:
                 raise InputError(
-                    f"{what}: views of shape {np.shape(self.views)} for probabilities of shape "
+                    f"{source_name}: views of shape {np.shape(self.views)} for probabilities of shape "
                     f"{given}; give at most {m} views of each sample"
                 )
 

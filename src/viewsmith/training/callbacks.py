@@ -35,10 +35,10 @@ FEWEST_TOLD_APART = 50  # samples
 
 
 class ProgressBar(Callback):
-    """A progress bar on stderr; if stderr is not a terminal, a line of text every `every` seconds."""
+    """A progress bar on stderr; if stderr is not a terminal, a line of text every `interval` seconds."""
 
-    def __init__(self, every: float = 30.0) -> None:
-        self.every = every
+    def __init__(self, interval: float = 30.0) -> None:
+        self.interval = interval
         self._bar: Progress | None = None
         self._updated = 0.0
 
@@ -63,12 +63,14 @@ class ProgressBar(Callback):
             trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0, limit=""
         )
         self._bar.start()
-        for name, facts in trainer.method.describe().items():
-            text = ", ".join(f"{key} {value}" for key, value in facts.items()) if isinstance(facts, dict) else facts
+        for name, summary in trainer.method.describe().items():
+            text = (
+                ", ".join(f"{key} {value}" for key, value in summary.items()) if isinstance(summary, dict) else summary
+            )
             self._bar.console.print(f"{name.replace('_', ' ')}: {text}", highlight=False)
 
     def step(self, trainer: Trainer) -> None:
-        if time.monotonic() - self._updated < (self.every if self._bar is None else 0.25):
+        if time.monotonic() - self._updated < (self.interval if self._bar is None else 0.25):
             return
         if self._bar is not None:
             self._update_bar(trainer)
@@ -144,15 +146,15 @@ class GiveBackMemory(Callback):
     one step frees often cannot be reused by the next step, and the process grows with the number of steps.
     """
 
-    def __init__(self, growth: int = 2**27, every: int = 8) -> None:
-        self.growth, self.every = growth, every
+    def __init__(self, growth: int = 2**27, interval: int = 8) -> None:
+        self.growth, self.interval = growth, interval
         self._least = 0
 
     def start(self, trainer: Trainer) -> None:
         self._least = resident_bytes() or 0
 
     def step(self, trainer: Trainer) -> None:
-        if trainer.steps % self.every or (resident_bytes() or 0) < self._least + self.growth:
+        if trainer.steps % self.interval or (resident_bytes() or 0) < self._least + self.growth:
             return
         return_freed_memory()
         self._least = resident_bytes() or 0
@@ -171,9 +173,9 @@ class Diagnostics(Callback):
         self.points, self.rows = points, rows
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
-        every = max(1, trainer.epochs // self.points)
+        interval = max(1, trainer.epochs // self.points)
         number = trainer.epochs_done + 1
-        if number % every and number != trainer.epochs:
+        if number % interval and number != trainer.epochs:
             return
         generator = stream(trainer.seed, "diagnostics", device=trainer.device)
         order = torch.randperm(len(trainer.x), generator=stream(trainer.seed, "diagnostics", "rows"))

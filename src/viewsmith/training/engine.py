@@ -222,7 +222,7 @@ class Trainer:
         for index, samples in zip(indices, batches(self.x, indices), strict=True):
             done = self.epoch * self.steps_per_epoch + self.step
             for number, run in enumerate(self.running):
-                if done % run.every:
+                if done % run.interval:
                     continue
                 self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
                 progress = training_progress(run.spec, done / total)

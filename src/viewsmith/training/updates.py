@@ -97,8 +97,8 @@ def _rates(weights: list[Any], gradients: list[Any], group: dict[str, Any]) -> l
 
 
 def training_progress(spec: Optimizer, progress: float) -> float:
-    """Position on the learning-rate curve, 0 to 1, for the fraction of a phase's steps that is done (`span`)."""
-    start, end = spec.span
+    """Position on the learning-rate curve, 0 to 1, for the fraction of a phase's steps that is done (`lr_span`)."""
+    start, end = spec.lr_span
     return start + progress * (end - start)
 
 
@@ -109,7 +109,7 @@ def learning_rate(spec: Optimizer, progress: float) -> float:
     if spec.schedule == "constant":
         return spec.learning_rate
     done = (progress - spec.warmup) / (1 - spec.warmup)
-    low = spec.final * spec.learning_rate
+    low = spec.final_lr_scale * spec.learning_rate
     return low + (spec.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * done))
 
 
@@ -131,7 +131,7 @@ def make_groups(
     """
     predictor = {id(p) for p in roles.get("predictor", ())} if spec.constant_predictor_rate else set()
     last = {id(p) for p in roles.get("last layer", ())} if spec.freeze_last_layer else set()
-    head = {id(p) for p in roles.get("head", ())} if spec.head_rate != 1 else set()
+    head = {id(p) for p in roles.get("head", ())} if spec.head_lr_scale != 1 else set()
     groups: dict[tuple[bool, bool, bool, bool], list[nn.Parameter]] = {}
     for p in parameters:
         key = id(p) in predictor, id(p) in last, spec.exclude_norm_and_bias and p.ndim < 2, id(p) in head
@@ -143,7 +143,7 @@ def make_groups(
             "excluded": excluded,
             "constant_rate": constant,
             "frozen_until": spec.freeze_last_layer if is_last else 0.0,
-            "rate": spec.head_rate if of_head else 1.0,
+            "rate": spec.head_lr_scale if of_head else 1.0,
         }
         for constant, is_last, excluded, of_head in sorted(groups)
     ]
@@ -195,7 +195,7 @@ class RunningUpdate:
 
     Attributes
     ----------
-    name, every, after, may_diverge
+    name, interval, after, may_diverge
         As in `Update`.
     step : callable
         The step of the update; with several processes, wrapped to average gradients.
@@ -208,7 +208,7 @@ class RunningUpdate:
     """
 
     name: str
-    every: int
+    interval: int
     step: Step
     parameters: list[nn.Parameter]
     frozen_parameters: list[nn.Parameter]
@@ -290,7 +290,7 @@ def prepare_update(update: Update, method: Method) -> RunningUpdate:
         )
     optimizer = make_optimizer(spec, parameters, roles)
     return RunningUpdate(
-        update.name, update.every, step, parameters, to_freeze, spec, optimizer, update.after, update.may_diverge
+        update.name, update.interval, step, parameters, to_freeze, spec, optimizer, update.after, update.may_diverge
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from viewsmith.core.lazy import lazily
-from viewsmith.views.base import Pair, RepresentationNoise, ViewContext, ViewMaker
+from viewsmith.views.base import PositivePair, RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbor_search import NeighborSearch
 from viewsmith.views.neighbors import nearest_neighbors
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import PairMaker
 
 # Defined in higher layers, and imported on use.
 __getattr__ = lazily(
@@ -45,13 +45,13 @@ __all__ = [
     "NeighborMix",
     "NeighborSearch",
     "Neighbors",
-    "Pair",
+    "PairMaker",
     "PiNoise",
+    "PositivePair",
     "RepresentationNoise",
     "Thinning",
     "ViewContext",
     "ViewMaker",
-    "ViewPair",
     "Windows",
     "image_recipe",
     "nearest_neighbors",

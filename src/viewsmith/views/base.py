@@ -39,7 +39,7 @@ class CropBoxes:
 
 
 @dataclass
-class Pair:
+class PositivePair:
     """Two views of each sample, as view makers pass them to a framework.
 
     Attributes
@@ -90,7 +90,7 @@ class ViewMaker(nn.Module):
         Whether views use other rows; `prepare` must then be called first.
     needs_loss : bool
         Whether views depend on the pair loss. `pair` and the call then get the framework as ``loss=``, a function of a
-        `Pair`. Other makers are called without ``loss``.
+        `PositivePair`. Other makers are called without ``loss``.
     mixes_rows : bool
         Whether views are rows of the pool or weighted means of rows, so that they can also be made of coordinates on
         principal axes.
@@ -123,11 +123,11 @@ class ViewMaker(nn.Module):
         """
         return None
 
-    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+    def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         """Augment both views of a pair, or only the second (`views_made`). May be overridden."""
         ids = pair.ids or (None, None)
         first = self(pair.first, index=ids[0], generator=generator) if self.views_made == 2 else pair.first
-        return Pair(first, self(pair.second, index=ids[1], generator=generator), pair.ids, pair.local)
+        return PositivePair(first, self(pair.second, index=ids[1], generator=generator), pair.ids, pair.local)
 
     def _pool(self) -> Rows:
         if self.pool is None:
@@ -140,14 +140,14 @@ class ViewContext:
     """The arguments that a registered view maker is built from.
 
     A view maker is registered by ``@register("view maker", "my-views", help=..., modalities=...)`` on a class whose
-    keyword-only arguments are its options, or on a function of a context with such arguments. Its traits:
+    keyword-only arguments are its options, or on a function of a context with such arguments. Its tags:
     ``changes_shape`` (views have another shape than samples, so it must be the last), ``local_views`` (it makes
     additional, smaller views, which not every framework supports), ``other_samples`` (a view may be another sample),
     ``neighbors`` (it searches nearest rows), ``needs`` (the values it needs, "counts"), ``searches`` (the option that
     ``noise_strength="auto"`` chooses), and functions: ``adapt`` (from the estimator's arguments, the modality and the
     shape of a row to arguments for this view maker), ``check`` (of the options and the shape of a row, raises
-    InputError), ``facts`` (from arguments and training data to what is in `facts`) and ``smaller`` (from the shape of a
-    row and the facts to the name of its smaller views and their size in pixels, or None).
+    InputError), ``derive`` (from arguments and training data to the values in `derived`) and ``smaller`` (from the
+    shape of a row and these values to the name of its smaller views and their size in pixels, or None).
 
     Attributes
     ----------
@@ -164,8 +164,8 @@ class ViewContext:
         Whether the neighbors are searched again during training, in the representation.
     name : str
         The name given by the user, including its argument.
-    facts : mapping
-        Values that the traits ``facts`` of the view makers returned.
+    derived : mapping
+        Values that the tags ``derive`` of the view makers returned.
     fresh : bool
         Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
     graph : PrecomputedGraph, optional
@@ -178,11 +178,11 @@ class ViewContext:
     modality: Any
     row_shape: tuple[int, ...]
     encoder: nn.Module
-    stats: Mapping[str, Any] = field(default_factory=dict)
+    statistics: Mapping[str, Any] = field(default_factory=dict)
     space: Callable[[Tensor], Tensor] | None = None
     refreshed: bool = False
     name: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    derived: Mapping[str, Any] = field(default_factory=dict)
     fresh: bool = True
     graph: PrecomputedGraph | None = None
     layer: nn.Module | None = None

@@ -65,8 +65,8 @@ class NeighborGraph(ViewMaker):
         # In training the encoder may run under autocast, but the search needs full precision.
         with torch.autocast(coordinates.device.type, enabled=False):
             search = NeighborSearch(coordinates, self.k)
-            self.edges, facts = search.graph(), search.facts
-        self.found = torch.tensor([facts.recall, facts.lists, facts.probes], dtype=torch.float64)
+            self.edges, summary = search.graph(), search.summary
+        self.found = torch.tensor([summary.recall, summary.lists, summary.probes], dtype=torch.float64)
 
     def describe(self) -> dict[str, Any]:
         """``neighbor_graph``: method and recall of the search, or the size of a precomputed graph."""
@@ -77,8 +77,8 @@ class NeighborGraph(ViewMaker):
         if self.edges is None or self.found is None:
             return {}
         recall, lists, probes = self.found.tolist()
-        facts = SearchFacts("inverted lists", recall, int(lists), int(probes)) if lists else EXACT
-        return {"neighbor_graph": {"neighbors": self.edges.shape[1], **asdict(facts)}}
+        summary = SearchSummary("inverted lists", recall, int(lists), int(probes)) if lists else EXACT
+        return {"neighbor_graph": {"neighbors": self.edges.shape[1], **asdict(summary)}}
 
     def release(self) -> None:
         super().release()
@@ -306,7 +306,7 @@ FIRST_PROBES, MORE_PROBES = 6, 1.5
 
 
 @dataclass(frozen=True)
-class SearchFacts:
+class SearchSummary:
     """How neighbors were searched.
 
     Attributes
@@ -325,7 +325,7 @@ class SearchFacts:
     probes: int
 
 
-EXACT = SearchFacts("exact", 1.0, 0, 0)
+EXACT = SearchSummary("exact", 1.0, 0, 0)
 
 
 class NeighborSearch:
@@ -352,7 +352,7 @@ class NeighborSearch:
 
     Attributes
     ----------
-    facts : SearchFacts
+    summary : SearchSummary
     """
 
     @torch.no_grad()
@@ -367,7 +367,7 @@ class NeighborSearch:
         recall: float = RECALL,
     ) -> None:
         self.x, self.k, self.metric = x, k, metric
-        self.facts = EXACT
+        self.summary = EXACT
         self._lists: InvertedLists | None = None
         number = _number_of_lists(len(x), k)
         if len(x) <= (EXACT_UP_TO if exact_up_to is None else exact_up_to) or number <= 2 * FIRST_PROBES:
@@ -383,7 +383,7 @@ class NeighborSearch:
             found = _distances(x, index, lists.of_rows(index, k, probes), metric)
             reached = float((found <= limit[:, None]).double().mean())
             if reached >= recall:
-                self._lists, self.facts = lists, SearchFacts("inverted lists", reached, len(lists), probes)
+                self._lists, self.summary = lists, SearchSummary("inverted lists", reached, len(lists), probes)
                 return
             probes = int(MORE_PROBES * probes)
 
@@ -391,13 +391,13 @@ class NeighborSearch:
         """Indices of the k nearest other rows of each row, the nearest first: int64 (n, k)."""
         if self._lists is None:
             return nearest_neighbors(self.x, self.k, metric=self.metric)
-        return self._lists.graph(self.k, self.facts.probes)
+        return self._lists.graph(self.k, self.summary.probes)
 
     def nearest(self, queries: Tensor) -> Tensor:
         """Indices of the k rows nearest to each query, (m, d): int64 (m, k)."""
         if self._lists is None:
             return nearest_neighbors(self.x, self.k, queries=queries, metric=self.metric)
-        return self._lists.of_queries(queries, self.k, self.facts.probes)
+        return self._lists.of_queries(queries, self.k, self.summary.probes)
 
 
 def _number_of_lists(n: int, k: int) -> int:

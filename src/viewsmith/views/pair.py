@@ -12,13 +12,13 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows, apply_in_blocks
 from viewsmith.core.schedule import Batch
 from viewsmith.networks.wrappers import eval_mode
-from viewsmith.views.base import Pair, ViewMaker
+from viewsmith.views.base import PositivePair, ViewMaker
 from viewsmith.views.neighbor_search import NeighborGraph
 
 REPRESENTED_VIEWS = 4096  # largest number of `ViewMaker.typical_views` that are in memory at a time
 
 
-class ViewPair(nn.Module):
+class PairMaker(nn.Module):
     """Applies view makers in order to both views of a pair (those with ``views_made = 1`` to the second only).
 
     Parameters
@@ -76,7 +76,7 @@ class ViewPair(nn.Module):
         progress: float = 0.0,
         second: Tensor | None = None,
         framework: nn.Module | None = None,
-    ) -> Pair:
+    ) -> PositivePair:
         """Both views of samples.
 
         Parameters
@@ -111,14 +111,14 @@ class ViewPair(nn.Module):
             self._refresh(framework.get_submodule("encoder"))
             self.searched = int(4 * progress)
             self.quarter.fill_(self.searched)
-        pair = Pair(x, x if second is None else second, None if index is None else (index, index))
+        pair = PositivePair(x, x if second is None else second, None if index is None else (index, index))
         for maker in self.makers:
             options = {"loss": framework} if maker.needs_loss else {}
             pair = maker.pair(pair, generator=generator, **options)
             self._check(maker, x, pair)
         return pair
 
-    def _check(self, maker: ViewMaker, x: Tensor, pair: Pair) -> None:
+    def _check(self, maker: ViewMaker, x: Tensor, pair: PositivePair) -> None:
         """Raise InputError unless both views, which a maker of the user may have made, fit the samples."""
         for view in (pair.first, pair.second):
             if not isinstance(view, Tensor):
@@ -136,9 +136,9 @@ class ViewPair(nn.Module):
                     "expected the same dtype"
                 )
 
-    def for_batch(self, batch: Batch, framework: nn.Module, *, second: Tensor | None = None) -> Pair:
+    def for_batch(self, batch: Batch, framework: nn.Module, *, second: Tensor | None = None) -> PositivePair:
         """Both views of a training batch, for the framework that trains on them; `second` as in the call."""
-        pair: Pair = self(
+        pair: PositivePair = self(
             batch.x,
             index=batch.index,
             generator=batch.generator,
@@ -181,5 +181,5 @@ class ViewPair(nn.Module):
                     maker.refresh(lambda pool: apply_in_blocks(lambda x: encoder(x).float(), pool, 256))
 
 
-def _read_quarter(pair: ViewPair, keys: object) -> None:
+def _read_quarter(pair: PairMaker, keys: object) -> None:
     pair.searched = int(pair.quarter)

@@ -20,7 +20,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import labels_used
 from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import Found, as_csv, leaderboard
+from viewsmith.evaluation.leaderboard import Results, as_csv, leaderboard
 from viewsmith.evaluation.level import Repeats
 from viewsmith.evaluation.protocol import check_protocols, scored_rows
 from viewsmith.modalities.base import works_in
@@ -81,9 +81,9 @@ class Cell:
 
 
 def suggested_methods(modality: str, n_rows: int, trainings: int, budget: float | None) -> list[str]:
-    """The methods of ``methods="auto"``: those with the trait ``compared`` for this kind of data, the
+    """The methods of ``methods="auto"``: those with the tag ``compared`` for this kind of data, the
     cheapest first."""
-    found = [entry.name for entry in entries("method", modality) if modality in entry.trait("compared", ())]
+    found = [entry.name for entry in entries("method", modality) if modality in entry.tag("compared", ())]
     few = n_rows > AUTO_ROWS or (budget is not None and budget < len(found) * trainings)
     return found[:1] if few else found
 
@@ -303,7 +303,7 @@ def _result(
     out: Path,
 ) -> dict[str, Any]:
     """The leaderboard of all cells, and the maps that are drawn of its rows."""
-    found = Found(len(repeats.splits), list(protocols))
+    found = Results(len(repeats.splits), list(protocols))
     order = list(dict.fromkeys(methods))
     for cell in cells:
         for name, scores in cell.scores.items():

@@ -130,9 +130,9 @@ def _number(name: str, text: str, end: str) -> int | float:
 
 
 def default_space(method: str, modality: str) -> dict[str, str]:
-    """Ranges by option that a method searches by default in a modality: its trait ``search``, of the modality or
+    """Ranges by option that a method searches by default in a modality: its tag ``search``, of the modality or
     ``*``."""
-    declared: Mapping[str, Mapping[str, str]] = find("method", method).trait("search", {})
+    declared: Mapping[str, Mapping[str, str]] = find("method", method).tag("search", {})
     return dict(declared.get(modality) or declared.get("*") or DEFAULT_SPACE)
 
 
@@ -466,8 +466,8 @@ def _opened(out: Path, record: dict[str, Any]) -> dict[str, Any]:
     for name, now in json.loads(json.dumps(record)).items():
         if name != "data" and before[name] != now:
             differs = name not in ("content", "rows")
-            what = f"{name} is {before[name]!r} there, {now!r} now" if differs else "of other rows or labels"
-            raise InputError(f"{out} has another search ({what}): choose another folder, or delete this one")
+            source_name = f"{name} is {before[name]!r} there, {now!r} now" if differs else "of other rows or labels"
+            raise InputError(f"{out} has another search ({source_name}): choose another folder, or delete this one")
     return state
 
 

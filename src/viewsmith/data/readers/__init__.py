@@ -1,3 +1,3 @@
-"""Readers of file formats: each returns rows, labels and names as `viewsmith.data.reading.Found`."""
+"""Readers of file formats: each returns rows, labels and names as `viewsmith.data.reading.FileContents`."""
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
-from viewsmith.data.reading import Found, Request, reading
+from viewsmith.data.reading import FileContents, ReadOptions, reading
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.modality import dna_rows
 
@@ -25,16 +25,16 @@ _ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
-def read_npy(path: Path, request: Request) -> Found:
+def read_npy(path: Path, request: ReadOptions) -> FileContents:
     """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
         mapped = map_array(path, 0, request)
         rows = np.load(file, allow_pickle=False) if mapped is None else mapped
-    return Found(_letters(rows, str(path)))
+    return FileContents(_letters(rows, str(path)))
 
 
-def read_npz(path: Path, request: Request) -> Found:
+def read_npz(path: Path, request: ReadOptions) -> FileContents:
     """``X_train`` and ``X_test``, or ``X``, numbers or strings of DNA; labels and ``feature_names``, if present."""
     request.check_no_table_options(str(path))
     # The file is opened here because numpy does not close a damaged file.
@@ -50,13 +50,13 @@ def read_npz(path: Path, request: Request) -> Found:
             found = _given_split(path, archive, keys, request)
         elif "X" in keys:
             x = _letters(_load_rows(path, archive, "X", request), f"X in {path}")
-            found = Found(x, _load(path, archive, "y") if "y" in keys else None)
+            found = FileContents(x, _load(path, archive, "y") if "y" in keys else None)
         else:
             names_in_file = name_list(archive.files) or "no arrays"
             raise InputError(f"{path} has {names_in_file}; expected X_train and X_test (y_train, y_test), or X (y)")
         names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
         groups = _groups(path, archive, keys, request)
-    return Found(found.x, found.y, found.n_train, names, groups=groups)
+    return FileContents(found.x, found.y, found.n_train, names, groups=groups)
 
 
 def _warn_unused(path: Path, keys: set[str]) -> None:
@@ -68,7 +68,7 @@ def _warn_unused(path: Path, keys: set[str]) -> None:
         )
 
 
-def _groups(path: Path, archive: Any, keys: set[str], request: Request) -> np.ndarray | None:
+def _groups(path: Path, archive: Any, keys: set[str], request: ReadOptions) -> np.ndarray | None:
     """The array of groups: NAME_train followed by NAME_test, or NAME."""
     name = request.or_fitted("groups")
     if name is None:
@@ -82,7 +82,7 @@ def _groups(path: Path, archive: Any, keys: set[str], request: Request) -> np.nd
     return np.concatenate([np.asarray(_load(path, archive, key)) for key in wanted])
 
 
-def _given_split(path: Path, archive: Any, keys: set[str], request: Request) -> Found:
+def _given_split(path: Path, archive: Any, keys: set[str], request: ReadOptions) -> FileContents:
     for one, other in (("X_train", "X_test"), ("X_test", "X_train"), ("y_train", "y_test"), ("y_test", "y_train")):
         if one in keys and other not in keys:
             hint = "; name the array X if there is no split" if one == "X_train" else ""
@@ -110,7 +110,7 @@ def _given_split(path: Path, archive: Any, keys: set[str], request: Request) -> 
         if (y_train.dtype.kind in "US") != (y_test.dtype.kind in "US"):
             raise InputError(f"{path}: y_train is {y_train.dtype} and y_test is {y_test.dtype}; expected the same")
         y = np.concatenate([y_train, y_test])
-    return Found(_joined(train, test), y, n_train=len(train))
+    return FileContents(_joined(train, test), y, n_train=len(train))
 
 
 def _joined(train: np.ndarray, test: np.ndarray) -> AnyRows:
@@ -128,8 +128,8 @@ def _is_text(x: np.ndarray) -> bool:
     return x.dtype.kind in "US" and x.ndim == 1
 
 
-def _letters(x: np.ndarray, what: str) -> np.ndarray:
-    return dna_rows(x, what) if _is_text(x) else x
+def _letters(x: np.ndarray, source_name: str) -> np.ndarray:
+    return dna_rows(x, source_name) if _is_text(x) else x
 
 
 def _load(path: Path, archive: Any, key: str) -> np.ndarray:
@@ -140,7 +140,7 @@ def _load(path: Path, archive: Any, key: str) -> np.ndarray:
     return array
 
 
-def _load_rows(path: Path, archive: Any, key: str, request: Request) -> np.ndarray:
+def _load_rows(path: Path, archive: Any, key: str, request: ReadOptions) -> np.ndarray:
     """An array of rows, mapped if it is large and not compressed."""
     with reading(f"{key} in {path}", "an array"):
         info = archive.zip.getinfo(f"{key}.npy")
@@ -156,7 +156,7 @@ def _load_rows(path: Path, archive: Any, key: str, request: Request) -> np.ndarr
     return _load(path, archive, key)
 
 
-def map_array(path: Path, start: int, request: Request) -> np.ndarray | None:
+def map_array(path: Path, start: int, request: ReadOptions) -> np.ndarray | None:
     """The numpy array that begins at a position of a file, as a memory map; None if it has to be read as a whole.
 
     That is: if it is small, text, objects or in Fortran order.
@@ -200,10 +200,10 @@ def _open(path: Path, start: bytes, kind: str) -> BinaryIO:
 BUILTIN = ("digits", "breast_cancer", "wine")
 
 
-def read_builtin(name: str, request: Request) -> Found:
+def read_builtin(name: str, request: ReadOptions) -> FileContents:
     """Vectors and classes of one of `BUILTIN`."""
     from sklearn import datasets
 
     request.check_no_table_options(name)
     bunch = getattr(datasets, f"load_{name}")()
-    return Found(bunch.data, bunch.target, names=[str(feature) for feature in bunch.feature_names])
+    return FileContents(bunch.data, bunch.target, names=[str(feature) for feature in bunch.feature_names])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
-from viewsmith.data.reading import Found, Request, reading
+from viewsmith.data.reading import FileContents, ReadOptions, reading
 from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, pad_rows
 
 _GZIP = b"\x1f\x8b"
@@ -18,7 +18,7 @@ _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_fasta(path: Path, request: Request) -> Found:
+def read_fasta(path: Path, request: ReadOptions) -> FileContents:
     """Sequences as ASCII letters, uint8 (n, L), padded with 0 after their ends.
 
     Labels are read from the file given as ``labels``, or else from ``label=VALUE`` in the headers; a record without one
@@ -45,11 +45,11 @@ def read_fasta(path: Path, request: Request) -> Found:
     is_test = _given_split(headers, path, fresh=request.schema is None)
     names = [header.split(maxsplit=1)[0] if header.strip() else "" for header in headers]
     if is_test is None:
-        return Found(pad_rows(letters, starts, lengths, str(path)), y, row_names=names)
+        return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names)
     order = np.argsort(is_test, kind="stable")
     rows = pad_rows(letters, starts[order], lengths[order], str(path))
     in_order = [names[i] for i in order]
-    return Found(rows, None if y is None else y[order], n_train=int((~is_test).sum()), row_names=in_order)
+    return FileContents(rows, None if y is None else y[order], n_train=int((~is_test).sum()), row_names=in_order)
 
 
 def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ import numpy as np
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
 from viewsmith.core.files import read_mapped, write_json_atomic, write_mapped
-from viewsmith.data.reading import Claims, Found, Request, reading
+from viewsmith.data.reading import Claims, FileContents, ReadOptions, reading
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class _Images:
     ignored: list[Path] = field(default_factory=list)
 
 
-def read_folder(path: Path, request: Request) -> Found:
+def read_folder(path: Path, request: ReadOptions) -> FileContents:
     """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in color, in the order of their names."""
     request.check_no_table_options(str(path), "the labels of images are the names of their folders")
     if importlib.util.find_spec("PIL") is None:
@@ -110,10 +110,10 @@ def read_folder(path: Path, request: Request) -> Found:
     x = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
     y = np.array(images.labels, dtype=np.str_) if images.labels else None
     names = [file.relative_to(path).as_posix() for file in images.files]
-    return Found(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
+    return FileContents(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
 
 
-def _pixels(path: Path, files: list[Path], side: int | None, color: bool, request: Request) -> np.ndarray:
+def _pixels(path: Path, files: list[Path], side: int | None, color: bool, request: ReadOptions) -> np.ndarray:
     """Pixels of all files: in memory, or decoded once into a cache."""
     place = request.cache or request.cache_if_large
     if place is None:

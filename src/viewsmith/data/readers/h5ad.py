@@ -33,7 +33,7 @@ from viewsmith.core.errors import (
 from viewsmith.core.files import atomic_path
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.readers.tables import group_column
-from viewsmith.data.reading import Found, Request, reading
+from viewsmith.data.reading import FileContents, ReadOptions, reading
 from viewsmith.modalities.checks import check_numbers
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _kind(path: Path) -> str:
     return f"an {path.suffix.lower()} file"
 
 
-def read_h5ad(path: Path, request: Request) -> Found:
+def read_h5ad(path: Path, request: ReadOptions) -> FileContents:
     """``X``, a layer or a representation as float32 (n, d), ``var_names``, labels of ``obs``, a graph of ``obsp``."""
     dataclasses.replace(request, label=None).check_no_table_options(str(path))
     kind = _kind(path)
@@ -219,7 +219,7 @@ def read_h5ad(path: Path, request: Request) -> Found:
     cells = [str(name) for name in obs.index]
     options = {name: value for name, value in (("layer", layer), ("use_rep", use_rep)) if value is not None}
     more: dict[str, Any] = {"row_names": cells, "neighbors": neighbors, "groups": groups, "cells": of_genes}
-    return Found(x, y, names=features, table=table, options=options, **more)
+    return FileContents(x, y, names=features, table=table, options=options, **more)
 
 
 def write_h5ad(path: Path, source: str, shape: tuple[int, ...], blocks: Iterable[np.ndarray], key: str) -> None:
@@ -262,13 +262,13 @@ def _check_anndata(purpose: str) -> None:
         raise MissingExtra("anndata", "omics", purpose)
 
 
-def _values(file: Any, layer: str | None, use_rep: str | None, what: str) -> tuple[Any, str]:
+def _values(file: Any, layer: str | None, use_rep: str | None, source_name: str) -> tuple[Any, str]:
     """The matrix in the file, which is read when sliced, and its name in messages."""
     from anndata.io import sparse_dataset
 
     missing = [key for key in ("obs", "var") if key not in file]
     if missing:
-        raise InputError(f"{what} has no {' and no '.join(missing)}; expected {_KIND} written by anndata")
+        raise InputError(f"{source_name} has no {' and no '.join(missing)}; expected {_KIND} written by anndata")
     layers = list(file["layers"]) if "layers" in file else []
     if layer is not None and use_rep is not None:
         raise InputError(
@@ -278,28 +278,30 @@ def _values(file: Any, layer: str | None, use_rep: str | None, what: str) -> tup
         keys = list(file["obsm"]) if "obsm" in file else []
         if use_rep not in keys:
             known = suggest_names(str(use_rep), keys, "its keys are") if keys else "it has none; leave use_rep out"
-            raise InputError(f"{what} has no obsm {one_line(use_rep, 60)!r}, given as use_rep; {known}")
+            raise InputError(f"{source_name} has no obsm {one_line(use_rep, 60)!r}, given as use_rep; {known}")
         values, where = file["obsm"][use_rep], f"obsm {one_line(use_rep, 60)}"
     elif layer is None:
         # anndata 0.12.0 writes an X of None as an empty one.
         if "X" not in file or file["X"].attrs.get("encoding-type") == "null":
             hint = f"; give one of its layers with layer (--layer): {name_list(layers)}" if layers else " and no layers"
-            raise InputError(f"{what} has no X{hint}")
+            raise InputError(f"{source_name} has no X{hint}")
         values, where = file["X"], "X"
     else:
         if layer not in layers:
             hint = suggest_names(layer, layers, "its layers are") if layers else "it has none; leave layer out"
-            raise InputError(f"{what} has no layer {one_line(layer, 60)!r}; {hint}")
+            raise InputError(f"{source_name} has no layer {one_line(layer, 60)!r}; {hint}")
         values, where = file["layers"][layer], f"layer {one_line(layer, 60)}"
     if hasattr(values, "keys"):
         if values.attrs.get("encoding-type") == "dataframe":
-            raise InputError(f"{where} in {what} is a table with named columns, expected a matrix: store its values")
+            raise InputError(
+                f"{where} in {source_name} is a table with named columns, expected a matrix: store its values"
+            )
         values = sparse_dataset(values)
-    check_numbers(values, f"{where} in {what}")
+    check_numbers(values, f"{where} in {source_name}")
     return values, where
 
 
-def _neighbors(file: Any, key: str, what: str) -> Any:
+def _neighbors(file: Any, key: str, source_name: str) -> Any:
     """The sparse matrix in ``obsp`` under a key."""
     from anndata.io import read_elem
     from scipy import sparse
@@ -307,34 +309,42 @@ def _neighbors(file: Any, key: str, what: str) -> Any:
     known = list(file["obsp"]) if "obsp" in file else []
     if key not in known:
         hint = suggest_names(key, known, "its keys are") if known else "it has none; run scanpy.pp.neighbors first"
-        raise InputError(f"{what} has no obsp {one_line(key, 60)!r}, given as neighbors; {hint}")
+        raise InputError(f"{source_name} has no obsp {one_line(key, 60)!r}, given as neighbors; {hint}")
     found = read_elem(file["obsp"][key])
     if not sparse.issparse(found):
-        raise InputError(f"obsp {one_line(key, 60)} in {what} is not sparse; expected the graph of scanpy.pp.neighbors")
+        raise InputError(
+            f"obsp {one_line(key, 60)} in {source_name} is not sparse; expected the graph of scanpy.pp.neighbors"
+        )
     if found.format in ("csr", "csc"):
         found.check_format(full_check=True)
     return found
 
 
-def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], what: str) -> None:
+def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], source_name: str) -> None:
     if not (hasattr(obs, "columns") and hasattr(var, "columns")):
-        raise InputError(f"{what}: obs or var is not a data frame; open and save it with anndata 0.7 or later")
+        raise InputError(f"{source_name}: obs or var is not a data frame; open and save it with anndata 0.7 or later")
     if shape != (len(obs), len(var)):
-        raise InputError(f"{what} has shape {shape}, expected ({len(obs)}, {len(var)}), the lengths of obs and var")
+        raise InputError(
+            f"{source_name} has shape {shape}, expected ({len(obs)}, {len(var)}), the lengths of obs and var"
+        )
     if 0 in shape:
-        raise InputError(f"{what} has {pluralize(shape[0], 'row')} and {pluralize(shape[1], 'feature')}; it is empty")
+        raise InputError(
+            f"{source_name} has {pluralize(shape[0], 'row')} and {pluralize(shape[1], 'feature')}; it is empty"
+        )
 
 
-def column_order(names: list[str], schema: dict[str, Any] | None, what: str) -> np.ndarray | None:
+def column_order(names: list[str], schema: dict[str, Any] | None, source_name: str) -> np.ndarray | None:
     """Indices of the columns that a run was fitted on, in its order; None for all columns in the order of the file."""
     twice = duplicates(names)
     if twice:
-        raise InputError(f"{what} has equal var_names: {name_list(twice)}; rename them with var_names_make_unique()")
+        raise InputError(
+            f"{source_name} has equal var_names: {name_list(twice)}; rename them with var_names_make_unique()"
+        )
     if schema is None or schema["columns"] is None:
         return None
     if schema["one_hot"]:
         raise InputError(
-            f"{what} has no text columns, but the run was fitted on one-hot encoded columns: "
+            f"{source_name} has no text columns, but the run was fitted on one-hot encoded columns: "
             f"{name_list(list(schema['one_hot']))}; give a table"
         )
     fitted: list[str] = schema["columns"]
@@ -342,29 +352,31 @@ def column_order(names: list[str], schema: dict[str, Any] | None, what: str) -> 
     missing = [name for name in fitted if name not in position]
     if missing:
         raise InputError(
-            f"{what} lacks {pluralize(len(missing), 'feature')} that the run was fitted on: {name_list(missing)}; "
-            f"it has {name_list(names)}"
+            f"{source_name} lacks {pluralize(len(missing), 'feature')} that the run was fitted on: "
+            f"{name_list(missing)}; it has {name_list(names)}"
         )
     known = {*fitted, *schema["drop"]}
     extra = [name for name in names if name not in known]
     if extra:
-        warn(f"{what}: {pluralize(len(extra), 'feature')} that the run does not know, ignored: {name_list(extra)}")
+        warn(
+            f"{source_name}: {pluralize(len(extra), 'feature')} that the run does not know, ignored: {name_list(extra)}"
+        )
     return None if names == fitted else np.array([position[name] for name in fitted])
 
 
-def _label(obs: pd.DataFrame, request: Request, what: str) -> str | None:
+def _label(obs: pd.DataFrame, request: ReadOptions, source_name: str) -> str | None:
     columns = [str(column) for column in obs.columns]
     if request.label is not None and request.label not in columns:
         known = suggest_names(request.label, columns, "its columns are") if columns else "it has no columns"
-        raise InputError(f"{what}: obs has no column {one_line(request.label, 60)!r}, given as label; {known}")
+        raise InputError(f"{source_name}: obs has no column {one_line(request.label, 60)!r}, given as label; {known}")
     label = request.label or (request.schema or {}).get("label")
     return label if label in columns else None
 
 
-def _by_columns(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
+def _by_columns(values: Any, order: np.ndarray | None, source_name: str) -> np.ndarray:
     """A matrix by columns (CSC) as float32 (n, d); in addition to the result, only one block is in memory."""
     n, d = values.shape[0], values.shape[1] if order is None else len(order)
-    check_size(4 * n * d, _size(what, n, d), "save it by rows: adata.X = adata.X.tocsr()")
+    check_size(4 * n * d, _size(source_name, n, d), "save it by rows: adata.X = adata.X.tocsr()")
     from scipy import sparse
 
     x, columns = np.zeros((n, d), dtype=np.float32), np.arange(d) if order is None else order
@@ -379,8 +391,8 @@ def _by_columns(values: Any, order: np.ndarray | None, what: str) -> np.ndarray:
     return x
 
 
-def _size(what: str, n: int, d: int) -> str:
-    return f"{what}, {n:,} x {d:,} values,"
+def _size(source_name: str, n: int, d: int) -> str:
+    return f"{source_name}, {n:,} x {d:,} values,"
 
 
 WHAT = "the AnnData"
@@ -427,12 +439,12 @@ def neighbors_of(cells: Any, key: str) -> Any:
     return cells.obsp[found]
 
 
-def _find(there: Mapping[str, Any], key: Any, what: str, argument: str) -> Any:
+def _find(there: Mapping[str, Any], key: Any, source_name: str, argument: str) -> Any:
     known = [str(name) for name in there]
     if key not in known:
-        plural = f"its {what}s are"
+        plural = f"its {source_name}s are"
         hint = suggest_names(str(key), known, plural) if known else f"it has none, leave {argument} out"
-        raise InputError(f"{WHAT} has no {what} {one_line(key, 60)!r} ({argument}); {hint}")
+        raise InputError(f"{WHAT} has no {source_name} {one_line(key, 60)!r} ({argument}); {hint}")
     return there[key]
 
 

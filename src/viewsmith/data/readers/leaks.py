@@ -40,26 +40,26 @@ def leaking_columns(frame: pd.DataFrame, y: np.ndarray) -> list[str]:
     return [names[column] for column in repeated_by(np.column_stack(list(all_codes.values())), labels)]
 
 
-def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> None:
+def warn_leaks(frame: pd.DataFrame, y: np.ndarray, label: str, source_name: str) -> None:
     """Warn of columns that say the label (`leaking_columns`)."""
     if found := leaking_columns(frame, y):
         one = len(found) == 1
         option = ",".join(f"{one_line(name, 60)}=drop" for name in found[:5])
         warn(
-            f"{what}: {'column' if one else 'columns'} {name_list(found)} {'says' if one else 'say'} the label "
+            f"{source_name}: {'column' if one else 'columns'} {name_list(found)} {'says' if one else 'say'} the label "
             f"{one_line(label, 60)} (rows with equal values have one label): leave {'it' if one else 'them'} out with "
             f"--columns {option!r} unless new rows have {'it' if one else 'them'}, too"
         )
 
 
-def warn_leaks_of_numbers(frame: pd.DataFrame, y: np.ndarray, label: str, what: str) -> None:
+def warn_leaks_of_numbers(frame: pd.DataFrame, y: np.ndarray, label: str, source_name: str) -> None:
     """Warn of numeric columns that are the target but for scale and offset: their correlation is nearly 1 or -1."""
     target = pd.Series(y, index=frame.index)
     same = [str(name) for name in frame.columns if abs(_correlation(frame[name], target)) > SAME]
     if same:
         option = ",".join(f"{one_line(name, 60)}=drop" for name in same[:5])
         warn(
-            f"{what}: {'column' if len(same) == 1 else 'columns'} {name_list(same)} repeat the target "
+            f"{source_name}: {'column' if len(same) == 1 else 'columns'} {name_list(same)} repeat the target "
             f"{one_line(label, 60)} (correlation above {SAME}): leave out with --columns {option!r} unless new rows "
             "have it, too"
         )

@@ -18,7 +18,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest_names, warn
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, without_label
-from viewsmith.data.reading import Found, Request, labels_of, reading
+from viewsmith.data.reading import FileContents, ReadOptions, labels_of, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def find_separator(names: list[str], separator: str) -> str:
     return found.pop() if separator == "," and len(names) == 1 and len(found) == 1 else separator
 
 
-def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], what: str) -> pd.DataFrame:
+def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], source_name: str) -> pd.DataFrame:
     """Read commas in numbers: before decimals, or where columns are separated by commas, between thousands.
 
     Columns with other text in more than a tenth of their cells are unchanged. A warning names the columns.
@@ -78,14 +78,14 @@ def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], wha
         text = text.where(~commas, text.str.replace(",", mark, regex=False))
         changed[name] = (pd.to_numeric(text) if others.all() else text).reindex(frame.index)
     if changed:
-        warn(f"{what}: commas are read as marks of {means} in {name_list(list(changed))}")
+        warn(f"{source_name}: commas are read as marks of {means} in {name_list(list(changed))}")
     return frame.assign(**changed) if changed else frame
 
 
 MANY = 10  # line breaks, which hardly a cell has that was meant so
 
 
-def warn_open_quotes(frame: pd.DataFrame, what: str) -> None:
+def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
     """Warn of a text table with a cell or a column name of many lines: a quote may not be closed."""
     most, found = max((str(name).count("\n"), "the header line has a column name") for name in frame.columns)
     place = ""
@@ -96,7 +96,7 @@ def warn_open_quotes(frame: pd.DataFrame, what: str) -> None:
             place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"
     if most >= MANY:
         warn(
-            f"{what}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of all "
+            f"{source_name}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of all "
             "lines up to the next quote: correct the file if these lines are rows"
         )
 
@@ -104,7 +104,7 @@ def warn_open_quotes(frame: pd.DataFrame, what: str) -> None:
 SAMPLE = 1000  # lines in which codes are looked for
 
 
-def given_roles(request: Request) -> dict[str, str]:
+def given_roles(request: ReadOptions) -> dict[str, str]:
     """Roles that the user gave, as such or by the options drop and one_hot."""
     roles = dict.fromkeys(request.drop, "drop") | dict.fromkeys(request.one_hot, "category")
     for name, role in (request.columns or {}).items():
@@ -113,7 +113,7 @@ def given_roles(request: Request) -> dict[str, str]:
     return roles
 
 
-def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None:
+def encode_new(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents | None:
     """A new table: roles by dtype and content, and an encoder that is fitted to the training rows."""
     from viewsmith.data.readers.leaks import warn_leaks, warn_leaks_of_numbers
     from viewsmith.modalities import frames
@@ -125,28 +125,28 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
     for name in given:
         if name not in columns:
             hint = suggest_names(name, columns, "its columns are")
-            raise InputError(f"{what} has no column {one_line(name, 60)!r}, given in columns; {hint}")
+            raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given in columns; {hint}")
     if request.label in given:
         raise InputError(f"column {one_line(request.label, 60)} is the label and has a role; give it one use")
     features = frame.drop(columns=[] if request.label is None else [request.label])
     if features.shape[1] == 0:
-        raise InputError(f"{what} has no feature, only the label: {name_list(columns)}")
+        raise InputError(f"{source_name} has no feature, only the label: {name_list(columns)}")
     y = None if request.label is None else frames.labels(frame[request.label])
-    roles = choose_roles(features, given, what)
-    numbers = None if y is None else numbers_of(y, f"{what}: label column {request.label}", request.target)
+    roles = choose_roles(features, given, source_name)
+    numbers = None if y is None else numbers_of(y, f"{source_name}: label column {request.label}", request.target)
     if numbers is not None and request.label is not None:
         y, used = numbers, [name for name, role in roles.items() if role == "numeric"]
-        warn_leaks_of_numbers(features[used], numbers, request.label, what)
+        warn_leaks_of_numbers(features[used], numbers, request.label, source_name)
     elif y is not None and request.label is not None:
-        partial = request.few_labels or lacks_labels(y, f"{what}: label column {one_line(request.label, 60)}")
+        partial = request.few_labels or lacks_labels(y, f"{source_name}: label column {one_line(request.label, 60)}")
         known = ~missing_labels(y) if partial else np.ones(len(y), dtype=bool)
         used = [name for name, role in roles.items() if role != "drop"]
-        warn_leaks(features.loc[known, used], y[known], request.label, what)
+        warn_leaks(features.loc[known, used], y[known], request.label, source_name)
     kept = {name: role for name, role in roles.items() if role != "drop"}
     if is_plain(features, kept, gaps=request.impute == "median"):
         return None
-    rows = _train_rows(y, request, what, len(frame))
-    table = fit_table(features, roles, rows=rows, indicators=request.impute == "none", what=what)
+    rows = _train_rows(y, request, source_name, len(frame))
+    table = fit_table(features, roles, rows=rows, indicators=request.impute == "none", source_name=source_name)
     described: dict[str, Any] = {
         "columns": [column.name for column in table.columns],
         "one_hot": {},
@@ -154,10 +154,10 @@ def encode_new(frame: pd.DataFrame, request: Request, what: str) -> Found | None
         "label": request.label,
         "encoded": True,
     }
-    return Found(table.encode(features, what), y, names=table.features, table=described)
+    return FileContents(table.encode(features, source_name), y, names=table.features, table=described)
 
 
-def encode_later(frame: pd.DataFrame, request: Request, what: str) -> Found:
+def encode_later(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
     """A table for a model that was fitted on one: its columns by name, and labels if there are some."""
     from viewsmith.modalities import frames
 
@@ -166,27 +166,27 @@ def encode_later(frame: pd.DataFrame, request: Request, what: str) -> Found:
     label = request.label if request.label is not None else schema.get("label")
     if request.label is not None and request.label not in frame.columns:
         hint = suggest_names(request.label, list(frame.columns), "its columns are")
-        raise InputError(f"{what} has no column {one_line(request.label, 60)!r}, given as label; {hint}")
+        raise InputError(f"{source_name} has no column {one_line(request.label, 60)!r}, given as label; {hint}")
     label = label if label in frame.columns else None
-    check_label_is_free(request.label, [column.name for column in table.columns], what)
+    check_label_is_free(request.label, [column.name for column in table.columns], source_name)
     features = frame.drop(columns=[name for name in {label, schema.get("label")} if name in frame.columns])
-    x = table.encode(features, what)
-    table.warn_unseen(features, what)
+    x = table.encode(features, source_name)
+    table.warn_unseen(features, source_name)
     y = None if label is None else frames.labels(frame[label])
     described = {key: schema.get(key) for key in ("columns", "one_hot", "drop")} | {"label": label}
-    return Found(x, y, names=table.features, table=described)
+    return FileContents(x, y, names=table.features, table=described)
 
 
-def check_label_is_free(label: str | None, features: Collection[str], what: str) -> None:
+def check_label_is_free(label: str | None, features: Collection[str], source_name: str) -> None:
     """Raise InputError if the label of a later table is a feature of the run, which could then look it up."""
     if label in features:
         raise InputError(
-            f"{what}: the run was fitted with the column {one_line(label, 60)} as a feature, so it cannot be the "
+            f"{source_name}: the run was fitted with the column {one_line(label, 60)} as a feature, so it cannot be the "
             f"label: fit a run with --label {one_line(label, 60)}"
         )
 
 
-def text_columns(path: Path, separator: str, skipped: int, request: Request) -> Iterable[str]:
+def text_columns(path: Path, separator: str, skipped: int, request: ReadOptions) -> Iterable[str]:
     """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234.
 
     `skipped` is the number of lines before the header.
@@ -226,15 +226,15 @@ def refuse_encoding(path: Path) -> None:
     )
 
 
-def _train_rows(y: np.ndarray | None, request: Request, what: str, n: int) -> Any:
+def _train_rows(y: np.ndarray | None, request: ReadOptions, source_name: str, n: int) -> Any:
     """Rows of the train split; all rows where there will be none (`load_dataset` then says why)."""
     seed = request.split_seed or 0
     try:
         if request.test_groups is not None:
-            return split_groups(group_names(request.test_groups, len(request.test_groups), what), seed)[0]
+            return split_groups(group_names(request.test_groups, len(request.test_groups), source_name), seed)[0]
         if y is None and request.split_seed is None:
             return slice(None)
-        y, partial = (np.zeros(n), False) if y is None else labels_of(y, request, n, what)
+        y, partial = (np.zeros(n), False) if y is None else labels_of(y, request, n, source_name)
         labeled = np.flatnonzero(~without_label(y)) if partial else np.arange(n)
         return np.setdiff1d(np.arange(n), labeled[split_indices(y[labeled], seed)[1]])
     except InputError:

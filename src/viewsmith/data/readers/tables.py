@@ -39,7 +39,7 @@ from viewsmith.data.readers.mixed import (
     text_columns,
     warn_open_quotes,
 )
-from viewsmith.data.reading import Found, Request, reading
+from viewsmith.data.reading import FileContents, ReadOptions, reading
 from viewsmith.modalities.checks import as_vectors, check_missing
 
 if TYPE_CHECKING:
@@ -136,17 +136,17 @@ def advice(extension: str, path: Path) -> str:
 HEAD_ROWS = 1000
 
 
-def read_csv(path: Path, request: Request) -> Found:
+def read_csv(path: Path, request: ReadOptions) -> FileContents:
     """Table with a header line, separated by commas; if the header has none, by semicolons or tabs."""
     return _rows(_text_table(path, request, ","), request, str(path))
 
 
-def read_tsv(path: Path, request: Request) -> Found:
+def read_tsv(path: Path, request: ReadOptions) -> FileContents:
     """Table with a header line, separated by tabs."""
     return _rows(_text_table(path, request, "\t"), request, str(path))
 
 
-def read_parquet(path: Path, request: Request) -> Found:
+def read_parquet(path: Path, request: ReadOptions) -> FileContents:
     """Parquet file; an index that pandas stored in it is not a column."""
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "reading parquet files")
@@ -164,33 +164,33 @@ def read_parquet(path: Path, request: Request) -> Found:
     return _rows_on_disk(frame, path, request) if stays else _rows(frame, request, str(path))
 
 
-def _rows_on_disk(head: pd.DataFrame, path: Path, request: Request) -> Found:
+def _rows_on_disk(head: pd.DataFrame, path: Path, request: ReadOptions) -> FileContents:
     """As for a table in memory, whose first rows are `head`; labels and categories are read of all rows."""
     from viewsmith.modalities import frames
 
-    what = str(path)
+    source_name = str(path)
     # Columns must be numbers or `one_hot`. Values that are missing are counted in all rows, later.
-    table = _rows(head, dataclasses.replace(request, impute="median", strict=True), what).table
+    table = _rows(head, dataclasses.replace(request, impute="median", strict=True), source_name).table
     if request.schema is None:
         for column in table["one_hot"]:
             whole = read_columns(path, [column])
             if request.impute == "none":
-                _check_missing(whole, [column], what)
-            table["one_hot"][column] = frames.categories(whole[column], what)
+                _check_missing(whole, [column], source_name)
+            table["one_hot"][column] = frames.categories(whole[column], source_name)
     label = table["label"]
     y = None if label is None else frames.labels(read_columns(path, [label])[label])
     asked = dataclasses.replace(request, impute="median", schema=None, strict=True)
 
     def encode(frame: pd.DataFrame) -> np.ndarray:
-        rows: np.ndarray = _encode(frame, table, None, asked, what).x  # type: ignore[assignment]
+        rows: np.ndarray = _encode(frame, table, None, asked, source_name).x  # type: ignore[assignment]
         return rows
 
-    first = _encode(head, table, None, asked, what)
+    first = _encode(head, table, None, asked, source_name)
     x = ParquetRows(path, [*table["columns"], *table["one_hot"]], encode, first.x.shape[1])
-    return Found(x, y, names=first.names, table=table)
+    return FileContents(x, y, names=first.names, table=table)
 
 
-def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
+def _text_table(path: Path, request: ReadOptions, separator: str) -> pd.DataFrame:
     import pandas as pd
 
     kind = f"a {path.suffix.lower()} table in UTF-8"
@@ -223,15 +223,17 @@ def _text_table(path: Path, request: Request, separator: str) -> pd.DataFrame:
     return read_commas(frame, separator, {*as_text, str(request.label), str(request.groups)}, str(path))
 
 
-def _check_header(names: list[str], separator: str, what: str) -> None:
-    _check_duplicates([name for name in names if name], what)
+def _check_header(names: list[str], separator: str, source_name: str) -> None:
+    _check_duplicates([name for name in names if name], source_name)
     other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other:
-        raise InputError(f"{what} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs")
+        raise InputError(
+            f"{source_name} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs"
+        )
     if names != [str(i) for i in range(len(names))] and all(_is_number(name) for name in names):
         warn(
-            f"{what}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the columns; "
-            "add a header line if it is data"
+            f"{source_name}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the "
+            "columns; add a header line if it is data"
         )
 
 
@@ -243,137 +245,144 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _check_duplicates(columns: list[str], what: str) -> None:
+def _check_duplicates(columns: list[str], source_name: str) -> None:
     twice = duplicates(columns)
     if twice:
         raise InputError(
-            f"{what} has columns with equal names: {name_list(twice)}; rename them (is there a header line?)"
+            f"{source_name} has columns with equal names: {name_list(twice)}; rename them (is there a header line?)"
         )
 
 
-def _rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
+def _rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
     if len(frame) == 0:
-        raise InputError(f"{what} has no rows, only a header line with {pluralize(frame.shape[1], 'column')}")
-    groups = group_column(frame, request, what)
+        raise InputError(f"{source_name} has no rows, only a header line with {pluralize(frame.shape[1], 'column')}")
+    groups = group_column(frame, request, source_name)
     if groups is not None:
         frame = frame.drop(columns=[request.or_fitted("groups")])
         request = dataclasses.replace(request, test_groups=groups if request.split_by_groups else None)
-    return dataclasses.replace(_read_rows(frame, request, what), groups=groups)
+    return dataclasses.replace(_read_rows(frame, request, source_name), groups=groups)
 
 
-def _read_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
+def _read_rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
     if request.table is not None:
-        return encode_later(frame, request, what)
+        return encode_later(frame, request, source_name)
     if request.schema is not None and request.schema["columns"] is not None:
         if request.schema.get("encoded"):
             raise InputError(
-                f"{what}: the schema is of a table with an encoder: give it, too, load_dataset(..., table=data.x.table)"
+                f"{source_name}: the schema is of a table with an encoder: give it, too, load_dataset(..., "
+                "table=data.x.table)"
             )
-        return _rows_by_schema(frame, request, what)
-    _check_options(list(frame.columns), request, what)
+        return _rows_by_schema(frame, request, source_name)
+    _check_options(list(frame.columns), request, source_name)
     dropped = [name for name, role in given_roles(request).items() if role == "drop"]
     request = dataclasses.replace(request, drop=tuple(dropped))
-    return (None if request.strict else encode_new(frame, request, what)) or _new_rows(frame, request, what)
+    return (None if request.strict else encode_new(frame, request, source_name)) or _new_rows(
+        frame, request, source_name
+    )
 
 
-def group_column(frame: pd.DataFrame, request: Request, what: str) -> np.ndarray | None:
+def group_column(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> np.ndarray | None:
     """The column of groups, (n,), of a table or of ``obs``; None without one, for a fitted run also if it is absent."""
     name = request.or_fitted("groups")
     if request.groups is not None and name not in frame.columns:
-        raise InputError(_unknown_column("groups", str(name), [str(column) for column in frame.columns], what))
+        raise InputError(_unknown_column("groups", str(name), [str(column) for column in frame.columns], source_name))
     if name is not None and name in (request.label, *request.drop, *request.one_hot):
         raise InputError(f"column {one_line(name, 60)} is both groups and another option; give it one use")
     return frame[name].astype(object).to_numpy() if name in frame.columns else None
 
 
-def _new_rows(frame: pd.DataFrame, request: Request, what: str) -> Found:
+def _new_rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
     """Select the columns for a new run: all columns, which must be numbers, except those dropped or to be encoded."""
     from viewsmith.modalities import frames
 
     columns = list(frame.columns)
-    _check_options(columns, request, what)
+    _check_options(columns, request, source_name)
     taken = {request.label, request.groups, *request.drop, *request.one_hot}
     rest = [column for column in columns if column not in taken]
-    frames.check_no_text(frame, rest, what)
+    frames.check_no_text(frame, rest, source_name)
     encoded = [column for column in columns if column in request.one_hot]
     if not rest and not encoded:
-        raise InputError(f"{what} has no feature, only the label and dropped columns: {name_list(columns)}")
+        raise InputError(f"{source_name} has no feature, only the label and dropped columns: {name_list(columns)}")
     if request.impute == "none":
-        _check_missing(frame, rest + encoded, what)
+        _check_missing(frame, rest + encoded, source_name)
     table = {
         "columns": rest,
-        "one_hot": {column: frames.categories(frame[column], what) for column in encoded},
+        "one_hot": {column: frames.categories(frame[column], source_name) for column in encoded},
         "drop": list(request.drop),
         "label": request.label,
     }
     y = None if request.label is None else frames.labels(frame[request.label])
-    return _encode(frame, table, y, request, what)
+    return _encode(frame, table, y, request, source_name)
 
 
-def _rows_by_schema(frame: pd.DataFrame, request: Request, what: str) -> Found:
+def _rows_by_schema(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
     """Select the columns that a run was fitted on, in its order."""
     from viewsmith.modalities import frames
 
     schema = request.schema or {}
     columns, encoded = schema["columns"], list(schema["one_hot"])
     table = {key: schema[key] for key in ("columns", "one_hot", "drop", "label")}
-    check_label_is_free(request.label, [*columns, *encoded], what)
+    check_label_is_free(request.label, [*columns, *encoded], source_name)
     missing = [column for column in [*columns, *encoded] if column not in frame.columns]
     if missing:
         raise InputError(
-            f"{what} lacks {pluralize(len(missing), 'column')} that the run was fitted on: {name_list(missing)}; "
-            f"it has {name_list(list(frame.columns))}"
+            f"{source_name} lacks {pluralize(len(missing), 'column')} that the run was fitted on: "
+            f"{name_list(missing)}; it has {name_list(list(frame.columns))}"
         )
     label = request.label or schema["label"]
     if request.label is not None and request.label not in frame.columns:
-        raise InputError(_unknown_column("label", request.label, list(frame.columns), what))
+        raise InputError(_unknown_column("label", request.label, list(frame.columns), source_name))
     table["label"] = label if label in frame.columns else None
     known = {*columns, *encoded, *schema["drop"], schema["label"], label, request.or_fitted("groups")}
     extra = [column for column in frame.columns if column not in known]
     if extra:
-        warn(f"{what}: {pluralize(len(extra), 'column')} that the run does not know, ignored: {name_list(extra)}")
-    frames.check_no_text(frame, columns, what)
+        warn(
+            f"{source_name}: {pluralize(len(extra), 'column')} that the run does not know, ignored: {name_list(extra)}"
+        )
+    frames.check_no_text(frame, columns, source_name)
     if request.impute == "none":
-        _check_missing(frame, [*columns, *encoded], what)
+        _check_missing(frame, [*columns, *encoded], source_name)
     y = None if table["label"] is None else frames.labels(frame[table["label"]])
-    return _encode(frame, table, y, request, what)
+    return _encode(frame, table, y, request, source_name)
 
 
-def _encode(frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: Request, what: str) -> Found:
+def _encode(
+    frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: ReadOptions, source_name: str
+) -> FileContents:
     """Numeric columns, followed by the indicator columns of each encoded column."""
     from viewsmith.modalities import frames
 
     columns, names = table["columns"], list(table["columns"])
-    blocks = [as_vectors(frames.values(frame[columns]), columns, request.impute, what)] if columns else []
+    blocks = [as_vectors(frames.values(frame[columns]), columns, request.impute, source_name)] if columns else []
     for column, categories in table["one_hot"].items():
         block, unseen = frames.one_hot(frame[column], categories)
         blocks.append(block)
         names += [f"{column}={category}" for category in categories]
         if unseen:
             warn(
-                f"{what}: column {one_line(column, 60)} has {pluralize(len(unseen), 'category', 'categories')} that "
-                f"the run has not seen, encoded as zeros: {name_list(unseen)}"
+                f"{source_name}: column {one_line(column, 60)} has {pluralize(len(unseen), 'category', 'categories')} "
+                f"that the run has not seen, encoded as zeros: {name_list(unseen)}"
             )
     x = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
-    return Found(x, y, names=names, table=table)
+    return FileContents(x, y, names=names, table=table)
 
 
-def _check_options(columns: list[str], request: Request, what: str) -> None:
+def _check_options(columns: list[str], request: ReadOptions, source_name: str) -> None:
     named = [("label", [request.label] if request.label is not None else [])]
     named += [("drop", list(request.drop)), ("one_hot", list(request.one_hot))]
     seen: dict[str, str] = {}
     for option, names in named:
         for name in names:
             if name not in columns:
-                raise InputError(_unknown_column(option, name, columns, what))
+                raise InputError(_unknown_column(option, name, columns, source_name))
             if seen.setdefault(name, option) != option:
                 raise InputError(f"column {one_line(name, 60)} is both {seen[name]} and {option}; give it one use")
 
 
-def _unknown_column(option: str, name: str, columns: Sequence[str], what: str) -> str:
+def _unknown_column(option: str, name: str, columns: Sequence[str], source_name: str) -> str:
     hint = suggest_names(name, columns, "its columns are")
-    return f"{what} has no column {one_line(name, 60)!r}, given as {option}; {hint}"
+    return f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}"
 
 
-def _check_missing(frame: pd.DataFrame, columns: list[str], what: str) -> None:
-    check_missing(frame[columns].isna().to_numpy().sum(axis=0), columns, what)
+def _check_missing(frame: pd.DataFrame, columns: list[str], source_name: str) -> None:
+    check_missing(frame[columns].isna().to_numpy().sum(axis=0), columns, source_name)

@@ -23,7 +23,7 @@ from viewsmith.estimator.arguments import (
 )
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import make_model, make_optimizer
-from viewsmith.estimator.plan import Plan, Resolved, TrainingData
+from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.modalities import Modality
@@ -114,7 +114,7 @@ class Contrastive(ViewsmithEstimator):
     representation is the output of the encoder, before the projection head. With the default views and encoder, further
     columns are not learned. If there are more than 200 features, in memory, and the 50 principal axes that the encoder
     reads hold less than half of their variance: coordinates on up to 256 axes. Images (`cnn`): 64 of pixels. DNA
-    (`cnn`): 96 of bases and 4-mers. ``encoder_options={"skip_components": 0}`` leaves them out.
+    (`cnn`): 96 of bases and 4-mers. ``encoder_options={"appended_pca": 0}`` leaves them out.
 
     Parameters
     ----------
@@ -177,15 +177,15 @@ class Contrastive(ViewsmithEstimator):
             shared = shared | {"epochs": default_epochs(len(data.x), options.batch_size, steps), "learning_rate": rate}
             head = HEAD_RATE * rate if head is None else head
         if skipped := _default_skip(options, shared, data):
-            further = shared["encoder_options"] | {"skip_components": skipped}
+            further = shared["encoder_options"] | {"appended_pca": skipped}
             shared = shared | {"encoder_options": further, "n_components": shared["n_components"] + skipped}
         return ContrastiveResolved(**shared, batch_size=options.batch_size, head_learning_rate=head), None
 
-    def _build(self, plan: Plan[Contrastive, ContrastiveResolved]) -> Method:
+    def _build(self, plan: BuildContext[Contrastive, ContrastiveResolved]) -> Method:
         resolved = plan.resolved
         framework, views = make_model(plan)
         head = resolved.head_learning_rate
-        optimizer = make_optimizer(plan, head_rate=1.0 if head is None else head / resolved.learning_rate)
+        optimizer = make_optimizer(plan, head_lr_scale=1.0 if head is None else head / resolved.learning_rate)
         return ContrastiveMethod(framework, views, epochs=resolved.epochs, optimizer=optimizer)
 
 
@@ -214,15 +214,15 @@ def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingDa
     principal axes, so that training loses what else there is (benchmarks/quality/vectors/do_no_harm.py); it was
     measured with the default views. Further axes of rows on disk would take long.
     """
-    chosen = options.n_components != "auto" or "skip_components" in (options.encoder_options or {})
+    chosen = options.n_components != "auto" or "appended_pca" in (options.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
     if chosen or custom or shared["view_maker"] != data.modality.default_views:
         return 0
-    skipped = int(find("encoder", shared["encoder"], shared["modality"]).trait("default_skip", 0))
+    skipped = int(find("encoder", shared["encoder"], shared["modality"]).tag("default_skip", 0))
     if data.modality.name != "vectors":
         return skipped
     axes = shared["input_components"]
     if options.input_components != "auto" or not axes or too_large_for_memory(data.rows):
         return 0
-    loses = variance_kept(data.x, axes, weighted="columns" not in data.stats) < KEPT
+    loses = variance_kept(data.x, axes, weighted="columns" not in data.statistics) < KEPT
     return min(skipped, data.row_shape[0]) if loses else 0

@@ -10,7 +10,7 @@ from torch import Tensor
 from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import PairMaker
 
 
 class ContrastiveMethod(Method):
@@ -20,12 +20,12 @@ class ContrastiveMethod(Method):
     ----------
     framework : Framework
         Encoder, head and pair loss.
-    views : ViewPair
+    views : PairMaker
     epochs : int
     optimizer : Optimizer
     """
 
-    def __init__(self, framework: Framework, views: ViewPair, *, epochs: int, optimizer: Optimizer) -> None:
+    def __init__(self, framework: Framework, views: PairMaker, *, epochs: int, optimizer: Optimizer) -> None:
         super().__init__()
         self.framework, self.views = framework, views
         self.epochs, self.optimizer = epochs, optimizer

@@ -171,7 +171,7 @@ def adapted(options: Any, defaults: Any, modality: Modality, rows: np.ndarray | 
             changes["encoder"] = encoder = "crl-cnn"
     if options.learning_rate == "auto":
         # With a larger rate, projections lose most of their information about classes.
-        rate = 5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", modality.name))).trait("learning_rate")
+        rate = 5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", modality.name))).tag("learning_rate")
         changes |= {} if rate is None else {"learning_rate": rate}
     if options.scaling == "auto" and modality.picture == "pixels":
         # Zero is black, so that empty crops have no projection, or else the mean color: without biases, all
@@ -265,9 +265,7 @@ def check_used(options: Any, defaults: Any, modality: Modality, custom: bool) ->
             if getattr(options, name) == getattr(defaults, name) or (entry.serves(modality.name) and not custom):
                 continue
             where = "a custom family" if custom else modality.name
-            raise InputError(
-                f"{name} is an option of the {entry.trait('noun')} without effect for {where}: leave it out"
-            )
+            raise InputError(f"{name} is an option of the {entry.tag('noun')} without effect for {where}: leave it out")
     if options.start_steps not in (0, "auto") and not has_crops(options, modality):
         where = "a custom family" if custom else modality.name
         raise InputError(f"start_steps is an option of crops without effect for {where}: leave it out")

@@ -196,7 +196,7 @@ class AugmentationChannel(ViewMaker):
         return torch.zeros_like(p).scatter_add(1, drawn.clamp_max(self.family.size - 1), equal)
 
 
-def _crop_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
+def _crop_size(row_shape: Sequence[int], derived: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
     return "crops of grid-crop", (crop_grid(row_shape)[0],) * 2
 
 

@@ -24,7 +24,7 @@ from viewsmith.estimator.arguments import Auto, Count, Positive, Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import Figures, shared_figures
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, modality_in
-from viewsmith.estimator.plan import Plan, TrainingData, probe
+from viewsmith.estimator.plan import BuildContext, TrainingData, probe
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.crl_tac.building import (
     CRLTACResolved,
@@ -288,7 +288,7 @@ class CRLTAC(ViewsmithEstimator):
             check_crop(family_options, shared["encoder"], data)
         if options.epochs == "auto" and crop_cnn and device.type == "cpu":
             shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
-        columns = data.stats.get("columns")
+        columns = data.statistics.get("columns")
         family = make_family(modality, row_shape, data.seed, family_options, options.family, custom, columns).to(device)
         two = data.x[:2].to(device)
         # Both calls raise InputError for unexpected outputs of custom parts.
@@ -313,12 +313,12 @@ class CRLTAC(ViewsmithEstimator):
         )
         return resolved, places
 
-    def _build(self, plan: Plan[CRLTAC, CRLTACResolved]) -> Method:
+    def _build(self, plan: BuildContext[CRLTAC, CRLTACResolved]) -> Method:
         options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
         # Empty views have the projection 0, either without biases or by `centered`.
         head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
         encoder = make_encoder(plan, bias=resolved.centered)
-        row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.stats.get("columns")
+        row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.statistics.get("columns")
         family = make_family(
             modality, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns
         )

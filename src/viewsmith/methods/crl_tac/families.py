@@ -201,13 +201,13 @@ def _adapt(options: Arguments, modality: Modality, row_shape: tuple[int, ...]) -
     return dataclasses.replace(options, scaling=known["scaling"])
 
 
-def _facts(options: Arguments, data: Any) -> dict[str, Any]:
+def _derive(options: Arguments, data: Any) -> dict[str, Any]:
     """Settings of the channel, saved with the model that uses it."""
     return {"channel": _specification(_run(str(options.view_maker).split("+")[-1]))}
 
 
-def _crop_size(row_shape: tuple[int, ...], facts: Mapping[str, Any]) -> tuple[str, tuple[int, ...]] | None:
-    crop = facts["channel"]["options"].get("crop_size")
+def _crop_size(row_shape: tuple[int, ...], derived: Mapping[str, Any]) -> tuple[str, tuple[int, ...]] | None:
+    crop = derived["channel"]["options"].get("crop_size")
     return None if crop is None else ("crops of the channel", (crop, crop))
 
 
@@ -220,12 +220,12 @@ def _crop_size(row_shape: tuple[int, ...], facts: Mapping[str, Any]) -> tuple[st
     argument_help="the folder of a crl-tac run",
     changes_shape=True,
     adapt=_adapt,
-    facts=_facts,
+    derive=_derive,
     smaller=_crop_size,
 )
 def trained_channel(context: ViewContext) -> AugmentationChannel:
     """The frozen channel of a CRL-TAC run; its weights are saved with the model that uses it."""
-    known = context.facts["channel"]
+    known = context.derived["channel"]
     modality, row_shape = modality_of(known["modality"]), tuple(known["row_shape"])
     family = make_family(modality, row_shape, known["seed"], known["options"], columns=known.get("columns"))
     made = make_channel(modality, row_shape, family, learned=known["learned"])
@@ -257,4 +257,4 @@ def _specification(run: RunFolder) -> dict[str, Any]:
     if missing := [name for name, value in known.items() if value is None]:
         written = "family_options" if missing[0] == "options" else missing[0]
         raise InputError(f"{run.config} is incomplete: it has no {written!r}; restore it or train again")
-    return known | {"columns": fitted.get("stats", {}).get("columns")}
+    return known | {"columns": fitted.get("statistics", {}).get("columns")}

@@ -97,10 +97,10 @@ class Family(nn.Module):
             return MaskScores(channels, self.size)
         return SequenceScores(self.size, channels) if dims == 2 else ImageScores(channels, self.size)
 
-    def _check_size(self, number: int, what: str) -> int:
+    def _check_size(self, number: int, source_name: str) -> int:
         if number < 2:
             count = f"{number} transformation{'s' if number != 1 else ''}"
-            raise InputError(f"{what}: the family has {count}, expected at least 2")
+            raise InputError(f"{source_name}: the family has {count}, expected at least 2")
         return number
 
 
@@ -475,7 +475,7 @@ class TransformsContext:
     """The arguments that a registered family of transformations is built from.
 
     A family is registered by ``@register("transforms", ...)`` on a function of this context, whose keyword-only
-    arguments are its options. Its traits: ``noun`` (its name in messages) and ``learning_rate`` (of CRL-TAC's encoder,
+    arguments are its options. Its tags: ``noun`` (its name in messages) and ``learning_rate`` (of CRL-TAC's encoder,
     if it is not the default).
 
     Attributes

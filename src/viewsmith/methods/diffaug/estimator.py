@@ -39,8 +39,8 @@ from viewsmith.estimator.generated import (
 )
 from viewsmith.estimator.inputs import find_classes
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, make_views, modality_in, with_noise
-from viewsmith.estimator.plan import Plan, Resolved, TrainingData
-from viewsmith.frameworks.soft import InfoNCE, SoftContrastive, SoftLoss
+from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
+from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
 from viewsmith.methods.diffaug.training import DiffAugMethod, parse_phases
 from viewsmith.networks.base import MLP
 from viewsmith.views.generated.diffusion_views import GeneratedViews
@@ -328,7 +328,7 @@ class DiffAug(ViewsmithEstimator):
         n_classes = 0 if labels is None else int(labels.max()) + 1
         return DiffAugResolved(**shared, **found, n_classes=n_classes), DiffAugInputs(labels)
 
-    def _build(self, plan: Plan[DiffAug, DiffAugResolved]) -> Method:
+    def _build(self, plan: BuildContext[DiffAug, DiffAugResolved]) -> Method:
         options, resolved = plan.options, plan.resolved
         encoder = make_encoder(plan)
         framework = make_soft(plan, encoder)
@@ -383,7 +383,7 @@ def _with_epochs(
     return shared, options
 
 
-def make_soft(plan: Plan[DiffAug, DiffAugResolved], encoder: nn.Module) -> SoftContrastive:
+def make_soft(plan: BuildContext[DiffAug, DiffAugResolved], encoder: nn.Module) -> SoftContrastive:
     """Encoder, projection head, map head and their losses."""
     options, n = plan.options, plan.resolved.n_components
     widths = options.projector_dims
@@ -403,14 +403,14 @@ def make_soft(plan: Plan[DiffAug, DiffAugResolved], encoder: nn.Module) -> SoftC
     )
 
 
-def _loss(plan: Plan[DiffAug, DiffAugResolved], *, of_map: bool) -> SoftLoss | InfoNCE:
+def _loss(plan: BuildContext[DiffAug, DiffAugResolved], *, of_map: bool) -> SoftSettings | InfoNCESettings:
     """The loss of the projection or of the map, which is too narrow to be compared by direction."""
     options, resolved = plan.options, plan.resolved
     kernel: Any = resolved.framework_options["kernel"]
     temperature = resolved.framework_options["temperature"]
     if resolved.framework == "simclr":
-        return InfoNCE("cauchy") if of_map else InfoNCE(kernel, temperature)
-    return SoftLoss(
+        return InfoNCESettings("cauchy") if of_map else InfoNCESettings(kernel, temperature)
+    return SoftSettings(
         nu=options.nu_map if of_map else resolved.nu,
         nu_target=options.nu_target,
         target_distance=options.target_distance,
@@ -424,7 +424,7 @@ def _loss(plan: Plan[DiffAug, DiffAugResolved], *, of_map: bool) -> SoftLoss | I
     )
 
 
-def make_generated(plan: Plan[DiffAug, DiffAugResolved], framework: SoftContrastive) -> GeneratedViews:
+def make_generated(plan: BuildContext[DiffAug, DiffAugResolved], framework: SoftContrastive) -> GeneratedViews:
     """The diffusion model of the modality and its views."""
     options, resolved = plan.options, plan.resolved
     width = options.map_components if options.condition == "map" else resolved.n_components

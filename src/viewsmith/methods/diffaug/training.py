@@ -23,9 +23,9 @@ from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
 from viewsmith.frameworks.soft import SoftContrastive
 from viewsmith.training.callbacks import left_the_data
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_update
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import PairMaker
 
 #: Warn if more than this fraction of generated views are outliers.
 MANY_OUTLIERS = 0.5
@@ -38,7 +38,7 @@ class DiffAugMethod(Method):
     ----------
     framework : SoftContrastive
         Encoder, head, map and loss.
-    views : ViewPair
+    views : PairMaker
         Fixed views: positives that are not generated.
     generated : GeneratedViews
         The generator and its views.
@@ -62,7 +62,7 @@ class DiffAugMethod(Method):
     def __init__(
         self,
         framework: SoftContrastive,
-        views: ViewPair,
+        views: PairMaker,
         generated: GeneratedViews,
         *,
         schedule: str,
@@ -93,9 +93,9 @@ class DiffAugMethod(Method):
                 phases.append(Phase(name, next(generate), [step_b], start=self._begin_b))
                 continue
             epochs = next(learn)
-            span = done / self.epochs, (done + epochs) / self.epochs
+            lr_span = done / self.epochs, (done + epochs) / self.epochs
             done += epochs
-            step_a = Update("encoder", self.encoder_step, (self.framework,), replace(self.optimizer, span=span))
+            step_a = Update("encoder", self.encoder_step, (self.framework,), replace(self.optimizer, lr_span=lr_span))
             if letter == "J":
                 phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
             else:
@@ -120,7 +120,7 @@ class DiffAugMethod(Method):
         self.generated.copy_encoder(self.framework.encoder, self.framework.map_network)
         self.generated.fit_scales(seed)
 
-    def pair(self, batch: Batch) -> Pair:
+    def pair(self, batch: Batch) -> PositivePair:
         """Two views of each sample; some of the second views are generated."""
         generated = self.positives(batch)
         if generated is None:

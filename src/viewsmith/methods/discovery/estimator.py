@@ -81,7 +81,7 @@ def _of_timm(name: str, layer: str | None, weights: str | None, channels: int) -
     context = EncoderContext((0, 0, channels), channels, 0, name=name)
     network: nn.Module = entry.build(context)
     if weights is None:
-        entry.trait("load_pretrained")(network, context)
+        entry.tag("load_pretrained")(network, context)
     elif weights != "random":
         if not Path(weights).is_file():
             raise InputError(f"no weights at {weights} (feature_weights): expected a safetensors file for {name}")

@@ -315,7 +315,7 @@ class ImageSearch:
             for boxes, _ in found:
                 free &= ~inside_boxes(boxes, free.shape[1:])
 
-    def _features(self, images: ImageList, rows: np.ndarray, what: str = "") -> tuple[np.ndarray, np.ndarray]:
+    def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
         self.channels = images.channels
         if isinstance(self.features, NetworkMaps):
@@ -324,7 +324,7 @@ class ImageSearch:
             self.dense = self.features
         else:
             self.dense = fit_patches(lambda: self._batches(images, rows), len(rows), self.seed)
-        return self._maps(images, rows, what)
+        return self._maps(images, rows, source_name)
 
     def _solutions(self, images: ImageList) -> list[Part]:
         """A solution for each window."""
@@ -411,11 +411,11 @@ class ImageSearch:
                 at = same[start : start + BLOCK]
                 yield at, np.stack([images.read(int(rows[i]), (int(size[0]), int(size[1]))) for i in at])
 
-    def _maps(self, images: ImageList, rows: np.ndarray, what: str = "") -> tuple[np.ndarray, np.ndarray]:
+    def _maps(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Dense features (n, h, w, d) of images, padded to the largest, and which cells are of an image."""
         parts = []
         blocks = self._sized(images, rows)
-        for at, batch in with_progress(blocks, what, len(rows), "images", size=lambda item: len(item[0])):
+        for at, batch in with_progress(blocks, source_name, len(rows), "images", size=lambda item: len(item[0])):
             assert self.dense is not None
             maps = self.dense(batch)
             if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(batch):

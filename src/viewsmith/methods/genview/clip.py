@@ -245,12 +245,12 @@ def _find_file(transformers: Any, where: str, local: bool, name: str) -> Path | 
     return None if found is None else Path(found)
 
 
-def is_local_folder(where: str, what: str, layout: str) -> bool:
+def is_local_folder(where: str, source_name: str, layout: str) -> bool:
     """Whether `where` is a folder (True) or the name of a model on the Hugging Face Hub (False)."""
     local = Path(where).is_dir()
     if not local and (where.count("/") != 1 or Path(where).exists() or where.startswith(("/", "."))):
         raise InputError(
-            f"no {what} at {where!r}: expected a folder in the layout of {layout}, or OWNER/NAME on the hub"
+            f"no {source_name} at {where!r}: expected a folder in the layout of {layout}, or OWNER/NAME on the hub"
         )
     return local
 

@@ -31,7 +31,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import Figures
 from viewsmith.estimator.generated import cache_gallery, make_generator_optimizer, resolve_generator
 from viewsmith.estimator.model import make_model, make_optimizer, modality_in
-from viewsmith.estimator.plan import Plan, TrainingData
+from viewsmith.estimator.plan import BuildContext, TrainingData
 from viewsmith.estimator.rows import extent, fingerprint
 from viewsmith.methods.genview.parts import (
     ENCODER,
@@ -282,14 +282,14 @@ class GenView(ViewsmithEstimator):
         _check_fraction(options, shared["epochs"], uses_extractor(options.features, data.modality.name))
         found, maps = resolve_generator(options, data.modality, shared["epochs"], GENERATOR), None
         if uses_extractor(options.features, data.modality.name):
-            maps = feature_maps(options.features, *scaling_of(data.stats), x=data.x[:1])
+            maps = feature_maps(options.features, *scaling_of(data.statistics), x=data.x[:1])
             weights = digest(maps.network().state_dict())
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
         references = 0 if data.modality.picture == "pixels" else min(len(data.rows), MAX_ROWS)
         return GenViewResolved(**shared, **found, level_references=references), GenViewInputs(maps, views)
 
-    def _build(self, plan: Plan[GenView, GenViewResolved]) -> Method:
+    def _build(self, plan: BuildContext[GenView, GenViewResolved]) -> Method:
         options, resolved, inputs = plan.options, plan.resolved, plan.inputs
         framework, views = make_model(plan)
         maps = make_extractor(plan)

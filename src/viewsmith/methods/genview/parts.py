@@ -25,7 +25,7 @@ from viewsmith.core.random import stream
 from viewsmith.core.rows import Rows, RowSource, Samples, take_rows
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.generated import GeneratorSettings, make_generator
-from viewsmith.estimator.model import AnyPlan, modality_in
+from viewsmith.estimator.model import AnyContext, modality_in
 from viewsmith.estimator.plan import Resolved
 from viewsmith.estimator.resolve import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
@@ -324,7 +324,7 @@ class GenViewInputs:
     views: list[Rows]
 
 
-def make_extractor(plan: AnyPlan) -> FrozenMaps | None:
+def make_extractor(plan: AnyContext) -> FrozenMaps | None:
     """The separate network for foreground and quality, or None; a loaded model finds it when it is first used."""
     options, resolved = plan.options, plan.resolved
     if not uses_extractor(options.features, resolved.modality):
@@ -333,16 +333,19 @@ def make_extractor(plan: AnyPlan) -> FrozenMaps | None:
         found: FrozenMaps | None = plan.inputs.maps
         return found
     return feature_maps(
-        options.features, *scaling_of(resolved.stats), shape=resolved.feature_shape, weights=resolved.feature_weights
+        options.features,
+        *scaling_of(resolved.statistics),
+        shape=resolved.feature_shape,
+        weights=resolved.feature_weights,
     )
 
 
-def scaling_of(stats: dict[str, Any]) -> tuple[Tensor, Tensor]:
+def scaling_of(statistics: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """Scaling of images: the offset subtracted from pixels and the divisor, both (C,)."""
-    return torch.tensor(stats["pixel_mean"]), torch.tensor(stats["pixel_scale"])
+    return torch.tensor(statistics["pixel_mean"]), torch.tensor(statistics["pixel_scale"])
 
 
-def make_generated(plan: AnyPlan, encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
+def make_generated(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
     """The diffusion model of the modality, with a strength adapted to each row."""
     options, resolved, n = plan.options, plan.resolved, plan.resolved.n_components
     # This strength is for samples without a noise level.
@@ -358,7 +361,7 @@ def make_generated(plan: AnyPlan, encoder: nn.Module, maps: FrozenMaps | None) -
     )
 
 
-def _tolerance(plan: AnyPlan, encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
+def _tolerance(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
     """The noise tolerance that adaptive noise is fitted to, with buffers of the sizes that are saved."""
     resolved = plan.resolved
     if plan.options.noise != "adaptive":

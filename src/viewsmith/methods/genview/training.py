@@ -23,10 +23,10 @@ from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods.genview.quality import Passes, ViewQuality
 from viewsmith.training.callbacks import left_the_data
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 from viewsmith.views.generated.cache import take
 from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_update
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.pair import PairMaker
 
 #: Source of the first and of the second views, int64 (B,) each: 0 is the sample, k is its generated view k - 1.
 Sources = tuple[Tensor, Tensor]
@@ -41,7 +41,7 @@ class GenViewMethod(Method):
     ----------
     framework : Framework
         Encoder, head and pair loss.
-    views : ViewPair
+    views : PairMaker
         The fixed augmentations t and t+.
     generated : GeneratedViews, optional
         A generator that is trained between two phases, and its views. None: views come from `precomputed`.
@@ -67,7 +67,7 @@ class GenViewMethod(Method):
     def __init__(
         self,
         framework: Framework,
-        views: ViewPair,
+        views: PairMaker,
         generated: GeneratedViews | None,
         quality: ViewQuality | None,
         *,
@@ -100,8 +100,8 @@ class GenViewMethod(Method):
         return [*phases, self._encoder_phase("train", first, self.epochs, self._begin_training)]
 
     def _encoder_phase(self, name: str, begin: int, end: int, start: Start) -> Phase:
-        span = begin / self.epochs, end / self.epochs
-        update = Update("encoder", self.encoder_step, (self.framework,), replace(self.optimizer, span=span))
+        lr_span = begin / self.epochs, end / self.epochs
+        update = Update("encoder", self.encoder_step, (self.framework,), replace(self.optimizer, lr_span=lr_span))
         return Phase(name, end - begin, [update], start=start)
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -142,7 +142,7 @@ class GenViewMethod(Method):
             self.quality.copy_encoder(self.framework.encoder, self.rows)
         self.quality.release()  # its cached maps do not contain new views
 
-    def pair(self, batch: Batch) -> tuple[Pair, Sources | None]:
+    def pair(self, batch: Batch) -> tuple[PositivePair, Sources | None]:
         """Two views of each sample, one of them possibly of a generated sample (equation 6), and their sources."""
         generated = self.generated_views()
         if not generated or not self.alpha:
@@ -168,7 +168,7 @@ class GenViewMethod(Method):
         """Generated views of the training rows; an empty list if there are none."""
         return self.precomputed if self.generated is None else self.generated.cached_views()
 
-    def losses(self, pair: Pair, progress: float) -> tuple[Tensor, Passes | None]:
+    def losses(self, pair: PositivePair, progress: float) -> tuple[Tensor, Passes | None]:
         """The framework's losses, (B,), and the feature maps of its passes if quality is computed from them."""
         if self.quality is None or not self.quality.ready or self.quality.source != "encoder":
             return self.framework(pair, progress), None
@@ -176,7 +176,7 @@ class GenViewMethod(Method):
             return self.framework(pair, progress), passes
 
     def weights(
-        self, batch: Batch, pair: Pair, sources: Sources | None, passes: Passes | None = None
+        self, batch: Batch, pair: PositivePair, sources: Sources | None, passes: Passes | None = None
     ) -> tuple[Tensor, dict[str, Tensor]] | None:
         """Weights of the pairs by quality, over all processes, and values to log; None: all weights are 1."""
         if self.quality is None or not self.quality.ready:

@@ -25,7 +25,7 @@ from viewsmith.estimator.arguments import RATE_RANGES, Auto, Count, Fraction, Po
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, Figures, figure_rows, shared_figures
 from viewsmith.estimator.model import (
-    AnyPlan,
+    AnyContext,
     make_encoder,
     make_framework,
     make_head,
@@ -33,7 +33,7 @@ from viewsmith.estimator.model import (
     make_views,
     modality_in,
 )
-from viewsmith.estimator.plan import Plan, Resolved, TrainingData
+from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.rows import collected, view_blocks
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
 from viewsmith.frameworks.base import head_width
@@ -191,7 +191,7 @@ def _check(options: Any, resolved: dict[str, Any]) -> None:
         )
 
 
-def make_metaug_framework(plan: AnyPlan) -> Framework:
+def make_metaug_framework(plan: AnyContext) -> Framework:
     """`Unified` with its encoders and heads, or another framework."""
     options, resolved = plan.options, plan.resolved
     if resolved.framework != "oucl":
@@ -202,7 +202,7 @@ def make_metaug_framework(plan: AnyPlan) -> Framework:
         return Unified(make_encoder(plan), make_head(plan, dims), contrast)
     if options.split != "none":
         space: Literal["lab", "ydbdr"] = "lab" if options.split == "color" else "ydbdr"
-        split = ColorSplit(resolved.stats["pixel_mean"], resolved.stats["pixel_scale"], space)
+        split = ColorSplit(resolved.statistics["pixel_mean"], resolved.statistics["pixel_scale"], space)
         shape = resolved.row_shape[:2]
         encoders = [make_encoder(plan, (*shape, channels)) for channels in split.channels]
         network = ViewEncoders(encoders, split)
@@ -216,7 +216,7 @@ def has_encoders(options: Any) -> bool:
     return bool(options.encoders == "per-view" or options.split != "none")
 
 
-def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
+def make_contrast(plan: AnyContext, width: int) -> FeatureContrast:
     """Memory and unified loss for projections with this width."""
     options, resolved = plan.options, plan.resolved
     memory = FeatureMemory(
@@ -239,7 +239,7 @@ def make_contrast(plan: AnyPlan, width: int) -> FeatureContrast:
     return FeatureContrast(memory, logits, united=options.united, stored_positives=options.positives == "memory")
 
 
-def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
+def make_features(plan: AnyContext, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
     """The generators, and their memory and loss if the framework has none."""
     options = plan.options
     if options.meta == "none":
@@ -251,14 +251,14 @@ def make_features(plan: AnyPlan, framework: Framework) -> tuple[MetaFeatures | N
     return features, None if isinstance(framework, Unified) else make_contrast(plan, width)
 
 
-def make_feature_optimizer(plan: AnyPlan) -> Optimizer:
+def make_feature_optimizer(plan: AnyContext) -> Optimizer:
     """The encoder's optimizer with the generators' learning rate, without gradient clipping or parts treated apart."""
     rate = plan.resolved.feature_learning_rate
     changes = {"learning_rate": rate, "clip": None, "constant_predictor_rate": False, "freeze_last_layer": 0.0}
     return replace(make_optimizer(plan), **changes)
 
 
-def _dims(plan: AnyPlan) -> tuple[int, ...]:
+def _dims(plan: AnyContext) -> tuple[int, ...]:
     if plan.options.projector_dims != "auto":
         return tuple(plan.options.projector_dims)
     return tuple(modality_in(plan).defaults.get("simclr_dims", (plan.resolved.n_components, 128)))
@@ -399,7 +399,7 @@ class MetAug(ViewsmithEstimator):
     def _resolve(self, options: MetAug, shared: dict[str, Any], data: TrainingData) -> tuple[MetAugResolved, None]:
         return MetAugResolved(**shared, **resolve_features(options, shared, len(data.rows))), None
 
-    def _build(self, plan: Plan[MetAug, MetAugResolved]) -> Method:
+    def _build(self, plan: BuildContext[MetAug, MetAugResolved]) -> Method:
         options, resolved = plan.options, plan.resolved
         framework = make_metaug_framework(plan)
         generators, contrast = make_features(plan, framework)
@@ -418,7 +418,7 @@ class MetAug(ViewsmithEstimator):
             epochs=resolved.epochs,
             optimizer=make_optimizer(plan),
             feature_optimizer=make_feature_optimizer(plan),
-            every=options.feature_every,
+            interval=options.feature_every,
         )
 
     @property

@@ -29,7 +29,7 @@ from viewsmith.frameworks.unified import FeatureContrast, Views, embed
 from viewsmith.losses.nt_xent import nt_xent
 from viewsmith.losses.oucl import Margin
 from viewsmith.methods.metaug.networks import MetaFeatures
-from viewsmith.views.base import Pair
+from viewsmith.views.base import PositivePair
 
 Weights = dict[str, Tensor]
 
@@ -211,14 +211,14 @@ class Terms:
     margin_weight: float
     margin_per_sample: bool
 
-    def projections(self, pair: Pair, views: Views) -> Tensor:
+    def projections(self, pair: PositivePair, views: Views) -> Tensor:
         """Projections z of M views, (M, B, d)."""
         if pair.local is None:
             return embed(self.framework.encoder, self.framework.head, views.x)
         z: Tensor = self.framework.head(represent_views(self.framework.encoder, pair))
         return z.unflatten(0, (-1, len(pair.first)))[:2]
 
-    def base_losses(self, pair: Pair, views: Views, progress: float) -> tuple[Tensor | None, Tensor]:
+    def base_losses(self, pair: PositivePair, views: Views, progress: float) -> tuple[Tensor | None, Tensor]:
         """L_ori (B,) and z. For `Unified`, L_ori is None: it is computed by `of_projections`."""
         if isinstance(self.framework, Unified):
             return None, self.projections(pair, views)
@@ -288,7 +288,7 @@ class InnerStep:
 
     state: Weights
     theta: list[str]
-    pair: Pair
+    pair: PositivePair
     views: Views
     draw: Draw | None
     z: Tensor
@@ -300,7 +300,7 @@ class BatchLosses(nn.Module):
     Momentum copies, queues and centers of the framework do not change: only clones of them are updated.
     """
 
-    def __init__(self, terms: Terms, state: Weights, pair: Pair, views: Views, progress: float) -> None:
+    def __init__(self, terms: Terms, state: Weights, pair: PositivePair, views: Views, progress: float) -> None:
         super().__init__()
         self.framework, self.state = terms.framework, state
         self.losses = lambda: terms.base_losses(pair, views, progress)
@@ -319,7 +319,7 @@ class BatchLosses(nn.Module):
 class BatchProjections(nn.Module):
     """`Terms.projections` of a batch as a function of the weights; can be differentiated in forward mode."""
 
-    def __init__(self, terms: Terms, pair: Pair, views: Views) -> None:
+    def __init__(self, terms: Terms, pair: PositivePair, views: Views) -> None:
         super().__init__()
         self.encoder, self.head = terms.framework.encoder, terms.framework.head
         self.projections = lambda: terms.projections(pair, views)
@@ -341,7 +341,7 @@ class PairContrast(nn.Module):
         super().__init__()
         self.encoder, self.head = framework.encoder, framework.head
 
-    def forward(self, pair: Pair) -> Tensor:
+    def forward(self, pair: PositivePair) -> Tensor:
         z = self.head(self.encoder(torch.cat([pair.first, pair.second])))
         z0, z1 = full_precision(z).chunk(2)
         return nt_xent(z0, z1, temperature=0.125, ids=pair.ids)

@@ -38,8 +38,8 @@ from viewsmith.methods.metaug.objective import (
     state_of,
 )
 from viewsmith.networks.wrappers import ViewEncoders
-from viewsmith.views.base import Pair
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.base import PositivePair
+from viewsmith.views.pair import PairMaker
 
 Order = Literal["second-order", "first-order", "frozen", "none"]
 
@@ -51,7 +51,7 @@ class MetAugMethod(Method):
     ----------
     framework : Unified or another framework
         Encoder, head and loss L_ori.
-    views : ViewPair
+    views : PairMaker
         Makes the views of samples.
     features : MetaFeatures or None
         The generators. None: there are no augmented features ("only OUCL").
@@ -74,7 +74,7 @@ class MetAugMethod(Method):
         Compute margins for each sample instead of for the batch.
     epochs : int
     optimizer, feature_optimizer : Optimizer
-    every : int
+    interval : int
         The generators are updated in every step whose number is a multiple of this.
 
     Raises
@@ -86,7 +86,7 @@ class MetAugMethod(Method):
     def __init__(
         self,
         framework: Framework,
-        views: ViewPair,
+        views: PairMaker,
         features: MetaFeatures | None,
         contrast: FeatureContrast | None = None,
         *,
@@ -100,7 +100,7 @@ class MetAugMethod(Method):
         epochs: int,
         optimizer: Optimizer,
         feature_optimizer: Optimizer,
-        every: int = 1,
+        interval: int = 1,
     ) -> None:
         super().__init__()
         if n_views < 2:
@@ -115,7 +115,7 @@ class MetAugMethod(Method):
             margin_per_sample,
         )
         self.margin: Margin = margin
-        self.n_views, self.meta, self.inner_rate, self.every = n_views, meta, inner_rate, every
+        self.n_views, self.meta, self.inner_rate, self.interval = n_views, meta, inner_rate, interval
         self.epochs, self.optimizer, self.feature_optimizer = epochs, optimizer, feature_optimizer
         self.inner: InnerStep | None = None
         if features is not None and meta == "frozen":
@@ -124,7 +124,9 @@ class MetAugMethod(Method):
     def phases(self) -> list[Phase]:
         updates = [Update("encoder", self.encoder_step, (self.framework,), self.optimizer)]
         if self.features is not None and self.learns:
-            updates.append(Update("features", self.feature_step, (self.features,), self.feature_optimizer, self.every))
+            updates.append(
+                Update("features", self.feature_step, (self.features,), self.feature_optimizer, self.interval)
+            )
         return [Phase("train", self.epochs, updates)]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -134,7 +136,7 @@ class MetAugMethod(Method):
         pair, views = self.views_of(batch.x, batch.index, batch.generator, batch.progress)
         memory = None if terms.contrast is None else terms.contrast.memory
         draw = None if memory is None else memory.draw(len(batch.x), views.ids, batch.generator)
-        inner = self.learns and batch.step % self.every == 0
+        inner = self.learns and batch.step % self.interval == 0
         state = state_of(self.framework) if inner else {}
         base, z = terms.base_losses(pair, views, batch.progress)
         losses = terms.of_projections(draw, logs=logs)(z)
@@ -194,7 +196,7 @@ class MetAugMethod(Method):
 
     def views_of(
         self, x: Tensor, index: Tensor | None, generator: torch.Generator | None, progress: float = 0.0
-    ) -> tuple[Pair, Views]:
+    ) -> tuple[PositivePair, Views]:
         """A pair for the framework, and M views: the first view of the pair and the second views of M - 1 pairs."""
         encoder = self.framework.encoder
         split = isinstance(encoder, ViewEncoders) and encoder.split is not None

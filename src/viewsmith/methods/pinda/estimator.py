@@ -25,7 +25,7 @@ from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Auto, F
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import Figures, gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
-from viewsmith.estimator.plan import Plan, Resolved, TrainingData, check_least
+from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData, check_least
 from viewsmith.estimator.resolve import packages_of, part_options
 from viewsmith.estimator.rows import extent
 from viewsmith.methods.pinda import networks  # noqa: F401, it registers the noise generators
@@ -217,7 +217,7 @@ class PiNDA(ViewsmithEstimator):
         shared["packages"] |= packages_of([entry])
         return PiNDAResolved(**shared, generator=generator, generator_options=further), None
 
-    def _build(self, plan: Plan[PiNDA, PiNDAResolved]) -> Method:
+    def _build(self, plan: BuildContext[PiNDA, PiNDAResolved]) -> Method:
         options = plan.options
         framework, views = make_model(plan)
         return PiNDAMethod(
@@ -305,13 +305,13 @@ def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
     if not known:
         raise InputError(f"there is no noise generator for {modality}: use another method")
     if generator == "auto":
-        suited = (entry.name for entry in entries("noise generator", modality) if entry.trait("default"))
+        suited = (entry.name for entry in entries("noise generator", modality) if entry.tag("default"))
         generator = next(suited, known[0])
     if generator not in known:
         raise InputError(f"generator is {generator!r}, expected {join_names(['auto', *known])} for {modality}")
     entry = find("noise generator", generator, modality)
-    encoders = [name for name in names("encoder", modality) if find("encoder", name, modality).trait("first_stage")]
-    if entry.trait("needs_first_stage") and (custom or not find("encoder", encoder, modality).trait("first_stage")):
+    encoders = [name for name in names("encoder", modality) if find("encoder", name, modality).tag("first_stage")]
+    if entry.tag("needs_first_stage") and (custom or not find("encoder", encoder, modality).tag("first_stage")):
         raise InputError(
             f"generator {generator!r} uses the encoder's first stage, which {encoder} does not have: use the encoder "
             f"{' or '.join(encoders)}, or the generator {' or '.join(name for name in known if name != generator)}"
@@ -320,7 +320,7 @@ def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
     return generator
 
 
-def make_noise(plan: Plan[PiNDA, PiNDAResolved], encoder: nn.Module) -> PiNoise:
+def make_noise(plan: BuildContext[PiNDA, PiNDAResolved], encoder: nn.Module) -> PiNoise:
     """The noise generator with its network."""
     options, resolved, channels = plan.options, plan.resolved, channels_in(plan)
     outputs = channels * (2 if options.learn_mean else 1)

@@ -19,8 +19,8 @@ from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.methods.pinda.views import PiNoise, inverse_norm, log_barrier
 from viewsmith.training.callbacks import left_the_data
-from viewsmith.views.base import Pair
-from viewsmith.views.pair import ViewPair
+from viewsmith.views.base import PositivePair
+from viewsmith.views.pair import PairMaker
 
 Noise = tuple[Tensor, Tensor, Tensor]  # the result of `PiNoise.noise`
 
@@ -34,7 +34,7 @@ class PiNDAMethod(Method):
     ----------
     framework : Framework
         Encoder, head and pair loss.
-    views : ViewPair
+    views : PairMaker
         The other augmentation a. Local views of multi-crop get no noise.
     noise : PiNoise
         The generator psi.
@@ -54,7 +54,7 @@ class PiNDAMethod(Method):
     def __init__(
         self,
         framework: Framework,
-        views: ViewPair,
+        views: PairMaker,
         noise: PiNoise,
         *,
         algorithm: int = 1,
@@ -84,7 +84,7 @@ class PiNDAMethod(Method):
         logs = {"contrast": contrast.mean(), "penalty": penalty.mean(), "gamma": torch.exp(-contrast.detach()).mean()}
         return contrast + self.penalty_weight * penalty, logs
 
-    def _noisy(self, pair: Pair, batch: Batch) -> tuple[Pair, Noise, Tensor]:
+    def _noisy(self, pair: PositivePair, batch: Batch) -> tuple[PositivePair, Noise, Tensor]:
         """The pair with noise, the noise, and the input of the generator."""
         if self.algorithm == 2:
             noise = self.noise.noise(batch.x, batch.generator, 2)
@@ -98,7 +98,7 @@ class PiNDAMethod(Method):
             return replace(pair, first=first, second=second), noise, inputs
         return replace(pair, first=pair.first + noise[0]), noise, inputs
 
-    def _one_of_two(self, pair: Pair, batch: Batch, eps: Tensor) -> Pair:
+    def _one_of_two(self, pair: PositivePair, batch: Batch, eps: Tensor) -> PositivePair:
         """Replace views of a pair by samples with noise, with probability 1/2 each (Algorithm 2)."""
         if pair.first.shape != batch.x.shape:
             raise InputError(

@@ -18,7 +18,7 @@ from viewsmith.modalities.base import Modality
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.dna import nucleotides
 from viewsmith.modalities.dna.networks import SequenceDenoiser
-from viewsmith.modalities.dna.nucleotides import LetterCodes, Nucleotides
+from viewsmith.modalities.dna.nucleotides import LetterLatents, Nucleotides
 
 _IS_LETTER = np.zeros(256, dtype=np.bool_)
 
@@ -28,7 +28,7 @@ _IS_LETTER[list(b"ACGTNacgtn")] = True
 _BLOCK = 4_000_000
 
 
-def dna_rows(X: Any, what: str = "the data") -> np.ndarray:
+def dna_rows(X: Any, source_name: str = "the data") -> np.ndarray:
     """Sequences as rows of ASCII letters.
 
     Parameters
@@ -49,14 +49,14 @@ def dna_rows(X: Any, what: str = "the data") -> np.ndarray:
         Another type or shape, an empty sequence, or another letter (the message gives its row and position).
     """
     if isinstance(X, str | bytes):
-        raise InputError(f"{what}: a single string, expected a list of sequences; give it in a list: [sequence]")
+        raise InputError(f"{source_name}: a single string, expected a list of sequences; give it in a list: [sequence]")
     given = X if isinstance(X, list | tuple) else np.asarray(X)
     if isinstance(given, np.ndarray) and given.dtype.kind not in "USO":
-        check_letters(given, what)
+        check_letters(given, source_name)
         return np.ascontiguousarray(given)
     if isinstance(given, np.ndarray) and given.ndim != 1:
-        raise InputError(f"{what}: strings of shape {given.shape}, expected one string per row, shape (n,)")
-    return _text_rows(given.tolist() if isinstance(given, np.ndarray) else list(given), what)
+        raise InputError(f"{source_name}: strings of shape {given.shape}, expected one string per row, shape (n,)")
+    return _text_rows(given.tolist() if isinstance(given, np.ndarray) else list(given), source_name)
 
 
 def is_dna(x: np.ndarray) -> bool:
@@ -75,28 +75,30 @@ def is_text(x: np.ndarray) -> bool:
     return bool(alphabet[x].all())
 
 
-def check_letters(x: np.ndarray, what: str = "the data") -> None:
+def check_letters(x: np.ndarray, source_name: str = "the data") -> None:
     """Raise InputError for an array that is not DNA; the message gives the first invalid row and position."""
     if x.dtype != np.uint8 or x.ndim != 2:
         raise InputError(
-            f"{what}: {x.dtype} of shape {x.shape}; DNA is uint8 (n, L), with ASCII letters A C G T N, or a list of "
-            "strings; cast codes with astype(np.uint8)"
+            f"{source_name}: {x.dtype} of shape {x.shape}; DNA is uint8 (n, L), with ASCII letters A C G T N, or a "
+            "list of strings; cast codes with astype(np.uint8)"
         )
     if x.size == 0:
-        raise InputError(f"{what}: no sequences, shape {x.shape}; DNA is uint8 (n, L) with at least one letter per row")
+        raise InputError(
+            f"{source_name}: no sequences, shape {x.shape}; DNA is uint8 (n, L) with at least one letter per row"
+        )
     fault = _first_fault(x)
     if fault is None:
         return
     row, position = fault
     if not x[row].any():
-        raise InputError(f"{what}: row {row} (counted from 0) has no letter; leave that row out")
+        raise InputError(f"{source_name}: row {row} (counted from 0) has no letter; leave that row out")
     if x[row, position] == 0:
         raise InputError(
-            f"{what}: row {row}, position {position} (counted from 0) is 0, which is padding and is allowed only after "
-            "the end of a sequence; write N for an unknown letter"
+            f"{source_name}: row {row}, position {position} (counted from 0) is 0, which is padding and is allowed "
+            "only after the end of a sequence; write N for an unknown letter"
         )
     raise InputError(
-        f"{what}: row {row}, position {position} (counted from 0) is "
+        f"{source_name}: row {row}, position {position} (counted from 0) is "
         f"{letter_fault(chr(x[row, position]), x[row].tobytes().decode('latin-1'))}"
     )
 
@@ -129,12 +131,13 @@ def first_other_letter(letters: np.ndarray, starts: np.ndarray) -> tuple[int, in
     return None
 
 
-def pad_rows(letters: np.ndarray, starts: np.ndarray, lengths: np.ndarray, what: str) -> np.ndarray:
+def pad_rows(letters: np.ndarray, starts: np.ndarray, lengths: np.ndarray, source_name: str) -> np.ndarray:
     """Sequences as rows, uint8 (n, L), padded with zeros."""
     longest = int(lengths.max())
     check_size(
         len(lengths) * longest,
-        f"{what}: {pluralize(len(lengths), 'sequence')}, padded to the length of the longest, {longest:,} letters,",
+        f"{source_name}: {pluralize(len(lengths), 'sequence')}, padded to the length of the longest, {longest:,} "
+        "letters,",
         "cut long sequences into pieces of similar length",
     )
     rows = np.zeros((len(lengths), longest), dtype=np.uint8)
@@ -173,16 +176,17 @@ def kmer_frequencies(x: np.ndarray, k: int = 4) -> np.ndarray:
     return frequencies
 
 
-def _text_rows(texts: list[Any], what: str) -> np.ndarray:
+def _text_rows(texts: list[Any], source_name: str) -> np.ndarray:
     if not texts:
-        raise InputError(f"{what}: no sequences; expected a list of strings")
+        raise InputError(f"{source_name}: no sequences; expected a list of strings")
     for i, text in enumerate(texts):
         if not isinstance(text, str | bytes):
             raise InputError(
-                f"{what}: row {i} (counted from 0) is {one_line(repr(text), 60)}, expected a sequence as a string"
+                f"{source_name}: row {i} (counted from 0) is {one_line(repr(text), 60)}, expected a sequence as a "
+                "string"
             )
         if not text:
-            raise InputError(f"{what}: row {i} (counted from 0) is an empty string; leave that row out")
+            raise InputError(f"{source_name}: row {i} (counted from 0) is an empty string; leave that row out")
     # A character that is not ASCII is replaced by one byte that is not a letter, so that positions do not change.
     encoded = [text.encode("ascii", "replace") if isinstance(text, str) else text for text in texts]
     lengths = np.array([len(text) for text in encoded], dtype=np.int64)
@@ -193,9 +197,10 @@ def _text_rows(texts: list[Any], what: str) -> np.ndarray:
         row, position = fault
         sequence = texts[row] if isinstance(texts[row], str) else texts[row].decode("latin-1")
         raise InputError(
-            f"{what}: row {row}, position {position} (counted from 0) is {letter_fault(sequence[position], sequence)}"
+            f"{source_name}: row {row}, position {position} (counted from 0) is "
+            f"{letter_fault(sequence[position], sequence)}"
         )
-    return pad_rows(letters, starts, lengths, what)
+    return pad_rows(letters, starts, lengths, source_name)
 
 
 def _first_fault(x: np.ndarray) -> tuple[int, int] | None:
@@ -248,15 +253,15 @@ class DNA(Modality):
             X = np.asarray(X)[:1].tolist()
         return isinstance(X, str | bytes) or (isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | bytes))
 
-    def near_miss(self, x: np.ndarray, what: str) -> None:
+    def near_miss(self, x: np.ndarray, source_name: str) -> None:
         if is_text(x):
             warn(
-                f"{what}: ASCII letters, but not only A C G T N, so they are used as vectors; with modality='dna' "
-                "(--modality dna) the invalid letter is reported"
+                f"{source_name}: ASCII letters, but not only A C G T N, so they are used as vectors; with "
+                "modality='dna' (--modality dna) the invalid letter is reported"
             )
 
-    def check(self, x: np.ndarray, what: str = "the data") -> None:
-        check_letters(x, what)
+    def check(self, x: np.ndarray, source_name: str = "the data") -> None:
+        check_letters(x, source_name)
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
@@ -300,10 +305,10 @@ class DNA(Modality):
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         return nucleotides.kmer_frequencies(x)
 
-    def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> LetterCodes:
-        return LetterCodes()
+    def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> LetterLatents:
+        return LetterLatents()
 
-    def denoiser(self, kind: str, codes: LetterCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
+    def denoiser(self, kind: str, codes: LetterLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
         return SequenceDenoiser(condition)
 
 

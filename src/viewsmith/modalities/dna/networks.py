@@ -174,23 +174,23 @@ def _max_pool(h: Tensor) -> Tensor:
 def _sequence_cnn(
     context: EncoderContext,
     *,
-    skip_components: Annotated[int, Bounds(ge=0)] = 0,
+    appended_pca: Annotated[int, Bounds(ge=0)] = 0,
     skip_length: Annotated[float, Bounds(gt=0)] = 24.0,
 ) -> nn.Module:
-    """Build the small network; with `skip_components`, further columns are principal coordinates of bases and 4-mers.
+    """Build the small network; with `appended_pca`, further columns are principal coordinates of bases and 4-mers.
 
     Two thirds of them are of bases by position, up to the 512th, with the length `skip_length`; the others are of
     frequencies of 4-mers, with .4 of that length.
     """
     positions = min(context.row_shape[0], LONGEST_SKIP)
     bases, words = partial(bases_by_position, positions=positions), partial(kmer_frequencies, k=4)
-    of_words = skip_components // 3
-    of_bases = min(4 * positions, skip_components - of_words)
+    of_words = appended_pca // 3
+    of_bases = min(4 * positions, appended_pca - of_words)
     skip = SkipKinds(
         SkipCoordinates(4 * positions, of_bases, length=skip_length, features=bases),
         SkipCoordinates(4**4, min(4**4, of_words), length=LENGTH_OF_WORDS * skip_length, features=words),
     )
-    learned = SequenceCNN(n_components=learned_columns(context.n_components, skip.n_components, skip_components))
+    learned = SequenceCNN(n_components=learned_columns(context.n_components, skip.n_components, appended_pca))
     return WithSkip(learned, skip) if skip.n_components else learned
 
 

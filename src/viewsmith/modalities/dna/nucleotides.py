@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from viewsmith.networks.base import Codes
+from viewsmith.networks.base import Latents
 
 
-class LetterCodes(Codes):
-    """Codes of DNA (B, 4, L): +1 for the letter and -1 for the others; -1/2 for N (1/4 each), and 0 for padding."""
+class LetterLatents(Latents):
+    """Latents of DNA (B, 4, L): +1 for the letter and -1 for the others; -1/2 for N (1/4 each), and 0 for padding."""
 
     def encode(self, x: Tensor) -> Tensor:
-        """Codes (B, 4, L) of scaled sequences (B, 4, L)."""
+        """Latents (B, 4, L) of scaled sequences (B, 4, L)."""
         return torch.where(self.mask(x), 2 * x - 1, 0)
 
     def decode(self, u: Tensor, x: Tensor) -> Tensor:
-        """Scaled sequences (B, 4, L): the letter with the largest code, 0 where `x` has padding."""
+        """Scaled sequences (B, 4, L): the letter with the largest latent, 0 where `x` has padding."""
         letters = torch.zeros_like(x).scatter_(1, u.argmax(dim=1, keepdim=True), 1)
         return letters * self.mask(x)
 

@@ -16,12 +16,12 @@ from viewsmith.core.rows import RowSource, as_source
 from viewsmith.modalities.base import Modality
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
-from viewsmith.modalities.images.pixels import PixelCodes, Pixels
+from viewsmith.modalities.images.pixels import PixelLatents, Pixels
 
 SMALLEST_SIDE = 4
 
 
-def image_rows(X: Any, what: str = "the data") -> np.ndarray:
+def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
     """Images as an array with channels last.
 
     Parameters
@@ -45,11 +45,12 @@ def image_rows(X: Any, what: str = "the data") -> np.ndarray:
         rows = np.asarray(X)
     except ValueError as error:
         raise InputError(
-            f"{what}: images with different shapes, expected equal shapes; resize or crop them ({one_line(error, 100)})"
+            f"{source_name}: images with different shapes, expected equal shapes; resize or crop them "
+            f"({one_line(error, 100)})"
         ) from error
     if rows.ndim and len(rows) == 0:
-        raise InputError(f"{what}: no images, shape {rows.shape}; expected uint8 (n, H, W) or (n, H, W, 1 or 3)")
-    check_images(rows, what)
+        raise InputError(f"{source_name}: no images, shape {rows.shape}; expected uint8 (n, H, W) or (n, H, W, 1 or 3)")
+    check_images(rows, source_name)
     return np.ascontiguousarray(rows if rows.ndim == 4 else rows[..., None])
 
 
@@ -65,12 +66,12 @@ def is_images(x: np.ndarray) -> bool:
     return x.dtype == np.uint8 and image_shape and min(x.shape[1:3]) >= SMALLEST_SIDE
 
 
-def check_images(x: np.ndarray, what: str = "the data") -> None:
+def check_images(x: np.ndarray, source_name: str = "the data") -> None:
     """Raise InputError for an array that is not images."""
     if not is_images(x):
         raise InputError(
-            f"{what}: {x.dtype} of shape {x.shape}; images are uint8 (n, H, W) or (n, H, W, 1 or 3), values 0 to 255; "
-            f"{image_advice(x)}"
+            f"{source_name}: {x.dtype} of shape {x.shape}; images are uint8 (n, H, W) or (n, H, W, 1 or 3), values 0 "
+            f"to 255; {image_advice(x)}"
         )
 
 
@@ -141,15 +142,15 @@ class Images(Modality):
             return bool(X) and not isinstance(X[0], list | tuple) and np.ndim(X[0]) > 1
         return isinstance(X, np.ndarray) and is_images(X)
 
-    def near_miss(self, x: np.ndarray, what: str) -> None:
+    def near_miss(self, x: np.ndarray, source_name: str) -> None:
         if x.ndim > 2:
             raise InputError(
-                f"{what}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or 3), "
-                f"values 0 to 255, or vectors (n, d); {image_advice(x)}{_recordings(x)}"
+                f"{source_name}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or "
+                f"3), values 0 to 255, or vectors (n, d); {image_advice(x)}{_recordings(x)}"
             )
 
-    def check(self, x: np.ndarray, what: str = "the data") -> None:
-        check_images(x, what)
+    def check(self, x: np.ndarray, source_name: str = "the data") -> None:
+        check_images(x, source_name)
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
@@ -175,10 +176,10 @@ class Images(Modality):
         return np.ascontiguousarray(rows.reshape(-1, *shape))
 
     def from_file(
-        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, source_name: str
     ) -> np.ndarray | RowSource:
-        source = as_source(x, what, always=True, dtype=np.uint8)
-        return super().from_file(x, names, impute, what) if source is None else source
+        source = as_source(x, source_name, always=True, dtype=np.uint8)
+        return super().from_file(x, names, impute, source_name) if source is None else source
 
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
         return same_shape(one, other)
@@ -212,18 +213,18 @@ class Images(Modality):
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         return x.flatten(1)
 
-    def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> PixelCodes:
-        return PixelCodes(self.channels(row_shape), stats["pixel_mean"], stats["pixel_scale"])
+    def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> PixelLatents:
+        return PixelLatents(self.channels(row_shape), statistics["pixel_mean"], statistics["pixel_scale"])
 
-    def denoiser(self, kind: str, codes: PixelCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
+    def denoiser(self, kind: str, codes: PixelLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
         if kind == "published":
             return PublishedImageDenoiser(self.channels(row_shape), condition)
         return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)
 
-    def check_size(self, what: str, shape: Sequence[int], smallest: int, advice: str) -> None:
+    def check_size(self, source_name: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         if min(shape) < smallest:
             have, least = (f"{size[0]} x {size[1]} pixels" for size in (shape, (smallest, smallest)))
-            raise InputError(f"{what.format(have=have, least=least)}: {advice}")
+            raise InputError(f"{source_name.format(have=have, least=least)}: {advice}")
 
 
 IMAGES = Images()

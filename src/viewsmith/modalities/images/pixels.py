@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import RowSource
-from viewsmith.networks.base import Codes
+from viewsmith.networks.base import Latents
 from viewsmith.networks.scaling import tensor_blocks
 
 
-class PixelCodes(Codes):
-    """Codes of images (B, C, H, W): pixels from -1 to 1.
+class PixelLatents(Latents):
+    """Latents of images (B, C, H, W): pixels from -1 to 1.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class PixelCodes(Codes):
             self.register_buffer(name, values.expand(channels).clone().view(-1, 1, 1))
 
     def encode(self, x: Tensor) -> Tensor:
-        """Codes (B, C, H, W) of scaled images (B, C, H, W)."""
+        """Latents (B, C, H, W) of scaled images (B, C, H, W)."""
         return (x * self.scale + self.center) * 2 - 1
 
     def decode(self, u: Tensor, x: Tensor) -> Tensor:
-        """Scaled images (B, C, H, W) from codes (B, C, H, W), in the dtype of `x`."""
+        """Scaled images (B, C, H, W) from latents (B, C, H, W), in the dtype of `x`."""
         return (((u + 1) / 2 - self.center) / self.scale).to(x.dtype)
 
 

@@ -21,7 +21,7 @@ from viewsmith.core.device import constant, on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.modalities.images.operations import blur, crop, random_boxes, recolor, solarize
-from viewsmith.views.base import CropBoxes, Pair, ViewContext, ViewMaker, rand
+from viewsmith.views.base import CropBoxes, PositivePair, ViewContext, ViewMaker, rand
 
 Range = tuple[float, float]
 
@@ -142,12 +142,12 @@ class ImageViews(ViewMaker):
         self.check(x)
         return self.render(x, self.draw(len(x), x, generator))
 
-    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+    def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         first, first_crop = self.view_and_crop(pair.first, generator)
         second, second_crop = self.view_and_crop(pair.second, generator)
         # If another maker has cropped the views before, these boxes do not refer to the sample.
         crops = None if pair.crops is not None else (first_crop, second_crop)
-        return Pair(first, second, pair.ids, pair.local, crops)
+        return PositivePair(first, second, pair.ids, pair.local, crops)
 
     def view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
         """A view of each image, and the region of the image that it shows."""
@@ -234,7 +234,7 @@ class PairedImageViews(ViewMaker):
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.second(x, index=index, generator=generator)
 
-    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+    def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         local = pair.local
         if self.local is not None:
             if local is not None:
@@ -242,7 +242,9 @@ class PairedImageViews(ViewMaker):
             local = self.local.crops(pair.first, self.number, self.size, generator)
         first, first_crop = self.first.view_and_crop(pair.first, generator)
         second, second_crop = self.second.view_and_crop(pair.second, generator)
-        return Pair(first, second, pair.ids, local, None if pair.crops is not None else (first_crop, second_crop))
+        return PositivePair(
+            first, second, pair.ids, local, None if pair.crops is not None else (first_crop, second_crop)
+        )
 
 
 # Settings of the first view, of the second (if different) and of small crops. For sources see docs/images.md.
@@ -385,8 +387,8 @@ def _recipe(
         strength=color_strength,
         flip=_rate(flip),
         crops=local_crops,
-        mean=context.stats["pixel_mean"],
-        std=context.stats["pixel_scale"],
+        mean=context.statistics["pixel_mean"],
+        std=context.statistics["pixel_scale"],
         **crops,
     )
 
@@ -420,7 +422,7 @@ def _crop(
     flip: float | Literal["auto"] = "auto",
 ) -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
-    mean, std = context.stats["pixel_mean"], context.stats["pixel_scale"]
+    mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
     return ImageViews(scale=(least, 1.0), flip=_rate(flip), jitter=0, gray=0, mean=mean, std=std)
 
 
@@ -429,7 +431,7 @@ _register_recipe("byol", "a different recipe for each view, with blur and solari
 _register_recipe("moco", "crops, color jitter and blur of MoCo v2", "Chen, Fan et al. 2020")
 
 
-def _local_size(row_shape: Sequence[int], facts: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
+def _local_size(row_shape: Sequence[int], derived: Mapping[str, Any]) -> tuple[str, tuple[int, int]]:
     maker = image_recipe("multicrop", size=(row_shape[0], row_shape[1]))
     assert isinstance(maker, PairedImageViews)
     return "small crops of multicrop", maker.size

@@ -49,18 +49,18 @@ class ChannelScaler(nn.Module):
 SHORTEST = 8  # points in time
 
 
-def check_recordings(x: np.ndarray, what: str = "the data") -> None:
+def check_recordings(x: np.ndarray, source_name: str = "the data") -> None:
     """Raise InputError for an array that is not recordings: numbers (n, channels, time)."""
-    check_numbers(x, what)
+    check_numbers(x, source_name)
     if x.ndim != 3 or len(x) == 0 or x.shape[1] == 0 or x.shape[2] < SHORTEST:
         advice = "for one channel X[:, None]" if x.ndim == 2 else "put time last: X.transpose(0, 2, 1)"
         raise InputError(
-            f"{what}: shape {x.shape}; recordings are numbers (n, channels, time), with at least {SHORTEST} points in "
-            f"time; {advice}"
+            f"{source_name}: shape {x.shape}; recordings are numbers (n, channels, time), with at least {SHORTEST} "
+            f"points in time; {advice}"
         )
 
 
-def recording_rows(X: Any, impute: Any = "none", what: str = "the data") -> np.ndarray:
+def recording_rows(X: Any, impute: Any = "none", source_name: str = "the data") -> np.ndarray:
     """Recordings as an array.
 
     Parameters
@@ -85,14 +85,14 @@ def recording_rows(X: Any, impute: Any = "none", what: str = "the data") -> np.n
         rows = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
     except ValueError as error:
         raise InputError(
-            f"{what}: recordings with different shapes, expected equal shapes; cut them to one length "
+            f"{source_name}: recordings with different shapes, expected equal shapes; cut them to one length "
             f"({one_line(error, 100)})"
         ) from error
-    check_recordings(rows, what)
+    check_recordings(rows, source_name)
     names = [f"channel {number}" for number in range(rows.shape[1])]
     points = rows.transpose(0, 2, 1).reshape(-1, rows.shape[1])
-    check_finite(points, names, impute, what)
-    warn_lost_digits(points, names, what)
+    check_finite(points, names, impute, source_name)
+    warn_lost_digits(points, names, source_name)
     return np.ascontiguousarray(rows, dtype=np.float32)
 
 
@@ -116,8 +116,8 @@ class Series(Modality):
         """Always False: an array (n, a, b) may be gray images."""
         return False
 
-    def check(self, x: np.ndarray, what: str = "the data") -> None:
-        check_recordings(x, what)
+    def check(self, x: np.ndarray, source_name: str = "the data") -> None:
+        check_recordings(x, source_name)
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
@@ -130,9 +130,9 @@ class Series(Modality):
         return rows
 
     def from_file(
-        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, source_name: str
     ) -> np.ndarray | RowSource:
-        return recording_rows(x, impute, what)
+        return recording_rows(x, impute, source_name)
 
     def input_layer(self, row_shape: Sequence[int]) -> ChannelScaler:
         return ChannelScaler(row_shape[0])

@@ -94,20 +94,22 @@ class Number:
     filled: bool = False
 
     @classmethod
-    def fit(cls, column: pd.Series, what: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
+    def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
         """Of a whole column, so that messages have its row numbers; `rows` are the training rows."""
         name, numbers = str(column.name), _numbers(column)
         lost = column[numbers.isna() & column.notna()]
         if len(lost):
             warn(
-                f"{what}: column {one_line(name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{source_name}: column {one_line(name, 60)} has {pluralize(len(lost), 'cell')} that "
                 f"{'is' if len(lost) == 1 else 'are'} not numbers, taken as missing: {list_cells(column, lost)}"
             )
         given = numbers.iloc[rows]
         values = given.dropna().to_numpy(np.float64)
         if len(values) == 0:
-            raise InputError(f"{what}: column {one_line(name, 60)} has no number; leave it out (--columns {name}=drop)")
-        warn_lost_digits(values[:, None], [name], what)
+            raise InputError(
+                f"{source_name}: column {one_line(name, 60)} has no number; leave it out (--columns {name}=drop)"
+            )
+        warn_lost_digits(values[:, None], [name], source_name)
         finite = values[np.isfinite(values)]
         exact = (d for d in range(DECIMALS + 1) if (np.round(finite, d) == finite).all())
         gaps = indicator and len(values) < len(given)
@@ -117,18 +119,18 @@ class Number:
     def features(self) -> list[str]:
         return [self.name, f"{self.name} missing"] if self.gaps else [self.name]
 
-    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+    def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
         numbers = _numbers(column)
         lost = column[numbers.isna() & column.notna()]
         if len(lost) and not self.lenient:
             raise InputError(
-                f"{what}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{source_name}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
                 f"{'is' if len(lost) == 1 else 'are'} not numbers: {list_cells(column, lost)}; the model was fitted on "
                 "numbers there"
             )
         missing = numbers.isna().to_numpy()
         if missing.any() and not self.gaps and not self.filled:
-            _warn_gaps(self.name, missing, "the median", what)
+            _warn_gaps(self.name, missing, "the median", source_name)
         values = numbers.fillna(self.median).to_numpy(np.float64)
         return np.column_stack([values, missing]) if self.gaps else values[:, None]
 
@@ -165,11 +167,11 @@ class Category:
     dtype: Literal["text", "bool", "number"] = "text"
 
     @classmethod
-    def fit(cls, column: pd.Series, what: str) -> Category:
-        frames.categories(column, what)  # raises for values that cannot be compared
+    def fit(cls, column: pd.Series, source_name: str) -> Category:
+        frames.categories(column, source_name)  # raises for values that cannot be compared
         given = _as_text(column)
         counts = given.dropna().value_counts()
-        warn_outer_spaces(counts.index, f"{what}: column {one_line(column.name, 60)}")
+        warn_outer_spaces(counts.index, f"{source_name}: column {one_line(column.name, 60)}")
         frequent = counts[counts >= Rare(len(column)).least]
         # Nothing is frequent where every value is rare: then the most frequent ones stay.
         values = frequent.index if len(frequent) else counts.index[:1]
@@ -186,8 +188,8 @@ class Category:
         extra = [] if OTHER in self.values else [OTHER]
         return [f"{self.name}={value}" for value in [*self.values, *extra]] + [f"{self.name} missing"] * self.gaps
 
-    def encode(self, column: pd.Series, what: str) -> np.ndarray:
-        self._check_kind(column, what)
+    def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
+        self._check_kind(column, source_name)
         position = {value: i for i, value in enumerate(self.values)}
         other = position.setdefault(OTHER, len(position))
         codes, found = pd.factorize(_as_text(column))
@@ -195,38 +197,38 @@ class Category:
             [position.get(str(value), other) for value in found] + [len(position) if self.gaps else other]
         )
         if not self.gaps:
-            _warn_gaps(self.name, codes < 0, "the value other", what)
+            _warn_gaps(self.name, codes < 0, "the value other", source_name)
         block = np.zeros((len(column), len(self.features)), dtype=np.float32)
         block[np.arange(len(column)), target[codes]] = 1.0  # a gap has the code -1, the last entry
         return block
 
-    def warn_unseen(self, column: pd.Series, what: str) -> None:
+    def warn_unseen(self, column: pd.Series, source_name: str) -> None:
         """Warn of values that the training rows did not have."""
         found = set(_as_text(column).dropna())
         unseen, name = sorted(found - {*self.values, *self.rare}), one_line(self.name, 60)
         if not unseen:
             return
         message = (
-            f"{what}: column {name} has {pluralize(len(unseen), 'value')} that the model does not know, taken as "
-            f"other: {name_list(unseen)}"
+            f"{source_name}: column {name} has {pluralize(len(unseen), 'value')} that the model does not know, taken "
+            f"as other: {name_list(unseen)}"
         )
         if len(unseen) == len(found):
             known, given = (name_list([repr(value) for value in values], 3) for values in (self.values, unseen))
             message = (
-                f"{what}: column {name} has none of the values that are known ({known}), but {given}: all are taken as "
-                "other; check that it is the column that the model was fitted on, spelled in the same way"
+                f"{source_name}: column {name} has none of the values that are known ({known}), but {given}: all are "
+                "taken as other; check that it is the column that the model was fitted on, spelled in the same way"
             )
         warn(message)
 
-    def _check_kind(self, column: pd.Series, what: str) -> None:
+    def _check_kind(self, column: pd.Series, source_name: str) -> None:
         """Refuse a column of numbers for text: its dtype says so, whatever rows are beside a row."""
         numbers = column.dtype != object and not pd.api.types.is_bool_dtype(column.dtype) and frames.is_numeric(column)
         if self.dtype != "text" or not numbers or not column.notna().any():
             return
         if pd.to_numeric(pd.Series(self.values, dtype=object), errors="coerce").isna().all():
             raise InputError(
-                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
-                f"text such as {one_line(repr(self.values[0]), 40)}"
+                f"{source_name}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was "
+                f"fitted on text such as {one_line(repr(self.values[0]), 40)}"
             )
 
     def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
@@ -260,10 +262,10 @@ class Text:
             object.__setattr__(self, "axes", PrincipalAxes(HASHES, self.components))
 
     @classmethod
-    def fit(cls, column: pd.Series, what: str) -> Text:
+    def fit(cls, column: pd.Series, source_name: str) -> Text:
         given = _as_text(column).dropna().tolist()
         if not given:
-            raise InputError(f"{what}: column {one_line(column.name, 60)} has no text; leave it out (drop)")
+            raise InputError(f"{source_name}: column {one_line(column.name, 60)} has no text; leave it out (drop)")
         axes = fit_axes(given)
         return cls(str(column.name), axes.axes.shape[1], len(given) < len(column), axes)
 
@@ -271,15 +273,15 @@ class Text:
     def features(self) -> list[str]:
         return [f"{self.name} axis {i}" for i in range(self.components)] + [f"{self.name} missing"] * self.gaps
 
-    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+    def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
         if frames.is_numeric(column) and column.notna().any() and column.dtype != object:
             raise InputError(
-                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
-                "text"
+                f"{source_name}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was "
+                "fitted on text"
             )
         codes, found = pd.factorize(_as_text(column))
         if not self.gaps:
-            _warn_gaps(self.name, codes < 0, "an average", what)
+            _warn_gaps(self.name, codes < 0, "an average", source_name)
         places = np.zeros((len(found) + 1, self.components), dtype=np.float32)  # the last is that of gaps
         if len(found):
             places[:-1] = on_axes([str(value) for value in found], self.axes)
@@ -322,13 +324,13 @@ class Date:
     gaps: bool = False
 
     @classmethod
-    def fit(cls, column: pd.Series, what: str) -> Date:
+    def fit(cls, column: pd.Series, source_name: str) -> Date:
         form = "" if roles.is_date_dtype(column) else roles.date_format(column.dropna())
         given = pd.Series(dtype="datetime64[ns]") if form is None else roles.parse(column, form).dropna()
         if form is None or len(given) == 0:
             raise InputError(
-                f"{what}: column {one_line(column.name, 60)} has no dates, or not all of one format; write them as "
-                "year-month-day, or give another role (--columns)"
+                f"{source_name}: column {one_line(column.name, 60)} has no dates, or not all of one format; write them "
+                "as year-month-day, or give another role (--columns)"
             )
         origin, median = given.min(), given.sort_values().iloc[(len(given) - 1) // 2]
         values = roles.date_parts(given, origin)
@@ -340,22 +342,22 @@ class Date:
     def features(self) -> list[str]:
         return [f"{self.name} {part}" for part in self.parts] + [f"{self.name} missing"] * self.gaps
 
-    def encode(self, column: pd.Series, what: str) -> np.ndarray:
+    def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
         if not roles.is_date_dtype(column) and frames.is_numeric(column) and column.notna().any():
             raise InputError(
-                f"{what}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was fitted on "
-                "dates"
+                f"{source_name}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was "
+                "fitted on dates"
             )
         parsed = roles.parse(column, self.format or "ISO8601")
         if len(lost := column[parsed.isna() & column.notna()]):
             raise InputError(
-                f"{what}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
+                f"{source_name}: column {one_line(self.name, 60)} has {pluralize(len(lost), 'cell')} that "
                 f"{'is' if len(lost) == 1 else 'are'} not dates as in the training rows: {list_cells(column, lost)}; "
                 f"expected dates such as {self._example()!r}"
             )
         missing = parsed.isna().to_numpy()
         if missing.any() and not self.gaps:
-            _warn_gaps(self.name, missing, "the median", what)
+            _warn_gaps(self.name, missing, "the median", source_name)
         values = roles.date_parts(parsed.fillna(pd.Timestamp(self.median)), pd.Timestamp(self.origin))
         kept = values[:, [roles.PARTS.index(part) for part in self.parts]]
         return np.column_stack([kept, missing]) if self.gaps else kept
@@ -408,10 +410,10 @@ def _as_text(column: pd.Series) -> pd.Series:
     return pd.Series(names[codes], index=column.index, name=column.name, dtype=object)
 
 
-def _warn_gaps(name: str, missing: np.ndarray | Sequence[bool], instead: str, what: str) -> None:
+def _warn_gaps(name: str, missing: np.ndarray | Sequence[bool], instead: str, source_name: str) -> None:
     count = int(np.sum(missing))
     if count:
         warn(
-            f"{what}: column {one_line(name, 60)} has {pluralize(count, 'missing value')}, and the training rows had "
-            f"none: {instead} stands for {'it' if count == 1 else 'them'}"
+            f"{source_name}: column {one_line(name, 60)} has {pluralize(count, 'missing value')}, and the training "
+            f"rows had none: {instead} stands for {'it' if count == 1 else 'them'}"
         )

@@ -65,7 +65,7 @@ class TableEncoder:
         return describe_roles(self.roles)
 
     def encode(
-        self, frame: pd.DataFrame, what: str = "the table", known: Mapping[str, Any] | None = None
+        self, frame: pd.DataFrame, source_name: str = "the table", known: Mapping[str, Any] | None = None
     ) -> TableArray:
         """Rows of a table as numbers, float32 (n, d) without missing values.
 
@@ -74,21 +74,24 @@ class TableEncoder:
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
             raise InputError(
-                f"{what} lacks {pluralize(len(missing), 'column')} that the model was fitted on: {name_list(missing)}; "
-                f"it has {name_list(list(frame.columns))}"
+                f"{source_name} lacks {pluralize(len(missing), 'column')} that the model was fitted on: "
+                f"{name_list(missing)}; it has {name_list(list(frame.columns))}"
             )
         extra = [name for name in frame.columns if name not in self.roles]
         if extra:
-            warn(f"{what}: {pluralize(len(extra), 'column')} that the model does not know, ignored: {name_list(extra)}")
-        rows = np.concatenate([column.encode(frame[column.name], what) for column in self.columns], axis=1)
-        check_finite(rows, self.features, "none", what)
+            warn(
+                f"{source_name}: {pluralize(len(extra), 'column')} that the model does not know, ignored: "
+                f"{name_list(extra)}"
+            )
+        rows = np.concatenate([column.encode(frame[column.name], source_name) for column in self.columns], axis=1)
+        check_finite(rows, self.features, "none", source_name)
         return TableArray(rows, self, known_values(self.columns, frame) if known is None else known)
 
-    def warn_unseen(self, frame: pd.DataFrame, what: str) -> None:
+    def warn_unseen(self, frame: pd.DataFrame, source_name: str) -> None:
         """Warn of values of categories that the training rows did not have."""
         for column in self.columns:
             if isinstance(column, Category):
-                column.warn_unseen(frame[column.name], what)
+                column.warn_unseen(frame[column.name], source_name)
 
     def decode(self, rows: np.ndarray, known: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Rows (n, d) as a table with the columns and values of the given one.
@@ -144,20 +147,22 @@ def fit_table(
     *,
     rows: Any = slice(None),
     indicators: bool = True,
-    what: str = "the table",
+    source_name: str = "the table",
 ) -> TableEncoder:
     """Fit an encoder to the training rows of a table."""
     if all(role in LEFT_OUT for role in roles.values()):
         reasons = name_list([f"{name} ({role})" for name, role in roles.items()], 8)
-        raise InputError(f"{what} has no feature, all columns are left out: {reasons}; give roles (columns, --columns)")
+        raise InputError(
+            f"{source_name} has no feature, all columns are left out: {reasons}; give roles (columns, --columns)"
+        )
     columns: list[Column] = []
     for name, role in roles.items():
         if role in LEFT_OUT:
             continue
         if role == "numeric":
-            columns.append(Number.fit(frame[name], what, indicators, rows))
+            columns.append(Number.fit(frame[name], source_name, indicators, rows))
         else:
-            columns.append(KINDS[role].fit(frame[name].iloc[rows], what))
+            columns.append(KINDS[role].fit(frame[name].iloc[rows], source_name))
     return TableEncoder(dict(roles), tuple(columns))
 
 

@@ -26,12 +26,14 @@ def read_new(X: Any, columns: Mapping[str, str] | None, strict: bool, impute: st
     roles = choose_roles(frame, columns, "the DataFrame")
     if is_plain(frame, roles, gaps=impute == "median"):
         return _original(X, frame)
-    return fit_table(frame, roles, indicators=impute == "none", what="the DataFrame").encode(frame, "the DataFrame")
+    return fit_table(frame, roles, indicators=impute == "none", source_name="the DataFrame").encode(
+        frame, "the DataFrame"
+    )
 
 
 def read_later(X: Any, table: TableEncoder) -> TableArray:
     """Samples for a model that was fitted on a table: another table, or rows that the encoder has made."""
-    what = "the DataFrame"
+    source_name = "the DataFrame"
     if isinstance(X, TableArray) and X.table is not None:
         if X.table.features != table.features:
             raise InputError(
@@ -40,11 +42,11 @@ def read_later(X: Any, table: TableEncoder) -> TableArray:
             )
         return X
     if speaks_table(X):
-        frame = as_frame(X, what)
+        frame = as_frame(X, source_name)
         if len(frame) == 0:
-            raise InputError(f"{what} has no rows: 0 sample(s) while a minimum of 1 is required")
-        rows = table.encode(frame, what)
-        table.warn_unseen(frame, what)
+            raise InputError(f"{source_name} has no rows: 0 sample(s) while a minimum of 1 is required")
+        rows = table.encode(frame, source_name)
+        table.warn_unseen(frame, source_name)
         return rows
     numbers, _ = to_rows(X)
     if numbers.ndim != 2 or numbers.shape[1] != len(table.features):

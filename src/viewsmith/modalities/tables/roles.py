@@ -124,7 +124,7 @@ def outcome(role: str) -> tuple[str, str]:
     return ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
 
 
-def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
+def warn_decorated(column: pd.Series, role: str, source_name: str) -> bool:
     """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks."""
     cells = [cell for cell in column.dropna() if isinstance(cell, str)]
     decorated: dict[str, list[str]] = {}
@@ -137,8 +137,8 @@ def warn_decorated(column: pd.Series, role: str, what: str) -> bool:
         return False
     name, (taken, given) = one_line(column.name, 60), outcome(role)
     warn(
-        f"{what}: column {name} has numbers with other characters, such as {one_line(repr(example), 30)}, and is "
-        f"{taken}: leave the characters out to have numbers, or give the role (--columns {name}={given})"
+        f"{source_name}: column {name} has numbers with other characters, such as {one_line(repr(example), 30)}, and "
+        f"is {taken}: leave the characters out to have numbers, or give the role (--columns {name}={given})"
     )
     return True
 
@@ -148,7 +148,7 @@ MOST = 0.5  # of the cells, from which on the others are probably codes: n.d., <
 DISTINCT = 10  # numbers, up to which they may be codes themselves
 
 
-def warn_mostly(column: pd.Series, role: str, what: str) -> None:
+def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     """Warn of a text column of which at least half of the cells, but not all, are numbers or dates of one format."""
     cells = column.dropna().astype(str)
     numbers = pd.to_numeric(cells, errors="coerce")
@@ -163,8 +163,9 @@ def warn_mostly(column: pd.Series, role: str, what: str) -> None:
     name, (taken, given) = one_line(column.name, 60), outcome(role)
     share = f"{100 * (1 - len(others) / len(cells)):.0f} %"
     warn(
-        f"{what}: column {name} has {kind} in {share} of its cells, and is {taken} because of the others, such as "
-        f"{one_line(repr(others.iloc[0]), 30)}: {remedy.format(name)}; --columns {name}={given} says that it is meant"
+        f"{source_name}: column {name} has {kind} in {share} of its cells, and is {taken} because of the others, such "
+        f"as {one_line(repr(others.iloc[0]), 30)}: {remedy.format(name)}; --columns {name}={given} says that it "
+        "is meant"
     )
 
 
@@ -198,7 +199,7 @@ class Rare:
 
 
 def choose_roles(
-    frame: pd.DataFrame, given: Mapping[str, str] | None = None, what: str = "the table"
+    frame: pd.DataFrame, given: Mapping[str, str] | None = None, source_name: str = "the table"
 ) -> dict[str, Role]:
     """The role of each column, by name: as given, otherwise inferred.
 
@@ -213,7 +214,7 @@ def choose_roles(
     for name, role in given.items():
         if name not in frame.columns:
             hint = suggest_names(name, list(frame.columns), "its columns are")
-            raise InputError(f"{what} has no column {one_line(name, 60)!r}, given in columns; {hint}")
+            raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given in columns; {hint}")
         if role not in get_args(GivenRole):
             raise InputError(
                 f"the role of column {one_line(name, 60)} is {one_line(role, 60)!r}, expected "
@@ -221,25 +222,25 @@ def choose_roles(
             )
     roles: dict[str, Role] = {}
     for name in frame.columns:
-        roles[name] = given[name] if name in given else infer_role(frame[name], what)  # type: ignore[assignment]
+        roles[name] = given[name] if name in given else infer_role(frame[name], source_name)  # type: ignore[assignment]
         if name in given or roles[name] not in ("category", "text", "identifier"):
             continue
         is_text = pd.api.types.is_string_dtype(frame[name].dropna().dtype)
         # One warning of a column is enough.
-        if is_text and not warn_decorated(frame[name], roles[name], what):
-            warn_mostly(frame[name], roles[name], what)
+        if is_text and not warn_decorated(frame[name], roles[name], source_name):
+            warn_mostly(frame[name], roles[name], source_name)
     return roles
 
 
-def infer_role(column: pd.Series, what: str = "the table") -> Role:
+def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
     """The role of a column by dtype and content, see `choose_roles`."""
     values = column.dropna()
     if column.dtype != object and frames.is_numeric(column) and not pd.api.types.is_bool_dtype(column.dtype):
         return _role_of_numbers(values, column)
     if len(values) and isinstance(first := values.iloc[0], list | tuple | dict | set | np.ndarray):
         raise InputError(
-            f"{what}: column {one_line(column.name, 60)} holds {type(first).__name__} objects, expected numbers, text, "
-            "booleans or dates; leave it out (--columns NAME=drop)"
+            f"{source_name}: column {one_line(column.name, 60)} holds {type(first).__name__} objects, expected "
+            "numbers, text, booleans or dates; leave it out (--columns NAME=drop)"
         )
     counts = values.astype(object).map(frames.category_text).value_counts()
     if len(counts) == 0 or (len(counts) == 1 and len(values) == len(column)):
@@ -251,13 +252,13 @@ def infer_role(column: pd.Series, what: str = "the table") -> Role:
     if frames.is_numeric(column):
         return _role_of_numbers(values, column)
     if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
-        _check_nearly_numbers(column, what)
+        _check_nearly_numbers(column, source_name)
         if date_format(values) is not None:
             return "date"
     elif not isinstance(column.dtype, pd.CategoricalDtype):
         raise InputError(
-            f"{what}: column {one_line(column.name, 60)} is {column.dtype}, expected numbers, text, booleans or dates; "
-            "convert it, or leave it out (--columns NAME=drop)"
+            f"{source_name}: column {one_line(column.name, 60)} is {column.dtype}, expected numbers, text, booleans or "
+            "dates; convert it, or leave it out (--columns NAME=drop)"
         )
     if len(counts) == len(values) and len(column) >= FEW_ROWS:
         return "identifier"
@@ -301,7 +302,7 @@ def _role_of_numbers(values: pd.Series, column: pd.Series) -> Role:
     return "identifier" if named or numbers.max() - numbers.min() < 2 * n else "numeric"
 
 
-def _check_nearly_numbers(column: pd.Series, what: str) -> None:
+def _check_nearly_numbers(column: pd.Series, source_name: str) -> None:
     """Refuse a text column in which nearly all cells are numbers, and name the others."""
     values = column.dropna().astype(str)
     numbers = pd.to_numeric(values, errors="coerce")
@@ -310,9 +311,9 @@ def _check_nearly_numbers(column: pd.Series, what: str) -> None:
         return
     name = one_line(column.name, 60)
     raise InputError(
-        f"{what}: column {name} is numbers but for {pluralize(len(wrong), 'cell')}: {list_cells(column, wrong)}; "
-        f"correct {'it' if len(wrong) == 1 else 'them'}, or give --columns {name}=numeric (they are then missing) or "
-        f"{name}=category"
+        f"{source_name}: column {name} is numbers but for {pluralize(len(wrong), 'cell')}: "
+        f"{list_cells(column, wrong)}; correct {'it' if len(wrong) == 1 else 'them'}, or give --columns {name}=numeric "
+        f"(they are then missing) or {name}=category"
     )
 
 

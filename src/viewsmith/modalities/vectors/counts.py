@@ -44,23 +44,23 @@ def looks_like_counts(x: Any) -> bool:
     return largest > 1 and 2 * nonzero < x.shape[0] * x.shape[1]
 
 
-def warn_counts(x: Any, what: str) -> None:
+def warn_counts(x: Any, source_name: str) -> None:
     """Warn of raw counts that are given to a model of values that were not recognized as counts."""
     if looks_like_counts(x):
         warn(
-            f"{what} has raw counts, but the run was fitted on other values: give values as those, "
+            f"{source_name} has raw counts, but the run was fitted on other values: give values as those, "
             "viewsmith.modalities.log_normalize(counts) for example"
         )
 
 
-def check_counts(x: Any, what: str) -> None:
+def check_counts(x: Any, source_name: str) -> None:
     """Raise InputError unless all values of a matrix or RowSource are whole numbers and none is negative."""
     for part in _parts(x):
         if not _whole(part):
             wrong = part[~((part >= 0) & (part == np.round(part)))].flat[0]
             raise InputError(
-                f"{what} has the value {wrong:.6g}, expected raw counts, which are to be log-normalized: give counts "
-                "(layer, --layer)"
+                f"{source_name} has the value {wrong:.6g}, expected raw counts, which are to be log-normalized: give "
+                "counts (layer, --layer)"
             )
 
 
@@ -256,7 +256,7 @@ def _refusal(row: str) -> str:
     )
 
 
-def _facts(options: Any, data: Any) -> Mapping[str, Any]:
+def _derive(options: Any, data: Any) -> Mapping[str, Any]:
     return {"counted": counted_as(data.rows)}
 
 
@@ -266,8 +266,8 @@ def _facts(options: Any, data: Any) -> Mapping[str, Any]:
     help="counts thinned at random, as if a cell had been sequenced less deeply; needs counts",
     modalities="vectors",
     source="Neufeld et al. 2023",
-    facts=_facts,
+    derive=_derive,
     needs="counts",
 )
 def _thinning(context: ViewContext, *, thinning_keep: Annotated[float, Bounds(gt=0, lt=1)] = 0.5) -> Thinning:
-    return Thinning(context.layer, thinning_keep, context.facts.get("counted", "counts"))
+    return Thinning(context.layer, thinning_keep, context.derived.get("counted", "counts"))

@@ -24,7 +24,7 @@ from viewsmith.modalities.checks import (
     warn_lost_digits,
 )
 from viewsmith.modalities.tables.array import speaks_table, table_of
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.modalities.vectors.networks import PublishedVectorDenoiser, VectorDenoiser
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
 
@@ -61,7 +61,7 @@ class Vectors(Modality):
         """Always False: samples that no other modality recognizes are vectors; see `viewsmith.modalities.detect`."""
         return False
 
-    def check(self, x: np.ndarray, what: str = "the data") -> None:
+    def check(self, x: np.ndarray, source_name: str = "the data") -> None:
         """Accept any array of numbers; its rows are flattened."""
 
     def read(
@@ -123,17 +123,17 @@ class Vectors(Modality):
         return source
 
     def from_file(
-        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, what: str
+        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, source_name: str
     ) -> np.ndarray | RowSource:
         if table_of(x) is not None:
             return x
-        source = as_source(x, what, always=True)  # a memory map is one because its reader meant it to be
+        source = as_source(x, source_name, always=True)  # a memory map is one because its reader meant it to be
         if source is None:
-            return as_vectors(np.asarray(x), names, impute, what)
-        check_finite(source, names, impute, what)
+            return as_vectors(np.asarray(x), names, impute, source_name)
+        check_finite(source, names, impute, source_name)
         return source
 
-    def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, what: str) -> None:
+    def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, source_name: str) -> None:
         """Raise InputError for columns without a value; warn about constant columns."""
         if table_of(x) is not None:
             return
@@ -142,10 +142,10 @@ class Vectors(Modality):
         if empty.any():
             found = [names[i] if names else int(i) for i in np.flatnonzero(empty)]
             raise InputError(
-                f"{what}: {pluralize(len(found), 'column')} without any value in the train rows: "
+                f"{source_name}: {pluralize(len(found), 'column')} without any value in the train rows: "
                 f"{name_list(found)}; leave them out (--drop)"
             )
-        warn_columns(x, names, what, ranges)
+        warn_columns(x, names, source_name, ranges)
 
     def input_layer(self, row_shape: Sequence[int]) -> Scaler:
         return Scaler(row_shape[0])
@@ -177,13 +177,13 @@ class Vectors(Modality):
         with torch.no_grad():
             return {"scaled values": layer(shared_tensor(rows).to(layer.center.device)).cpu().numpy()}
 
-    def codes(self, row_shape: Sequence[int], stats: Mapping[str, Any], encoder: nn.Module) -> VectorCodes:
+    def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> VectorLatents:
         # The encoder uses only the coordinates of samples along its principal axes, so only these are generated.
         axes = next((m for m in encoder.modules() if isinstance(m, PrincipalAxes)), None)
-        return VectorCodes(row_shape[0], axes)
+        return VectorLatents(row_shape[0], axes)
 
-    def denoiser(self, kind: str, codes: VectorCodes, row_shape: Sequence[int], condition: int) -> nn.Module:
-        return (PublishedVectorDenoiser if kind == "published" else VectorDenoiser)(codes.n_codes, condition)
+    def denoiser(self, kind: str, codes: VectorLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
+        return (PublishedVectorDenoiser if kind == "published" else VectorDenoiser)(codes.n_latents, condition)
 
 
 def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:

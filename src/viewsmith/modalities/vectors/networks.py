@@ -29,14 +29,14 @@ def vector_encoder(
     *,
     hidden: tuple[int, ...] = (256,),
     norm: Literal["batch", "none"] = "batch",
-    skip_components: Annotated[int, Bounds(ge=0)] = 0,
+    appended_pca: Annotated[int, Bounds(ge=0)] = 0,
     skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
 ) -> nn.Module:
     """Build the default encoder of vectors, (B, d) to (B, n_components)."""
     d, k = context.row_shape[0], context.input_components
-    further = 0 < k < skip_components
-    skipped = min(skip_components, d if further else k or d)
-    learned = learned_columns(context.n_components, skipped, skip_components)
+    further = 0 < k < appended_pca
+    skipped = min(appended_pca, d if further else k or d)
+    learned = learned_columns(context.n_components, skipped, appended_pca)
     layers: list[nn.Module] = [PrincipalAxes(d, k)] if k else []
     last: Literal["activated", "linear"] = "activated" if norm == "batch" else "linear"
     network: nn.Module = MLP(k or d, [*hidden, learned], norm=norm, last=last)

@@ -19,19 +19,19 @@ from viewsmith.core.rows import Rows, some_rows
 from viewsmith.modalities.vectors.views import TableColumns, table_columns
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import eval_mode
-from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randn
+from viewsmith.views.base import PositivePair, ViewContext, ViewMaker, rand, randn
 
 #: Maps a pair to its losses, (B,): a framework, or a function that does not change its state.
-PairLoss = Callable[[Pair], Tensor]
+PairLoss = Callable[[PositivePair], Tensor]
 
 
 class AdversarialViews(ViewMaker):
     """A gradient step that raises the pair loss: x + s * sign(g) (CLAE: Ho and Vasconcelos 2020, section 3).
 
-    The loss is an argument, ``maker.pair(pair, loss=framework)``: any function of a `Pair` that returns losses (B,). g
-    is the gradient of the loss of the whole batch with respect to x, computed without autocast and with the framework
-    in evaluation mode: BatchNorm uses its running statistics, and neither these nor queues and momentum copies change.
-    The step itself is not differentiated.
+    The loss is an argument, ``maker.pair(pair, loss=framework)``: any function of a `PositivePair` that returns losses
+    (B,). g is the gradient of the loss of the whole batch with respect to x, computed without autocast and with the
+    framework in evaluation mode: BatchNorm uses its running statistics, and neither these nor queues and momentum
+    copies change. The step itself is not differentiated.
 
     A single view (``maker(x, loss=framework)``) is the second view of a pair whose first view is the sample with
     Gaussian noise of standard deviation s.
@@ -64,9 +64,11 @@ class AdversarialViews(ViewMaker):
         loss: PairLoss | None = None,
     ) -> Tensor:
         noisy = torch.where(_real(x), x + self.strength * randn(x, generator), x)
-        return self.pair(Pair(noisy, x, None if index is None else (index, index)), loss=loss).second
+        return self.pair(PositivePair(noisy, x, None if index is None else (index, index)), loss=loss).second
 
-    def pair(self, pair: Pair, *, generator: torch.Generator | None = None, loss: PairLoss | None = None) -> Pair:
+    def pair(
+        self, pair: PositivePair, *, generator: torch.Generator | None = None, loss: PairLoss | None = None
+    ) -> PositivePair:
         """The pair with its second view (or both) moved, so that the loss grows.
 
         Raises
@@ -81,14 +83,14 @@ class AdversarialViews(ViewMaker):
         parts = [loss] if isinstance(loss, nn.Module) else []
         with eval_mode(*parts), torch.enable_grad(), torch.autocast(pair.first.device.type, enabled=False):
             # The sum instead of the mean: the sign is the same, and small gradients do not underflow.
-            total = loss(Pair(inputs[0], inputs[1], pair.ids, pair.local)).sum()
+            total = loss(PositivePair(inputs[0], inputs[1], pair.ids, pair.local)).sum()
             gradients = torch.autograd.grad(total, inputs, allow_unused=True)
         # If the loss has no gradient with respect to the second views (MoCo's keys), the first views are moved.
         moved = (0, 1) if self.views_made == 2 else (1,) if gradients[1] is not None else (0,)
         for i in moved:
             if (gradient := gradients[i]) is not None:
                 views[i] = views[i] + self._step(gradient, views[i])
-        return Pair(views[0], views[1], pair.ids, pair.local)
+        return PositivePair(views[0], views[1], pair.ids, pair.local)
 
     def _step(self, gradient: Tensor, x: Tensor) -> Tensor:
         gradient = torch.where(_real(x), gradient, 0)
@@ -263,4 +265,4 @@ class ConditionalCorruption(ViewMaker):
     modalities="vectors",
 )
 def _conditional(context: ViewContext, *, corruption_rate: float = 0.6) -> ConditionalCorruption:
-    return ConditionalCorruption(context.row_shape[0], corruption_rate, columns=table_columns(context.stats))
+    return ConditionalCorruption(context.row_shape[0], corruption_rate, columns=table_columns(context.statistics))

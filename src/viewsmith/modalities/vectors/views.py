@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import check_choice, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.rows import Rows, some_rows
-from viewsmith.views.base import Pair, ViewContext, ViewMaker, rand, randint, randn
+from viewsmith.views.base import PositivePair, ViewContext, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbor_search import NeighborGraph, Space
 from viewsmith.views.neighbors import PrecomputedGraph
 
@@ -53,9 +53,9 @@ class TableColumns(nn.Module):
         return torch.cat([*parts, x[:, done:]], dim=1)
 
 
-def table_columns(stats: Mapping[str, Any]) -> TableColumns | None:
-    """The columns of a table from the statistics of its rows (`ViewContext.stats`); None for other rows."""
-    return TableColumns(stats["columns"], stats["categories"]) if "columns" in stats else None
+def table_columns(statistics: Mapping[str, Any]) -> TableColumns | None:
+    """The columns of a table from the statistics of its rows (`ViewContext.statistics`); None for other rows."""
+    return TableColumns(statistics["columns"], statistics["categories"]) if "columns" in statistics else None
 
 
 Noise = Literal["gaussian", "uniform"]
@@ -184,12 +184,12 @@ class Neighbors(NeighborGraph):
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.rows(self.random_neighbors(x, index, generator))
 
-    def pair(self, pair: Pair, *, generator: torch.Generator | None = None) -> Pair:
+    def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         """As in `ViewMaker`; the second view shows another row, so the ids of the pair change."""
         first_ids, second_ids = pair.ids or (None, None)
         neighbors = self.random_neighbors(pair.second, second_ids, generator)
         ids = None if first_ids is None else (first_ids, neighbors)
-        return Pair(pair.first, self.rows(neighbors), ids, pair.local)
+        return PositivePair(pair.first, self.rows(neighbors), ids, pair.local)
 
 
 class NeighborMix(NeighborGraph):
@@ -251,7 +251,7 @@ def _noise(
     source="Bahri et al. 2022",
 )
 def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corruption:
-    return Corruption(corruption_rate, table_columns(context.stats))
+    return Corruption(corruption_rate, table_columns(context.statistics))
 
 
 @register(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows
-from viewsmith.networks.base import Codes
+from viewsmith.networks.base import Latents
 from viewsmith.networks.wrappers import momentum_copy
 from viewsmith.views.base import Generators, rand, randint, randn
 from viewsmith.views.generated import samplers
@@ -27,10 +27,11 @@ class ConditionalDiffusion(nn.Module):
     Parameters
     ----------
     denoiser : nn.Module
-        ``denoiser(x, t, condition)`` maps noised codes (B, ...), times int64 (B,) and conditions (B, c) to predictions
-        with the shape of x. For padding, x is 0. It must not have BatchNorm: a sample must not depend on its batch.
-    codes : VectorCodes, PixelCodes or LetterCodes
-        Maps scaled samples to the codes that the denoiser gets, and back.
+        ``denoiser(x, t, condition)`` maps noised latents (B, ...), times int64 (B,) and conditions (B, c) to
+        predictions with the shape of x. For padding, x is 0. It must not have BatchNorm: a sample must not depend on
+        its batch.
+    latents : VectorLatents, PixelLatents or LetterLatents
+        Maps scaled samples to the latents that the denoiser gets, and back.
     condition : int
         Width c of the representation.
     schedule : {"linear", "cosine"}
@@ -83,7 +84,7 @@ class ConditionalDiffusion(nn.Module):
     def __init__(
         self,
         denoiser: nn.Module,
-        codes: Codes,
+        latents: Latents,
         *,
         condition: int,
         schedule: ScheduleName = "linear",
@@ -115,7 +116,7 @@ class ConditionalDiffusion(nn.Module):
         self.sampler: Sampler = sampler
         self.steps, self.strength, self.guidance = steps, strength, guidance
         self.drop, self.blur, self.decay = drop, blur, average
-        self.codes = codes
+        self.latents = latents
         self.denoiser = denoiser
         self.averaged = momentum_copy(denoiser)
         self.null = nn.Parameter(torch.zeros(condition)) if drop else None
@@ -126,7 +127,7 @@ class ConditionalDiffusion(nn.Module):
 
     @torch.no_grad()
     def fit(self, rows: Rows, conditions: Tensor) -> None:
-        """Fit the codes to the scaled training rows, and the standardization to their representations.
+        """Fit the latents to the scaled training rows, and the standardization to their representations.
 
         Parameters
         ----------
@@ -144,7 +145,7 @@ class ConditionalDiffusion(nn.Module):
                 f"the generator was given conditions of shape {tuple(conditions.shape)}, expected "
                 f"(n, {len(self.condition_mean)})"
             )
-        self.codes.fit(rows)
+        self.latents.fit(rows)
         deviation, mean = torch.std_mean(conditions.double(), dim=0, correction=0)
         varies = conditions.amax(0) > conditions.amin(0)
         self.condition_mean.copy_(mean)
@@ -172,7 +173,7 @@ class ConditionalDiffusion(nn.Module):
         -------
         Tensor, shape (B,)
         """
-        u, real = self.codes.encode(x), self.codes.mask(x)
+        u, real = self.latents.encode(x), self.latents.mask(x)
         t = randint(len(self.schedule), (len(u),), u, generator)
         eps = randn(u, generator)
         rates = self.schedule.rates_of(t, u)
@@ -227,8 +228,8 @@ class ConditionalDiffusion(nn.Module):
         condition : Tensor, shape (B, c)
             Their representations.
         generator : torch.Generator, or a sequence with one per sample, optional
-            Source, in this order, of the initial noise, of the size of the codes, of the noise of the conditions (with
-            `blur`), and of the noise in each step except the last (with "ddpm").
+            Source, in this order, of the initial noise, of the size of the latents, of the noise of the conditions
+            (with `blur`), and of the noise in each step except the last (with "ddpm").
         strength : Tensor, shape (B,), optional
             Strength of each sample, above 0 and at most 1. Samples with equal strength are drawn together, the smallest
             strength first. Default: the strength of the model.
@@ -251,7 +252,7 @@ class ConditionalDiffusion(nn.Module):
     def _sample(
         self, x: Tensor, condition: Tensor, generator: Generators | None, strength: float, times: list[int]
     ) -> Tensor:
-        u, real = self.codes.encode(x), self.codes.mask(x)
+        u, real = self.latents.encode(x), self.latents.mask(x)
         eps = randn(u, generator)
         start = eps if strength == 1 else add_noise(u, eps, self.schedule.rates(times[0]))
         condition = self._standardize(condition, generator)
@@ -278,12 +279,12 @@ class ConditionalDiffusion(nn.Module):
                 times,
                 sampler=self.sampler,
                 prediction=self.prediction,
-                clip=self.codes.clip,
+                clip=self.latents.clip,
                 generator=generator,
             )
         finally:
             self.averaged.train(training)
-        return self.codes.decode(u, x)
+        return self.latents.decode(u, x)
 
     def _standardize(self, condition: Tensor, generator: Generators | None) -> Tensor:
         """Conditions with mean 0 and standard deviation 1 over the training rows, plus noise with `blur`."""
@@ -292,5 +293,5 @@ class ConditionalDiffusion(nn.Module):
 
 
 def _zero_padding(u: Tensor, real: Tensor | None) -> Tensor:
-    """Codes with the padding set to 0."""
+    """Latents with the padding set to 0."""
     return u if real is None else torch.where(real, u, 0)

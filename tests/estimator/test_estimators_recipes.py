@@ -168,7 +168,7 @@ def few_steps(monkeypatch):
 
 
 def training_of(model):
-    return model.summary_["steps"], optimizer_of(model).learning_rate, optimizer_of(model).head_rate
+    return model.summary_["steps"], optimizer_of(model).learning_rate, optimizer_of(model).head_lr_scale
 
 
 def test_the_neighbor_recipe_on_few_rows_trains_briefly(wine, few_steps, tmp_path):
@@ -235,11 +235,11 @@ def brief(**options):
 @pytest.mark.parametrize(
     ("options", "given", "expected"),
     [
-        ({"n_components": 20}, {"skip_components": 50, "skip_length": 2.0}, 13),  # all features
-        ({"input_components": 5}, {"skip_components": 4, "skip_length": 2.0}, 4),
-        ({"input_components": 5}, {"skip_components": 9, "skip_length": 2.0}, 9),
-        ({"framework": "byol"}, {"skip_components": 7, "skip_length": 2.0}, 7),
-        ({"view_maker": "noise", "representation_noise": 0.1}, {"skip_components": 7, "skip_length": 2.0}, 7),
+        ({"n_components": 20}, {"appended_pca": 50, "skip_length": 2.0}, 13),  # all features
+        ({"input_components": 5}, {"appended_pca": 4, "skip_length": 2.0}, 4),
+        ({"input_components": 5}, {"appended_pca": 9, "skip_length": 2.0}, 9),
+        ({"framework": "byol"}, {"appended_pca": 7, "skip_length": 2.0}, 7),
+        ({"view_maker": "noise", "representation_noise": 0.1}, {"appended_pca": 7, "skip_length": 2.0}, 7),
     ],
 )
 def test_columns_that_are_not_learned(options, given, expected, wine, tmp_path):
@@ -252,7 +252,7 @@ def test_columns_that_are_not_learned(options, given, expected, wine, tmp_path):
 
 
 def test_skipped_columns_do_not_change_the_learned_ones(wine):
-    with_skip = brief(n_components=30, encoder_options={"skip_components": 10}).fit(wine)
+    with_skip = brief(n_components=30, encoder_options={"appended_pca": 10}).fit(wine)
     without = brief(n_components=20).fit(wine)
     np.testing.assert_array_equal(with_skip.transform(wine)[:, :20], without.transform(wine))
     projections = [model.transform(wine, output="projection") for model in (with_skip, without)]
@@ -260,9 +260,9 @@ def test_skipped_columns_do_not_change_the_learned_ones(wine):
 
 
 def test_skip_without_learned_columns_is_refused(wine):
-    said = refusal(brief(n_components=5, encoder_options={"skip_components": 5}).fit, wine)
+    said = refusal(brief(n_components=5, encoder_options={"appended_pca": 5}).fit, wine)
     assert said == (
-        "skip_components is 5, so that none of the 5 columns of the representation (n_components) would be learned: "
+        "appended_pca is 5, so that none of the 5 columns of the representation (n_components) would be learned: "
         "give fewer"
     )
 
@@ -284,7 +284,7 @@ def test_default_on_images_and_dna_has_columns_that_are_not_learned(kind, tmp_pa
     }[kind]
     brief = partial(Contrastive, epochs=1, batch_size=64, random_state=0)
     model = brief().fit(x, run=tmp_path / "run")
-    h, learned = model.transform(x), brief(encoder_options={"skip_components": 0}).fit(x).transform(x)
+    h, learned = model.transform(x), brief(encoder_options={"appended_pca": 0}).fit(x).transform(x)
     assert h.shape == (70, 256 + {"images": 64, "dna": 96}[kind])
     np.testing.assert_array_equal(h[:, :256], learned)
     for columns, length in {"images": [((256, 320), 6.0)], "dna": [((256, 320), 24.0), ((320, 352), 9.6)]}[kind]:
@@ -308,7 +308,7 @@ SHORTLY = partial(Contrastive, epochs=1, batch_size=400, random_state=0)
 def test_default_on_wide_vectors_has_coordinates_on_further_axes(width, wide, tmp_path):
     x = wide[:, :width]
     model = SHORTLY().fit(x, run=tmp_path / "run")
-    h, learned = model.transform(x), SHORTLY(encoder_options={"skip_components": 0}).fit(x).transform(x)
+    h, learned = model.transform(x), SHORTLY(encoder_options={"appended_pca": 0}).fit(x).transform(x)
     assert h.shape == (400, 256 + min(width, 256))
     np.testing.assert_array_equal(h[:, :256], learned)
     assert np.square(h[:, 256:]).sum(axis=1).mean() == pytest.approx(36, rel=0.01)  # length 6
@@ -347,7 +347,7 @@ def test_momentum_encoder_has_the_same_coordinates(wide):
 def test_wide_rows_on_disk_have_further_axes_if_asked(wide):
     rows = ArrayRows(wide)
     assert SHORTLY().fit(rows).transform(wide).shape == (400, 256)
-    asked = SHORTLY(n_components=356, encoder_options={"skip_components": 100})
+    asked = SHORTLY(n_components=356, encoder_options={"appended_pca": 100})
     on_disk, in_memory = (asked.fit(given).transform(wide)[:, 256:] for given in (rows, wide))
     assert np.square(on_disk).sum(axis=1).mean() == pytest.approx(36, rel=0.01)
     np.testing.assert_allclose(on_disk @ on_disk.T, in_memory @ in_memory.T, atol=0.05)

@@ -111,7 +111,7 @@ def test_published_presets_mirror_as_published():
 
 
 def test_every_declared_symmetry_is_an_option_and_a_transformation():
-    declared = [(e, o, t) for e in entries("view maker") for o, t in e.trait("symmetry", {}).items()]
+    declared = [(e, o, t) for e in entries("view maker") for o, t in e.tag("symmetry", {}).items()]
     assert {e.name for e, _, _ in declared} == {"simclr", "crop", "byol", "moco", "multicrop", "dna"}
     for entry, option, transformation in declared:
         assert entry.options[option].default == "auto"

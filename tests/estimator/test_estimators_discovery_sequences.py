@@ -33,8 +33,8 @@ def with_words(n=24, length=80, words=WORDS[:1], present=1.0, seed=0):
             reverse = bool(rng.random() < 0.5)
             made = "".join(site)
             made = made.translate(OTHER)[::-1] if reverse else made
-            span = length // len(words)
-            start = number * span + int(rng.integers(0, span - len(word)))
+            lr_span = length // len(words)
+            start = number * lr_span + int(rng.integers(0, lr_span - len(word)))
             text = text[:start] + made + text[start + len(word) :]
             own.append((start, reverse))
         texts.append(text)

@@ -7,9 +7,9 @@ import torch
 
 from refusals import refusal
 from viewsmith.core.rows import Samples
-from viewsmith.modalities.dna.nucleotides import LetterCodes
-from viewsmith.modalities.images.pixels import PixelCodes
-from viewsmith.modalities.vectors.codes import VectorCodes
+from viewsmith.modalities.dna.nucleotides import LetterLatents
+from viewsmith.modalities.images.pixels import PixelLatents
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.networks import Nucleotides, Pixels, PrincipalAxes
 
 
@@ -34,7 +34,7 @@ def axes_of(x, k):
 
 
 def test_codes_of_vectors_by_hand():
-    codes = VectorCodes(2).double()
+    codes = VectorLatents(2).double()
     codes.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]], dtype=torch.float64))
     # centered: -1 and 1 beside 0 and 0, root mean square sqrt(1 / 2)
     u = codes.encode(torch.tensor([[1.0, 5.0], [4.0, 6.0]], dtype=torch.float64))
@@ -46,7 +46,7 @@ def test_codes_of_vectors_by_hand():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_codes_are_centered_and_scaled_and_can_be_decoded(dtype):
     x = mixed().to(dtype)
-    codes = VectorCodes(6).to(dtype)
+    codes = VectorLatents(6).to(dtype)
     codes.fit(x)
     u = codes.encode(x)
     assert u.dtype == dtype
@@ -67,8 +67,8 @@ def test_codes_are_centered_and_scaled_and_can_be_decoded(dtype):
 def test_codes_on_principal_axes(k):
     x = mixed()
     axes = axes_of(x, k)
-    codes = VectorCodes(6, axes).double()
-    assert codes.n_codes == k
+    codes = VectorLatents(6, axes).double()
+    assert codes.n_latents == k
     codes.fit(x)
     u = codes.encode(x)
     assert u.shape == (40, k)
@@ -87,14 +87,14 @@ def test_codes_on_principal_axes(k):
 
 def test_decoding_is_exact_with_all_axes():
     x = mixed()
-    codes = VectorCodes(6, axes_of(x, 5)).double()  # one of six features is constant
+    codes = VectorLatents(6, axes_of(x, 5)).double()  # one of six features is constant
     codes.fit(x)
     torch.testing.assert_close(codes.decode(codes.encode(x), x), x)
 
 
 def test_the_axes_of_the_encoder_are_copied():
     axes = axes_of(mixed(), 2)
-    codes = VectorCodes(6, axes).double()
+    codes = VectorLatents(6, axes).double()
     assert not list(codes.parameters()) and not any(isinstance(m, PrincipalAxes) for m in codes.modules())
     codes.fit(mixed())
     u = codes.encode(mixed())
@@ -105,17 +105,17 @@ def test_the_axes_of_the_encoder_are_copied():
 
 def test_axes_fitted_after_construction_are_read_by_fit():
     axes = PrincipalAxes(6, 2).double()
-    codes = VectorCodes(6, axes).double()
+    codes = VectorLatents(6, axes).double()
     axes.fit(mixed())
     codes.fit(mixed())
-    expected = VectorCodes(6, axes_of(mixed(), 2)).double()
+    expected = VectorLatents(6, axes_of(mixed(), 2)).double()
     expected.fit(mixed())
     assert torch.equal(codes.encode(mixed()), expected.encode(mixed()))
 
 
 @pytest.mark.parametrize("on_axes", [False, True])
 def test_a_second_fit_replaces_the_first(on_axes):
-    codes, fresh = (VectorCodes(6, axes_of(mixed(), 3) if on_axes else None).double() for _ in range(2))
+    codes, fresh = (VectorLatents(6, axes_of(mixed(), 3) if on_axes else None).double() for _ in range(2))
     codes.fit(10 * mixed() + 3)
     for each in (codes, fresh):
         each.fit(mixed())
@@ -128,8 +128,8 @@ def test_the_result_does_not_depend_on_the_block_size(on_axes, monkeypatch):
     x = mixed(50)
     fitted = []
     for numbers in (1 << 22, 24, 1):  # blocks of all rows, four rows, one row
-        monkeypatch.setattr("viewsmith.modalities.vectors.codes.BLOCK", numbers)
-        codes = VectorCodes(6, axes_of(x, 3) if on_axes else None).double()
+        monkeypatch.setattr("viewsmith.modalities.vectors.latents.BLOCK", numbers)
+        codes = VectorLatents(6, axes_of(x, 3) if on_axes else None).double()
         codes.fit(x if numbers != 24 else Samples(x, lambda rows: rows.clone()))
         fitted.append(codes.state_dict())
     for other in fitted[1:]:
@@ -139,7 +139,7 @@ def test_the_result_does_not_depend_on_the_block_size(on_axes, monkeypatch):
 
 def test_codes_are_fitted_precisely_in_float32():
     x = (draws(3000, 3) + 1000).float()
-    codes = VectorCodes(3)
+    codes = VectorLatents(3)
     codes.fit(x)
     u = codes.encode(x)
     assert u.mean(0).abs().max() < 1e-3 and u.square().mean().sqrt().item() == pytest.approx(1, rel=1e-4)
@@ -148,17 +148,17 @@ def test_codes_are_fitted_precisely_in_float32():
 @pytest.mark.parametrize("k", [None, 2])
 def test_identical_rows(k):
     x = torch.ones(5, 4)
-    codes = VectorCodes(4, axes_of(x, k) if k else None)
+    codes = VectorLatents(4, axes_of(x, k) if k else None)
     codes.fit(x)
     u = codes.clip(draws(5, k or 4, dtype=torch.float32))
     assert (u == 0).all() and torch.equal(codes.decode(u, x), x)
 
 
 def test_rows_of_another_width_are_refused():
-    assert refusal(VectorCodes(3).fit, torch.zeros(5, 4)) == (
-        "the codes of vectors were given 5 rows of shape (4,), expected at least one of (3,)"
+    assert refusal(VectorLatents(3).fit, torch.zeros(5, 4)) == (
+        "the latents of vectors were given 5 rows of shape (4,), expected at least one of (3,)"
     )
-    assert "were given 0 rows" in refusal(VectorCodes(3).fit, torch.zeros(0, 3))
+    assert "were given 0 rows" in refusal(VectorLatents(3).fit, torch.zeros(0, 3))
 
 
 # --- images
@@ -170,7 +170,7 @@ def test_pixels_run_from_minus_one_to_one(channels):
     images[0, 0, 0], images[0, 0, 1] = 0, 255
     pixels = Pixels(images.shape[1:])
     pixels.fit(images, "standard")
-    codes = PixelCodes(channels, pixels.center.tolist(), pixels.scale.tolist())
+    codes = PixelLatents(channels, pixels.center.tolist(), pixels.scale.tolist())
     codes.fit(Samples(images, pixels))
     x = pixels(images)
     u = codes.encode(x)
@@ -182,14 +182,14 @@ def test_pixels_run_from_minus_one_to_one(channels):
 
 def test_one_center_and_scale_for_all_channels():
     x = draws(2, 3, 4, 4)
-    several = PixelCodes(3, [0.5] * 3, [0.25] * 3).double()
-    assert torch.equal(PixelCodes(3, 0.5, 0.25).double().encode(x), several.encode(x))
+    several = PixelLatents(3, [0.5] * 3, [0.25] * 3).double()
+    assert torch.equal(PixelLatents(3, 0.5, 0.25).double().encode(x), several.encode(x))
     torch.testing.assert_close(several.encode(x), 2 * (0.25 * x + 0.5) - 1)
-    assert torch.equal(PixelCodes(3).encode(x), 2 * x - 1)
+    assert torch.equal(PixelLatents(3).encode(x), 2 * x - 1)
 
 
 def test_a_wrong_number_of_channels_is_refused():
-    assert refusal(PixelCodes, 3, [0.5, 0.5]) == "center of the pixels has 2 values, expected 1 or 3"
+    assert refusal(PixelLatents, 3, [0.5, 0.5]) == "center of the pixels has 2 values, expected 1 or 3"
 
 
 # --- DNA
@@ -197,7 +197,7 @@ def test_a_wrong_number_of_channels_is_refused():
 
 def test_letters():
     letters = torch.tensor([list(b"ACGTN"), [*b"GAT", 0, 0]], dtype=torch.uint8)
-    nucleotides, codes = Nucleotides(), LetterCodes()
+    nucleotides, codes = Nucleotides(), LetterLatents()
     x = nucleotides(letters)
     u = codes.encode(x)
     assert u[0, :, 1].tolist() == [-1, 1, -1, -1] and u[0, :, 4].tolist() == [-0.5] * 4

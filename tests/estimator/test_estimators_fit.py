@@ -294,7 +294,7 @@ def test_transform_has_a_progress_bar_on_a_terminal(monkeypatch, capsys):
     sizes = []
     monkeypatch.setattr(
         "viewsmith.estimator.rows.with_progress",
-        lambda items, what, total, unit, size: (sizes.append(size(item)) or item for item in items),
+        lambda items, source_name, total, unit, size: (sizes.append(size(item)) or item for item in items),
     )
     assert np.array_equal(model.set_params(verbose=True).transform(rows), quiet)
     assert sizes == [1024, 1024, 452]

@@ -40,7 +40,7 @@ DATA = {
 
 
 def possible(modality, framework, view):
-    return view != "multicrop" or find("framework", framework).trait("local_views")
+    return view != "multicrop" or find("framework", framework).tag("local_views")
 
 
 PAIRS = [(d, f, v) for d in VIEWS for f in FRAMEWORKS for v in VIEWS[d]]

@@ -25,7 +25,7 @@ def test_defaults_of_batch_update_and_phase():
     batch = Batch(torch.zeros(2, 1), torch.arange(2), torch.Generator())
     assert batch.weight is None and (batch.epoch, batch.step) == (0, 0)
     update = Update("a", lambda given: (given.x, {}), (nn.Linear(1, 1),))
-    assert update.optimizer is None and update.every == 1
+    assert update.optimizer is None and update.interval == 1
     assert Phase("p", 1, [update]).start is None
 
 

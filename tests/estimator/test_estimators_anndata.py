@@ -211,7 +211,7 @@ def test_other_objects_are_refused():
 def test_thinning_of_cells(tmp_path):
     given = rich()
     model = Contrastive(**TINY, view_maker="thinning", view_options={"thinning_keep": 0.4}).fit(given, run=tmp_path)
-    assert model.fitted_["view_facts"] == {"counted": "log1p"}
+    assert model.fitted_["view_derived"] == {"counted": "log1p"}
     views = model.views(given, 3)
     loaded = viewsmith.load(tmp_path)
     assert np.array_equal(loaded.views(given, 3), views)
@@ -223,7 +223,7 @@ def test_thinning_of_cells(tmp_path):
     ).all()
     raw = Contrastive(**TINY, view_maker="thinning", normalization="none").fit(given)
     thinned = raw.views(given, 2)
-    assert raw.fitted_["view_facts"] == {"counted": "counts"}
+    assert raw.fitted_["view_derived"] == {"counted": "counts"}
     np.testing.assert_allclose(thinned, thinned.round(), atol=1e-5)
     assert (thinned <= COUNTS[:, None] + 1e-5).all()
 
