@@ -45,7 +45,7 @@ class TrainingData:
         Scaled rows, or samples that are scaled, and if on disk read, when they are indexed.
     scaling : str
         Name of the scaling, with "auto" resolved.
-    stats : dict
+    statistics : dict
         Statistics of the input layer that view makers need.
     device : torch.device
         Device of the training.
@@ -92,7 +92,7 @@ class Resolved:
     row_shape : tuple of int
     seed : int
     scaling : str
-    stats : dict
+    statistics : dict
         See `TrainingData`.
     framework : str
         Its name, or ``module:CLASS`` for a custom object; `framework_options` are its options.

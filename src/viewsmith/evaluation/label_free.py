@@ -40,18 +40,7 @@ def measures(
     x: Any = None,
     x_test: Any = None,
 ) -> dict[str, float]:
-    """All of `MEASURES` of a representation; NaN for those of views without the `model` that makes them.
-
-    Parameters
-    ----------
-    h, h_test : arrays (n, d) and (m, d)
-        Representations of train rows, and of the test rows that are measured.
-    raw : two arrays (n, p) and (m, p)
-        Features of the same rows.
-    model : ViewsmithEstimator, optional
-    x, x_test : array-like, optional
-        The rows, in the form that the model takes.
-    """
+    """All of `MEASURES` of a representation; NaN for those of views without the `model` that makes them."""
     of_rows = label_free(h_test)
     found = dict.fromkeys(MEASURES, float("nan")) | {
         "effective_rank": of_rows["effective_rank"],

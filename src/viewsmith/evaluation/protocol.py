@@ -317,7 +317,9 @@ def _rows(x: ArrayLike, source_name: str) -> Rows:
     rows = np.asarray(x)
     check_numbers(rows, source_name)
     if rows.ndim != 2 or 0 in rows.shape:
-        raise InputError(f"{source_name} has shape {rows.shape}, expected rows of features, (n, d) with n and d at least 1")
+        raise InputError(
+            f"{source_name} has shape {rows.shape}, expected rows of features, (n, d) with n and d at least 1"
+        )
     check_finite(rows, source_name=source_name)
     return np.ascontiguousarray(rows, dtype=np.float32)  # also of negative strides, which torch does not take
 

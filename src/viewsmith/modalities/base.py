@@ -225,9 +225,9 @@ class Modality:
 
 def works_in(method: Entry, modality: str) -> bool:
     """Whether a modality has the part that a method needs, and a generator of views if it needs one."""
-    part = method.trait("part")
+    part = method.tag("part")
     has_part = part is None or bool(entries(part, modality))
-    return method.serves(modality) and has_part and (not method.trait("generates") or modality_of(modality).generates)
+    return method.serves(modality) and has_part and (not method.tag("generates") or modality_of(modality).generates)
 
 
 def modality_of(name: str) -> Modality:

@@ -156,7 +156,7 @@ class ViewContext:
         Shape of a sample as given by the user.
     encoder : nn.Module
         The encoder that is trained.
-    stats : mapping
+    statistics : mapping
         Statistics of the training rows from the input layer, see `Modality.fit_input`.
     space : callable or PrincipalSpace, optional
         Space in which neighbors are searched. Default: the scaled samples.

@@ -96,8 +96,8 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
             place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"
     if most >= MANY:
         warn(
-            f"{source_name}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of all "
-            "lines up to the next quote: correct the file if these lines are rows"
+            f"{source_name}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of "
+            "all lines up to the next quote: correct the file if these lines are rows"
         )
 
 
@@ -181,8 +181,8 @@ def check_label_is_free(label: str | None, features: Collection[str], source_nam
     """Raise InputError if the label of a later table is a feature of the run, which could then look it up."""
     if label in features:
         raise InputError(
-            f"{source_name}: the run was fitted with the column {one_line(label, 60)} as a feature, so it cannot be the "
-            f"label: fit a run with --label {one_line(label, 60)}"
+            f"{source_name}: the run was fitted with the column {one_line(label, 60)} as a feature, so it cannot be "
+            f"the label: fit a run with --label {one_line(label, 60)}"
         )
 
 
