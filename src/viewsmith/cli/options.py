@@ -78,7 +78,7 @@ LISTED = {
     "grid-crop, identity, insertion, inversion, jitter, mask, mixup, moco, multicrop, mutation, neighbor-mix, "
     "neighbors, noise, reverse-complement, scale, simclr, thinning, translocation, window",
     "modality": "dna, images, series, vectors",
-    "baseline": "pca, raw, umap, untrained",
+    "baseline": "gradient-boosting, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }
 
 
