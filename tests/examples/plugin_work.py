@@ -209,6 +209,59 @@ def modality(folder):
     return found
 
 
+def clouds(n=90, points=48, seed=0):
+    """Spheres, cubes and tubes, each turned around the vertical axis; float32 (n, points, 3), and their classes."""
+    rng = np.random.default_rng(seed)
+    y, found = np.arange(n) % 3, np.empty((n, points, 3), np.float32)
+    for cloud, kind in zip(found, y, strict=True):
+        direction, angle = rng.normal(size=(points, 3)), rng.uniform(0, 2 * np.pi, points)
+        ball = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+        cube = direction / np.abs(direction).max(axis=1, keepdims=True)
+        tube = np.stack([np.cos(angle), np.sin(angle), rng.uniform(-1, 1, points)], axis=1)
+        turn = rng.uniform(0, 2 * np.pi)
+        around = np.array([[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
+        cloud[:] = (ball, cube, tube)[kind] @ around
+    return found, y
+
+
+def points(folder):
+    """The modality of the plug-in, point clouds: every command, and every method in Python."""
+    from viewsmith.methods.loading import estimators
+
+    folder = Path(folder)
+    x, y = clouds()
+    data, run = folder / "clouds.npz", folder / "run"
+    np.savez(data, X=x, y=y)
+    found = {
+        "fit": run_command(
+            "fit", data, "--epochs", 3, "--set", "cloud_turn=90", "--set", "n_components=8", "--out", run
+        ),
+        "embed": run_command("embed", run, data, "--out", folder / "h.npz"),
+        "evaluate": run_command("evaluate", run, data, "--protocols", "knn"),
+        "report": run_command("report", run),
+        "views": run_command("views", run, data, "--out", folder / "views.npz"),
+        "compare": run_command(
+            *("compare", data, "--seeds", 1, "--protocols", "knn", "--set", "epochs=1", "--out", folder / "compare")
+        ),
+        "symmetries": run_command("symmetries", data),
+        "flat": run_command("fit", data, "--modality", "vectors", "--epochs", 1, "--out", folder / "flat"),
+    }
+    small, said = {"epochs": 1, "n_components": 4, "random_state": 0}, {}
+    for name, cls in estimators().items():
+        try:
+            model = cls(**small).fit(x)
+        except InputError as error:
+            said[name] = str(error)
+            continue
+        model.save(folder / name)
+        loaded = viewsmith.load(folder / name)
+        views = model.views(x[:4], 2)
+        same = np.array_equal(loaded.transform(x), model.transform(x)) and np.array_equal(loaded.views(x[:4], 2), views)
+        said[name] = [bool(same), list(views.shape)]
+    config = tomllib.loads((run / "config.toml").read_text())
+    return {"commands": found, "methods": said, "config": config, "report": (run / "report.html").read_text()}
+
+
 def baseline(folder):
     """Baselines of a plug-in, computed on request or always, and a noise generator that is no default."""
     from viewsmith.core.registry import register

@@ -8,6 +8,7 @@ from plugin_tools import PLUGIN, do, install, run
 
 from viewsmith.core.errors import InputError
 from viewsmith.estimator.base import check_packages
+from viewsmith.methods.loading import estimators
 
 PACKAGE = "viewsmith_example"
 
@@ -138,6 +139,27 @@ def test_python_refuses_in_a_line(in_python):
     assert "the method 'denoising' is for vectors, but the data are images" in in_python["images"]
 
 
+def test_a_kind_of_data_of_a_plugin_is_served_by_everything(work, installed, tmp_path):
+    found = work("points", tmp_path, folders=(installed,))
+    for command in ("fit", "embed", "evaluate", "report", "views", "compare", "flat"):
+        assert found["commands"][command]["code"] == 0, found["commands"][command]["err"]
+    assert found["config"]["parameters"]["view_options"] == {"cloud_turn": 90.0}
+    assert found["config"]["fitted"]["packages"]["modality points"] == PACKAGE
+    assert "no transformations are known for points" in found["commands"]["symmetries"]["err"]
+    for method in ("contrastive", "pinda"):
+        assert found["methods"][method] == [True, [4, 2, 48, 3]], method
+    assert found["methods"]["metaug"][0] is True  # its views are features
+    assert "no generator of views for points" in found["methods"]["diffaug"]
+    assert "points" in found["methods"]["crl-tac"] and "points" in found["methods"]["denoising"]
+    # The gallery has images of each sample and its views, which `drawn` makes.
+    gallery = found["report"][found["report"].index("<h3>Views</h3>") :]
+    assert "data:image/png" in gallery
+
+
+def test_a_method_of_a_plugin_has_its_own_figure(commands, runs):
+    assert "Restored features" in (runs / "denoising" / "report.html").read_text()
+
+
 def test_baselines_of_a_plugin_are_compared(work, tmp_path):
     found = work("baseline", tmp_path)
     assert found["asked"]["code"] == found["all"]["code"] == 0, found
@@ -185,6 +207,7 @@ def test_a_plug_in_that_cannot_be_imported_is_skipped(work, tmp_path):
 
 
 def test_names_may_hold_spaces():
+    estimators()  # the parts of all methods are registered
     with pytest.raises(InputError, match="the view maker 'my own views', which is part of the package 'elsewhere'"):
         check_packages({"view maker my own views": "elsewhere"}, "runs/one")
     check_packages({"noise generator mlp": "viewsmith", "view maker noise": "viewsmith"}, "runs/one")

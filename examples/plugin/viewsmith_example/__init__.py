@@ -3,5 +3,6 @@
 from viewsmith_example.align_uniform import AlignUniform
 from viewsmith_example.denoising import Denoising
 from viewsmith_example.drift import Drift
+from viewsmith_example.points import CloudViews, Points
 
-__all__ = ["AlignUniform", "Denoising", "Drift"]
+__all__ = ["AlignUniform", "CloudViews", "Denoising", "Drift", "Points"]

@@ -7,11 +7,14 @@ from torch import Tensor, nn
 
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Batch, Phase, Update
+from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Rate
 from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.figures import Figures
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.plan import BuildContext, Resolved
 from viewsmith.methods.contrastive.training import ContrastiveMethod
+from viewsmith.reports import FeatureProfile
 
 
 class DenoisingMethod(ContrastiveMethod):
@@ -80,6 +83,22 @@ class Denoising(ViewsmithEstimator):
     levels: tuple[Rate, Rate] = (0.25, 1.0)
     weight: Rate = 0.1
     view_maker: str | nn.Module = "identity"
+
+    def figures(self, dataset: Dataset) -> Figures:
+        """Figures of all methods, and how well the decoder restores each feature from the noisier view."""
+        found = super().figures(dataset)
+        rows = torch.from_numpy(dataset.x_train)
+        with torch.no_grad():
+            x = self.scaler_(rows)
+            generator = torch.Generator().manual_seed(0)
+            error = (
+                (self.method_.decoder(self.method_.framework.encoder(self.method_.noisy(x, 1, generator))) - x)
+                .square()
+                .mean(0)
+            )
+        caption = "mean squared error of the decoder, in scaled units: 1 is no better than the mean"
+        found.profiles.append(FeatureProfile("Restored features", error.numpy(), caption=caption))
+        return found
 
     def _build(self, plan: BuildContext["Denoising", Resolved]) -> DenoisingMethod:
         framework, views = make_model(plan)

@@ -99,7 +99,7 @@ def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, d
         samples = gallery_samples(dataset)
         views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
         caption = f"{len(samples)} {split} rows and six views of each"
-        found.galleries.append(Gallery("Views", caption, samples, views, modality_of(dataset.modality).picture))
+        found.galleries.append(gallery("Views", caption, samples, views, dataset.modality))
     if tested := transformed(model.resolved_.symmetries, dataset):
         found.galleries.append(tested)
     return found
@@ -113,4 +113,12 @@ def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Gal
     samples, known = gallery_samples(dataset), TRANSFORMATIONS[dataset.modality]
     views = np.stack([known[name](samples) for name in tests], axis=1)
     caption = "; ".join(str(test["verdict"]) for test in tests.values())
-    return Gallery("Symmetries", caption, samples, views, modality_of(dataset.modality).picture)
+    return gallery("Symmetries", caption, samples, views, dataset.modality)
+
+
+def gallery(title: str, caption: str, samples: np.ndarray, views: np.ndarray, modality: str) -> Gallery:
+    """Samples (n, ...) beside their views (n, K, ...), drawn as their modality says."""
+    kind = modality_of(modality)
+    n, k = views.shape[:2]
+    drawn = kind.drawn(views.reshape(n * k, *views.shape[2:]))
+    return Gallery(title, caption, kind.drawn(samples), drawn.reshape(n, k, *drawn.shape[1:]), kind.picture)

@@ -168,6 +168,10 @@ def symmetries(
         )
     kinds = kinds.ravel() if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
     plain = transformations or TRANSFORMATIONS.get(modality, {})
+    if not plain:
+        raise InputError(
+            f"no transformations are known for {modality}: give your own, transformations={{name: function}}"
+        )
     found = []
     for name, transform in plain.items():
         if transformations is None and _does_not_apply(name, x):

@@ -167,6 +167,10 @@ class Modality:
         """Views (n, K, ...) in the layout of the user's array of samples, whose shape is `given`."""
         return views
 
+    def drawn(self, samples: np.ndarray) -> np.ndarray:
+        """Samples (n, ...) in the form that `picture` stands for, such as clouds of points as images."""
+        return samples
+
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
         """Standard deviations of scaled values, (n, ...), in the units of the data."""
         return sigma

@@ -81,9 +81,8 @@ class Cell:
 
 
 def suggested_methods(modality: str, n_rows: int, trainings: int, budget: float | None) -> list[str]:
-    """The methods of ``methods="auto"``: those with the tag ``compared`` for this kind of data, the
-    cheapest first."""
-    found = [entry.name for entry in entries("method", modality) if modality in entry.tag("compared", ())]
+    """The methods of ``methods="auto"``: those with the tag ``compared`` for this kind of data, the cheapest first."""
+    found = [e.name for e in entries("method", modality) if modality in e.tag("compared", ())] or ["contrastive"]
     few = n_rows > AUTO_ROWS or (budget is not None and budget < len(found) * trainings)
     return found[:1] if few else found
 
