@@ -16,6 +16,7 @@ from sklearn.datasets import load_wine
 from people import people
 from viewsmith import Contrastive, PiNDA, load
 from viewsmith.core.errors import TrainingError
+from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data import load_dataset
 from viewsmith.evaluation import baselines
 from viewsmith.evaluation import leaderboard as board
@@ -63,6 +64,19 @@ def test_methods_are_compared_with_baselines(compared, content):
     lines = result.out.splitlines()
     assert lines[0].split() == ["knn", "linear"] and [line[:21].strip() for line in lines[1:7]] == ROWS
     assert any("2 seeds, each with its own split" in line for line in lines)
+
+
+def test_the_row_of_given_weights_is_not_called_untrained(tmp_path, compared):
+    initial = compared[0] / "contrastive-0" / "initial.safetensors"
+    weights = {name.partition("encoder.")[2]: value for name, value in load_tensors(initial).items()}
+    save_tensors(tmp_path / "w.safetensors", {name: value for name, value in weights.items() if name})
+    given = ("--methods", "contrastive", "--seeds", 2, "--protocols", "knn", *SMALL)
+    given += ("--set", f"encoder_weights={tmp_path / 'w.safetensors'}")
+    for _ in range(2):  # anew, and from the scores of the runs
+        result = good("compare", "wine", *given, "--out", tmp_path / "out")
+        found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+        assert list(found["rows"]) == ["raw", "pca", "contrastive given encoder", "contrastive"]
+        assert found["level"]["knn"] and "untrained" not in result.out
 
 
 def test_each_seed_has_its_own_split(compared, content):

@@ -111,7 +111,7 @@ def _level(found: Results, repeats: Repeats) -> dict[str, list[str]]:
 
     def cost(row: str) -> tuple[int, float]:
         kind = ("baseline", "untrained", "method").index(found.kinds[row])
-        return kind, 0.0 if kind == 0 else _seconds(found, row.removesuffix(" untrained"))[0] or 0.0
+        return kind, 0.0 if kind == 0 else _seconds(found, row.partition(" ")[0])[0] or 0.0
 
     ordered = sorted((row for row in found.scores if found.kinds[row] != "output"), key=cost)
     return {

@@ -70,6 +70,7 @@ class Cell:
     status: str = "left out"
     seconds: float | None = None
     why: str = ""
+    before: str = "untrained"  # what the row of the weights before training is called
     scores: Scores = field(default_factory=dict)
     costs: dict[str, float] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -265,6 +266,7 @@ def _score(
             write_json_atomic(run / MAPS, maps)
         write_json_atomic(folder.evaluation, result)
         known = result
+    cell.before = known.get("names", {}).get("untrained", cell.before)
     cell.scores = {name: known["embeddings"][name] for name in rows if name in known["embeddings"]}
     cell.costs = {name: known["seconds"][name]["embed"] for name in cell.scores if name in known.get("seconds", {})}
 
@@ -307,7 +309,7 @@ def _result(
     for cell in cells:
         for name, scores in cell.scores.items():
             row = cell.method if name == "representation" else name if name in baselines else f"{cell.method} {name}"
-            row = f"{cell.method} untrained" if name == "untrained" else row
+            row = f"{cell.method} {cell.before}" if name == "untrained" else row
             kind = {"representation": "method", "untrained": "untrained"}.get(name)
             found.add(row, kind or ("baseline" if name in baselines else "output"), cell.seed, scores)
             found.cost(row, cell.seed, cell.costs.get(name), cell.seconds if name == "representation" else None)
@@ -315,10 +317,10 @@ def _result(
                 for seed in (i for i, split in enumerate(repeats.splits) if split == cell.split):
                     found.add(row, "baseline", seed, scores)
         for name, why in cell.failures.items():
-            found.failed[f"{cell.method} {name}" if name == "untrained" else name] = why
+            found.failed[f"{cell.method} {cell.before}" if name == "untrained" else name] = why
         if cell.status == "failed":
             found.failed.setdefault(cell.method, cell.why)
-    found.sort([*baselines, *(row for method in order for row in (f"{method} untrained", method))])
+    found.sort([*baselines, *order])
     train, test = _sizes(dataset)
     classes = 0
     if dataset.y is not None and dataset.target == "class":

@@ -260,8 +260,8 @@ def _set_length(model: DiffAug, folder: RunFolder, rows: AnyRows, epochs: int | 
     line += f": {plan.epochs} epochs of the encoder and {plan.generator_epochs} of the generator"
     if plan.cpu_seconds:
         threads = torch.get_num_threads()
-        cores = f"{threads} core{'s' * (threads > 1)}"
-        line += f", about {_minutes(plan.minutes(threads))} on {cores} that do nothing else"
+        cores = f"{threads} idle core{'s' * (threads > 1)}"
+        line += f", at most about {_minutes(plan.minutes(threads))} on {cores}"
         line += "; --minutes or --epochs for another length"
     return line
 
