@@ -25,9 +25,10 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob
 OPTIONS = {
     "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
     "device precision config set resume label labels target layer image-size modality drop one-hot columns strict "
-    "impute transductive threads use-rep normalization checkpoint-every stream cache supervise groups "
-    "split-groups debug",
+    "impute transductive threads use-rep normalization checkpoint-every stream cache supervise groups split-groups log "
+    "probe debug",
     "embed": "out output inference label labels stream cache threads debug",
+    "plot": "out color by labels threads debug",
     "evaluate": "json umap protocols label labels target stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
     "discover": "out kinds max-parts modality one-strand max-q image-size features feature-layer feature-weights "
@@ -195,7 +196,7 @@ def test_the_documents_with_code_are_known():
         "symmetries.md",
         "tutorial_objects.md",
     }
-    assert {path.name for path in WITH_CODE} == expected | {"losses.md", "pinda.md", "tables.md"}
+    assert {path.name for path in WITH_CODE} == expected | {"loggers.md", "losses.md", "pinda.md", "tables.md"}
 
 
 def test_the_first_example_of_the_readme_prints_its_output(workplace):

@@ -91,6 +91,7 @@ REFUSED = [
     ("device", 0, "string"),
     ("minutes", 0, "greater than 0"),
     ("checkpoint_every", -1, "greater than or equal to 0"),
+    ("callbacks", 7, "a list of viewsmith.training.Callback or of names: tensorboard, mlflow, wandb"),
     ("verbose", "loud", "boolean"),
     ("random_state", -1, "a non-negative integer, a RandomState or None"),
     ("random_state", "luck", "a non-negative integer, a RandomState or None"),

@@ -1,5 +1,5 @@
-"""The command line: fit, embed, evaluate, compare, tune, views, discover, symmetries, locate, crop, generate, merge,
-export, report, methods."""
+"""The command line: fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, locate, crop, generate,
+merge, export, report, methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from viewsmith.cli.methods import methods
 from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.symmetries import symmetries
 from viewsmith.cli.tune import tune
-from viewsmith.cli.use import embed, evaluate, export, report, views
+from viewsmith.cli.use import embed, evaluate, export, plot, report, views
 from viewsmith.core.version import __version__
 
 app = typer.Typer(
@@ -48,7 +48,7 @@ def common(
 
 app.command(cls=FitCommand)(fit)
 for command in (
-    *(embed, evaluate, compare, tune, views, discover, symmetries),
+    *(embed, plot, evaluate, compare, tune, views, discover, symmetries),
     *(locate, crop, generate, merge, export, report, methods),
 ):
     app.command(cls=ListingCommand)(command)

@@ -117,6 +117,13 @@ def fit(
     impute: Annotated[str | None, typer.Option(help="none or median: what to do with missing values")] = None,
     transductive: Annotated[bool, typer.Option("--transductive", help="Train on all rows.")] = False,
     checkpoint_every: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time between checkpoints.")] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(help="tensorboard, mlflow or wandb (extra track), several joined by commas.", metavar="NAME"),
+    ] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Score the labels during training; the training does not use them.")
+    ] = False,
     stream: Stream = False,
     cache: Cache = None,
     threads: Threads = None,
@@ -125,6 +132,7 @@ def fit(
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
     from viewsmith.core import distributed
     from viewsmith.data import load_dataset
+    from viewsmith.evaluation import OnlineProbe
     from viewsmith.training.run import RunFolder
     from viewsmith.workflows.runs import (
         already_finished,
@@ -154,6 +162,7 @@ def fit(
         "device": device,
         "precision": precision,
         "checkpoint_every": checkpoint_every,
+        "callbacks": None if log is None else names(log),
         "supervision": None if supervise is None else "labels",
     }
     given = {key: value for key, value in flags.items() if value is not None}
@@ -183,6 +192,11 @@ def fit(
         few_labels=model.supervision == "labels",
     )
     model = make_estimator(method, preset, config, set_ or [], given, dataset.modality)
+    if probe:
+        labels_of_training = None if transductive else dataset.y_train
+        if labels_of_training is None:
+            raise InputError("--probe needs labels of the training rows, and no --transductive: leave it out")
+        model.callbacks = [OnlineProbe(labels_of_training), *(model.callbacks or [])]
     record = data_record(dataset, transductive) | {"command": context.meta[ARGUMENTS]}
     if already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
         typer.echo(str(out))

@@ -1,4 +1,4 @@
-"""The commands that use a run: embed, evaluate, views, export.
+"""The commands that use a run: embed, plot, evaluate, views, export.
 
 The command report.
 """
@@ -61,6 +61,32 @@ def embed(
     model = inferring(model, inference)
     with writing(out):
         write_representations(out, dataset, model.transform_blocks(dataset.x, output=output))
+    typer.echo(str(out))
+
+
+def plot(
+    run: Run,
+    data: Data,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file; default: RUN/map.png.")
+    ] = None,
+    color: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Any column of a table or of obs; default: the labels.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="tsne, umap (extra viz), pca or, for diffaug, map")] = "tsne",
+    labels: Labels = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Draw a map of the representations of DATA, colored by a column."""
+    from viewsmith.workflows.runs import column_of
+
+    check_out(out := out or run / "map.png", data)
+    model, dataset = load_run_and_data(run, data, None, labels, threads)
+    values = dataset.y if color is None else column_of(data, color, len(dataset.x))
+    title = dataset.label_name or "" if color is None else color
+    with writing(out):
+        model.plot(dataset.x, values, by=by, title=title).save(out)
     typer.echo(str(out))
 
 

@@ -1,4 +1,4 @@
-"""A progress bar on the terminal for long loops."""
+"""A progress bar on the terminal or in a notebook, for long loops."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from viewsmith.core.distributed import rank
+from viewsmith.core.notebook import NotebookBar, in_notebook
 
 T = TypeVar("T")
 
@@ -21,7 +22,10 @@ def with_progress(
     size: Callable[[T], int] = lambda item: 1,
     after: float = 1.0,
 ) -> Iterator[T]:
-    """Yield the items and, after `after` seconds, show a progress bar on stderr if it is a terminal."""
+    """Yield the items and, after `after` seconds, show a progress bar: on stderr if it is a terminal, or in a notebook."""
+    if rank() == 0 and in_notebook():
+        yield from _in_notebook(items, what, total, unit, size, after)
+        return
     if not sys.stderr.isatty() or rank() != 0:
         yield from items
         return
@@ -42,3 +46,15 @@ def with_progress(
     finally:
         if shown:
             bar.stop()
+
+
+def _in_notebook(
+    items: Iterable[T], what: str, total: int, unit: str, size: Callable[[T], int], after: float
+) -> Iterator[T]:
+    bar, done, drawn = None, 0, time.monotonic() - 0.25 + after
+    for item in items:
+        yield item
+        done += size(item)
+        if time.monotonic() - drawn >= 0.25 or (bar is not None and done >= total):
+            bar, drawn = bar or NotebookBar(), time.monotonic()
+            bar.update(f"{what}: {done:,} of {total:,} {unit}", done, total)

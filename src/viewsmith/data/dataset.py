@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, pluralize, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, warn
+from viewsmith.core.notebook import html_table
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.labels import Target, kind_of, without_label
 
@@ -179,6 +180,28 @@ class Dataset:
         )
         labels = "no labels" if self.y is None else f"labels {self.label_name!r}" if self.label_name else "labels"
         return f"Dataset({self.source!r}: {self.modality}, {size} ({split}), {labels})"
+
+    def _repr_html_(self) -> str:
+        """A short table for notebooks."""
+        given = {
+            "kind": self.modality,
+            "rows": f"{len(self.x):,}",
+            "row": " x ".join(f"{number:,}" for number in self.x.shape[1:]),
+            "split": f"{self.split}: {len(self.train_index):,} train"
+            + ("" if self.test_index is None else f", {len(self.test_index):,} test"),
+            "labels": "none",
+        }
+        if self.y is not None and self.target == "number":
+            given["labels"] = f"numbers from {np.nanmin(self.y):.4g} to {np.nanmax(self.y):.4g}"
+        elif self.y is not None:
+            classes, counts = np.unique(self.y, return_counts=True)
+            most = name_list([f"{c} ({n:,})" for c, n in zip(classes.tolist(), counts.tolist(), strict=True)], 10)
+            given["labels"] = f"{len(classes)} classes: {most}"
+        if self.feature_names:
+            given["features"] = name_list(self.feature_names, 8)
+        if self.groups is not None:
+            given["groups"] = str(len(np.unique(self.groups)))
+        return html_table(f"Dataset {self.source}", given.items())
 
     @property
     def x_train(self) -> Any:

@@ -185,6 +185,9 @@ SHARED_DOC = """\
         Stop after this many minutes of training; None: no limit.
     checkpoint_every : float
         Seconds between checkpoints, if there is a run folder.
+    callbacks : list of viewsmith.training.Callback or str, or None
+        Called during the training. The names tensorboard, mlflow and wandb stand for loggers
+        (`viewsmith.training.Tracker`).
     verbose : bool
         Show progress on stderr when it is a terminal.
     random_state : int, RandomState or None
@@ -323,5 +326,6 @@ class Arguments:
     device: str = "auto"
     minutes: Positive | None = None
     checkpoint_every: Rate = 30.0
+    callbacks: Any = None
     verbose: bool = False
     random_state: Any = None

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Kind, get
 from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method
@@ -31,7 +31,7 @@ from viewsmith.core.tensors import load_weights
 from viewsmith.core.version import __version__
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, with_shared
-from viewsmith.estimator.figures import Figures, shared_figures
+from viewsmith.estimator.figures import Figures, as_dataset, shared_figures
 from viewsmith.estimator.fitting import check_batch, find_device, find_seed, opened, refresh_batch_norm, scale, train
 from viewsmith.estimator.inputs import (
     framework_reads_labels,
@@ -60,13 +60,16 @@ from viewsmith.estimator.rows import (
 from viewsmith.estimator.strength import with_strengths
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables.array import table_of
+from viewsmith.reports import MapPlot, ReportContent, png_files
+from viewsmith.reports.maps import LAYOUTS, plot_map
 from viewsmith.training.run import RunFolder
+from viewsmith.training.tracking import with_trackers
 
 if TYPE_CHECKING:
     from viewsmith.modalities.tables.encoder import TableEncoder
 
-# Options of where and how long to train: a resumed run may change them.
-NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every")
+# Options of where and how long to train and who watches: a resumed run may change them.
+NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every", "callbacks")
 
 
 def configuration(
@@ -130,6 +133,9 @@ def with_saved_seed(options: Any, folder: RunFolder | None) -> Any:
         return options
     seed = folder.read_config().get("parameters", {}).get("random_state")
     return dataclasses.replace(options, random_state=seed)
+
+
+PICTURED = 500  # rows
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -225,6 +231,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         # Read
         options = check_options(type(self), self.get_params(deep=False))
+        callbacks, given = with_trackers(self.callbacks), X
         X, names, normalization = given_to_fit(X, options, context)
         modality = detect(X, modality_name(options, context))
         check_modality(self.name, modality)
@@ -250,14 +257,19 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         self.method_, self.context_ = build_fresh(self._build, plan, data.x), context
         self.initial_ = self.weights()
         # Train
-        with opened(folder, self.configuration(), self.initial_, device, resume=resume) as resumes:
-            outcome = train(self.name, self.method_, data, plan, folder, resume=resumes, context=context)
+        with contextlib.ExitStack() as stack:
+            resumes = stack.enter_context(opened(folder, self.configuration(), self.initial_, device, resume=resume))
+            for callback in callbacks:
+                stack.callback(callback.close)
+            outcome = train(self.name, self.method_, data, plan, folder, callbacks, resume=resumes, context=context)
             self.status_, self.metrics_ = outcome.status, outcome.metrics
             self.warnings_, self.summary_ = outcome.warnings, outcome.summary
             self._to_device()
             if folder and distributed.rank() == 0:
                 folder.write_model(self.weights())
                 folder.write_summary(self.summary_)
+            for callback in callbacks if distributed.rank() == 0 else ():
+                callback.fitted(self, given)
         return self
 
     def transform(self, X: Any, *, output: str = "representation") -> np.ndarray:
@@ -323,6 +335,31 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def figures(self, dataset: Dataset) -> Figures:
         """Figures of the model and the data (test rows if there are any) for a report; subclasses add more."""
         return shared_figures(self, self.views, dataset)
+
+    def pictures(self, X: Any, y: Any = None) -> dict[str, bytes]:
+        """The figures as PNG files by name, of at most `PICTURED` rows evenly spread over `X`; `y` colors the maps."""
+        check_is_fitted(self)
+        content: dict[str, Any] = dict(self.figures(as_dataset(self, X, y, PICTURED)).by_kind())
+        return png_files(ReportContent(self.name, self.name, **content))
+
+    def plot(self, X: Any, color: Any = None, *, by: str = "tsne", title: str = "") -> MapPlot:
+        """Draw a map of the representations: a notebook shows it, and its `save` writes .png, .svg or .pdf.
+
+        Parameters
+        ----------
+        X : array-like, n samples
+            Of more than 1,500, a random sample is drawn (seed 0).
+        color : array-like (n,), optional
+            Classes or numbers that color the rows; a missing one is None, NaN or empty text.
+        by : {"tsne", "umap", "pca", "map"}
+            How the representation becomes two-dimensional. "umap" needs the extra ``viz``; "map" is the one that
+            DiffAug has learned.
+        title : str
+            Title of the legend.
+        """
+        if by not in LAYOUTS:
+            raise InputError(f"by is {by!r}, expected {join_names(list(LAYOUTS))}")
+        return plot_map(self.transform(X, output="map" if by == "map" else "representation"), color, by, title)
 
     @property
     def outputs_(self) -> tuple[str, ...]:

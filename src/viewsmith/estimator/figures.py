@@ -11,7 +11,7 @@ import numpy as np
 from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
 from viewsmith.evaluation.symmetries import TRANSFORMATIONS
-from viewsmith.modalities import modality_of
+from viewsmith.modalities import check_labels, modality_of
 from viewsmith.reports import (
     EmbeddingMap,
     FeatureProfile,
@@ -62,6 +62,17 @@ class Transformer(Protocol):
     def resolved_(self) -> Any: ...
     @property
     def transform(self) -> Callable[..., np.ndarray]: ...
+
+
+def as_dataset(model: Any, X: Any, y: Any = None, most: int | None = None) -> Dataset:
+    """Samples as a data set without a split; of more than `most`, so many evenly spread ones."""
+    x = model.checked_rows(X)
+    labels = None if y is None else check_labels(np.asarray(y), len(x), "y")
+    if most is not None and len(x) > most:
+        index = np.linspace(0, len(x) - 1, most).astype(np.int64)
+        x, labels = x[index], None if labels is None else labels[index]
+    modality, names = model.resolved_.modality, model.resolved_.feature_names or None
+    return Dataset(x, labels, np.arange(len(x)), None, "none", modality, "arrays", names, {}, None)
 
 
 def figure_rows(dataset: Dataset) -> tuple[np.ndarray, np.ndarray | None, str]:

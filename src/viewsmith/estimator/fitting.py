@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -111,6 +111,7 @@ def train(
     data: TrainingData,
     plan: BuildContext[Any, Any],
     folder: RunFolder | None,
+    callbacks: Sequence[Callback] = (),
     *,
     resume: bool,
     context: Mapping[str, Any],
@@ -121,7 +122,7 @@ def train(
     _warn_ignored(data, plan.resolved.feature_names, context)
     labels = _labels_used(plan)
     history = History(folder.metrics if folder else None)
-    trainer = _trainer(method, data, plan, folder, history)
+    trainer = _trainer(name, method, data, plan, folder, history, callbacks)
     tested = plan.resolved.symmetries
     _say(plan, *columns.values(), *labels.values(), *(test["verdict"] for test in tested.values()))
     started = time.perf_counter()
@@ -173,11 +174,18 @@ def train(
 
 
 def _trainer(
-    method: Method, data: TrainingData, plan: BuildContext[Any, Any], folder: RunFolder | None, history: History
+    name: str,
+    method: Method,
+    data: TrainingData,
+    plan: BuildContext[Any, Any],
+    folder: RunFolder | None,
+    history: History,
+    given: Sequence[Callback],
 ) -> Trainer:
     """The engine with the schedule of the method, or with that of few labels."""
     options = plan.options
-    callbacks: list[Callback] = [Diagnostics(), history, EarlyWarnings(history), GiveBackMemory()]
+    # Those given come before the history, which saves what they add to the metrics.
+    callbacks: list[Callback] = [Diagnostics(), *given, history, EarlyWarnings(history), GiveBackMemory()]
     phases = None
     if plan.few_labels is not None:
         phases = supervised_phases(method, data.x, plan.few_labels, data.device)
@@ -193,6 +201,7 @@ def _trainer(
         checkpoint_every=options.checkpoint_every,
         interruptible=folder is not None,
         phases=phases,
+        settings={"method": name} | options.get_params(deep=False) | plan.resolved.as_dict(),
     )
 
 

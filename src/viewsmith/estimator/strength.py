@@ -58,6 +58,7 @@ def train_briefly(estimator: Trial, data: TrainingData, index: np.ndarray, purpo
         **AS_READ,
         random_state=derive_seed(data.seed, purpose),
         minutes=None,
+        callbacks=None,
         verbose=False,
         **changes,
     )

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viewsmith.core.errors import InputError, error_text, name_list, pluralize, warn
+from viewsmith.core.notebook import html_table
 from viewsmith.core.registry import entries
 from viewsmith.data.labels import Target, numbers_of
 from viewsmith.evaluation.baselines import BaselineContext, Model, PositivePair, predictor_of
@@ -56,7 +57,7 @@ def compare(
     rows: Sequence[str] | None = None,
     on_row: Callable[[str, np.ndarray, np.ndarray], None] | None = None,
     failures: dict[str, str] | None = None,
-) -> dict[str, Any]:
+) -> Scores:
     """Score a model and its baselines on the same rows with the same protocol.
 
     Parameters
@@ -81,8 +82,8 @@ def compare(
 
     Returns
     -------
-    dict
-        Plain values only: ``embeddings`` (scores by table row: raw, pca, untrained, representation, the model's
+    Scores
+        A dict of plain values: ``embeddings`` (scores by table row: raw, pca, untrained, representation, the model's
         additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
         ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes; for
         numbers without classes, with ``target``: "number"), ``label_free``
@@ -145,7 +146,7 @@ def compare(
                 of_groups[name] = group_scores(test[sample], groups[sample], y_test[sample])
     left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
     labels = {"trained_with": label_used is not None, "test_rows_left_out": left_out}
-    return {
+    result = {
         "embeddings": scores,
         "raw": raw,
         "protocols": {name: (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS)[name] for name in selected},
@@ -161,6 +162,21 @@ def compare(
         **({"groups": of_groups} if of_groups else {}),
         **({"names": {"untrained": "given encoder"}} if getattr(model, "given_weights", False) else {}),
     }
+    return Scores(result)
+
+
+class Scores(dict[str, Any]):
+    """The result of `compare`, a dict; a notebook shows it as a table."""
+
+    def _repr_html_(self) -> str:
+        columns = [
+            marked([scores[name] for scores in self["embeddings"].values()], lower=name in LOWER_IS_BETTER)
+            for name in self["protocols"]
+        ]
+        names = [self.get("names", {}).get(name, name) for name in self["embeddings"]]
+        rows, count = zip(names, *columns, strict=True), self["rows"]
+        note = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows. * best of the column"
+        return html_table("Scores", rows, ["", *self["protocols"]], note)
 
 
 def compare_unlabeled(

@@ -12,18 +12,21 @@ from viewsmith.reports.content import (
     TransformProbabilities,
 )
 from viewsmith.reports.drawing import two_dimensional_map
-from viewsmith.reports.report import render_report, write_report
+from viewsmith.reports.maps import MapPlot
+from viewsmith.reports.report import png_files, render_report, write_report
 
 __all__ = [
     "EmbeddingMap",
     "FeatureProfile",
     "FeatureViolins",
     "Gallery",
+    "MapPlot",
     "Projections",
     "ReportContent",
     "SimilarityHistogram",
     "SortedSimilarities",
     "TransformProbabilities",
+    "png_files",
     "render_report",
     "two_dimensional_map",
     "write_report",

@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -29,17 +30,24 @@ _TSNE_ROWS = 10  # for fewer rows the neighborhoods of t-SNE are meaningless
 
 _PCA_WIDTH = 50
 
+MOST_ROWS = 1500
 
-def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = 1500) -> tuple[np.ndarray, np.ndarray]:
+
+def sample_of_rows(n: int, max_rows: int = MOST_ROWS, seed: int = 0) -> np.ndarray:
+    """At most so many random rows of n, increasing."""
+    if n <= max_rows:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, size=max_rows, replace=False))
+
+
+def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = MOST_ROWS) -> tuple[np.ndarray, np.ndarray]:
     """Map the rows of `x` to two dimensions by t-SNE, after PCA to 50 dimensions and initialized by PCA."""
     x = np.asarray(x)
     if x.ndim == 0 or x.size == 0:
         raise InputError(f"the map was given an array of shape {x.shape}; give at least one row and one feature")
     if max_rows < 1:
         raise InputError(f"max_rows is {max_rows}; give at least 1")
-    index = np.arange(len(x))
-    if len(x) > max_rows:
-        index = np.sort(np.random.default_rng(seed).choice(len(x), size=max_rows, replace=False))
+    index = sample_of_rows(len(x), max_rows, seed)
     rows = x[index].reshape(len(index), -1).astype(np.float64)
     if not np.isfinite(rows).all():
         raise InputError("the map was given values that are not finite; remove or impute them first")
@@ -111,6 +119,8 @@ _STYLE = {
     "savefig.facecolor": "white",
 }
 
+_RASTER: ContextVar[bool] = ContextVar("raster", default=False)
+
 _NO_METADATA: dict[str, Any] = {"Software": None}  # no program version: equal pictures give equal bytes
 
 
@@ -143,8 +153,20 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
+@contextmanager
+def rasterized() -> Iterator[None]:
+    """Within the context, all pictures are PNG."""
+    token = _RASTER.set(True)
+    try:
+        yield
+    finally:
+        _RASTER.reset(token)
+
+
 def as_svg(figure: Figure, alt: str) -> Picture:
-    """The figure as SVG markup for HTML."""
+    """The figure as SVG markup for HTML; as PNG within `rasterized`."""
+    if _RASTER.get():
+        return as_png(figure, alt)
     buffer = io.BytesIO()
     metadata: dict[str, Any] = {"Date": None}
     figure.savefig(buffer, format="svg", dpi=144, metadata=metadata)

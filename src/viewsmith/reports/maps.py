@@ -8,21 +8,40 @@ one curve per row over the number of the coordinate.
 
 from __future__ import annotations
 
+import io
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viewsmith.core.errors import InputError
+from viewsmith.core.files import atomic_path
+from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.reports.content import EmbeddingMap, Projections
-from viewsmith.reports.drawing import BLUE, PALETTE, RULE, Picture, as_png, new_axes, shorten, style
+from viewsmith.reports.drawing import (
+    BLUE,
+    PALETTE,
+    RULE,
+    Picture,
+    as_png,
+    new_axes,
+    sample_of_rows,
+    shorten,
+    style,
+    two_dimensional_map,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 MAX_CLASSES = 20
+
+LAYOUTS = {"tsne": "t-SNE", "umap": "UMAP", "pca": "Principal components", "map": "Learned map"}
 
 _GLYPHS, _MARKERS = ("●", "▲"), ("o", "^")
 
@@ -70,31 +89,113 @@ class Coloring:
 
 def draw_map(item: EmbeddingMap) -> DrawnMap:
     """Draw a map as a scatter plot; a class has the same color and marker in all maps with the same labels."""
-    xy = np.asarray(item.xy, dtype=np.float64)
-    coloring = color_by(item.labels, len(xy))
-    finite = np.isfinite(xy).all(axis=1)
-    xy = xy[finite]
-    colors, markers = coloring.colors[finite], coloring.markers[finite]
-    # Drawn in random order: rows are often sorted by class, and the last class would hide the others.
-    order = np.random.default_rng(0).permutation(len(xy))
+    coloring = color_by(item.labels, len(item.xy))
     with style():
         figure, axes = new_axes(4.2, 4.2)
-        axes.set_axis_off()
-        axes.set_aspect("equal", adjustable="datalim")
-        for code, marker in enumerate(_MARKERS):
-            rows = order[markers[order] == code]
-            axes.scatter(
-                xy[rows, 0],
-                xy[rows, 1],
-                s=float(np.clip(9000 / max(len(xy), 1), 5, 36)),
-                c=colors[rows],
-                marker=marker,
-                alpha=0.8,
-                linewidths=0,
-            )
+        n = _scatter(axes, item.xy, coloring)
         by = f", colored by label ({_described(coloring.legend)})" if item.labels is not None else ""
-        picture = as_png(figure, f"Map of {shorten(item.name, 60)} in two dimensions, {len(xy)} rows{by}.")
+        picture = as_png(figure, f"Map of {shorten(item.name, 60)} in two dimensions, {n} rows{by}.")
     return DrawnMap(item.name, item.caption, picture, coloring.legend)
+
+
+@dataclass(frozen=True, eq=False)
+class MapPlot:
+    """A map with its legend: a notebook shows it, `save` writes it.
+
+    Attributes
+    ----------
+    xy : ndarray, shape (m, 2)
+        Positions.
+    index : ndarray of int, shape (m,)
+        The rows that they are of.
+    figure : matplotlib.figure.Figure
+    """
+
+    xy: np.ndarray
+    index: np.ndarray
+    figure: Any
+
+    @classmethod
+    def of(cls, item: EmbeddingMap, index: np.ndarray, legend_title: str = "") -> MapPlot:
+        """Draw a map of the rows at `index`."""
+        coloring = color_by(item.labels, len(item.xy))
+        with style():
+            figure, axes = new_axes(6.2 if item.labels is not None else 4.6, 4.6)
+            _scatter(axes, item.xy, coloring)
+            axes.set_title(item.caption, fontsize=8)
+            _draw_legend(figure, axes, coloring.legend, legend_title)
+        return cls(item.xy, index, figure)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture: .png, .svg or .pdf by the ending of the name; atomically."""
+        kind = os.fspath(path).rpartition(".")[2].lower()
+        if kind not in ("png", "svg", "pdf"):
+            raise InputError(f"the picture is {os.fspath(path)!r}, expected a name that ends in .png, .svg or .pdf")
+        with style(), atomic_path(Path(path)) as temporary:
+            metadata: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+            self.figure.savefig(temporary, format=kind, dpi=200, metadata=metadata[kind])
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        with style():
+            self.figure.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
+def plot_map(h: np.ndarray, color: Any = None, by: str = "tsne", title: str = "") -> MapPlot:
+    """Draw a map of representations, (n, d); see `viewsmith.estimator.base.ViewsmithEstimator.plot`."""
+    if color is not None and len(color) != len(h):
+        raise InputError(f"color has {len(color)} values, expected one for each of the {len(h)} samples")
+    index = sample_of_rows(len(h))
+    rows = h[index]
+    if by in ("umap", "pca"):
+        rows = (umap if by == "umap" else pca)(rows, rows[:1], 2)[0]
+    xy, _ = two_dimensional_map(rows)
+    color = None if color is None else np.asarray(color, dtype=object)
+    labels = None if color is None else [None if color[i] == "" else color[i] for i in index]
+    return MapPlot.of(EmbeddingMap("representation", xy, labels, f"{LAYOUTS[by]} of {len(index):,} rows"), index, title)
+
+
+def _scatter(axes: Any, xy: np.ndarray, coloring: Coloring) -> int:
+    """Draw the rows with finite positions; returns their number."""
+    xy = np.asarray(xy, dtype=np.float64)
+    finite = np.isfinite(xy).all(axis=1)
+    xy, colors, markers = xy[finite], coloring.colors[finite], coloring.markers[finite]
+    # Drawn in random order: rows are often sorted by class, and the last class would hide the others.
+    order = np.random.default_rng(0).permutation(len(xy))
+    axes.set_axis_off()
+    axes.set_aspect("equal", adjustable="datalim")
+    for code, marker in enumerate(_MARKERS):
+        rows = order[markers[order] == code]
+        axes.scatter(
+            xy[rows, 0],
+            xy[rows, 1],
+            s=float(np.clip(9000 / max(len(xy), 1), 5, 36)),
+            c=colors[rows],
+            marker=marker,
+            alpha=0.8,
+            linewidths=0,
+        )
+    return len(xy)
+
+
+def _draw_legend(figure: Any, axes: Any, legend: Legend, title: str) -> None:
+    from matplotlib.lines import Line2D
+
+    if legend.entries:
+        handles = [
+            Line2D([], [], marker=_MARKERS[_GLYPHS.index(each.glyph)], color=each.color, linewidth=0, markersize=5)
+            for each in legend.entries
+        ]
+        names = [f"{each.text} ({each.count:,})" for each in legend.entries]
+        figure.legend(handles, names, loc="outside right upper", frameon=False, title=shorten(title, 40))
+    elif legend.scale is not None:
+        import matplotlib
+        from matplotlib.cm import ScalarMappable
+
+        bar = figure.colorbar(ScalarMappable(cmap=matplotlib.colormaps["viridis"]), ax=axes, shrink=0.6)
+        bar.set_ticks([0, 1], labels=legend.scale)
+        bar.set_label(" ".join(part for part in (shorten(title, 40), legend.note) if part))
 
 
 def color_by(labels: Sequence[Any] | np.ndarray | None, n: int) -> Coloring:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,17 @@ from viewsmith.reports.charts import (
 )
 from viewsmith.reports.content import ReportContent
 from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings
+from viewsmith.reports.drawing import rasterized
 from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import draw_map, draw_projections
 from viewsmith.reports.page import format_number, plain_value, render
 from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_title, verdict
+
+#: Parts of the page with pictures of the model.
+_PICTURED = (
+    *("maps", "galleries", "transform_probabilities", "profiles", "violins"),
+    *("histograms", "projections", "sorted_similarities"),
+)
 
 #: CSS class and explanation of each status of a run.
 _STATES = {
@@ -44,6 +53,22 @@ def render_report(content: ReportContent) -> str:
     Equal content gives equal text. All names, labels and values are escaped.
     """
     return render("report.html.j2", **_page(content))
+
+
+def png_files(content: ReportContent) -> dict[str, bytes]:
+    """The pictures of a report as PNG files by name; views of DNA are text, and are left out."""
+    with rasterized():
+        page, found = _page(content), {}
+    for kind in _PICTURED:
+        for item in page[kind]:
+            title = getattr(item, "title", None) or item.name
+            pictures = [each for each in (*getattr(item, "pictures", ()), getattr(item, "picture", None)) if each]
+            for number, picture in enumerate(pictures, start=1):
+                name = re.sub(r"[^a-z0-9]+", "_", f"{kind} {title}".lower()).strip("_")
+                found[name if len(pictures) == 1 else f"{name}_{number}"] = base64.b64decode(
+                    picture.uri.partition(",")[2]
+                )
+    return found
 
 
 def _page(content: ReportContent) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, History, ProgressBar
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder, RunFolder
+from viewsmith.training.tracking import Tracker
 
 __all__ = [
     "Callback",
@@ -12,5 +13,6 @@ __all__ = [
     "History",
     "ProgressBar",
     "RunFolder",
+    "Tracker",
     "Trainer",
 ]

@@ -20,6 +20,7 @@ from torch import Tensor
 from viewsmith.core.device import resident_bytes, return_freed_memory
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import TrainingError, warn
+from viewsmith.core.notebook import NotebookBar, in_notebook
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, told_apart, uniformity, view_distance
 from viewsmith.training.engine import Callback, Status, Trainer
@@ -35,16 +36,20 @@ FEWEST_TOLD_APART = 50  # samples
 
 
 class ProgressBar(Callback):
-    """A progress bar on stderr; if stderr is not a terminal, a line of text every `interval` seconds."""
+    """A progress bar on stderr or in a notebook; elsewhere a line of text on stderr every `interval` seconds."""
 
     def __init__(self, interval: float = 30.0) -> None:
         self.interval = interval
         self._bar: Progress | None = None
+        self._below: NotebookBar | None = None
         self._updated = 0.0
 
     def start(self, trainer: Trainer) -> None:
         self._first_step, self._started = trainer.steps, time.monotonic()
         self._updated = self._started
+        if rank() == 0 and in_notebook():
+            self._below = NotebookBar()
+            return
         if not sys.stderr.isatty() or rank() != 0:
             return
         from rich.console import Console
@@ -70,9 +75,11 @@ class ProgressBar(Callback):
             self._bar.console.print(f"{name.replace('_', ' ')}: {text}", highlight=False)
 
     def step(self, trainer: Trainer) -> None:
-        if time.monotonic() - self._updated < (self.interval if self._bar is None else 0.25):
+        if time.monotonic() - self._updated < (0.25 if self._bar or self._below else self.interval):
             return
-        if self._bar is not None:
+        if self._below is not None:
+            self._update_below(trainer, self._line(trainer))
+        elif self._bar is not None:
             self._update_bar(trainer)
         elif rank() == 0:
             self._updated = time.monotonic()
@@ -86,6 +93,13 @@ class ProgressBar(Callback):
         if (limit := trainer.seconds_left()) is not None and limit < seconds:
             return f"{trainer.phase.name}: epoch {epoch} of {trainer.epochs}, the time limit in {_minutes(limit)}"
         return f"{trainer.phase.name}: epoch {epoch} of {trainer.epochs}, about {_minutes(seconds)} left"
+
+    def _update_below(self, trainer: Trainer, text: str) -> None:
+        assert self._below is not None
+        self._updated = time.monotonic()
+        total = trainer.epochs * trainer.steps_per_epoch
+        done = trainer.epochs_done * trainer.steps_per_epoch + trainer.step
+        self._below.update(f"{text}, loss {trainer.mean_loss():.4f}", done, total)
 
     def _update_bar(self, trainer: Trainer) -> None:
         assert self._bar is not None
@@ -101,6 +115,8 @@ class ProgressBar(Callback):
         )
 
     def end(self, trainer: Trainer, status: Status) -> None:
+        if self._below is not None:
+            self._update_below(trainer, f"{status} after {trainer.elapsed:.0f} s")
         if self._bar is not None:
             self._update_bar(trainer)
             self._bar.stop()

@@ -7,7 +7,9 @@ import math
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -51,6 +53,12 @@ class Callback:
     def end(self, trainer: Trainer, status: Status) -> None:
         """Called after the last step, whether training is finished or was stopped."""
 
+    def fitted(self, model: Any, rows: Any) -> None:
+        """Called by an estimator after its training, in the first process, with itself and the rows of `fit`."""
+
+    def close(self) -> None:
+        """Called by an estimator when `fit` is over, also by an exception."""
+
     def state(self) -> dict[str, Any]:
         """State to save in checkpoints, as plain data."""
         return {}
@@ -77,6 +85,8 @@ class Trainer:
         Stop after this time, including the time before a resume.
     phases : sequence of Phase, optional
         The schedule to run. Default: ``method.phases()``.
+    settings : mapping, optional
+        Plain values that describe the training, for loggers.
     checkpoint : CheckpointFolder, optional
         Where the state is saved: after some time, after each phase, and when training stops. On a CPU, with the same
         number of threads, a resumed training equals an uninterrupted one bit for bit.
@@ -114,7 +124,9 @@ class Trainer:
         checkpoint_every: float = 30.0,
         interruptible: bool = False,
         phases: Sequence[Phase] | None = None,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        self.settings = settings
         self.method, self.seed, self.batch_size = method, seed, batch_size
         self.device, self.precision = torch.device(device), precision
         self.callbacks, self.minutes = list(callbacks), minutes
@@ -368,7 +380,7 @@ class Trainer:
             "steps": self.steps,
             "seconds": self.elapsed,
             "rows": len(self.x),
-            "callbacks": {type(callback).__name__: callback.state() for callback in self.callbacks},
+            "callbacks": {name: callback.state() for name, callback in self._named_callbacks()},
         }
         assert self.checkpoint is not None
         self.checkpoint.save(tensors, record)
@@ -392,9 +404,17 @@ class Trainer:
         self.phase_index, self.epoch, self.step = record["phase"], record["epoch"], record["step"]
         self.steps, self.seconds = record["steps"], record["seconds"]
         self._saved_at = self.steps
-        for callback in self.callbacks:
-            callback.restore(record["callbacks"].get(type(callback).__name__, {}))
+        for name, callback in self._named_callbacks():
+            callback.restore(record["callbacks"].get(name, {}))
         return tensors
+
+    def _named_callbacks(self) -> Iterator[tuple[str, Callback]]:
+        """Callbacks by class; the second of a class is CLASS-2."""
+        count: Counter[str] = Counter()
+        for callback in self.callbacks:
+            name = type(callback).__name__
+            count[name] += 1
+            yield name if count[name] == 1 else f"{name}-{count[name]}", callback
 
 
 @contextlib.contextmanager

@@ -8,14 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from viewsmith.core.errors import InputError, warn
-from viewsmith.data import Dataset
-from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.figures import as_dataset
 from viewsmith.methods.crl_tac.families import FamilyOption
-from viewsmith.modalities import check_labels
 from viewsmith.reports import ReportContent, write_report
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import custom_part, load_for, load_run, reading_run
@@ -62,7 +59,7 @@ def report_content(
             if data is None and source is None:
                 raise InputError("the run has no path of its data; give --data")
             is_array = data is not None and not isinstance(data, str | Path)
-            rows = _arrays(model, data, y) if is_array else load_for(model, data or str(source), label, labels)
+            rows = as_dataset(model, data, y) if is_array else load_for(model, data or str(source), label, labels)
             content |= model.figures(rows.in_memory()).by_kind()
         except InputError as error:
             if data is not None and rows is None:  # they cannot be read
@@ -121,12 +118,3 @@ def report(
     content = report_content(folder, data=data, y=y, label=label, labels=labels, pictures=True, custom=custom)
     write_report(folder.report, content)
     return folder.report
-
-
-def _arrays(model: ViewsmithEstimator, X: Any, y: Any) -> Dataset:
-    """Samples as a data set without a split."""
-    x = model.checked_rows(X)
-    labels = None if y is None else check_labels(np.asarray(y), len(x), "y")
-    rows = np.arange(len(x))
-    modality, names = model.resolved_.modality, model.resolved_.feature_names or None
-    return Dataset(x, labels, rows, None, "none", modality, "arrays", names, {}, None)

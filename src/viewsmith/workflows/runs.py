@@ -284,6 +284,24 @@ def load_for(
     return with_split_of_run(dataset, model, scored=labeled)
 
 
+def column_of(data: str | Path, column: str, n_rows: int) -> np.ndarray:
+    """Any column of a table, or of obs, for the rows of a data set in order, also one that a model reads as a feature.
+
+    Raises
+    ------
+    InputError
+        There is no such column, or the data set leaves out rows.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `load_for` has said what is to be said of the data
+        found = load_dataset(data, label=column, few_labels=True)
+    if found.y is None or len(found.y) != n_rows:
+        raise InputError(f"the column {column!r} of {data} cannot be matched with the {n_rows} rows of the map")
+    values = found.y.astype(object)
+    values[without_label(found.y)] = None
+    return values
+
+
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
     """`Dataset.schema` of the training data; after a fit in Python, with the names of a DataFrame or an AnnData."""
     resolved = model.resolved_

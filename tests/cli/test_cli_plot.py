@@ -1,0 +1,79 @@
+"""viewsmith plot and model.plot: maps as files, colored by classes or numbers."""
+
+import io
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tools import call, good
+from matplotlib.image import imread
+
+from viewsmith import Contrastive
+from viewsmith.core.errors import InputError
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_reports():
+    """Real pictures here."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plot")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["width", "height", "depth"])
+    table.insert(0, "kind", np.where(np.arange(60) % 2, "nut", "bolt"))
+    table.to_csv(folder / "parts.csv", index=False)
+    good("fit", folder / "parts.csv", "--out", folder / "run", "--epochs", 1, "--label", "kind")
+    return folder
+
+
+def test_the_labels_color_the_map_by_default(run):
+    result = good("plot", run / "run", run / "parts.csv", "--out", run / "map.svg")
+    assert result.out.strip() == str(run / "map.svg")
+    svg = (run / "map.svg").read_text()
+    assert "nut (30)" in svg and "bolt (30)" in svg and "t-SNE of 60 rows" in svg and ">kind<" in svg
+
+
+def test_a_feature_colors_the_map_as_a_scale(run):
+    good("plot", run / "run", run / "parts.csv", "--out", run / "width.svg", "--color", "width", "--by", "pca")
+    svg = (run / "width.svg").read_text()
+    assert ">width<" in svg and "nut" not in svg and "Principal components of 60 rows" in svg
+
+
+def test_the_default_file_is_in_the_run(run):
+    good("plot", run / "run", run / "parts.csv")
+    assert imread(run / "run" / "map.png").shape[0] > 500
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (("--color", "weight"), ("weight", "parts.csv")),
+        (("--out", "map.gif"), ("map.gif", ".png, .svg or .pdf")),
+        (("--by", "som"), ("by is 'som', expected 'tsne', 'umap', 'pca' or 'map'",)),
+        (("--by", "map"), ("output is 'map'",)),
+    ],
+)
+def test_bad_options_are_refused(run, options, parts, monkeypatch):
+    monkeypatch.chdir(run)
+    assert call("plot", run / "run", run / "parts.csv", *options).refused(*parts)
+
+
+def test_plot_in_python_returns_what_a_notebook_shows(digits, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Contrastive(epochs=1, random_state=0).fit(digits[:200])
+    color = np.array(["a", "", None, "b"], dtype=object)[np.arange(200) % 4]
+    drawn = model.plot(digits[:200], color, title="letter")
+    assert drawn.xy.shape == (200, 2) and drawn.index.tolist() == list(range(200))
+    texts = [text.get_text() for text in drawn.figure.legends[0].get_texts()]
+    assert texts == ["a (50)", "b (50)", "unlabeled (100)"]
+    again = model.plot(digits[:200], color, title="letter")
+    for plot, name in ((drawn, "one.png"), (again, "two.png")):
+        plot.save(tmp_path / name)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    assert imread(io.BytesIO(drawn._repr_png_())).ndim == 3
+    with pytest.raises(InputError, match="color has 3 values, expected one for each of the 200 samples"):
+        model.plot(digits[:200], [1, 2, 3])
