@@ -13,6 +13,7 @@ _LAYERS = (
 
 if TYPE_CHECKING:
     from viewsmith.methods.loading import CRLTAC, Contrastive, DiffAug, Discovery, GenView, MetAug, PiNDA, load
+    from viewsmith.workflows.hub import push
     from viewsmith.workflows.report import report
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "PiNDA",
     "__version__",
     "load",
+    "push",
     "report",
 ]
 
@@ -35,10 +37,11 @@ def __getattr__(name: str) -> Any:
         from viewsmith.methods import loading
 
         return getattr(loading, name)
-    if name == "report":
-        from viewsmith.workflows.report import report
+    if name in ("push", "report"):
+        import importlib
 
-        return report
+        module = {"push": "hub", "report": "report"}[name]
+        return getattr(importlib.import_module(f"viewsmith.workflows.{module}"), name)
     if name in _LAYERS:
         import importlib
 

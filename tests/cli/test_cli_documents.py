@@ -40,6 +40,7 @@ OPTIONS = {
     "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise features shard "
     "candidates batch-size epochs device label labels image-size modality transductive stream cache threads debug",
     "export": "out format debug",
+    "push": "private license threads debug",
     "compare": "out methods baselines seeds splits budget protocols set json label labels target image-size modality "
     "columns impute threads debug",
     "tune": "method out search trials budget metric seed config set json label labels target groups split-groups layer "
@@ -196,7 +197,7 @@ def test_the_documents_with_code_are_known():
         "symmetries.md",
         "tutorial_objects.md",
     }
-    assert {path.name for path in WITH_CODE} == expected | {"loggers.md", "losses.md", "pinda.md", "tables.md"}
+    assert {path.name for path in WITH_CODE} == expected | {"loggers.md", "losses.md", "pinda.md", "tables.md", "weights.md"}
 
 
 def test_the_first_example_of_the_readme_prints_its_output(workplace):

@@ -1,5 +1,5 @@
 """The command line: fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, locate, crop, generate,
-merge, export, report, methods."""
+merge, export, push, report, methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from viewsmith.cli.methods import methods
 from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.symmetries import symmetries
 from viewsmith.cli.tune import tune
-from viewsmith.cli.use import embed, evaluate, export, plot, report, views
+from viewsmith.cli.use import embed, evaluate, export, plot, push, report, views
 from viewsmith.core.version import __version__
 
 app = typer.Typer(
@@ -49,7 +49,7 @@ def common(
 app.command(cls=FitCommand)(fit)
 for command in (
     *(embed, plot, evaluate, compare, tune, views, discover, symmetries),
-    *(locate, crop, generate, merge, export, report, methods),
+    *(locate, crop, generate, merge, export, push, report, methods),
 ):
     app.command(cls=ListingCommand)(command)
 

@@ -1,4 +1,4 @@
-"""The commands that use a run: embed, plot, evaluate, views, export.
+"""The commands that use a run: embed, plot, evaluate, views, export, push.
 
 The command report.
 """
@@ -240,3 +240,19 @@ def write_run_report(
     if distributed.rank() == 0:
         write_report(folder.report, report_content(folder, data=data, label=label, labels=labels, pictures=pictures))
     return folder.report
+
+
+def push(
+    run: Run,
+    to: Annotated[str, typer.Argument(metavar="TO", help="hf://OWNER/NAME (extra hub), or a new folder.")],
+    private: Annotated[bool, typer.Option("--private", help="A new repository is private.")] = False,
+    license_: Annotated[str | None, typer.Option("--license", metavar="NAME", help="Of the weights.")] = None,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Publish RUN on the Hugging Face Hub, with a card, or write such a repository to a folder."""
+    from viewsmith.workflows.hub import push as publish
+
+    set_threads(threads)
+    with writing(Path(to)):
+        typer.echo(publish(run, to, private=private, license=license_))

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from viewsmith.core.errors import InputError, error_text
+from viewsmith.core.hub import downloaded
 from viewsmith.core.registry import entries, get
 from viewsmith.estimator.base import ViewsmithEstimator, check_package
 from viewsmith.estimator.resolve import MODULE
@@ -43,7 +44,8 @@ def load(
     Parameters
     ----------
     path : path
-        Run folder.
+        Run folder; or a repository of the Hugging Face Hub, ``hf://OWNER/NAME`` or ``hf://OWNER/NAME@REVISION`` (extra
+        ``hub``), which is downloaded once.
     encoder, framework, view_maker : torch.nn.Module, optional
         For a model that was fitted with a custom module as this part: a module of the same structure, for the saved
         weights.
@@ -59,6 +61,7 @@ def load(
         There is no run, or it is damaged; a custom part is missing, or is given for a model without it; a plug-in that
         the model needs is not installed.
     """
+    path = downloaded(path)
     folder = RunFolder(path)
     config = folder.read_config()
     method = str(config.get("method", ""))

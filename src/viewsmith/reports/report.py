@@ -27,7 +27,7 @@ from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_t
 
 #: Parts of the page with pictures of the model.
 _PICTURED = (
-    *("maps", "galleries", "transform_probabilities", "profiles", "violins"),
+    *("curves", "maps", "galleries", "transform_probabilities", "profiles", "violins"),
     *("histograms", "projections", "sorted_similarities"),
 )
 

@@ -23,6 +23,7 @@ import torch
 from viewsmith.core import distributed
 from viewsmith.core.distributed import watched_peers
 from viewsmith.core.errors import InputError, InUseError, pluralize, warn
+from viewsmith.core.hub import downloaded
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.dataset import Split, take
 from viewsmith.data.labels import few_label_codes, group_codes, without_label
@@ -186,6 +187,7 @@ def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> Vie
     """Load the model of a run, with its custom parts; raises InputError for every reason why this fails."""
     from viewsmith.methods.loading import load
 
+    run = downloaded(run)
     if is_discovery(run):
         raise InputError(f"{run} is of the command discover: use it with locate or crop, or train on its crops")
     with reading_run(run):

@@ -1,0 +1,207 @@
+"""Models as repositories by the layout of the Hugging Face Hub: a card, a configuration, weights as safetensors."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from viewsmith.core.errors import InputError, MissingExtra, error_text, one_line
+from viewsmith.core.files import atomic_folder
+from viewsmith.core.hub import repository_of
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.reports import ReportContent, png_files
+from viewsmith.training.run import RunFolder
+from viewsmith.workflows.runs import load_run
+
+#: What a repository has of a run. Row hashes and checkpoints stay at home.
+FILES = ("model.safetensors", "initial.safetensors", "metrics.jsonl", "evaluation.json")
+
+
+def push(
+    model: str | os.PathLike[str] | ViewsmithEstimator,
+    to: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    *,
+    private: bool = False,
+    license: str | None = None,
+) -> str:
+    """Publish a model as a repository of the Hugging Face Hub, or write one to a folder.
+
+    It has ``README.md`` (the card: data, training, protocol and scores of `viewsmith evaluate`, figures, warnings, how
+    to load), ``config.toml`` and the same as ``config.json``, weights before and after training as safetensors, metrics
+    and summary. Nothing is pickled. It has no rows, no row hashes and no path of this machine.
+
+    Parameters
+    ----------
+    model : path or ViewsmithEstimator
+        A run folder, or a fitted model.
+    to : str or path
+        ``hf://OWNER/NAME`` (extra ``hub``; the account is that of ``hf auth login`` or HF_TOKEN), or a new folder.
+    X, y : array-like, optional
+        Samples, and labels for colors, whose pictures the card shows: maps, and views beside their samples. Only what
+        may be published.
+    private : bool
+        For a new repository.
+    license : str, optional
+        Of the weights, by its name on the Hub.
+
+    Returns
+    -------
+    str
+        The address of the repository, or the folder.
+
+    Raises
+    ------
+    InputError
+        Not a finished run; a folder that exists; no access to the Hub.
+    """
+    target, repository = os.fspath(to), repository_of(to)
+    if repository is None and Path(target).exists():
+        raise InputError(f"{target} exists: choose a new folder")
+    with tempfile.TemporaryDirectory() as temporary:
+        if isinstance(model, ViewsmithEstimator):
+            model.save(run := Path(temporary, "run"))
+        else:
+            run = Path(model)
+            model = load_run(run)
+        pictures = {} if X is None else model.pictures(X, y)
+        if repository is None:
+            with atomic_folder(target) as folder:
+                _write(folder, RunFolder(run), model, pictures, "PATH", license)
+            return target
+        name, _ = repository
+        _write(folder := Path(temporary, "repository"), RunFolder(run), model, pictures, f"hf://{name}", license)
+        try:
+            from huggingface_hub import HfApi
+        except ImportError as error:
+            raise MissingExtra("huggingface_hub", "hub", "publishing a model") from error
+        try:
+            api = HfApi(library_name="viewsmith")
+            api.create_repo(name, private=private, exist_ok=True)
+            api.upload_folder(repo_id=name, folder_path=folder, commit_message=f"viewsmith: {model.name}")
+        except Exception as error:  # of the network, the server and the account
+            raise InputError(f"{target} cannot be written ({one_line(error_text(error), 200)})") from error
+        return f"{api.endpoint}/{name}"
+
+
+def _write(
+    folder: Path,
+    run: RunFolder,
+    model: ViewsmithEstimator,
+    pictures: Mapping[str, bytes],
+    address: str,
+    license: str | None,
+) -> None:
+    """Write the files of a repository."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if (run.path / name).exists():
+            shutil.copyfile(run.path / name, folder / name)
+    config, summary = run.read_config(), run.read_summary()
+    config.pop("command", None)
+    if "source" in config.get("data", {}):
+        config["data"]["source"] = Path(config["data"]["source"]).name
+    target = RunFolder(folder)
+    target.write_config(config)
+    target.write_summary(summary)
+    (folder / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+    metrics = run.read_metrics()
+    drawn = png_files(ReportContent(model.name, model.name, metrics=metrics)) | dict(pictures)
+    for name, png in drawn.items():
+        (folder / "figures").mkdir(exist_ok=True)
+        (folder / "figures" / f"{name}.png").write_bytes(png)
+    card = _card(config, summary, run.read_evaluation(), sorted(drawn), address, license)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def _card(
+    config: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    evaluation: Mapping[str, Any] | None,
+    figures: list[str],
+    address: str,
+    license: str | None,
+) -> str:
+    """The text of README.md, with the fields that the Hub reads at its top."""
+    fitted, method = config["fitted"], config["method"]
+    data, split = config.get("data", {}), summary.get("split", {})
+    images = fitted["modality"] == "images"
+    fields = {
+        "library_name": "viewsmith",
+        **({} if license is None else {"license": license}),
+        "pipeline_tag": "image-feature-extraction" if images else "feature-extraction",
+        "tags": ["viewsmith", "contrastive-learning", "self-supervised-learning", method, fitted["modality"]],
+    }
+    shape = " x ".join(map(str, fitted["row_shape"]))
+    seconds, hardware = summary.get("seconds", {}).get("training"), summary.get("hardware", {})
+    versions = ", ".join(f"{name} {version}" for name, version in summary.get("versions", {}).items())
+    lines = [
+        "---",
+        *(f"{name}: {json.dumps(value)}" for name, value in fields.items()),
+        "---",
+        f"# {method} on {data.get('source', 'arrays')}",
+        f"Representations of {fitted['modality']} with {fitted['n_components']} components, learned "
+        f"{'with the labels of some rows' if fitted.get('labeled_rows') else 'without labels'}.",
+        f"```python\nimport viewsmith\n\nmodel = viewsmith.load({address!r})\nH = model.transform(X)\n```",
+        "## Data",
+        _table(
+            [
+                ("rows", f"{fitted['modality']}, each {shape}"),
+                ("training rows", f"{summary.get('rows', '?')} of {data.get('source', 'arrays given in Python')}"),
+                ("split", ", ".join(f"{k} {v}" for k, v in split.items() if not isinstance(v, list)) or "none"),
+                ("scaling", fitted["scaling"]),
+            ]
+        ),
+        "## Training",
+        _table(
+            [
+                ("method", f"{method}, framework {fitted['framework']}, views {fitted['view_maker']}"),
+                ("encoder", fitted["encoder"]),
+                ("length", f"{summary.get('epochs')} epochs, {summary.get('steps')} steps, {seconds} s"),
+                ("seed", fitted["seed"]),
+                (
+                    "hardware",
+                    f"{summary.get('device')}, {hardware.get('processor')}, {hardware.get('threads')} threads",
+                ),
+                ("versions", versions),
+            ]
+        ),
+        "## Evaluation",
+        *_scores(evaluation),
+        *(["## Figures", *(f"![{name.replace('_', ' ')}](figures/{name}.png)" for name in figures)] if figures else []),
+    ]
+    if summary.get("warnings"):
+        lines += ["## Warnings of the training", "\n".join(f"- {line}" for line in summary["warnings"])]
+    start = lines.index("---", 1) + 1
+    return "\n".join(lines[:start]) + "\n\n" + "\n\n".join(lines[start:]) + "\n"
+
+
+def _scores(evaluation: Mapping[str, Any] | None) -> list[str]:
+    """Scores and protocol of `viewsmith evaluate`."""
+    if not evaluation:
+        return [
+            "Not evaluated: `viewsmith evaluate RUN DATA` compares with raw features, PCA and the untrained encoder."
+        ]
+    protocols, rows, embeddings = evaluation["protocols"], evaluation["rows"], evaluation["embeddings"]
+    scores = [
+        (name, *(f"{row[protocol]:.3f}" if protocol in row else "" for protocol in protocols))
+        for name, row in embeddings.items()
+    ]
+    return [
+        f"Fitted on {rows['train']} training rows, scored on {rows['test']} test rows; one training.",
+        _table(scores, ("row", *protocols)),
+        "\n".join(f"- {name}: {text}" for name, text in protocols.items()),
+    ]
+
+
+def _table(rows: list[tuple[Any, ...]], header: tuple[str, ...] = ("", "")) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(one_line(cell, 200).replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
