@@ -197,7 +197,13 @@ def test_the_documents_with_code_are_known():
         "symmetries.md",
         "tutorial_objects.md",
     }
-    assert {path.name for path in WITH_CODE} == expected | {"loggers.md", "losses.md", "pinda.md", "tables.md", "weights.md"}
+    assert {path.name for path in WITH_CODE} == expected | {
+        "loggers.md",
+        "losses.md",
+        "pinda.md",
+        "tables.md",
+        "weights.md",
+    }
 
 
 def test_the_first_example_of_the_readme_prints_its_output(workplace):

@@ -1,0 +1,160 @@
+"""Work on many parquet files by an engine that distributes it (Ray Data, Spark, Dask): a result for each file, once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, MissingExtra, check_choice, duplicates, join_names
+from viewsmith.core.files import atomic_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Task = Literal["embed", "locate", "symmetries"]
+
+
+class OverFiles:
+    """A function of a DataFrame with a column ``file``, for the map of an engine: it writes a result for each file.
+
+    The result of ``DIR/NAME.parquet`` is ``out/NAME.parquet``. It appears as a whole, or not at all, and a file that
+    has one is left out: work that was stopped goes on with the files that are left, and a file that two workers have
+    done has one result.
+
+    Parameters
+    ----------
+    task : {"embed", "locate", "symmetries"}
+        embed: columns ``h0``, ``h1``, ... for each row. locate: a row for each location, ``sample`` is the number of
+        its row. symmetries: a row for each transformation, with its tests on the rows of the file
+        (`viewsmith.evaluation.symmetries.symmetries`).
+    out : path
+        Folder of the results.
+    run : path, optional
+        The run whose model embeds or locates; each process loads it once.
+    column : str, optional
+        The column of the samples: strings of DNA, or nested lists of numbers (images, recordings). Default: the columns
+        that the run was trained on; for symmetries all columns of numbers.
+    keep : sequence of str
+        Columns that are copied to the results of embed and locate, such as a key.
+    threads : int
+        Threads of each process.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        out: str | os.PathLike[str],
+        *,
+        run: str | os.PathLike[str] | None = None,
+        column: str | None = None,
+        keep: Sequence[str] = (),
+        threads: int = 1,
+    ) -> None:
+        check_choice("task", task, Task)
+        if (run is None) != (task == "symmetries"):
+            raise InputError(f"run is {run!r}: {join_names(list(get_args(Task)[:2]))} need a run, symmetries take none")
+        self.task, self.out, self.run = task, Path(out), None if run is None else os.fspath(run)
+        self.column, self.keep, self.threads = column, list(keep), threads
+
+    def pending(self, files: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
+        """The files without a result, in a column ``file``; raises InputError for two files of the same name."""
+        import pandas as pd
+
+        if twice := duplicates([Path(file).name for file in files]):
+            raise InputError(f"two files are called {twice[0]}: their results would be one file; rename one")
+        self.out.mkdir(parents=True, exist_ok=True)
+        return pd.DataFrame({"file": [str(file) for file in files if not self._target(file).exists()]})
+
+    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Work on the files of a DataFrame; returns for each file its result and its numbers of rows and seconds."""
+        import pandas as pd
+        import torch
+
+        torch.set_num_threads(self.threads)
+        done = []
+        for file in frame["file"]:
+            started, target, rows = time.perf_counter(), self._target(file), -1
+            if not target.exists():
+                rows = self._work(str(file), target)
+            done.append((str(file), str(target), rows, time.perf_counter() - started))
+        return pd.DataFrame(done, columns=["file", "result", "rows", "seconds"])
+
+    def _target(self, file: str | os.PathLike[str]) -> Path:
+        return self.out / Path(file).name
+
+    def _work(self, file: str, target: Path) -> int:
+        import pandas as pd
+
+        try:
+            table = pd.read_parquet(file)
+        except ImportError as error:
+            raise MissingExtra("pyarrow", "parquet", "reading parquet files") from error
+        if missing := [name for name in [*self.keep, self.column] if name is not None and name not in table]:
+            raise InputError(f"{file} has no column {missing[0]!r}: its columns are {', '.join(map(str, table))}")
+        samples = table.drop(columns=self.keep) if self.column is None else _samples(table[self.column])
+        kept = table[self.keep].reset_index(drop=True)
+        made = _TASKS[self.task](self, samples)
+        if self.task == "embed":
+            made = pd.concat([kept, made], axis=1)
+        elif self.task == "locate":
+            made = pd.concat([kept.iloc[made["sample"]].reset_index(drop=True), made], axis=1)
+        with atomic_path(target) as temporary:
+            made.to_parquet(temporary, index=False)
+        return len(table)
+
+
+def _embed(work: OverFiles, samples: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    h = _model(work.run).transform(samples)
+    return pd.DataFrame(h, columns=[f"h{i}" for i in range(h.shape[1])])
+
+
+def _locate(work: OverFiles, samples: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    found = _model(work.run).locate(samples)
+    return pd.DataFrame({name: found[name] for name in found.dtype.names})
+
+
+def _symmetries(work: OverFiles, samples: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    from viewsmith.evaluation.symmetries import symmetries
+    from viewsmith.modalities import detect
+
+    x = samples.select_dtypes("number").to_numpy(np.float32) if isinstance(samples, pd.DataFrame) else samples
+    modality = detect(x, "auto")
+    rows = modality.read(x, row_shape=None, impute="none", estimator=None)
+    tested = [dataclasses.asdict(each) | {"on_the_data": each.on_the_data} for each in symmetries(rows, modality.name)]
+    return pd.DataFrame(tested)
+
+
+_TASKS: dict[str, Callable[[OverFiles, Any], Any]] = {"embed": _embed, "locate": _locate, "symmetries": _symmetries}
+
+
+@functools.lru_cache(maxsize=2)
+def _model(run: str) -> Any:
+    from viewsmith.methods.loading import load
+
+    return load(run)
+
+
+def _samples(values: Any) -> Any:
+    """The values of a column as samples: strings, or an array of what nested lists hold."""
+    if values.map(lambda each: isinstance(each, str)).all():
+        return values.tolist()
+    return np.stack([_stacked(each) for each in values])
+
+
+def _stacked(value: Any) -> np.ndarray:
+    """Nested arrays of objects, as parquet returns lists of lists, as one array."""
+    made = np.asarray(value)
+    return np.stack([_stacked(each) for each in made]) if made.dtype == object else made

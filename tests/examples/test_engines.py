@@ -1,0 +1,126 @@
+"""Files of parquet by Ray Data, Spark and Dask in their local modes, and by a plain loop: each file once."""
+
+import runpy
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import viewsmith
+from viewsmith import Contrastive, Discovery
+from viewsmith.core.errors import InputError
+from viewsmith.workflows.over_files import OverFiles
+
+pytest.importorskip("pyarrow")
+ENGINES = {"ray": "ray", "spark": "pyspark", "dask": "dask.dataframe"}
+EXAMPLES = Path(__file__).parents[2] / "examples" / "engines"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A run on four columns, and five files with a key and these columns."""
+    folder = tmp_path_factory.mktemp("engines")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(300, 4)).astype(np.float32), columns=list("abcd"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        Contrastive(epochs=1, random_state=0, hidden=(8,), n_components=6).fit(table).save(folder / "run")
+    table.insert(0, "key", [f"r{i}" for i in range(300)])
+    for number in range(5):
+        table[number * 60 : (number + 1) * 60].to_parquet(folder / f"part-{number}.parquet")
+    return folder, table, sorted(folder.glob("*.parquet"))
+
+
+def plain(run, out, files, task="embed", **options):
+    work = OverFiles(task, out, run=run, **options)
+    return work(work.pending(files)).to_dict("records")
+
+
+def engine(name):
+    """The main function of an example, where its library is installed."""
+    if name == "plain":
+        return plain
+    module = pytest.importorskip(ENGINES[name])
+    if name == "ray" and not module.is_initialized():
+        module.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    return runpy.run_path(str(EXAMPLES / f"{name}_embed.py"))["main"]
+
+
+@pytest.mark.parametrize("name", ["plain", *(pytest.param(each, marks=pytest.mark.slow) for each in ENGINES)])
+def test_each_file_has_one_result_and_stopped_work_goes_on(place, tmp_path, name, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    folder, table, files = place
+    main, out = engine(name), tmp_path / "out"
+    first = main(str(folder / "run"), str(out), [str(file) for file in files[:2]], keep=["key"])
+    assert sorted(row["rows"] for row in first) == [60, 60]
+    before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
+    rest = main(str(folder / "run"), str(out), [str(file) for file in files], keep=["key"])
+    assert sorted(row["file"] for row in rest) == [str(file) for file in files[2:]]
+    assert all(path.stat().st_mtime_ns == at for path, at in before.items())
+    assert sorted(path.name for path in out.iterdir()) == [file.name for file in files]
+    made = pd.concat([pd.read_parquet(out / file.name) for file in files], ignore_index=True)
+    assert made["key"].tolist() == table["key"].tolist()
+    expected = viewsmith.load(folder / "run").transform(table[list("abcd")])
+    np.testing.assert_allclose(made[[f"h{i}" for i in range(6)]].to_numpy(), expected, atol=1e-5)
+    assert list(main(str(folder / "run"), str(out), [str(file) for file in files], keep=["key"])) == []
+
+
+def test_places_of_parts_keep_their_keys(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("ACGT"), 60)) for _ in range(80)]
+    texts = [text[: 20 + i % 9] + "TGACTCATTGAC" + text[32 + i % 9 :] for i, text in enumerate(texts)]
+    model = Discovery(modality="dna", random_state=0).fit(texts)
+    model.save(tmp_path / "run")
+    pd.DataFrame({"name": [f"s{i}" for i in range(80)], "dna": texts}).to_parquet(tmp_path / "x.parquet")
+    plain(tmp_path / "run", tmp_path / "out", [tmp_path / "x.parquet"], "locate", column="dna", keep=["name"])
+    made, expected = pd.read_parquet(tmp_path / "out" / "x.parquet"), model.locate(texts)
+    assert len(made) == len(expected) > 60 and made["start"].tolist() == expected["start"].tolist()
+    assert made["name"].tolist() == [f"s{i}" for i in expected["sample"]]
+
+
+def test_symmetries_of_images_in_nested_lists(tmp_path):
+    images = np.tile(np.linspace(0, 255, 12), (60, 12, 1)) + np.random.default_rng(0).normal(0, 3, (60, 12, 12))
+    pixels = images.clip(0, 255).astype(np.uint8)
+    pd.DataFrame({"image": [image.tolist() for image in pixels]}).assign(
+        image=lambda table: table["image"].map(lambda rows: [np.asarray(row, np.uint8) for row in rows])
+    ).to_parquet(tmp_path / "x.parquet")
+    plain(None, tmp_path / "out", [tmp_path / "x.parquet"], "symmetries", column="image")
+    made = pd.read_parquet(tmp_path / "out" / "x.parquet").set_index("name")
+    assert not made.loc["mirror", "on_the_data"] and made.loc["mirror", "told_apart"] > 0.9
+
+
+def test_a_result_appears_as_a_whole(place, tmp_path, monkeypatch):
+    folder, _, files = place
+    work = OverFiles("embed", tmp_path, run=folder / "run", keep=["key"])
+
+    def full(self, path, **options):
+        Path(path).write_bytes(b"half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", full)
+    with pytest.raises(OSError, match="no space left"):
+        work(work.pending(files[:1]))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("fit", {}, "task is 'fit', expected embed, locate or symmetries"),
+        ("embed", {"run": None}, "need a run"),
+        ("embed", {"keep": ["id"]}, r"part-0.parquet has no column 'id': its columns are key, a, b, c, d"),
+    ],
+)
+def test_bad_options_are_refused(place, tmp_path, task, options, message):
+    folder, _, files = place
+    with pytest.raises(InputError, match=message):
+        plain(**{"run": folder / "run", "out": tmp_path, "files": files, "task": task} | options)
+
+
+def test_two_files_of_one_name_are_refused(place, tmp_path):
+    folder, _, files = place
+    with pytest.raises(InputError, match=r"two files are called part-0.parquet"):
+        plain(folder / "run", tmp_path, [files[0], folder / "other" / files[0].name])
