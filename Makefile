@@ -55,11 +55,7 @@ test-all: $(TEST)  ## tests that `make test` leaves out: slow ones, all combinat
 test-interop:  ## tests with scanpy, polars, datasets of Hugging Face, Lightning, Ray, Spark and Dask, which other tests skip
 	test -x build/interop/bin/python || $(PYTHON) -m venv build/interop
 	build/interop/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(TEST_EXTRAS),test-interop]"
-<<<<<<< HEAD
-	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging" tests/data tests/estimator $(ARGS)
-=======
-	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging or lightning or engines" tests/data tests/estimators tests/examples $(ARGS)
->>>>>>> d979556 (Ray Data, Spark and Dask over parquet files, once each; examples for Lightning, scikit-learn, scanpy and supervised training)
+	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging or lightning or engines" tests/data tests/estimator tests/examples $(ARGS)
 
 test-lowest:   ## `make test` with the lowest versions that pyproject.toml allows
 	mkdir -p build && $(PYTHON) tests/lowest_versions.py $(TEST_EXTRAS) > build/lowest.txt
