@@ -22,7 +22,7 @@ def with_progress(
     size: Callable[[T], int] = lambda item: 1,
     after: float = 1.0,
 ) -> Iterator[T]:
-    """Yield the items and, after `after` seconds, show a progress bar on stderr if it is a terminal, or in a notebook."""
+    """Yield the items; after `after` seconds a progress bar appears on stderr if it is a terminal, or in a notebook."""
     if rank() == 0 and in_notebook():
         yield from _in_notebook(items, source_name, total, unit, size, after)
         return
