@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import call, files, good
+from cli_tools import call, files, good, process
 
 import viewsmith
 from registered import ENCODERS, FRAMEWORKS, VIEWS
@@ -280,6 +280,11 @@ def test_report_of_a_model_saved_from_python(tmp_path, table):
 
 
 # ---- methods --------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_process_lists_everything():
+    """Other tests have imported all parts; a command has to do so itself."""
+    assert process("methods", "--json").out == good("methods", "--json").out
 
 
 def test_methods_are_listed():

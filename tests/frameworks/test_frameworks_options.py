@@ -139,7 +139,7 @@ def test_only_training_fills_the_queue():
 
 def test_queues_out_of_range_are_rejected(wine):
     assert refusal(build, "swav", queue=-1) == "queue is -1, expected 0 or more"
-    assert refusal(build, "swav", queue_start=2) == "queue_start is 2, expected a fraction from 0 to 1"
+    assert refusal(build, "swav", queue_start=2) == "queue_start is 2, expected a number from 0 to 1"
     small = build("swav", queue=5, queue_start=0.0)
     assert refusal(small, pair()) == "the queue has 5 keys, expected at least the 6 samples of a batch: enlarge it"
     said = refusal(Contrastive(**TINY, framework="swav", prototypes=5, queue_size=8).fit, wine)

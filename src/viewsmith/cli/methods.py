@@ -26,7 +26,8 @@ def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
 
 def listing() -> dict[str, Any]:
     """Everything that is registered, as plain values."""
-    import viewsmith.evaluation  # noqa: F401, both register parts
+    import viewsmith.evaluation
+    import viewsmith.methods.loading  # noqa: F401, both register parts
     from viewsmith.core.registry import Entry, entries
     from viewsmith.modalities.base import works_in
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import typing
 import warnings
 from collections.abc import Callable, Mapping
@@ -52,6 +53,25 @@ class Bounds:
     gt: float | None = None
     le: float | None = None
     lt: float | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError unless a number has these bounds and is finite."""
+        low = self.ge if self.ge is not None else self.gt
+        holds = -math.inf < value < math.inf and not (
+            (self.ge is not None and value < self.ge)
+            or (self.gt is not None and value <= self.gt)
+            or (self.le is not None and value > self.le)
+            or (self.lt is not None and value >= self.lt)
+        )
+        if holds:
+            return
+        if self.le is not None:
+            expected = f"a number from {low:g} to {self.le:g}"
+        elif self.gt is not None:
+            expected = f"a number above {low:g}"
+        else:
+            expected = f"at least {low}" if isinstance(self.ge, int) else f"a number of at least {low:g}"
+        raise InputError(f"{name} is {value}, expected {expected}")
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         schema = handler(source)
@@ -98,9 +118,10 @@ class Entry:
         # options and, with **options, pass the others to the constructor.
         build: Any = getattr(self.build, "build", None) if inspect.isclass(self.build) else None
         functions: list[Any] = [] if build is None else [build]
+        found: dict[str, Option] = {}
         if build is None or any(p.kind is p.VAR_KEYWORD for p in _parameters(build).values()):
-            functions.append(self.build.__init__ if inspect.isclass(self.build) else self.build)
-        found = {}
+            found = dict(getattr(self.build, "declared_options", dict)())
+            functions += [] if found else [self.build.__init__ if inspect.isclass(self.build) else self.build]
         for function in functions:
             hints = typing.get_type_hints(function, include_extras=True)
             for name, parameter in _parameters(function).items():

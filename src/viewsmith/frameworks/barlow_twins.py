@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.distributed import total
-from viewsmith.core.errors import check_weight
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext, check_no_local_views, full_precision
+from viewsmith.frameworks.base import Framework, FrameworkContext, Weight, check_no_local_views, full_precision
 from viewsmith.losses.barlow_twins import barlow_twins
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -38,25 +37,16 @@ class BarlowTwins(Framework):
         Representations to projections z (B, d).
     off_diagonal_weight : float
         lambda, weight of the squared correlations between different features, at least 0.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range.
     """
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, *, off_diagonal_weight: float = 0.0051) -> None:
-        super().__init__()
-        check_weight("off_diagonal_weight", off_diagonal_weight)
-        self.encoder, self.head = encoder, head
-        self.off_diagonal_weight = off_diagonal_weight
+    off_diagonal_weight: Weight = 0.0051
 
     @classmethod
     def build(
         cls,
         context: FrameworkContext,
         *,
-        off_diagonal_weight: float | None = None,
+        off_diagonal_weight: Weight | None = None,
         projector_dims: tuple[int, ...] | None = None,
     ) -> BarlowTwins:
         """Build Barlow Twins. The default `off_diagonal_weight` is 0.0051 with the published head, else 0.08.

@@ -5,32 +5,37 @@ A framework is a self-supervised objective with its own state. To add one, write
 
     @register("framework", "my-framework", help="views attract, and nothing repels them")
     class MyFramework(Framework):
-        def __init__(self, encoder=None, head=None, *, weight: float = 1.0): ...
+        weight: Annotated[float, Bounds(ge=0)] = 1.0
         def forward(self, pair, progress=0.0): ...
 
-Its options are the keyword-only arguments of the constructor or, if heads depend on the encoder, of a class method
-``build(context, *, option=...)``.
+If heads depend on the encoder, a class method ``build(context, *, option=..., **options)`` makes them.
 
 Small functions that several frameworks use.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather, is_distributed, local_rows
-from viewsmith.core.errors import InputError, check
-from viewsmith.core.registry import entries
+from viewsmith.core.errors import InputError, check, check_choice
+from viewsmith.core.registry import Bounds, Option, entries
 from viewsmith.core.schedule import Role
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import cosine_momentum, update_copy
 from viewsmith.views.base import PositivePair
+
+Temperature = Annotated[float, Bounds(gt=0)]
+Fraction = Annotated[float, Bounds(ge=0, le=1)]
+Weight = Annotated[float, Bounds(ge=0.0)]
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,9 @@ class FrameworkContext:
 class Framework(nn.Module):
     """Base class of frameworks: a self-supervised objective with its own state, such as a queue or a momentum copy.
 
+    An option is declared once, as an attribute of the class with a type, bounds and a default, such as
+    ``temperature: Annotated[float, Bounds(gt=0)] = 0.1``. The constructor takes it by name and checks it.
+
     Parameters
     ----------
     encoder : nn.Module, optional
@@ -115,12 +123,32 @@ class Framework(nn.Module):
     #: Whether the framework needs labels. If True, ``fit(X, y)`` passes them to `read_labels`.
     reads_labels: ClassVar[bool] = False
 
-    def __init__(self, encoder: nn.Module | None = None, head: nn.Module | None = None) -> None:
+    def __init__(self, encoder: nn.Module | None = None, head: nn.Module | None = None, **options: Any) -> None:
         super().__init__()
         if encoder is not None:
             self.encoder = encoder
         if head is not None:
             self.head = head
+        for name, option in self.declared_options().items():
+            value = options.pop(name, option.default)
+            if get_origin(option.annotation) is Literal:
+                check_choice(name, value, option.annotation)
+            for bounds in getattr(option.annotation, "__metadata__", ()):
+                bounds.check(name, value)
+            setattr(self, name, value)
+        if options:
+            raise TypeError(f"{type(self).__name__} has no option {next(iter(options))!r}")
+
+    @classmethod
+    @functools.cache
+    def declared_options(cls) -> Mapping[str, Option]:
+        """Options by name: annotated attributes of the class that have a default."""
+        hints = get_type_hints(cls, include_extras=True)
+        own = [base for base in reversed(cls.__mro__) if issubclass(base, Framework)]
+        names = [name for base in own for name in inspect.get_annotations(base) if name in base.__dict__]
+        return {
+            name: Option(hints[name], getattr(cls, name)) for name in names if get_origin(hints[name]) is not ClassVar
+        }
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """One loss value for each sample of the batch, shape (B,), in order.
@@ -171,7 +199,7 @@ class Framework(nn.Module):
 
     #: Class method ``build(context, *, option=...)`` with which estimators build the framework. Subclasses with other
     #: heads override it. Its type is Any, because the signatures of subclasses differ.
-    build: Any = with_plain_head
+    build: ClassVar[Any] = with_plain_head
 
     @classmethod
     def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import check_fraction
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import Framework, FrameworkContext, predictions_and_targets
+from viewsmith.frameworks.base import Fraction, Framework, FrameworkContext, predictions_and_targets
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import momentum_copy
@@ -57,44 +56,30 @@ class BYOL(Framework):
     ----------
     encoder_copy, head_copy : nn.Module
         Momentum copies: the target network.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range.
     """
 
     training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        head: nn.Module,
-        predictor: nn.Module,
-        *,
-        momentum: float = 0.996,
-        separate_batch_norm: bool = False,
-    ) -> None:
-        super().__init__()
-        check_fraction("momentum", momentum)
-        self.encoder, self.head, self.predictor = encoder, head, predictor
+    momentum: Fraction = 0.996
+    separate_batch_norm: bool = False
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
+        super().__init__(encoder, head, **options)
+        self.predictor = predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
-        self.momentum, self.separate_batch_norm = momentum, separate_batch_norm
 
     @classmethod
     def build(
         cls,
         context: FrameworkContext,
         *,
-        momentum: float = 0.996,
-        separate_batch_norm: bool = False,
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> BYOL:
         """Build BYOL with its head and predictor."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
-        options: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
         return cls(context.encoder, context.wrap(head), predicts, **options)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:

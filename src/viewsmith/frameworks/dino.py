@@ -13,8 +13,10 @@ from viewsmith.core.errors import check, check_fraction, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
+    Fraction,
     Framework,
     FrameworkContext,
+    Temperature,
     head_width,
     prototype_scores,
     represent_views,
@@ -78,15 +80,14 @@ class DINO(Framework):
         The teacher.
     center : Tensor, shape (K,)
         Running mean of the teacher's scores.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range, or d is unknown.
     """
 
     center: Tensor
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
+
+    temperature: Temperature = 0.1
+    momentum: Fraction = 0.996
+    teacher_output: bool = False
 
     def __init__(
         self,
@@ -94,30 +95,24 @@ class DINO(Framework):
         head: nn.Module,
         *,
         prototypes: int = 65536,
-        temperature: float = 0.1,
         teacher_temperature: float = 0.07,
         first_teacher_temperature: float = 0.04,
         warmup: float = 0.1,
-        momentum: float = 0.996,
         center_momentum: float = 0.9,
-        teacher_output: bool = False,
         width: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, head, **options)
         check(prototypes >= 2, "prototypes", prototypes, "at least 2")
-        check_temperature("temperature", temperature)
         check_temperature("teacher_temperature", teacher_temperature)
         check_temperature("first_teacher_temperature", first_teacher_temperature)
         check(0 <= warmup <= 1, "warmup", warmup, "a fraction from 0 to 1")
-        check_fraction("momentum", momentum)
         check_fraction("center_momentum", center_momentum)
-        self.encoder, self.head = encoder, head
         self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
         self.prototypes_copy = momentum_copy(self.prototypes)
-        self.temperature, self.momentum, self.center_momentum = temperature, momentum, center_momentum
         self.teacher_temperature, self.first_teacher_temperature = teacher_temperature, first_teacher_temperature
-        self.warmup, self.teacher_output = warmup, teacher_output
+        self.center_momentum, self.warmup = center_momentum, warmup
         self.register_buffer("center", torch.zeros(prototypes))
 
     @classmethod
@@ -126,18 +121,15 @@ class DINO(Framework):
         context: FrameworkContext,
         *,
         prototypes: int | None = None,
-        temperature: float = 0.1,
-        momentum: float = 0.996,
         head_norm: Literal["none", "batch"] = "none",
-        teacher_output: bool = False,
         projector_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> DINO:
         """Build DINO with its head. The default number of prototypes depends on the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 256))
         head = context.wrap(projector(context.n_components, **dims, norm=head_norm))
         count = prototypes or (65_536 if context.published else 1024)
-        options: dict[str, Any] = {"momentum": momentum, "teacher_output": teacher_output}
-        return cls(context.encoder, head, prototypes=count, temperature=temperature, **options)
+        return cls(context.encoder, head, prototypes=count, **options)
 
     @property
     def output_networks(self) -> tuple[nn.Module, nn.Module]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import broadcast_tensors, total
-from viewsmith.core.errors import check
 from viewsmith.core.random import stream
-from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext, full_precision, represent_views, updates_state
+from viewsmith.core.registry import Bounds, register
+from viewsmith.frameworks.base import (
+    Fraction,
+    Framework,
+    FrameworkContext,
+    full_precision,
+    represent_views,
+    updates_state,
+)
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -59,31 +67,16 @@ class LeJEPA(Framework):
     ----------
     stream : Tensor of int64, shape (2,)
         Seed, and number of draws so far.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range.
     """
 
     stream: Tensor
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        head: nn.Module,
-        *,
-        sigreg_weight: float = 0.05,
-        n_slices: int = 1024,
-        n_knots: int = 17,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__()
-        check(0 <= sigreg_weight <= 1, "sigreg_weight", sigreg_weight, "a number from 0 to 1")
-        check(n_slices >= 1, "n_slices", n_slices, "at least 1")
-        check(n_knots >= 2, "n_knots", n_knots, "at least 2")
-        self.encoder, self.head = encoder, head
-        self.sigreg_weight, self.n_slices, self.n_knots = sigreg_weight, n_slices, n_knots
+    sigreg_weight: Fraction = 0.05
+    n_slices: Annotated[int, Bounds(ge=1)] = 1024
+    n_knots: Annotated[int, Bounds(ge=2)] = 17
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, *, seed: int | None = None, **options: Any) -> None:
+        super().__init__(encoder, head, **options)
         first = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
         self.register_buffer("stream", torch.tensor([first, 0]))
         # The stream of the first process as Python numbers, because reading a buffer in each step would wait for a GPU.
@@ -95,16 +88,14 @@ class LeJEPA(Framework):
         cls,
         context: FrameworkContext,
         *,
-        sigreg_weight: float = 0.05,
-        n_slices: int | None = None,
-        n_knots: int = 17,
+        n_slices: Annotated[int, Bounds(ge=1)] | None = None,
         projector_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> LeJEPA:
         """Build LeJEPA with its head. The default number of directions depends on the size of the encoder."""
-        dims = context.dims("projector_dims", projector_dims, (512, 64))
-        head = context.wrap(projector(context.n_components, **dims))
+        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 64)))
         slices = (1024 if context.published else 256) if n_slices is None else n_slices
-        return cls(context.encoder, head, sigreg_weight=sigreg_weight, n_slices=slices, n_knots=n_knots)
+        return cls(context.encoder, context.wrap(head), n_slices=slices, **options)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `prediction` and `viewsmith.losses.sigreg`; `progress` has no effect."""

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.core.errors import check, check_fraction, check_temperature
+from viewsmith.core.errors import check
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import (
     DataSummary,
+    Fraction,
     Framework,
     FrameworkContext,
+    Temperature,
     check_no_local_views,
     full_precision,
     head_width,
@@ -72,16 +74,14 @@ class MoCo(Framework):
         Row of the training set that each key shows; -1 if unknown.
     pointer : Tensor of int64, shape ()
         Position of the oldest key.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range, or d is unknown.
     """
 
     keys: Tensor
     key_ids: Tensor
     pointer: Tensor
+
+    temperature: Temperature = 0.2
+    momentum: Fraction = 0.999
 
     def __init__(
         self,
@@ -89,18 +89,13 @@ class MoCo(Framework):
         head: nn.Module,
         *,
         queue: int = 65536,
-        temperature: float = 0.2,
-        momentum: float = 0.999,
         width: int | None = None,
         generator: torch.Generator | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, head, **options)
         check(queue >= 1, "queue", queue, "at least 1")
-        check_temperature("temperature", temperature)
-        check_fraction("momentum", momentum)
-        self.encoder, self.head = encoder, head
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
-        self.temperature, self.momentum = temperature, momentum
         self.register_buffer("keys", random_keys((queue, head_width(head, width)), generator))
         self.register_buffer("key_ids", torch.full((queue,), -1))
         self.register_buffer("pointer", torch.tensor(0))
@@ -111,15 +106,13 @@ class MoCo(Framework):
         context: FrameworkContext,
         *,
         queue_size: int | Literal["auto"] = "auto",
-        temperature: float = 0.2,
-        momentum: float = 0.999,
         projector_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> MoCo:
         """Build MoCo v2 with its head. `resolve` replaces the queue size "auto"."""
-        dims = context.dims("projector_dims", projector_dims, (512, 128))
-        head = context.wrap(projector(context.n_components, **dims))
+        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 128)))
         queue = 65_536 if queue_size == "auto" else queue_size
-        return cls(context.encoder, head, queue=queue, temperature=temperature, momentum=momentum)
+        return cls(context.encoder, context.wrap(head), queue=queue, **options)
 
     @classmethod
     def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:

@@ -8,10 +8,16 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import check_fraction, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import Framework, FrameworkContext, predictions_and_targets, two_way_info_nce
+from viewsmith.frameworks.base import (
+    Fraction,
+    Framework,
+    FrameworkContext,
+    Temperature,
+    predictions_and_targets,
+    two_way_info_nce,
+)
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import momentum_copy
 from viewsmith.views.base import PositivePair
@@ -58,50 +64,33 @@ class MoCoV3(Framework):
     ----------
     encoder_copy, head_copy : nn.Module
         Momentum copies.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range.
     """
 
     training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        head: nn.Module,
-        predictor: nn.Module,
-        *,
-        temperature: float = 1.0,
-        momentum: float = 0.99,
-        separate_batch_norm: bool = False,
-    ) -> None:
-        super().__init__()
-        check_temperature("temperature", temperature)
-        check_fraction("momentum", momentum)
-        self.encoder, self.head, self.predictor = encoder, head, predictor
+    temperature: Temperature = 1.0
+    momentum: Fraction = 0.99
+    separate_batch_norm: bool = False
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
+        super().__init__(encoder, head, **options)
+        self.predictor = predictor
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
-        self.temperature, self.momentum = temperature, momentum
-        self.separate_batch_norm = separate_batch_norm
 
     @classmethod
     def build(
         cls,
         context: FrameworkContext,
         *,
-        temperature: float = 1.0,
-        momentum: float = 0.99,
-        separate_batch_norm: bool = False,
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> MoCoV3:
         """Build MoCo v3 with its head and predictor. Only the published predictor has no bias."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
         dims = context.dims("predictor_dims", predictor_dims, (512,))
         predicts = predictor(head.n_components, **dims, bias=not context.published)
-        options: dict[str, Any] = {"momentum": momentum, "separate_batch_norm": separate_batch_norm}
-        return cls(context.encoder, context.wrap(head), predicts, temperature=temperature, **options)
+        return cls(context.encoder, context.wrap(head), predicts, **options)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).

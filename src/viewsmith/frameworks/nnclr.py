@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.distributed import gather
-from viewsmith.core.errors import check, check_temperature
+from viewsmith.core.errors import check
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
     DataSummary,
     Framework,
     FrameworkContext,
+    Temperature,
     head_width,
     predictions_and_projections,
     random_keys,
@@ -71,6 +72,9 @@ class NNCLR(Framework):
     pointer: Tensor
     training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
 
+    temperature: Temperature = 0.1
+    separate_batch_norm: bool = False
+
     def __init__(
         self,
         encoder: nn.Module,
@@ -78,16 +82,13 @@ class NNCLR(Framework):
         predictor: nn.Module,
         *,
         queue: int = PUBLISHED_QUEUE,
-        temperature: float = 0.1,
-        separate_batch_norm: bool = False,
         width: int | None = None,
         generator: torch.Generator | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, head, **options)
         check(queue >= 1, "queue", queue, "at least 1")
-        check_temperature("temperature", temperature)
-        self.encoder, self.head, self.predictor = encoder, head, predictor
-        self.temperature, self.separate_batch_norm = temperature, separate_batch_norm
+        self.predictor = predictor
         self.register_buffer("keys", random_keys((queue, head_width(head, width)), generator))
         self.register_buffer("pointer", torch.tensor(0))
 
@@ -97,16 +98,14 @@ class NNCLR(Framework):
         context: FrameworkContext,
         *,
         queue_size: int | Literal["auto"] = "auto",
-        temperature: float = 0.1,
-        separate_batch_norm: bool = False,
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> NNCLR:
         """Build NNCLR with its head and predictor. `resolve` replaces the queue size "auto"."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
         queue = PUBLISHED_QUEUE if queue_size == "auto" else queue_size
-        options: dict[str, Any] = {"temperature": temperature, "separate_batch_norm": separate_batch_norm}
         return cls(context.encoder, context.wrap(head), predicts, queue=queue, **options)
 
     @classmethod

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from viewsmith.core.errors import InputError, check_choice, check_temperature
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
     DataSummary,
     Framework,
     FrameworkContext,
+    Temperature,
     check_no_local_views,
     full_precision,
     nt_xent_of_all,
@@ -41,32 +42,13 @@ class SimCLR(Framework):
         Representations to projections z (B, d).
     temperature, kernel, negatives
         As in `viewsmith.losses.nt_xent`.
-
-    Raises
-    ------
-    InputError
-        There is no such kernel or choice of negatives, or the temperature is not above 0.
     """
 
     training_roles: ClassVar[Mapping[Role, str]] = {"head": "head"}
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        head: nn.Module,
-        *,
-        temperature: float = 0.5,
-        kernel: Kernel = "cosine",
-        negatives: Negatives = "all",
-    ) -> None:
-        super().__init__()
-        check_choice("kernel", kernel, Kernel)
-        check_choice("negatives", negatives, Negatives)
-        check_temperature("temperature", temperature)
-        self.encoder, self.head = encoder, head
-        self.temperature = temperature
-        self.kernel: Kernel = kernel
-        self.negatives: Negatives = negatives
+    temperature: Temperature = 0.5
+    kernel: Kernel = "cosine"
+    negatives: Negatives = "all"
 
     @classmethod
     def build(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -50,26 +50,25 @@ class SimSiam(Framework):
 
     training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
 
-    def __init__(
-        self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, *, separate_batch_norm: bool = False
-    ) -> None:
-        super().__init__()
-        self.encoder, self.head, self.predictor = encoder, head, predictor
-        self.separate_batch_norm = separate_batch_norm
+    separate_batch_norm: bool = False
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
+        super().__init__(encoder, head, **options)
+        self.predictor = predictor
 
     @classmethod
     def build(
         cls,
         context: FrameworkContext,
         *,
-        separate_batch_norm: bool = False,
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> SimSiam:
         """Build SimSiam with its head and predictor."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 512)))
         predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (128,)))
-        return cls(context.encoder, context.wrap(head), predicts, separate_batch_norm=separate_batch_norm)
+        return cls(context.encoder, context.wrap(head), predicts, **options)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equation 4); `progress` has no effect.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.device import on_host
 from viewsmith.core.distributed import gather, local_rows
-from viewsmith.core.errors import InputError, check, check_temperature
+from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, check_no_local_views, full_precision
+from viewsmith.frameworks.base import Framework, Temperature, check_no_local_views, full_precision
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.views.base import PositivePair
 
@@ -35,12 +37,10 @@ class SupCon(Framework):
     reads_labels = True
     labels: Tensor
 
-    def __init__(
-        self, encoder: nn.Module, head: nn.Module, labels: Tensor | None = None, *, temperature: float = 0.1
-    ) -> None:
-        super().__init__()
-        check_temperature("temperature", temperature)
-        self.encoder, self.head, self.temperature = encoder, head, temperature
+    temperature: Temperature = 0.1
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, labels: Tensor | None = None, **options: Any) -> None:
+        super().__init__(encoder, head, **options)
         self.register_buffer("labels", torch.zeros(0, dtype=torch.int64), persistent=False)
         if labels is not None:
             self.read_labels(labels)

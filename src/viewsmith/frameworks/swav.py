@@ -14,8 +14,10 @@ from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
     DataSummary,
+    Fraction,
     Framework,
     FrameworkContext,
+    Temperature,
     full_precision,
     head_width,
     prototype_scores,
@@ -80,11 +82,6 @@ class SwAV(Framework):
         Earlier projections, of length 1.
     pointer, filled : Tensor of int64, shape ()
         Position of the oldest projection in the queue, and number of projections in it.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range, or d is unknown.
     """
 
     keys: Tensor
@@ -92,31 +89,29 @@ class SwAV(Framework):
     filled: Tensor
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
+    temperature: Temperature = 0.1
+    queue_start: Fraction = 0.075
+
     def __init__(
         self,
         encoder: nn.Module,
         head: nn.Module,
         *,
         prototypes: int = 3000,
-        temperature: float = 0.1,
         epsilon: float = 0.05,
         iterations: int = 3,
         queue: int = 0,
-        queue_start: float = 0.075,
         width: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, head, **options)
         check(prototypes >= 2, "prototypes", prototypes, "at least 2")
-        check_temperature("temperature", temperature)
         check_temperature("epsilon", epsilon)
         check(iterations >= 1, "iterations", iterations, "at least 1")
         check(queue >= 0, "queue", queue, "0 or more")
-        check(0 <= queue_start <= 1, "queue_start", queue_start, "a fraction from 0 to 1")
-        self.encoder, self.head = encoder, head
         d = head_width(head, width)
         self.prototypes = nn.Linear(d, prototypes, bias=False)
-        self.temperature, self.epsilon, self.iterations = temperature, epsilon, iterations
-        self.queue, self.queue_start = queue, queue_start
+        self.epsilon, self.iterations, self.queue = epsilon, iterations, queue
         if queue:
             self.register_buffer("keys", torch.zeros(2, queue, d))
             self.register_buffer("pointer", torch.tensor(0))
@@ -128,17 +123,14 @@ class SwAV(Framework):
         context: FrameworkContext,
         *,
         prototypes: int | None = None,
-        temperature: float = 0.1,
         queue_size: int = 0,
-        queue_start: float = 0.075,
         projector_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> SwAV:
         """Build SwAV with its head. The default number of prototypes depends on the size of the encoder."""
-        dims = context.dims("projector_dims", projector_dims, (512, 128))
-        head = context.wrap(projector(context.n_components, **dims))
+        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 128)))
         count = prototypes or (3000 if context.published else 300)
-        queue: dict[str, Any] = {"queue": queue_size, "queue_start": queue_start}
-        return cls(context.encoder, head, prototypes=count, temperature=temperature, **queue)
+        return cls(context.encoder, context.wrap(head), prototypes=count, queue=queue_size, **options)
 
     @classmethod
     def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:

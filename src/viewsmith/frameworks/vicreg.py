@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.distributed import total
-from viewsmith.core.errors import check_weight
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext, check_no_local_views, full_precision
+from viewsmith.frameworks.base import Framework, FrameworkContext, Weight, check_no_local_views, full_precision
 from viewsmith.losses.vicreg import vicreg
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -43,39 +44,20 @@ class VICReg(Framework):
         mu, weight of the hinge loss ``max(0, 1 - standard deviation)``, at least 0.
     covariance_weight : float
         nu, weight of the squared covariances between features, at least 0.
-
-    Raises
-    ------
-    InputError
-        A setting is out of range.
     """
 
-    def __init__(
-        self,
-        encoder: nn.Module,
-        head: nn.Module,
-        *,
-        invariance_weight: float = 25.0,
-        variance_weight: float = 25.0,
-        covariance_weight: float = 1.0,
-    ) -> None:
-        super().__init__()
-        check_weight("invariance_weight", invariance_weight)
-        check_weight("variance_weight", variance_weight)
-        check_weight("covariance_weight", covariance_weight)
-        self.encoder, self.head = encoder, head
-        self.invariance_weight, self.variance_weight = invariance_weight, variance_weight
-        self.covariance_weight = covariance_weight
+    invariance_weight: Weight = 25.0
+    variance_weight: Weight = 25.0
+    covariance_weight: Weight = 1.0
 
     @classmethod
     def build(
         cls,
         context: FrameworkContext,
         *,
-        invariance_weight: float = 25.0,
-        variance_weight: float = 25.0,
-        covariance_weight: float | None = None,
+        covariance_weight: Weight | None = None,
         projector_dims: tuple[int, ...] | None = None,
+        **options: Any,
     ) -> VICReg:
         """Build VICReg. The default `covariance_weight` is 1 with the published head, else 4.
 
@@ -83,14 +65,8 @@ class VICReg(Framework):
         """
         if covariance_weight is None:
             covariance_weight = 1.0 if context.published else 4.0
-        dims = context.dims("projector_dims", projector_dims, (512, 512))
-        return cls(
-            context.encoder,
-            context.wrap(projector(context.n_components, **dims)),
-            invariance_weight=invariance_weight,
-            variance_weight=variance_weight,
-            covariance_weight=covariance_weight,
-        )
+        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 512)))
+        return cls(context.encoder, context.wrap(head), covariance_weight=covariance_weight, **options)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.vicreg`; `progress` has no effect.
