@@ -33,7 +33,7 @@ class DataSet:
     """
 
     file: str
-    modality: Literal["vectors", "images", "dna"] = "vectors"
+    modality: Literal["vectors", "images", "dna", "series"] = "vectors"
     train_rows: int | None = None
     test_rows: int | None = 5000
     wide: bool = False

@@ -68,7 +68,7 @@ SIZES = {
     "tuning": 28,
     "what_and_where": 311,
     "study_discovery": 118,
-    "study_symmetries": 108,
+    "study_symmetries": 159,
     "study_strengths": 98,
 }
 

@@ -41,6 +41,48 @@ def test_a_set_without_a_symmetry_and_one_with_it():
     assert "mirror: off the data, told apart in" in one.describe()
 
 
+@pytest.mark.parametrize("modality", ["dna", "vectors"])
+def test_no_classifier_tells_apart_what_has_the_same_distribution(modality):
+    """In high dimensions, samples have more variance along axes that are fitted to them alone."""
+    rng = np.random.default_rng(3)
+    x = {
+        "dna": np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, (400, 150))],
+        "vectors": rng.normal(size=(400, 300)),
+    }
+    name = {"dna": "reverse-complement", "vectors": "sign-flip"}[modality]
+    (test,) = symmetries(x[modality], modality, {name: TRANSFORMATIONS[modality][name]})
+    assert max(test.linear, test.nonlinear) < 0.58 and 0.98 < test.ratio < 1.02
+
+
+def test_a_letter_at_a_fixed_place_is_seen_where_frequencies_of_words_do_not_show_it():
+    x = np.frombuffer(b"ACGT", np.uint8)[RNG.integers(0, 4, (400, 41))]
+    x[:, 20] = ord("C")
+    (test,) = symmetries(x, "dna", {"reverse-complement": TRANSFORMATIONS["dna"]["reverse-complement"]})
+    assert test.told_apart > 0.95 and test.on_the_data
+
+
+def test_groups_are_on_one_side_of_a_held_out_test(tmp_path):
+    """Rows of a group differ by noise: without groups, its original rows tell its transformed rows apart."""
+    centers = np.random.default_rng(4).normal(size=(40, 30))
+    groups = np.repeat(np.arange(40), 10)
+    x = centers[groups] + 0.01 * np.random.default_rng(5).normal(size=(400, 30))
+    flip = {"sign-flip": TRANSFORMATIONS["vectors"]["sign-flip"]}
+    (apart,), (whole,) = symmetries(x, "vectors", flip), symmetries(x, "vectors", flip, groups=groups)
+    assert apart.told_apart > 0.9 and whole.told_apart < 0.75
+    np.savez(tmp_path / "x.npz", X=x, batch=groups)
+    found = json.loads(good("symmetries", tmp_path / "x.npz", "--groups", "batch", "--json").out)
+    assert found[0]["name"] == "sign-flip" and found[0]["told_apart"] < 0.75
+
+
+def test_images_of_one_pixel_and_sequences_without_a_word():
+    x = np.arange(200, dtype=np.uint8).reshape(-1, 1, 1)
+    assert [test.name for test in symmetries(x, "images")] == ["color-inversion"]
+    nothing = np.full((80, 40), ord("N"), np.uint8)
+    assert "1 different samples, expected at least 50" in refusal(symmetries, nothing, "dna")
+    cut = np.where(np.arange(100)[None] < np.arange(1, 81)[:, None], np.uint8(ord("N")), np.uint8(0))
+    assert all(test.on_the_data for test in symmetries(cut, "dna"))
+
+
 @pytest.mark.parametrize("modality", TRANSFORMATIONS)
 def test_every_transformation_keeps_shape_and_dtype_and_repeats(modality):
     x = SAMPLES[modality]
@@ -76,7 +118,8 @@ def test_what_cannot_be_tested():
 
 def test_the_command(tmp_path):
     np.savez(tmp_path / "strokes.npz", X=strokes())
-    assert "mirror: off the data" in good("symmetries", tmp_path / "strokes.npz").out
+    header, mirror, *_ = good("symmetries", tmp_path / "strokes.npz").out.splitlines()
+    assert header.split()[0] == "transformation" and mirror.split()[:4] == ["mirror", "off", "the", "data"]
     found = json.loads(good("symmetries", tmp_path / "strokes.npz", "--json").out)
     assert found[0]["name"] == "mirror" and found[0]["on_the_data"] is False
     np.savez(tmp_path / "few.npz", X=strokes(20))

@@ -12,7 +12,7 @@ from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.modality import ChannelScaler, channel_statistics
-from viewsmith.modalities.series.views import ChannelMask, TimeWindow
+from viewsmith.modalities.series.views import Amplitude, ChannelMask, TimeWindow
 from viewsmith.networks import PositionScores, SequenceCNN
 from viewsmith.views import Windows
 from viewsmith.views.base import ViewContext
@@ -47,6 +47,16 @@ def test_views_keep_the_form_and_replay(name, dtype):
     other = x.clone()
     other[1:] = 0
     assert torch.equal(maker(other, generator=torch.Generator().manual_seed(0))[0], views[0][0])
+
+
+def test_some_windows_run_backward_and_some_recordings_change_their_sign():
+    x = torch.arange(1.0, 31).repeat(400, 2, 1)
+    generator = torch.Generator().manual_seed(0)
+    steps = TimeWindow(0.4, reversal=0.3)(x, generator=generator).diff(dim=2)
+    assert ((steps > 0).all(dim=2) | (steps < 0).all(dim=2)).all() and 0.2 < (steps < 0).float().mean() < 0.4
+    flipped = Amplitude(0.0, sign_flip=0.3)(x, generator=generator)
+    assert torch.equal(flipped.abs(), x) and torch.equal(flipped[:, 0], flipped[:, 1])
+    assert 0.2 < (flipped < 0).float().mean() < 0.4
 
 
 def test_a_window_is_a_part_of_the_recording_stretched_to_its_length():

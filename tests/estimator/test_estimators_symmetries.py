@@ -8,6 +8,7 @@ from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.registry import entries
 from viewsmith.data import load_dataset
 from viewsmith.evaluation.symmetries import TRANSFORMATIONS
+from viewsmith.reports import ReportContent, render_report
 
 TINY = {"epochs": 1, "batch_size": 32, "random_state": 0, "device": "cpu"}
 
@@ -26,6 +27,34 @@ def sequences(letters, n=120):
     """Random sequences with these frequencies of A, C, G and T."""
     rng = np.random.default_rng(2)
     return np.frombuffer(b"ACGT", np.uint8)[rng.choice(4, (n, 60), p=letters)]
+
+
+def waves(n=400, backward=False, negative=False):
+    """Recordings of a saw tooth with noise; half of them backward, half of them with the other sign."""
+    rng = np.random.default_rng(3)
+    saw = (np.arange(40) + rng.integers(0, 3, (n, 1))) % 20 / 10 - 0.2
+    x = np.where(backward & (rng.random((n, 1)) < 0.5), saw[:, ::-1], saw)
+    x = np.where(negative & (rng.random((n, 1)) < 0.5), -x, x)
+    return (x + 0.1 * rng.normal(size=x.shape))[:, None].astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("options", "rates"),
+    [({}, (0, 0)), ({"backward": True}, (0.5, 0)), ({"negative": True}, (0, 0.5))],
+    ids=["forward and positive", "backward too", "negative too"],
+)
+def test_recordings_are_reversed_or_change_their_sign_if_their_set_does(options, rates):
+    model = Contrastive(**TINY, modality="series").fit(waves(**options))
+    assert tuple(model.resolved_.view_options[name] for name in ("time_reversal", "sign_flip")) == rates
+    few = Contrastive(**TINY, modality="series").fit(waves(40)).resolved_
+    assert few.view_options == {"time_reversal": 0, "sign_flip": 0}
+    assert few.symmetries["time-reversal"]["verdict"].startswith("time-reversal: off, not tested")
+
+
+def test_rates_of_recordings_can_be_forced():
+    x = waves()
+    forced = Contrastive(**TINY, modality="series", view_options={"time_reversal": 0.25, "sign_flip": 0}).fit(x)
+    assert forced.resolved_.view_options == {"time_reversal": 0.25, "sign_flip": 0} and not forced.resolved_.symmetries
 
 
 @pytest.mark.parametrize(
@@ -112,8 +141,9 @@ def test_published_presets_mirror_as_published():
 
 def test_every_declared_symmetry_is_an_option_and_a_transformation():
     declared = [(e, o, t) for e in entries("view maker") for o, t in e.tag("symmetry", {}).items()]
-    assert {e.name for e, _, _ in declared} == {"simclr", "crop", "byol", "moco", "multicrop", "dna"}
-    for entry, option, transformation in declared:
+    images = {"simclr", "crop", "byol", "moco", "multicrop"}
+    assert {e.name for e, _, _ in declared} == images | {"dna", "window", "scale"}
+    for entry, option, (transformation, _) in declared:
         assert entry.options[option].default == "auto"
         assert all(transformation in TRANSFORMATIONS[modality] for modality in entry.modalities)
 
@@ -124,7 +154,12 @@ def test_the_report_shows_transformed_samples_beside_what_the_test_has_shown(tmp
     data = load_dataset(tmp_path / "strokes.npz")
     model = Contrastive(**TINY).fit(x)
     gallery = model.figures(data).galleries[-1]
-    assert gallery.title == "Symmetries" and gallery.caption == model.summary_["symmetries"]["mirror"]["verdict"]
+    test = model.summary_["symmetries"]["mirror"]
+    name, rate, told, ratio = gallery.table[1]
+    assert (gallery.title, name, rate) == ("Symmetries", "mirror", "0")
+    assert told.startswith(f"{test['told_apart']:.2f} (") and ratio.startswith(f"{test['distance_ratio']:.2f} (")
+    page = render_report(ReportContent(title="x", method="contrastive", galleries=[gallery]))
+    assert f"<td>{told}</td><td>{ratio}</td>" in page
     np.testing.assert_array_equal(gallery.views[:, 0], gallery.samples[:, :, ::-1])
     forced = Contrastive(**TINY, flip=0).fit(x).figures(data)
     assert [each.title for each in forced.galleries] == ["Views"]

@@ -24,6 +24,9 @@ def symmetries(
     label: Label = None,
     labels: Labels = None,
     image_size: ImageSize = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Groups of the rows, each on one side of a held-out test.")
+    ] = None,
     modality: Annotated[str | None, typer.Option(help="[modality] (default: from the data)")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rows and of the folds.")] = 0,
     threads: Threads = None,
@@ -42,21 +45,26 @@ def symmetries(
         )
     from viewsmith.data import load_dataset
     from viewsmith.evaluation.symmetries import symmetries as tested
+    from viewsmith.evaluation.symmetries import with_interval
 
     set_threads(threads)
     path = None if labels is None else Path(labels)
-    dataset = load_dataset(data, label=label, labels=path, image_size=image_size, modality=modality)
+    dataset = load_dataset(data, label=label, labels=path, image_size=image_size, modality=modality, groups=groups)
     if option is not None and values is not None:
         from viewsmith.workflows.views import strength_curve
 
         found = strength_curve(dataset, option, _numbers(values), views, seed=seed)
     else:
-        found = tested(dataset.x_train, dataset.modality, seed=seed)
+        found = tested(dataset.x_train, dataset.modality, groups=dataset.groups_train, seed=seed)
     if json_:
         typer.echo(json.dumps([asdict(test) | {"on_the_data": test.on_the_data} for test in found], indent=2))
         return
+    row = "{:<20}  {:<12}  {:>16}  {:>6}  {:>9}  {:>18}".format
+    typer.echo(row("transformation", "verdict", "told apart (95%)", "linear", "nonlinear", "distance ratio"))
     for test in found:
-        typer.echo(test.describe())
+        told = with_interval(test.told_apart, test.told_apart_interval)
+        ratio = with_interval(test.ratio, test.ratio_interval)
+        typer.echo(row(test.name, test.verdict, told, f"{test.linear:.2f}", f"{test.nonlinear:.2f}", ratio))
 
 
 def _numbers(text: str) -> list[float]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
-from viewsmith.evaluation.symmetries import TRANSFORMATIONS
+from viewsmith.evaluation.symmetries import OFF_THE_DATA, TRANSFORMATIONS, with_interval
 from viewsmith.modalities import check_labels, modality_of
 from viewsmith.reports import (
     EmbeddingMap,
@@ -123,8 +123,13 @@ def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Gal
         return None
     samples, known = gallery_samples(dataset), TRANSFORMATIONS[dataset.modality]
     views = np.stack([known[name](samples) for name in tests], axis=1)
-    caption = "; ".join(str(test["verdict"]) for test in tests.values())
-    return gallery("Symmetries", caption, samples, views, dataset.modality)
+    caption = f"Samples and transformed samples. From a distance ratio of {OFF_THE_DATA} a transformation is off."
+    keys = ("told_apart", "distance_ratio")
+    table = [["transformation", "rate", "told apart (95 %)", "distance ratio (95 %)"]]
+    for name, test in tests.items():
+        numbers = [with_interval(test[key], test.get(f"{key}_interval", ())) for key in keys]
+        table.append([name, f"{test['rate']:g}", *numbers])
+    return replace(gallery("Symmetries", caption, samples, views, dataset.modality), table=table)
 
 
 def gallery(title: str, caption: str, samples: np.ndarray, views: np.ndarray, modality: str) -> Gallery:

@@ -1,7 +1,7 @@
 """Rates of views that are "auto": a transformation is used if it keeps samples among the samples of the data.
 
-A view maker declares such options by the tag `symmetry`, as in ``symmetry={"flip": "mirror"}``: the rate of which
-option is that of which transformation in `viewsmith.evaluation.symmetries`.
+A view maker declares such options by the tag `symmetry`, as in ``symmetry={"flip": ("mirror", 0.5)}``: the name of a
+transformation in `viewsmith.evaluation.symmetries`, and its rate without a test.
 
 Training recipes: options of published trainings besides the loss, such as frozen layers.
 """
@@ -21,7 +21,7 @@ from viewsmith.core.schedule import Role
 from viewsmith.estimator.arguments import Arguments, roles_of
 from viewsmith.estimator.plan import TrainingData
 
-RATE = 0.5  # of a transformation that is used, as published
+RATE = 0.5  # of a transformation that is used
 
 FEWEST_GROUPS = 10  # whole groups are held out, if there are so many
 
@@ -31,27 +31,28 @@ def resolve_rates(
 ) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
     """Rates of the options that are "auto", and for each transformation what its test has shown.
 
-    With too few samples for a test, transformations are used as published, and the reason is in the result.
+    With too few samples for a test, the rates are those without a test, and the reason is in the result.
     """
     from viewsmith.evaluation.symmetries import TRANSFORMATIONS, symmetries
 
     asked = {
-        option: name
+        option: symmetry
         for view in views
-        for option, name in view.tag("symmetry", {}).items()
-        if options.get(option) == "auto"
+        for option, symmetry in view.tag("symmetry", {}).items()
+        if options.get(option, view.options[option].default) == "auto"
     }
     groups = data.group_codes
     if groups is not None and groups.max() + 1 < FEWEST_GROUPS:
         groups = None
     rates: dict[str, float] = {}
     tests: dict[str, dict[str, Any]] = {}
-    for option, name in asked.items():
+    for option, (name, untested) in asked.items():
         transformation = {name: TRANSFORMATIONS[data.modality.name][name]}
         try:
             (test,) = symmetries(data.rows, data.modality.name, transformation, groups=groups, seed=data.seed)
         except InputError as error:
-            rates[option], tests[name] = RATE, {"rate": RATE, "verdict": f"{name}: on, not tested: {error}"}
+            verdict = f"{name}: {'on' if untested else 'off'}, not tested: {error}"
+            rates[option], tests[name] = untested, {"rate": untested, "verdict": verdict}
             continue
         # All processes of a training have to make the same views.
         used = distributed.broadcast_flag(test.on_the_data, data.device)
@@ -59,7 +60,9 @@ def resolve_rates(
         tests[name] = {
             "rate": rates[option],
             "told_apart": round(test.told_apart, 3),
+            "told_apart_interval": [round(end, 3) for end in test.told_apart_interval],
             "distance_ratio": round(test.ratio, 3),
+            "distance_ratio_interval": [round(end, 3) for end in test.ratio_interval],
             "verdict": f"{name}: {'on' if used else 'off'}, told apart in {test.told_apart:.0%} of held-out samples, "
             f"distance ratio {test.ratio:.2f} (off above 1.3)",
         }

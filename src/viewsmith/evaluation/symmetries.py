@@ -15,7 +15,7 @@ the samples need not: a set of shoes that all point to the left is no symmetric 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,17 +25,17 @@ from scipy.spatial.distance import cdist
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import RowSource
 from viewsmith.modalities.dna.modality import kmer_frequencies
+from viewsmith.modalities.dna.nucleotides import Nucleotides
 
 SAMPLES = 3_000  # samples that are tested
 
 FEWEST = 50
 
-COMPONENTS, SIDE = 64, 14
+COMPONENTS, SIDE, LENGTH = 64, 14, 128
 
 FOLDS, DRAWS = 5, 200
 
-# Distance ratio from which a transformation leaves the data. Measured: mirrored MNIST 1.41, Fashion-MNIST 1.23,
-# CIFAR-10 1.00; reverse complements of five sets of DNA .97 to 1.00.
+# Distance ratio from which a transformation leaves the data: see docs/symmetries.md, "Does the choice help?".
 OFF_THE_DATA = 1.3
 
 TOLD_APART = 0.55  # least accuracy, at the lower end of its interval, that says that a set is not symmetric
@@ -123,10 +123,19 @@ class Symmetry:
         """Whether the transformation keeps samples among the others, so that a view may use it."""
         return bool(self.ratio < OFF_THE_DATA or self.told_apart_interval[0] < TOLD_APART)
 
+    @property
+    def verdict(self) -> str:
+        """``on the data`` or ``off the data``."""
+        return "on the data" if self.on_the_data else "off the data"
+
     def describe(self) -> str:
         """One line: ``mirror: off the data, told apart in 93 % of held-out samples, distance ratio 1.41``."""
-        verdict = "on the data" if self.on_the_data else "off the data"
-        return f"{self.name}: {verdict}, told apart in {self.told_apart:.0%}, distance ratio {self.ratio:.2f}"
+        return f"{self.name}: {self.verdict}, told apart in {self.told_apart:.0%}, distance ratio {self.ratio:.2f}"
+
+
+def with_interval(value: float, interval: Sequence[float] = ()) -> str:
+    """A number and its interval as text: ``0.94 (0.93-0.95)``."""
+    return f"{value:.2f}" + (f" ({interval[0]:.2f}-{interval[1]:.2f})" if interval else "")
 
 
 def symmetries(
@@ -181,7 +190,7 @@ def symmetries(
             raise InputError(f"the transformation {name} gives {changed.shape}, expected the shape {x.shape}")
         if transformations is None and np.array_equal(changed, x):
             continue
-        found.append(_tested(name, *_components(x, changed, modality), kinds, rng))
+        found.append(_tested(name, x, changed, modality, kinds, rng))
     return found
 
 
@@ -192,38 +201,53 @@ def _does_not_apply(name: str, x: np.ndarray) -> bool:
     return name == "quarter-turn" and x.shape[1] != x.shape[2]
 
 
-def _components(x: np.ndarray, changed: np.ndarray, modality: str) -> tuple[np.ndarray, np.ndarray]:
-    """Principal components of samples and transformed samples, fitted to the samples."""
-    a, b = (_features(part, modality) for part in (x, changed))
-    mean = a.mean(0)
+def _components(a: np.ndarray, b: np.ndarray, modality: str) -> tuple[np.ndarray, np.ndarray]:
+    """Principal components of features of samples and of transformed samples.
+
+    They are fitted to both: samples have more variance along axes that were fitted to them than others have, by which
+    even the samples of a symmetric set would be told apart.
+    """
+    from sklearn.decomposition import PCA
+
     if modality in ("vectors", "series"):
         scale = a.std(0)
-        a, b = ((part - mean) / np.where(scale > 0, scale, 1) for part in (a, b))
-        mean = np.zeros_like(mean)
-    _, _, axes = np.linalg.svd(a - mean, full_matrices=False)
-    return (a - mean) @ axes[:COMPONENTS].T, (b - mean) @ axes[:COMPONENTS].T
+        a, b = ((part - a.mean(0)) / np.where(scale > 0, scale, 1) for part in (a, b))
+    both = np.concatenate([a, b])
+    both = PCA(min(COMPONENTS, *both.shape), random_state=0).fit_transform(both)
+    return both[: len(a)], both[len(a) :]
 
 
-def _features(x: np.ndarray, modality: str) -> np.ndarray:
-    """Features in which distances mean something: small images, roots of 4-mer frequencies, values as they are."""
+def _features(x: np.ndarray, modality: str) -> list[np.ndarray]:
+    """Features in which distances mean something, and after them features for the classifiers alone.
+
+    Small images, roots of 4-mer frequencies, or values as they are; of DNA then the letters, for 4-mers have no place.
+    """
     if modality == "images":
         pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2) / 255
         size = (min(SIDE, x.shape[1]), min(SIDE, x.shape[2]))
-        return torch.nn.functional.adaptive_avg_pool2d(pixels, size).flatten(1).double().numpy()
+        return [torch.nn.functional.adaptive_avg_pool2d(pixels, size).flatten(1).double().numpy()]
     if modality == "dna":
-        return np.sqrt(kmer_frequencies(np.ascontiguousarray(x)).astype(np.float64))
-    return np.asarray(x, np.float64).reshape(len(x), -1)
+        code, length = Nucleotides(), min(LENGTH, x.shape[1])
+        blocks = (code(torch.tensor(x[start : start + 500])) for start in range(0, len(x), 500))
+        letters = [torch.nn.functional.adaptive_avg_pool1d(block, length).flatten(1) for block in blocks]
+        return [np.sqrt(kmer_frequencies(np.ascontiguousarray(x)).astype(np.float64)), torch.cat(letters).numpy()]
+    return [np.asarray(x, np.float64).reshape(len(x), -1)]
 
 
-def _tested(name: str, a: np.ndarray, b: np.ndarray, kinds: np.ndarray, rng: np.random.Generator) -> Symmetry:
-    """Both tests on components of samples and of transformed samples, (n, d) each."""
+def _tested(
+    name: str, x: np.ndarray, changed: np.ndarray, modality: str, kinds: np.ndarray, rng: np.random.Generator
+) -> Symmetry:
+    """Both tests on samples and transformed samples."""
+    features = zip(_features(x, modality), _features(changed, modality), strict=True)
+    parts = [_components(*pair, modality) for pair in features]
+    a, b = parts[0]
     own, other = _nearest(a, a, kinds), _nearest(b, a, kinds)
     ratio = _ratio(other, own)
     draws = [_ratio(other[i], own[i]) for i in rng.integers(0, len(a), (DRAWS, len(a)))]
     # Each sample is either original or transformed, so that none meets its own transformed copy.
     _, groups = np.unique(kinds, return_inverse=True)
     transformed = rng.permutation(np.arange(groups.max() + 1) % 2)[groups].astype(bool)
-    z = np.where(transformed[:, None], b, a)
+    z = np.concatenate([np.where(transformed[:, None], b, a) for a, b in parts], axis=1)
     fold = rng.permutation(np.arange(groups.max() + 1))[groups] % FOLDS
     linear, nonlinear = _accuracies(z, transformed, fold)
     best = max(linear, nonlinear)

@@ -48,13 +48,14 @@ class FeatureProfile:
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """Samples beside their views."""
+    """Samples beside their views; above them a table of rows of text, its header first."""
 
     title: str
     caption: str
     samples: np.ndarray
     views: np.ndarray
     kind: Literal["curve", "pixels", "letters", "traces"]
+    table: Sequence[Sequence[str]] = ()
 
     def __post_init__(self) -> None:
         dimensions = {"curve": (2,), "pixels": (3, 4), "letters": (2,), "traces": (3,)}

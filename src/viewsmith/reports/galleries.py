@@ -5,7 +5,8 @@ Bring views to the shape of their samples, to draw both in one picture: crops ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,13 +54,15 @@ class DrawnGallery:
     note: str
     pictures: tuple[Picture, ...] = ()
     alignments: tuple[Alignment, ...] = ()
+    table: Sequence[Sequence[str]] = ()
 
 
 def draw_gallery(gallery: Gallery) -> DrawnGallery:
     """Draw the first few samples of a gallery with their first few views."""
     if not len(gallery.samples):
         return DrawnGallery(gallery.title, gallery.caption, "No samples.")
-    return {"curve": _vectors, "pixels": _images, "letters": _dna, "traces": _recordings}[gallery.kind](gallery)
+    drawn = {"curve": _vectors, "pixels": _images, "letters": _dna, "traces": _recordings}[gallery.kind](gallery)
+    return replace(drawn, table=gallery.table)
 
 
 def _vectors(gallery: Gallery) -> DrawnGallery:

@@ -365,7 +365,7 @@ def _check_rate(options: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
     modalities="dna",
     source="Lee et al. 2023",
     check=_check_rate,
-    symmetry={"strand": "reverse-complement"},
+    symmetry={"strand": ("reverse-complement", 0.5)},
 )
 def _dna(
     context: ViewContext,

@@ -364,7 +364,7 @@ def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
 
 
 # "auto" is resolved by a test of the data; without data it is the published rate.
-MIRROR = {"flip": "mirror"}
+MIRROR = {"flip": ("mirror", 0.5)}
 
 
 def _rate(flip: float | Literal["auto"]) -> float:
@@ -377,6 +377,7 @@ def _recipe(
     color_strength: float,
     flip: float | Literal["auto"],
     crop_minimum: float | Literal["auto"],
+    gray: float,
     local_crops: int = 4,
 ) -> ViewMaker:
     crops: dict[str, Any] = {} if crop_minimum == "auto" else {"scale": (crop_minimum, 1.0)}
@@ -386,6 +387,7 @@ def _recipe(
         size=(height, width),
         strength=color_strength,
         flip=_rate(flip),
+        gray=gray,
         crops=local_crops,
         mean=context.statistics["pixel_mean"],
         std=context.statistics["pixel_scale"],
@@ -401,8 +403,9 @@ def _register_recipe(name: Recipe, help: str, source: str) -> None:
         crop_minimum: float | Literal["auto"] = "auto",
         flip: float | Literal["auto"] = "auto",
         color_strength: float = 1.0,
+        gray: float = 0.2,
     ) -> ViewMaker:
-        return _recipe(name, context, color_strength, flip, crop_minimum)
+        return _recipe(name, context, color_strength, flip, crop_minimum, gray)
 
 
 _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen et al. 2020")
@@ -453,6 +456,7 @@ def _multicrop(
     crop_minimum: float | Literal["auto"] = "auto",
     flip: float | Literal["auto"] = "auto",
     color_strength: float = 1.0,
+    gray: float = 0.2,
     local_crops: int = 4,
 ) -> ViewMaker:
-    return _recipe("multicrop", context, color_strength, flip, crop_minimum, local_crops)
+    return _recipe("multicrop", context, color_strength, flip, crop_minimum, gray, local_crops)

@@ -1,13 +1,16 @@
-"""Write three public sets of images as .npz files for the study of symmetries, from clones of their repositories.
+"""Write public sets of images and of recordings as .npz files for the study of symmetries.
 
 signs     hands that show ten digits, 32 x 32 in color (Mavi 2020, github.com/ardamavi/Sign-Language-Digits-Dataset)
 smiles    faces that smile or not, 32 x 32 in gray (github.com/hromi/SMILEsmileD)
 omniglot  characters of the small background sets, 28 x 28; the class is the alphabet (Lake et al. 2015,
           github.com/brendenlake/omniglot)
+series    OSULeaf, ArrowHead, GunPoint, ItalyPowerDemand and JapaneseVowels of the UCR and UEA archives (Dau et al.
+          2019, Bagnall et al. 2018), from the data that the package aeon holds; shorter recordings are stretched
 
-    python -m benchmarks.common.prepare_images FOLDER_OF_CLONES FOLDER_OF_DATA
+    python -m benchmarks.common.prepare_sets FOLDER_OF_CLONES FOLDER_OF_DATA
 
-A random quarter of the images, seed 0, is for the test.
+The folder of clones has signs, smiles and omniglot, and aeon's folder ``datasets/data`` as series. A random quarter of
+the images and a random third of the recordings, seed 0, is for the test.
 """
 
 from __future__ import annotations
@@ -15,11 +18,15 @@ from __future__ import annotations
 import io
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
+
+SERIES = ("OSULeaf", "ArrowHead", "GunPoint", "ItalyPowerDemand", "JapaneseVowels")
 
 
 def signs(folder: Path) -> Iterator[tuple[np.ndarray, int]]:
@@ -50,13 +57,32 @@ def omniglot(folder: Path) -> Iterator[tuple[np.ndarray, int]]:
                 yield 255 - np.asarray(image), seen.index(alphabet)
 
 
+def recordings(folder: Path, name: str) -> Iterator[tuple[np.ndarray, str]]:
+    """Recording (channels, time), and class."""
+    found = []
+    for part in ("TRAIN", "TEST"):
+        for line in (folder / name / f"{name}_{part}.ts").read_text(encoding="utf-8").splitlines():
+            if line.strip() and line[0] not in "#@":
+                *channels, label = line.strip().split(":")
+                found.append(([np.fromstring(channel, sep=",") for channel in channels], label))
+    longest = max(len(channels[0]) for channels, _ in found)
+    for channels, label in found:
+        at = np.linspace(0, len(channels[0]) - 1, longest)
+        yield np.stack([np.interp(at, np.arange(len(c)), c) for c in channels]).astype(np.float32), label
+
+
 def main(clones: Path, out: Path) -> None:
     """Write the files."""
-    for name, read in (("signs", signs), ("smiles", smiles), ("omniglot", omniglot)):
-        images, labels = zip(*read(clones / name), strict=True)
-        x, y = np.stack(images), np.array(labels)
+    readers: dict[str, Callable[[], Iterable[tuple[np.ndarray, Any]]]] = {
+        read.__name__: partial(read, clones / read.__name__) for read in (signs, smiles, omniglot)
+    }
+    readers |= {name: partial(recordings, clones / "series", name) for name in SERIES}
+    for name, read in readers.items():
+        samples, labels = zip(*read(), strict=True)
+        x, y = np.stack(samples), np.unique(labels, return_inverse=True)[1]
         order = np.random.default_rng(0).permutation(len(x))
-        test, train = order[: len(x) // 4], order[len(x) // 4 :]
+        tests = len(x) // (3 if name in SERIES else 4)
+        test, train = order[:tests], order[tests:]
         np.savez(out / f"{name}.npz", X_train=x[train], y_train=y[train], X_test=x[test], y_test=y[test])
 
 
