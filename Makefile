@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all test-interop test-lowest check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-pictures
+.PHONY: help install demo example test test-all test-interop test-lowest check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -85,6 +85,14 @@ lock:              ## pin the newest versions of all packages (torch and pandas 
 docs: $(CORE)      ## documentation in docs/_build; warnings are errors
 	$(PIP) -e ".[docs]"
 	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build
+
+docs-links: $(CORE) ## check the links of the documentation to other sites (needs a network)
+	$(PIP) -e ".[docs]"
+	$(PY) -m sphinx -q -b linkcheck docs docs/_build/links
+
+notebooks: $(CORE) ## execute docs/notebooks in place (VIEWSMITH_DATA=folder)
+	$(PIP) -e ".[docs,image,omics]"
+	OMP_NUM_THREADS=$(THREADS) $(PY) docs/notebooks/execute.py
 
 docs-pictures: $(CORE) ## pictures of the documentation, docs/_static/*.png, by their scripts (VIEWSMITH_DATA=folder), in minutes
 	$(PIP) -e ".[image]"

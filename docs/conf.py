@@ -1,8 +1,16 @@
 """Sphinx: `make docs`, or `sphinx-build -W docs docs/_build` (extra docs)."""
 
+import viewsmith.networks
+import viewsmith.views
+
+# autodoc does not see names that are imported on use.
+for module in (viewsmith.networks, viewsmith.views):
+    for name in module.__all__:
+        setattr(module, name, getattr(module, name))
+
 project = "viewsmith"
 copyright = "the viewsmith maintainers"
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "sphinx_design"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_nb", "sphinx_design"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
@@ -12,4 +20,6 @@ html_show_sphinx = False
 napoleon_google_docstring = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+nb_execution_mode = "off"  # notebooks are executed by `make notebooks`
 exclude_patterns = ["_build", "pictures"]
+linkcheck_anchors = False

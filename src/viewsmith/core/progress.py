@@ -57,4 +57,4 @@ def _in_notebook(
         done += size(item)
         if time.monotonic() - drawn >= 0.25 or (bar is not None and done >= total):
             bar, drawn = bar or NotebookBar(), time.monotonic()
-            bar.update(f"{what}: {done:,} of {total:,} {unit}", done, total)
+            bar.update(f"{what}: {min(done, total):,} of {total:,} {unit}", done, total)

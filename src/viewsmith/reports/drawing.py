@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -132,6 +133,12 @@ class Picture:
     svg: str = ""
     uri: str = ""
     pixelated: bool = False
+
+    def __repr__(self) -> str:
+        return f"Picture({self.alt!r})"
+
+    def _repr_html_(self) -> str:
+        return self.svg or f'<img src="{self.uri}" alt="{escape(self.alt)}">'
 
 
 @contextmanager

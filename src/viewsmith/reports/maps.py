@@ -115,6 +115,9 @@ class MapPlot:
     index: np.ndarray
     figure: Any
 
+    def __repr__(self) -> str:
+        return f"MapPlot of {len(self.index):,} rows"
+
     @classmethod
     def of(cls, item: EmbeddingMap, index: np.ndarray, legend_title: str = "") -> MapPlot:
         """Draw a map of the rows at `index`."""
