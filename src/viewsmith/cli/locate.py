@@ -1,7 +1,4 @@
-"""The commands that use locations found by a run of crl-tac or by discover: locate, crop.
-
-The command discover: what recurs in images, DNA or recordings, and where.
-"""
+"""The commands discover, locate and crop: what recurs in samples, where, and its crops."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The commands that use a run: embed, plot, evaluate, views, export, push.
-
-The command report.
-"""
+"""The commands that use a run: embed, plot, evaluate, report, views, export, push."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Values that a training step can read without waiting for a GPU.
-
-Memory: the limit for the rows of a data set, the use of this process, and the return of freed memory.
-"""
+"""What a training step reads without waiting for a GPU; the memory of this process, and the limit for rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Errors for the user, each one line with what was given, what was expected and what to do; checks that raise them.
-
-Parts of error messages: names, counts and reasons, formatted for a message of one line.
-"""
+"""Errors for the user, each one line with what was given, what was expected and what to do; checks and texts for
+them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Atomic writing: after an interruption, a file has either its complete old or its complete new content.
-
-Arrays in files that are mapped into memory: what was read of them can be dropped, and processes share it.
-"""
+"""Files that are written as a whole or not at all, locks, and arrays that are mapped into memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rows that are not in memory as a whole: read block by block, or by index.
-
-Training rows that are stored in a compact dtype, or on disk, and scaled when a batch is read.
-"""
+"""Rows read block by block or by index: on disk, or stored in a compact dtype and scaled when a batch is read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The split of a data set into train and test rows: given, drawn by class, or by whole groups.
-
-A data set: rows, in memory or read from disk as they are needed, labels, and the split into train and test.
-
-Validation rows, a part of the labeled train rows, to compare settings without test rows.
-"""
+"""A data set: rows, labels, and the split into train and test rows: given, drawn by class, or by whole groups."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Labels of some of the rows: what counts as a missing label, classes, and a feature that repeats the labels.
-
-Groups of rows: checked and numbered.
-
-Numbers as labels: how a continuous target is told from classes, and its checks.
-"""
+"""Labels: missing ones, classes, groups, and how numbers are told from classes."""
 
 from __future__ import annotations
 

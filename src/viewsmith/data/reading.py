@@ -1,8 +1,5 @@
-"""Work shared by processes through one folder: each piece is claimed by a file with a heartbeat.
-
-The interface of readers: a reader takes a path and a `ReadOptions`, and returns what it `FileContents` in the file.
-
-Files that only one of several processes reads: it writes the rows to a file that all of them map into memory.
+"""The interface of readers, from a path and `ReadOptions` to `FileContents`; and work that processes share: a folder
+in which each piece is claimed, and files that one process reads for all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Views in the blocks of a view cache on disk, read by index where they are asked for.
-
-A view cache on disk: one or several processes write its views block by block, and trainings read them.
-"""
+"""A view cache on disk: processes write its views block by block, and trainings read them by index."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Writing representations to files for numpy, pandas, spreadsheets and anndata.
-
-Writing views of tables as rows that a person can read.
-
-Write the locations of objects in samples as tables or BED, and their crops as images, FASTA or arrays.
-"""
+"""Writing representations, views of tables, and locations with their crops, in the formats that people read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Configuration and weights of a model, for its run folder.
-
-Base class of the estimators: scikit-learn's methods for a contrastive method, its input and the training engine.
-"""
+"""Base class of the estimators: scikit-learn's methods for a contrastive method, its input, training and saving."""
 
 from __future__ import annotations
 

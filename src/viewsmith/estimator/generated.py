@@ -1,7 +1,4 @@
-"""The diffusion models of DiffAug and GenView, built from a plan.
-
-Figures of generated views.
-"""
+"""Diffusion models of DiffAug and GenView, built from a context, and figures of what they generate."""
 
 from __future__ import annotations
 

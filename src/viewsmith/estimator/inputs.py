@@ -1,11 +1,5 @@
-"""What users give as samples, as an array or a matrix that a modality reads: AnnData objects, map-style datasets.
-
-Labels, for the few settings that read them because the user asked for it.
-
-The neighbor graph that a user gives to `fit`: checked, and as view makers take it.
-
-Groups of the rows (batches, subjects, plates): read from what a user gives, and aligned by mutual neighbors.
-"""
+"""What users give to `fit`: samples, labels, a neighbor graph and groups; read, checked, and in the form that is
+used."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Data passed between the stages of `fit`: training data, resolved settings, and the plan to build from.
-
-Checks that networks accept the sizes of samples and of smaller views.
-"""
+"""What the stages of `fit` pass on: training data, resolved settings, and the context that modules are built from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Training rows that are on disk: what the training reads in their place.
-
-Fingerprints of rows, and views drawn block by block.
-"""
+"""Rows of the training on disk, fingerprints of rows, and views drawn block by block."""
 
 from __future__ import annotations
 

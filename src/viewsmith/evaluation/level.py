@@ -1,9 +1,4 @@
-"""Paired differences of the rows of a comparison: intervals and tests that know that splits overlap.
-
-Plain-text tables of scores: aligned columns with the best score marked, in blocks that fit a page.
-
-Which rows of a comparison are level with the best one.
-"""
+"""Which rows of a comparison are level with the best: paired differences, corrected tests, and tables in plain text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Exact nearest neighbors and the majority vote of their classes.
-
-Scores with groups (batches, subjects): how well groups mix, and what stays of the biology; both are always given.
-"""
+"""Exact nearest neighbors, the majority vote of their classes, and scores of rows in groups."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Which rows of a data set are scored: with labels, and not those whose labels were used in training.
-
-The evaluation protocol: classifiers or regressions are fitted on train rows and scored on test rows.
-"""
+"""The evaluation protocol: classifiers or regressions, fitted on train rows and scored on test rows that may be
+scored."""
 
 from __future__ import annotations
 

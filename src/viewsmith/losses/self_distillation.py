@@ -1,7 +1,4 @@
-"""DINO's loss: the student's views predict the centered, sharpened output of the teacher for another view.
-
-Negative cosine similarity of prediction and target: a loss without negatives.
-"""
+"""Losses without negatives: DINO's self-distillation, and the negative cosine of prediction and target."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The soft contrastive loss of DiffAug: the target of a pair is a similarity in [0, 1] instead of a binary label.
-
-The soft contrastive loss with similarities normalized over the batch, which needs no weight of negatives.
-"""
+"""The soft contrastive loss of DiffAug: the target of a pair is a similarity in [0, 1], not a label; also
+normalized."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Columns of a pandas DataFrame: numbers, categories and labels. Imported only where pandas is needed.
-
-Tables of any library as pandas DataFrames, with names as text.
-"""
+"""Columns of DataFrames and tables of any library as DataFrames. Imported only where pandas is needed."""
 
 from __future__ import annotations
 

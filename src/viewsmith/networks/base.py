@@ -1,7 +1,4 @@
-"""The arguments that a registered encoder or noise generator is built from.
-
-Fully connected networks: encoders, projection heads, noise generators.
-"""
+"""What networks share: the contexts that build them, fully connected layers, and latents of diffusion models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Input scaling as part of the model: fitted on the training rows, saved with the weights, invertible.
-
-Statistics and principal axes of rows that are read block by block; of rows in memory, which are one block.
-"""
+"""Input scaling and principal axes as parts of the model: fitted on train rows, saved with the weights, invertible."""
 
 from __future__ import annotations
 

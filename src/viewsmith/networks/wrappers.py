@@ -1,11 +1,4 @@
-"""Evaluation mode inside a training step.
-
-A reference to a module that belongs to another module.
-
-Momentum copies: networks whose weights are a moving average of another network's weights.
-
-Encoders and projection heads with a separate network for each view (MetAug, section 3.1).
-"""
+"""Modules around networks: evaluation mode, references, momentum copies, and a network for each view (MetAug)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Split violins of the features of samples and of their generated views, for the features with the largest variance.
-
-One number per feature: a bar chart for few features, or a sorted curve and tables of the extremes for many.
-
-Similarities, the first kind in color: histograms of samples and views, and pairs of samples in descending order.
-
-Probabilities of an augmentation channel's transformations as bars, beside samples and their most probable views.
-"""
+"""Charts of a report: violins, profiles of features, similarities, and probabilities of transformations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Titles and explanations of the label-free diagnostics, and the values that indicate a collapse.
-
-Training curves: one panel per logged metric and kind of phase, without smoothing.
-"""
+"""Training curves and label-free diagnostics: panels, explanations, and the values that indicate a collapse."""
 
 from __future__ import annotations
 

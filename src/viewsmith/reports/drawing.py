@@ -1,7 +1,4 @@
-"""A deterministic two-dimensional map (t-SNE) of any features.
-
-Matplotlib figures, drawn without its global state, as pictures to embed in an HTML page.
-"""
+"""Matplotlib figures, drawn without its global state, as pictures to embed in an HTML page; t-SNE of any features."""
 
 from __future__ import annotations
 

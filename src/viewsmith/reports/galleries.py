@@ -1,7 +1,4 @@
-"""Samples beside their views: lines for vectors and recordings, a grid of images, aligned letters for DNA.
-
-Bring views to the shape of their samples, to draw both in one picture: crops are padded, windows are aligned.
-"""
+"""Samples beside their views: lines for vectors and recordings, a grid of images, aligned letters for DNA."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Callbacks: progress bar, metrics file, label-free diagnostics, early warnings, memory.
-
-A warning for learned and generated views that have left the data.
-"""
+"""Callbacks: progress bar, metrics file, label-free diagnostics, early warnings, memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""LARS: stochastic gradient descent with a learning rate for each layer, scaled by the norm of its weights.
-
-Build torch's optimizer from a specification: parameter groups, learning rates and weight decay.
-
-Updates while they run: optimizer, parameters to train and to freeze, and the step in one or several processes.
-"""
+"""Updates while they run: torch's optimizers and LARS, learning rates, and the step in one or several processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The view maker: the interface of all augmentations.
-
-Noise on representations instead of samples (SimGCL, named SimCL in the PiNDA paper).
-"""
+"""The view maker: the interface of all augmentations; and noise on representations (SimGCL, named SimCL by PiNDA)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A precomputed neighbor graph, used instead of a search.
-
-Exact nearest neighbors by matrix products in blocks, on the device of the data.
-
-Mutual nearest neighbors in different groups (batches, subjects), and graphs that contain them.
-"""
+"""Neighbor graphs: given ones, exact nearest neighbors, and mutual neighbors in different groups of rows."""
 
 from __future__ import annotations
 

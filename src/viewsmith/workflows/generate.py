@@ -1,7 +1,4 @@
-"""Precomputed views, in a folder of images or an array, as a generator of view caches.
-
-Generate the view cache of a data set: options, generator, and cleanup after errors.
-"""
+"""Generate the view cache of a data set: options, generators, precomputed views, and cleanup after errors."""
 
 from __future__ import annotations
 

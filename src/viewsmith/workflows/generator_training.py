@@ -1,7 +1,4 @@
-"""The diffusion model of a DiffAug run as a generator of view caches.
-
-Train the generator of a view cache within a time budget, with a plan that is printed before training starts.
-"""
+"""The diffusion model of a DiffAug run as a generator of view caches, trained within a time budget."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rows that a run was trained on, recognized in data that are read for it: their split is that of the run.
-
-Models, run folders and data sets: functions for the commands, which scripts may also call.
-"""
+"""Models, run folders and data sets: functions for the commands, which scripts may also call."""
 
 from __future__ import annotations
 

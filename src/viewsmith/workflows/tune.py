@@ -1,7 +1,4 @@
-"""The values that a search of options draws from: ranges and choices in text, and the next setting to try.
-
-Search of the options of a method: trainings on train rows, scored on validation rows.
-"""
+"""Search of the options of a method: ranges and choices, trainings on train rows, scores on validation rows."""
 
 from __future__ import annotations
 

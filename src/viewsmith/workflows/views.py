@@ -1,7 +1,4 @@
-"""The arrays that the command ``viewsmith views`` writes: views, and further arrays for each sample or view.
-
-What the strength of views does to samples: the tests of symmetries at several values of an option.
-"""
+"""Views as arrays for the command ``viewsmith views``, and what their strength does to samples."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Readers of numpy's files, .npy and .npz; nothing is unpickled.
-
-Data sets that are part of scikit-learn; nothing is downloaded.
-"""
+"""Readers of numpy's files, from which nothing is unpickled, and of data sets that are part of scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Decoded images of a folder in a file that is mapped into memory: decoded once, and again when the folder changes.
-
-Reader of folders of image files, in which the names of subfolders are the labels.
-"""
+"""Reader of folders of image files, whose subfolders are the labels; decoded once, into a mapped file."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What differs between text tables of different programs: separators, commas in numbers, compression.
-
-Quotes that are not closed in text tables: all lines up to the next quote become one cell.
-
-Tables of mixed columns from files: roles and encoder of a new table, and later tables by a fitted encoder.
-"""
+"""Tables of mixed columns from text files: separators, quotes, roles, and the encoder of a new or a fitted table."""
 
 from __future__ import annotations
 

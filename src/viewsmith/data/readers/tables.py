@@ -1,9 +1,4 @@
-"""Parquet tables that are too large for memory: their rows are read batch by batch, in order.
-
-What to do with files of formats that are not read.
-
-Readers of tables, .csv, .tsv and .parquet, which select the feature columns for a new or a fitted run.
-"""
+"""Readers of tables, .csv, .tsv and .parquet; parquet that is too large for memory is read batch by batch."""
 
 from __future__ import annotations
 

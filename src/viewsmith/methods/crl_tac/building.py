@@ -1,7 +1,4 @@
-"""Choose the size of CRL-TAC's crops without labels: short trainings, scored by the information of what they select.
-
-CRL-TAC's settings from its arguments: transformations, limit of the channel, non-empty views.
-"""
+"""CRL-TAC's settings from its arguments, and the size of its crops, chosen without labels by short trainings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Custom transformations for CRL-TAC: inspected in fit, and described by a text in configurations.
-
-Augmentation channels built from a plan, and a trained channel as a view maker of other methods.
-"""
+"""Families of transformations and channels from what the user gives: functions, options, or a trained channel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Images with the boxes that the channel of CRL-TAC finds, and heat maps of its probabilities.
-
-Figures of an augmentation channel: P(T|x), and projections of different samples and their similarity.
-"""
+"""Figures of an augmentation channel: P(T|x), boxes and heat maps, and projections of different samples."""
 
 from __future__ import annotations
 

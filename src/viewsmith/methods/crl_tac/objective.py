@@ -1,7 +1,4 @@
-"""Warnings about the state of an augmentation channel: it has collapsed, or is still uniform.
-
-Memory of the views that an augmentation channel has chosen, to which views of other samples are compared.
-"""
+"""The memory of chosen views that others are compared to, and warnings about the state of the channel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Dense features for discovery by name: a network of timm, a model that viewsmith trained, or an own network.
-
-Discovery: the part that recurs in images, DNA or recordings, and where it is, without labels or training.
-"""
+"""Discovery: the part that recurs in images, DNA or recordings, and where it is, without labels or training."""
 
 from __future__ import annotations
 

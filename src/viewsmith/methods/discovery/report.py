@@ -1,7 +1,4 @@
-"""Sequence logos (Schneider and Stephens 1990): letters as high as their share of the information of a position.
-
-The report of a discovery: one HTML file with the best parts, the samples with their places, and the scores.
-"""
+"""The report of a discovery, one HTML file, and sequence logos (Schneider and Stephens 1990)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The ConvNeXt of a CLIP model from OpenCLIP or timm, as a feature extractor; it does not need these libraries.
-
-CLIP's vision models (ViT of transformers, ConvNeXt of OpenCLIP) as feature extractors for images.
-"""
+"""CLIP's vision models (ViT, ConvNeXt) as feature extractors for images; OpenCLIP and timm are not needed."""
 
 from __future__ import annotations
 

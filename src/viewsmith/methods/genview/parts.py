@@ -1,9 +1,4 @@
-"""Generate a view cache block by block, so that the job can stop, resume and be split into shards.
-
-Networks whose feature maps give foreground and quality of images: the encoder, CLIP, or a custom network.
-
-The parts of GenView, built from a plan: its generator, and the separate network for foreground and quality.
-"""
+"""Parts of GenView: generation of a view cache in blocks, and the networks for foreground and quality."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Figures of augmented features.
-
-The parts of MetAug, built from a plan: encoders, memory, unified loss and generators of features.
-
-MetAug: features augmented by generators that are trained through the encoder's next step.
-"""
+"""MetAug: features augmented by generators that are trained through the encoder's next step."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""CIE Lab and YDbDr colors from sRGB pixels, and the views RGB, L and ab, or Y, Db and Dr, of color images.
-
-Split AlexNet: half of the channels, one network per view (Zhang et al. 2017; MetAug, appendix B.1).
-
-MetAug's generators, which augment features (projections) instead of samples.
-"""
+"""Networks of MetAug: views of colors, split AlexNet (Zhang et al. 2017; appendix B.1), and generators of features."""
 
 from __future__ import annotations
 

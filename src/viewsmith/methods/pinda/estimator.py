@@ -1,7 +1,4 @@
-"""Figures of learned noise.
-
-PiNDA: learned noise, alone or on top of fixed views.
-"""
+"""PiNDA: learned noise, alone or on top of fixed views."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A small convolutional encoder for DNA and for recordings.
-
-A denoiser of DNA: ``denoiser(x, t, condition)`` maps noised letters (B, 4, L) to a prediction of that shape.
-"""
+"""A small convolutional encoder for DNA and recordings, and a denoiser of noised letters (B, 4, L)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Multi-channel recordings as input of networks: each channel scaled as a feature of vectors is, and its inverse.
-
-Multi-channel recordings, (n, channels, time): checks of arrays, and the modality.
+"""Multi-channel recordings, (n, channels, time): checks, scaling by channel, and the modality.
 
 An array (n, a, b) may also hold gray images, so recordings are never recognized: users say ``modality="series"``.
 """

@@ -1,7 +1,4 @@
-"""Which objects are tables.
-
-Rows that a table encoder made, which keep their encoder when they are sliced.
-"""
+"""Which objects are tables, and rows that keep the encoder that made them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,5 @@
-"""Dates as features: year, month, weekday, hour, and the time that has passed since the first date.
-
-Text columns whose cells are numbers with other characters: 12%, 5 mg, 1.234,5, (12.5).
-
-Text columns of which most cells are numbers or dates, but too few for one of these roles.
-
-Roles of the columns of a table, inferred from dtype and content.
-"""
+"""Roles of the columns of a table, from dtype and content: numbers, also in text (12%, 5 mg), dates, categories,
+text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Raw counts of single cells: how they are recognized, and their log-normalization.
-
-Binomial thinning of counts: the view of a cell that was sequenced less deeply.
-"""
+"""Raw counts of single cells: how they are recognized, their log-normalization, and thinning as a view."""
 
 from __future__ import annotations
 

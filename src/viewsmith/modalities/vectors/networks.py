@@ -1,7 +1,4 @@
-"""The default encoder of vectors: fully connected layers, after a projection to principal axes for wide rows.
-
-Denoisers of vectors: ``denoiser(x, t, condition)`` maps noised codes (B, d) to a prediction of that shape.
-"""
+"""The default encoder of vectors, and denoisers: ``denoiser(x, t, condition)`` of noised latents (B, d)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Adversarial views: the sample moved in the direction in which the contrastive loss grows fastest (CLAE).
-
-Conditional corruption: features are replaced by draws from their distribution given the other features.
-"""
+"""Views from a loss or a small model: adversarial steps (CLAE) and conditional corruption."""
 
 from __future__ import annotations
 

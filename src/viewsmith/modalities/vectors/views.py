@@ -1,9 +1,4 @@
-"""Features of a table that belong together, because they are of one column.
-
-Fixed (not learned) view makers for vectors.
-
-Masking: a random fraction of the features set to zero.
-"""
+"""Fixed (not learned) view makers for vectors and for the columns of tables."""
 
 from __future__ import annotations
 
