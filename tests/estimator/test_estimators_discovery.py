@@ -107,6 +107,24 @@ def test_new_images_and_images_without_a_disc(discs):
     assert scores[:20].min() > scores[20:].max()
 
 
+def test_a_black_background_and_parts_that_fill_the_images():
+    rng = np.random.default_rng(0)
+    black = np.zeros((30, 48, 48), np.uint8)
+    black[:, 16:36, 10:30] = rng.integers(0, 256, (30, 20, 20))
+    assert Discovery(random_state=0).fit(black).describe().startswith("one kind of part recurs")
+    whole = rng.integers(0, 256, (30, 48, 48), np.uint8)
+    whole[:, 1:-1, 1:-1] = np.arange(46, dtype=np.uint8)
+    Discovery(random_state=0).fit(whole)  # whatever it finds, without an error
+
+
+def test_windows_that_do_not_fit_beside_the_part_have_q_values():
+    rng = np.random.default_rng(0)
+    x = np.zeros((40, 84, 84), np.uint8)
+    x[:, 30:58, 20:48] = rng.integers(0, 256, (40, 28, 28))
+    parts = Discovery(windows=(36,), random_state=0).fit(x).locate(x)
+    assert len(parts) == 40 and (parts["q"] < 0.05).all()
+
+
 def test_several_parts_of_an_image():
     x, _ = with_discs(50, per_image=2, width=128)
     found = Discovery(max_parts=3).fit(x).locate(x)

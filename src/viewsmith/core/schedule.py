@@ -282,6 +282,6 @@ class Method(nn.Module):
         """One view of each scaled sample, of the same shape."""
         raise NotImplementedError
 
-    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+    def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """Label-free diagnostics of this method on scaled samples, such as the noise level, by name."""
         return {}

@@ -216,7 +216,7 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
         "uniformity": float(uniformity(h)),
         "alignment": float(alignment(h, h_view)),
         **view_numbers(x, view),
-        **method.diagnose(x, generator),
+        **method.diagnose(x, generator, index),
     }
 
 

@@ -233,6 +233,8 @@ def discovered(options: Any, encoder: str, data: TrainingData) -> tuple[Places |
         return None, f"nothing recurs: {search.describe()}"
     found = search.candidates(images)
     found = found[found["q"] <= MAX_Q]
+    if not len(found):
+        return None, f"no place is clear (q at most {MAX_Q}): {search.describe()}"
     boxes = torch.full((len(data.rows), 4), torch.nan)
     corners = np.stack([found[side] for side in ("top", "left", "bottom", "right")], axis=1).astype(np.float32)
     sizes = corners[:, 2:] - corners[:, :2]

@@ -286,7 +286,7 @@ class CRLTACMethod(Method):
         view: Tensor = self.channel(x, index=index, generator=generator)
         return view
 
-    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+    def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """`AugmentationChannel.statistics` of samples."""
         found = self.channel.statistics(x, self.nonempty)
         self.chosen.fill_(found["effective"])

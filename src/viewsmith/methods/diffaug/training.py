@@ -176,7 +176,7 @@ class DiffAugMethod(Method):
             return self.generated.view(x, index, generator)
         return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
-    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+    def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """Diagnostics of generated views, see `GeneratedViews.diagnose`."""
         return self.generated.diagnose()
 

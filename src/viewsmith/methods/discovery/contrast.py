@@ -56,7 +56,8 @@ class Gaussian:
     @classmethod
     def of(cls, mean: np.ndarray, covariance: np.ndarray) -> Gaussian:
         """The distribution with these moments; directions without variance get a little of the largest."""
-        ridge = 1e-6 * max(float(np.diag(covariance).max()), 1e-12)
+        # Features are whitened, so 1e-3 is little: with less, rounding makes equal cells (a black background) indefinite.
+        ridge = 1e-6 * max(float(np.diag(covariance).max()), 1e-3)
         return cls(mean, cholesky(covariance + ridge * np.eye(len(mean)), lower=True))
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
@@ -135,6 +136,7 @@ class Contrast:
     @classmethod
     def of(cls, chosen: Moments, everything: Moments) -> Contrast:
         """The contrast of two sets of windows, given by their moments."""
+        everything = everything if everything.count else chosen  # the boxes fill the images
         mixed = (1 - MIXED) * chosen.covariance + MIXED * everything.covariance
         return cls(Gaussian.of(chosen.mean, mixed), Gaussian.of(everything.mean, everything.covariance))
 

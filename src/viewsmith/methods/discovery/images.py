@@ -476,10 +476,14 @@ def _boxes(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list[t
 
 def _null(part: Part, maps: np.ndarray, free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """The best score of each image apart from its boxes, float64: how good a window is that is no part."""
+    whole, k = whole_windows(free, part.window), part.window
     for boxes, _ in found:
         free = free & ~inside_boxes(boxes, free.shape[1:])
-    scores = np.where(whole_windows(free, part.window), part.window_scores(maps), -np.inf)
-    best = scores.reshape(len(maps), -1).max(1)
+    apart = whole_windows(free, k)
+    if not apart.any():  # windows do not fit beside the boxes: those with their center there
+        height, width = whole.shape[1:]
+        apart = whole & free[:, k // 2 : k // 2 + height, k // 2 : k // 2 + width]
+    best = np.where(apart, part.window_scores(maps), -np.inf).reshape(len(maps), -1).max(1)
     return np.sort(best[np.isfinite(best)])
 
 

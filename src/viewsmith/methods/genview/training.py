@@ -239,7 +239,7 @@ class GenViewMethod(Method):
             return self.precomputed[0][index]
         return self.views.view(x, index=index, generator=generator, framework=self.framework)
 
-    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+    def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """Diagnostics of generated views, see `GeneratedViews.diagnose`."""
         return {} if self.generated is None else self.generated.diagnose()
 

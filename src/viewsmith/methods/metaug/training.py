@@ -253,9 +253,9 @@ class MetAugMethod(Method):
         z = unit(full_precision(self.terms.projections(*self.views_of(x, index, generator))))
         return z, self.features(z)
 
-    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+    def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """How well augmented features of samples are told apart from their projections, held out: 0.5 is not at all."""
         if self.features is None or len(x) < 8:
             return {}
-        z, augmented = (part[0].float() for part in self.feature_views(x, generator=generator))
+        z, augmented = (part[0].float() for part in self.feature_views(x, index=index, generator=generator))
         return {"features_told_apart": float(told_apart(z[:256], augmented[:256]))}

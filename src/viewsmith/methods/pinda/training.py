@@ -155,7 +155,7 @@ class PiNDAMethod(Method):
         return {"sigma": sigma, **learned, "noise": eps, "view": x + eps.to(x.dtype)}
 
     @torch.no_grad()
-    def diagnose(self, x: Tensor, generator: torch.Generator) -> dict[str, float]:
+    def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """Noise level (root mean square of sigma) and its spread over features (standard deviation over mean).
 
         Features of images are pixels of each channel, those of DNA positions of each letter. Padding is not counted.
