@@ -330,6 +330,19 @@ def test_other_trainings_on_vectors_have_learned_columns_alone(options, columns,
     assert SHORTLY(**options).fit(x).transform(x).shape == (400, options.get("n_components", 256))
 
 
+def test_coordinates_of_sparse_rows_of_one_length_have_one_length(wide, tmp_path):
+    x = np.maximum(wide - 1, 0)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    model = SHORTLY().fit(x, run=tmp_path / "run")
+    h = model.transform(x)
+    np.testing.assert_allclose(np.linalg.norm(h[:, 256:], axis=1), 24, rtol=1e-4)
+    np.testing.assert_array_equal(load(tmp_path / "run").transform(x), h)
+    given = SHORTLY(encoder_options={"skip_length": 3.0}).fit(x).transform(x)
+    np.testing.assert_allclose(given[:, 256:], h[:, 256:] / 8, rtol=1e-4, atol=1e-5)
+    lengths = np.linalg.norm(SHORTLY().fit(x * np.linspace(1, 2, 400)[:, None]).transform(x)[:, 256:], axis=1)
+    assert lengths.std() > 0.1
+
+
 def test_vectors_with_few_axes_have_learned_columns_alone(wide):
     x = wide * np.linspace(1, 0, 270, dtype=np.float32) ** 8
     x *= x.std() / x.std(axis=0)[0]  # one scale for all features

@@ -15,7 +15,7 @@ from viewsmith.modalities.vectors.networks import vector_encoder
 from viewsmith.networks import skip as skip_module
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.scaling import PrincipalAxes
-from viewsmith.networks.skip import SkipAxes, SkipCoordinates, variance_kept
+from viewsmith.networks.skip import SkipAxes, SkipCoordinates, are_sparse_and_equal, variance_kept
 
 
 @pytest.fixture
@@ -51,6 +51,38 @@ def test_far_rows_are_shortened(rows: torch.Tensor) -> None:
     cosine = torch.nn.functional.cosine_similarity(near, far)
     torch.testing.assert_close(cosine, torch.ones(60))
     torch.testing.assert_close(near, 0.1 * skip(rows), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [SkipCoordinates, SkipAxes])
+def test_every_row_has_the_same_length_if_asked(rows: torch.Tensor, kind: type[SkipCoordinates]) -> None:
+    found = []
+    for unit in (False, True):
+        skip = kind(7, 5, length=2.0, unit=unit).eval()
+        skip.take(PrincipalAxes(7, 2).fit(rows, more=5)) if kind is SkipAxes else skip.fit(rows)
+        found.append(skip(rows))
+    plain, equal = found
+    torch.testing.assert_close(equal, 2 * plain / plain.norm(dim=1, keepdim=True))
+    assert (skip(skip.mean[None]).abs() < 1e-3).all() or kind is SkipAxes  # the center has no direction
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda x: x, True),
+        (lambda x: 3 * x, True),
+        (lambda x: x * np.where(np.arange(len(x)) % 25, 1, 0)[:, None], True),  # a few empty texts
+        (lambda x: x * np.linspace(1, 1.2, len(x))[:, None], False),
+        (lambda x: x * np.where(np.arange(len(x)) % 5, 1, 2)[:, None], False),
+        (lambda x: np.full_like(x, 0.1), False),  # of one length, but not sparse
+        (lambda x: 0 * x, False),
+    ],
+)
+def test_sparse_rows_of_one_length_are_told(change: object, expected: bool) -> None:
+    x = np.random.default_rng(0).random((2500, 30)) * (np.random.default_rng(1).random((2500, 30)) < 0.2)
+    x[:, 0] += 0.1
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    given = change(x).astype(np.float32)  # type: ignore[operator]
+    assert are_sparse_and_equal(given) is expected
 
 
 def test_rotated_coordinates_have_similar_variances() -> None:

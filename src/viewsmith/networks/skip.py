@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows
+from viewsmith.core.rows import AnyRows, Rows
 from viewsmith.networks.scaling import Axes, PrincipalAxes
 
 # Rows farther from the center than so many root mean squares of that distance are moved to it: a few of them would
@@ -30,7 +31,8 @@ class SkipCoordinates(nn.Module):
 
     Training can only lose what the input tells; these columns keep it for classifiers and neighbors. They are rotated
     by a fixed orthogonal matrix, after which all have about the same variance: a classifier that standardizes columns
-    would otherwise amplify the last axes, which are mostly noise.
+    would otherwise amplify the last axes, which are mostly noise. `length` is the root mean square length of rows, or
+    that of every row (`unit`).
     """
 
     mean: Tensor
@@ -42,11 +44,12 @@ class SkipCoordinates(nn.Module):
         n_components: int,
         *,
         length: float,
+        unit: bool = False,
         ordered: bool = False,
         features: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__()
-        self.length, self.ordered, self.features = length, ordered, features
+        self.length, self.unit, self.ordered, self.features = length, unit, ordered, features
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("axes", torch.zeros(n_features, n_components))
         if ordered:
@@ -75,6 +78,8 @@ class SkipCoordinates(nn.Module):
         rows = x if self.features is None else self.features(x)
         along = torch.addmm(-(self.mean @ self.axes), rows, self.axes)
         length = torch.linalg.vector_norm(along, dim=1, keepdim=True)
+        if self.unit:
+            return along * (self.length / length.clamp_min(SMALLEST * self.length))
         limit = FARTHEST * self.length
         return along * (limit / length.clamp_min(limit))
 
@@ -89,8 +94,8 @@ class SkipAxes(SkipCoordinates):
     that are coordinates on the encoder's axes already, as `PrincipalAxes` accepts them.
     """
 
-    def __init__(self, n_features: int, n_components: int, *, length: float) -> None:
-        super().__init__(n_features, n_components, length=length)
+    def __init__(self, n_features: int, n_components: int, *, length: float, unit: bool = False) -> None:
+        super().__init__(n_features, n_components, length=length, unit=unit)
 
     def fit(self, x: Rows, *, weighted: bool = True) -> None:
         """Do nothing: the axes are found with those of the encoder."""
@@ -148,6 +153,14 @@ class WithSkip(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([self.learned(x), self.skip(x)], dim=1)
+
+
+def are_sparse_and_equal(x: AnyRows) -> bool:
+    """Whether rows (n, d) are mostly zeros and have one length, as those of tf-idf; of up to 1,000, evenly spaced."""
+    some = np.asarray(x[np.arange(0, len(x), -(-len(x) // SOME_ROWS))])
+    length = np.linalg.norm(some, axis=1)
+    middle = float(np.median(length))
+    return bool((some == 0).mean() > 0.5 and middle > 0 and (abs(length - middle) < 0.01 * middle).mean() > 0.9)
 
 
 @torch.no_grad()

@@ -27,7 +27,7 @@ from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.modalities import Modality
-from viewsmith.networks.skip import variance_kept
+from viewsmith.networks.skip import are_sparse_and_equal, variance_kept
 
 # Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -77,6 +77,8 @@ HEAD_RATE = 0.3
 
 # If the axes that the encoder of wide vectors reads hold less of the variance, the representation has further ones.
 KEPT = 0.5
+# Coordinates of rows that all have one length, such as tf-idf, where cosines tell most.
+UNIT_ROWS = {"skip_length": 24.0, "skip_unit": True}
 
 # The batch of the shorter one and its rate, unless a batch size is given.
 FEW_BATCH_SIZE, FEW_RATE = 128, 4.5e-3
@@ -113,8 +115,9 @@ class Contrastive(ViewsmithEstimator):
     the heavy-tailed Cauchy kernel; for images, SimCLR's crops and color jitter; for DNA, a recipe of edits. The
     representation is the output of the encoder, before the projection head. With the default views and encoder, further
     columns are not learned. If there are more than 200 features, in memory, and the 50 principal axes that the encoder
-    reads hold less than half of their variance: coordinates on up to 256 axes. Images (`cnn`): 64 of pixels. DNA
-    (`cnn`): 96 of bases and 4-mers. ``encoder_options={"appended_pca": 0}`` leaves them out.
+    reads hold less than half of their variance: coordinates on up to 256 axes, which have one length for all rows if
+    the rows are sparse and have one length (tf-idf). Images (`cnn`): 64 of pixels. DNA (`cnn`): 96 of bases and
+    4-mers. ``encoder_options={"appended_pca": 0}`` leaves them out.
 
     Parameters
     ----------
@@ -177,8 +180,8 @@ class Contrastive(ViewsmithEstimator):
             shared = shared | {"epochs": default_epochs(len(data.x), options.batch_size, steps), "learning_rate": rate}
             head = HEAD_RATE * rate if head is None else head
         if skipped := _default_skip(options, shared, data):
-            further = shared["encoder_options"] | {"appended_pca": skipped}
-            shared = shared | {"encoder_options": further, "n_components": shared["n_components"] + skipped}
+            width = shared["n_components"] + skipped["appended_pca"]
+            shared = shared | {"encoder_options": skipped | shared["encoder_options"], "n_components": width}
         return ContrastiveResolved(**shared, batch_size=options.batch_size, head_learning_rate=head), None
 
     def _build(self, plan: BuildContext[Contrastive, ContrastiveResolved]) -> Method:
@@ -207,8 +210,8 @@ def _is_short(options: Contrastive, modality: Modality, n_rows: int) -> bool:
     )
 
 
-def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingData) -> int:
-    """Number of columns that are not learned, beside those of the default width, if the options do not say.
+def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
+    """Options of columns that are not learned, beside those of the default width, if the user's do not say.
 
     Crops of images and edits of DNA change places and composition, and of wide vectors the encoder reads only some
     principal axes, so that training loses what else there is (benchmarks/quality/vectors/do_no_harm.py); it was
@@ -217,12 +220,15 @@ def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingDa
     chosen = options.n_components != "auto" or "appended_pca" in (options.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
     if chosen or custom or shared["view_maker"] != data.modality.default_views:
-        return 0
+        return {}
     skipped = int(find("encoder", shared["encoder"], shared["modality"]).tag("default_skip", 0))
     if data.modality.name != "vectors":
-        return skipped
+        return {"appended_pca": skipped} if skipped else {}
     axes = shared["input_components"]
     if options.input_components != "auto" or not axes or too_large_for_memory(data.rows):
-        return 0
-    loses = variance_kept(data.x, axes, weighted="columns" not in data.statistics) < KEPT
-    return min(skipped, data.row_shape[0]) if loses else 0
+        return {}
+    table = "columns" in data.statistics
+    if not skipped or variance_kept(data.x, axes, weighted=not table) >= KEPT:
+        return {}
+    of_unit = not table and are_sparse_and_equal(data.rows)
+    return {"appended_pca": min(skipped, data.row_shape[0])} | (UNIT_ROWS if of_unit else {})

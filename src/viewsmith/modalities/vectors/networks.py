@@ -28,6 +28,7 @@ def vector_encoder(
     norm: Literal["batch", "none"] = "batch",
     appended_pca: Annotated[int, Bounds(ge=0)] = 0,
     skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
+    skip_unit: bool = False,
 ) -> nn.Module:
     """Build the default encoder of vectors, (B, d) to (B, n_components)."""
     d, k = context.row_shape[0], context.input_components
@@ -38,9 +39,10 @@ def vector_encoder(
     last: Literal["activated", "linear"] = "activated" if norm == "batch" else "linear"
     network: nn.Module = MLP(k or d, [*hidden, learned], norm=norm, last=last)
     if further:
-        return WithSkip(nn.Sequential(*layers, network), SkipAxes(d, skipped, length=skip_length))
+        return WithSkip(nn.Sequential(*layers, network), SkipAxes(d, skipped, length=skip_length, unit=skip_unit))
     if skipped:
-        network = WithSkip(network, SkipCoordinates(k or d, skipped, length=skip_length, ordered=bool(k)))
+        skip = SkipCoordinates(k or d, skipped, length=skip_length, unit=skip_unit, ordered=bool(k))
+        network = WithSkip(network, skip)
     return nn.Sequential(*layers, network)
 
 
