@@ -121,7 +121,7 @@ def test_windows_that_do_not_fit_beside_the_part_have_q_values():
     rng = np.random.default_rng(0)
     x = np.zeros((40, 84, 84), np.uint8)
     x[:, 30:58, 20:48] = rng.integers(0, 256, (40, 28, 28))
-    parts = Discovery(windows=(36,), random_state=0).fit(x).locate(x)
+    parts = Discovery(windows=(9,), random_state=0).fit(x).locate(x)
     assert len(parts) == 40 and (parts["q"] < 0.05).all()
 
 

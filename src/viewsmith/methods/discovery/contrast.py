@@ -56,7 +56,7 @@ class Gaussian:
     @classmethod
     def of(cls, mean: np.ndarray, covariance: np.ndarray) -> Gaussian:
         """The distribution with these moments; directions without variance get a little of the largest."""
-        # Features are whitened, so 1e-3 is little: with less, rounding makes equal cells (a black background) indefinite.
+        # Features are whitened, so 1e-3 is little; with less, equal cells (a black background) become indefinite.
         ridge = 1e-6 * max(float(np.diag(covariance).max()), 1e-3)
         return cls(mean, cholesky(covariance + ridge * np.eye(len(mean)), lower=True))
 
