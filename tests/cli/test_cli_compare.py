@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli_tools import ENVIRONMENT, MODULE, call, files, good
 from sklearn.datasets import load_wine
@@ -336,6 +337,35 @@ def test_without_labels_rows_are_measured_and_the_measured_rule_is_said(tmp_path
     before = files(out)
     assert good("compare", tmp_path / "x.npy", *options, "--baselines", "raw,untrained", "--out", out).out != result.out
     assert files(out)["contrastive-0/evaluation.json"] == before["contrastive-0/evaluation.json"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "parts"),
+    [
+        (["a"] * 40, ("all 32 labeled train rows have the label a", "at least two classes")),
+        ([0.5] * 40, ("all 32 labeled train rows have the label 0.5", "numbers that differ")),
+        (["a", "b"] * 2 + [None] * 36, ("cannot split 4 labeled rows of 2 classes",)),
+        ([1.5 + i for i in range(30)] + ["many"] * 10, ("mixes 30 numbers and 10 texts, such as 'many'",)),
+        ([None] * 40, ("all 40 labels are missing",)),
+        ([float("inf"), *(i + 0.5 for i in range(39))], ("1 infinite number",)),
+    ],
+)
+def test_labels_that_say_nothing_are_refused_before_any_training(tmp_path, labels, parts):
+    table = pd.DataFrame({"x": np.arange(40) ** 0.5, "z": np.arange(40) % 7 + 0.25, "y": labels})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    result = call("compare", tmp_path / "t.csv", "--label", "y", *SMALL, "--out", tmp_path / "out")
+    assert result.refused(*parts) and not (tmp_path / "out").exists()
+
+
+def test_classes_of_one_row_and_missing_labels_are_compared(tmp_path):
+    x, y = load_wine(return_X_y=True)
+    labels = [None if i % 9 == 0 else "rare" if i == 1 else f"kind {each}" for i, each in enumerate(y)]
+    pd.DataFrame(x).assign(y=labels).to_csv(tmp_path / "t.csv", index=False)
+    options = ("--label", "y", "--methods", "contrastive", "--seeds", 2, "--protocols", "knn,linear_1pct", *SMALL)
+    good("compare", tmp_path / "t.csv", *options, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert found["sizes"]["classes"] == 3 and found["sizes"]["train"] + found["sizes"]["test"] == 158
+    assert all(np.isfinite(row["knn"]["values"]).all() for row in found["rows"].values())
 
 
 def test_protocols_without_labels_are_refused(tmp_path):

@@ -57,3 +57,31 @@ def test_bad_targets(tmp_path, table):
         "expected auto, class or number"
     )
     assert not (tmp_path / "r").exists()
+
+
+def test_several_labels_of_one_run(tmp_path, table):
+    run = tmp_path / "run"
+    good("fit", table, "--label", "price", "--target", "number", "--drop", "cut", "--out", run, *QUICK)
+    found = json.loads(good("evaluate", run, table, "--label", "cut", "--label", "price", "--json").out)
+    of_cut, of_price = (found["labels_scored"][name] for name in ("cut", "price"))
+    assert found["embeddings"] == of_cut["embeddings"] and "linear" in of_cut["protocols"]
+    assert of_price["target"] == "number"
+    alone = json.loads(good("evaluate", run, table, "--label", "price", "--json").out)
+    assert alone["embeddings"] == of_price["embeddings"] and "labels_scored" not in alone
+    shown = good("evaluate", run, table, "--label", "cut", "--label", "price").out
+    assert shown.startswith("cut\n") and "\nprice\n" in shown and "5 classes" in shown and "labels are numbers" in shown
+
+
+def test_supervision_by_numbers(tmp_path, table):
+    run = tmp_path / "run"
+    good("fit", table, "--supervise", "carat", "--out", run, *QUICK)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["labels"] == "supervision by numbers: 120 of 120 training rows"
+    assert 'supervision = "numbers"' in (run / "config.toml").read_text()
+    assert "30 test rows" in good("evaluate", run, table).out
+    assert call("fit", table, "--label", "carat", "--set", "framework=supcon", "--out", tmp_path / "other").refused(
+        "labels are numbers, but these settings need classes"
+    )
+    of_table = ("--methods", "contrastive", "--seeds", 1, "--baselines", "raw", "--set", "epochs=1")
+    given = ("--label", "carat", "--set", "supervision=numbers", "--out", tmp_path / "c")
+    assert "contrastive" in good("compare", table, *given, *of_table).out

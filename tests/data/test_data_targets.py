@@ -81,8 +81,9 @@ def test_a_table_with_a_continuous_label(diamonds):
     assert (data.target, data.split, data.schema["target"]) == ("number", "random", "number")
     assert data.y.dtype == np.float64 and np.isnan(data.y).sum() == 20 and not np.isnan(data.y_test).any()
     assert len(data.test_index) == 36 and np.isnan(data.y_train).sum() == 20
-    with pytest.raises(InputError, match="labels are numbers, but training with labels needs classes"):
+    with pytest.raises(InputError, match="labels are numbers, but these settings need classes"):
         data.fit_labels(False)
+    assert np.array_equal(data.fit_labels(False, numbers=True), data.y_train, equal_nan=True)
     again = load_dataset(diamonds, schema=data.schema, table=data.x.table)
     assert np.array_equal(again.test_index, data.test_index)
     validation = validation_split(data)

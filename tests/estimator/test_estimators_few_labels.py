@@ -34,6 +34,36 @@ def test_labels_are_not_used_without_supervision():
     assert used.summary_["labels"] == "supervision by labels: 30 of 120 training rows (10 classes)"
 
 
+TARGET = np.where(np.arange(120) < 60, X[:, 20] + 0.5, np.nan)
+
+
+def test_numbers_supervise_by_their_order(tmp_path):
+    options = SMALL | {"supervision": "numbers"}
+    model = Contrastive(**options).fit(X, TARGET, run=tmp_path / "run")
+    assert model.summary_["labels"] == "supervision by numbers: 60 of 120 training rows"
+    assert np.isfinite(model.metrics_[-1]["supervised"]) and not same(model, Contrastive(**SMALL).fit(X))
+    assert same(model, Contrastive(**options).fit(X, 3 * TARGET - 1))  # only the order of distances counts
+    assert not same(model, Contrastive(**options).fit(X, TARGET**2))
+    assert labels_used(viewsmith.load(tmp_path / "run"))(X).tolist() == (np.arange(120) < 60).tolist()
+    with pytest.raises(InputError, match="another configuration"):
+        Contrastive(**options).fit(X, TARGET + 1, run=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "a number or NaN for each of 120 rows, but none were given"),
+        (TARGET[:50], "but 50 were given"),
+        (np.where(TARGET > 5, 5.5, np.nan), "1 different number say nothing"),
+        (np.full(120, np.nan), "0 labeled rows"),
+        (np.array(["many"] * 120), "expected numbers"),
+    ],
+)
+def test_numbers_that_cannot_be_used(y, message):
+    with pytest.raises(InputError, match=message):
+        Contrastive(**SMALL, supervision="numbers").fit(X, y)
+
+
 @pytest.mark.parametrize("method", [PiNDA, DiffAug, GenView, MetAug])
 def test_every_method_with_a_framework(method):
     model = method(**SMALL, supervision="labels").fit(X, FEW)

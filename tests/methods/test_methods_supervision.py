@@ -14,6 +14,7 @@ from viewsmith.frameworks.supervision import (
     supervised_phases,
     unchanged_statistics,
 )
+from viewsmith.losses.rank_n_contrast import rank_n_contrast
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.views import Identity
 from viewsmith.views.pair import PairMaker
@@ -107,3 +108,19 @@ def test_statistics_are_put_back_after_an_error():
 def test_a_method_without_framework():
     with pytest.raises(InputError, match="has no framework"):
         supervised_phases(Method(), torch.randn(8, 3), FewLabels(CODES), CPU)
+
+
+def test_the_term_of_numbers_is_rank_n_contrast():
+    numbers = torch.tensor([0.5, float("nan"), 2.0, 0.75, float("nan"), 2.0, -3.0, 1.0], dtype=torch.float64)
+    x, net = (
+        torch.randn(8, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3)),
+        framework(torch.float64),
+    )
+    labels = FewLabels(numbers)
+    known = labels.rows
+    assert known.tolist() == [0, 2, 3, 5, 6, 7]
+    z = net.head(net.encoder(x[known]))
+    expected = rank_n_contrast(z, z, numbers[known]).mean()
+    found = SupervisedTerm(net, PairMaker([Identity()]), x, labels, CPU)(batch(dtype=torch.float64))
+    torch.testing.assert_close(found, expected)
+    assert draw_weights(numbers[known]).tolist() == [1] * 6

@@ -90,7 +90,7 @@ def fit(
     target: Target = None,
     supervise: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Use the labels in this column, which may be missing (-1, NaN or empty)."),
+        typer.Option(metavar="COLUMN", help="Train with the labels or numbers in this column; gaps: -1, NaN, empty."),
     ] = None,
     groups: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Groups of the rows: batches, subjects, plates.")
@@ -189,8 +189,10 @@ def fit(
         strict=model.strict,
         groups=groups,
         split_by_groups=split_groups,
-        few_labels=model.supervision == "labels",
+        few_labels=model.supervision != "none",
     )
+    if supervise is not None and dataset.target == "number":
+        given["supervision"] = "numbers"
     model = make_estimator(method, preset, config, set_ or [], given, dataset.modality)
     if probe:
         labels_of_training = None if transductive else dataset.y_train
@@ -202,7 +204,7 @@ def fit(
         typer.echo(str(out))
         return
     with process_group(model.device), removed_on_error(out), writing(out):
-        y = dataset.fit_labels(transductive) if model.reads_labels() else None
+        y = dataset.fit_labels(transductive, numbers=model.supervision == "numbers") if model.reads_labels() else None
         rows, graph = dataset.fit_rows(transductive), dataset.fit_neighbors(transductive)
         of_rows = {"neighbors": graph, "groups": groups_to_fit(model, dataset, transductive)}
         model.fit(rows, y, **of_rows, run=out, resume=resume, context=record)

@@ -115,7 +115,7 @@ def tune(
         strict=model.strict,
         groups=groups,
         split_by_groups=split_groups,
-        few_labels=model.supervision == "labels",
+        few_labels=model.supervision != "none",
     )
     if not ranges:
         default = default_space(model.name, dataset.modality)

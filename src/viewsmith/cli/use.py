@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -93,7 +93,9 @@ def evaluate(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     umap: Annotated[bool, typer.Option("--umap", help="Also compare with UMAP (extra viz).")] = False,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
-    label: Label = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Label column; several, each scored: give it again.")
+    ] = None,
     labels: Labels = None,
     target: Target = None,
     stream: Stream = False,
@@ -108,25 +110,33 @@ def evaluate(
     from viewsmith.reports.verdict import named_rows, verdict
     from viewsmith.training.run import RunFolder
 
-    model, dataset = load_run_and_data(
-        run, data, label, labels, threads, stream=stream, cache=cache, labeled=True, target=target
-    )
-    sample = dataset.in_memory()
-    result = compare(
-        model,
-        sample,
-        umap=umap,
-        protocols=names(protocols) if protocols else None,
-        label_used=labels_used(model),
-    )
-    if len(sample.x) < len(dataset.x):
-        result["rows"]["sampled_from"] = len(dataset.x)
+    results: dict[str | None, dict[str, Any]] = {}
+    for column in label or (None,):
+        model, dataset = load_run_and_data(
+            run, data, column, labels, threads, stream=stream, cache=cache, labeled=True, target=target
+        )
+        sample = dataset.in_memory()
+        result = compare(
+            model,
+            sample,
+            umap=umap,
+            protocols=names(protocols) if protocols else None,
+            label_used=labels_used(model),
+        )
+        if len(sample.x) < len(dataset.x):
+            result["rows"]["sampled_from"] = len(dataset.x)
+        results[column] = result
+    first, *others = results.values()
+    if others:  # the report shows the first label
+        first = first | {"labels_scored": results}
     with writing(RunFolder(run).evaluation):
-        write_json_atomic(RunFolder(run).evaluation, result)
+        write_json_atomic(RunFolder(run).evaluation, first)
     if json_:
         typer.echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
-    else:
-        typer.echo(f"{format_table(result)}\n\n{verdict(named_rows(result), result['rows']['test'])}")
+        return
+    for column, scored in results.items():
+        heading = f"{column}\n\n" if others else ""
+        typer.echo(f"{heading}{format_table(scored)}\n\n{verdict(named_rows(scored), scored['rows']['test'])}")
 
 
 def views(

@@ -269,20 +269,20 @@ class Dataset:
         """Rows for `fit`: the train rows, or all rows if `transductive`."""
         return self.x if transductive else self.x_train
 
-    def fit_labels(self, transductive: bool) -> np.ndarray | None:
+    def fit_labels(self, transductive: bool, *, numbers: bool = False) -> np.ndarray | None:
         """Labels of `fit_rows`, for the settings of `fit` that use labels; None if they are not known.
 
-        Missing ones are None if there are some.
+        Missing ones are None if there are some; of `numbers`, NaN.
 
         Raises
         ------
         InputError
-            The labels of test rows would be among them, or they are numbers, which no setting of `fit` reads.
+            The labels of test rows would be among them, or they are numbers, and the settings read classes.
         """
-        if self.target == "number":
+        if self.target == "number" and not numbers:
             raise InputError(
-                f"{self.source}: labels are numbers, but training with labels needs classes: leave supervision out, or "
-                "give --target class"
+                f"{self.source}: labels are numbers, but these settings need classes: give supervision='numbers' "
+                "(--supervise COLUMN), or --target class"
             )
         if transductive and self.test_index is not None and self.y is not None:
             raise InputError(
@@ -290,7 +290,7 @@ class Dataset:
                 "all rows (--transductive): leave --transductive out"
             )
         y = self.y if transductive else self.y_train
-        if y is not None and self.partly_labeled:
+        if y is not None and self.partly_labeled and not numbers:
             absent, y = without_label(y), y.astype(object)
             y[absent] = None
         return y

@@ -110,6 +110,21 @@ def few_label_codes(y: Any, n_rows: int) -> np.ndarray:
     return found
 
 
+def few_label_numbers(y: Any, n_rows: int) -> np.ndarray:
+    """Numbers, and NaN for rows without a label, float64 (n,)."""
+    numbers = None if y is None else numbers_of(np.asarray(y), "y", "number")
+    if numbers is None or len(numbers) != n_rows:
+        given = "none were given" if numbers is None else f"{len(numbers)} were given"
+        raise InputError(f"supervision is 'numbers', a number or NaN for each of {n_rows} rows, but {given}")
+    known = numbers[~np.isnan(numbers)]
+    if len(np.unique(known)) < 2:
+        raise InputError(
+            f"supervision is 'numbers', but {pluralize(len(known), 'labeled row')} with "
+            f"{pluralize(len(np.unique(known)), 'different number')} say nothing: label more rows, or leave it out"
+        )
+    return numbers
+
+
 def repeated_by(x: np.ndarray, y: np.ndarray) -> list[int]:
     """Columns that repeat the labels, alone or together: each has one value in a class, and they differ in all classes.
 

@@ -129,9 +129,10 @@ SHARED_DOC = """\
         Fraction of the letters that mutation changes, at most 0.75.
     strand : float or "auto"
         Probability of the reverse complement (dna); "auto" as for `flip`.
-    supervision : {"none", "labels"}
+    supervision : {"none", "labels", "numbers"}
         labels: the labels in ``fit(X, y)`` are used, where rows have one (others: -1, NaN or empty); a supervised
-        contrastive term on the labeled rows is added to the loss. none: `y` is not used.
+        contrastive term on the labeled rows is added to the loss. numbers: `y` is a continuous target, NaN where rows
+        have none, and the term is Rank-N-Contrast. none: `y` is not used.
     supervision_weight : float
         Weight of that term.
     group_mode : {"none", "align"}
@@ -298,7 +299,7 @@ class Arguments:
     max_edits: Count = 2
     mutation_rate: Fraction = 0.05
     strand: Fraction | Auto = "auto"
-    supervision: Literal["none", "labels"] = "none"
+    supervision: Literal["none", "labels", "numbers"] = "none"
     supervision_weight: Positive = 1.0
     group_mode: Literal["none", "align"] = "none"
     scaling: Literal["auto", "standard", "global", "none"] = "auto"

@@ -161,7 +161,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def reads_labels(self) -> bool:
         """Whether fit needs labels: with supervision, with supcon, and in one ablation of DiffAug."""
-        return self.supervision == "labels" or framework_reads_labels(self.framework)
+        return self.supervision != "none" or framework_reads_labels(self.framework)
 
     def _adapt(self, options: Any, modality: Modality, rows: Any) -> Any:
         """Adapt the arguments to the modality and the rows, before rows are scaled."""
@@ -206,7 +206,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             At least two. Vectors: array, tensor, sparse matrix, DataFrame or AnnData. Images: uint8 (n, H, W) or (n, H,
             W, 1 or 3). DNA: strings, or ASCII letters, uint8 (n, L), 0 after the end. Or a map-style dataset of them.
         y : array-like, optional
-            Ignored, except with ``supervision="labels"``, the framework supcon, and DiffAug's ``condition="labels"``.
+            Ignored, except with ``supervision``, the framework supcon, and DiffAug's ``condition="labels"``.
         neighbors : sparse matrix (n, n) or int array (n, k), optional
             Neighbor graph of the rows of `X` for views that use one (neighbors, neighbor-mix), instead of a search:
             every stored entry is an edge, whatever its value, and all are equally likely. It is not saved with the run.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.core.registry import find, get
 from viewsmith.core.rows import RowSource, apply_in_blocks
-from viewsmith.data.labels import check_no_leak, few_label_codes, group_codes
+from viewsmith.data.labels import check_no_leak, few_label_codes, few_label_numbers, group_codes
 from viewsmith.data.map_style import collect, is_map_style
 from viewsmith.data.readers.h5ad import WHAT, is_anndata, matrix_of
 from viewsmith.estimator.arguments import Arguments
@@ -199,21 +199,23 @@ def few_labels(options: Arguments, rows: np.ndarray | RowSource, y: Any, names: 
     """Labels of some rows for the supervised term; None without supervision, and then `y` is not looked at."""
     if options.supervision == "none":
         return None
+    asked = f"supervision is {options.supervision!r}"
     if framework_reads_labels(options.framework) or getattr(options, "condition", None) == "labels":
         raise InputError(
-            "supervision is 'labels' with another setting that needs a label for every row (framework supcon, or "
+            f"{asked} with another setting that needs a label for every row (framework supcon, or "
             "condition='labels'): leave one of them out"
         )
     if isinstance(options.framework, str) and not isinstance(find("framework", options.framework).build, type):
         raise InputError(
-            f"supervision is 'labels', but {options.framework!r} is no framework of pairs of views: use a method with "
-            "one, or leave supervision out"
+            f"{asked}, but {options.framework!r} is no framework of pairs of views: use a method with one, "
+            "or leave supervision out"
         )
     if not isinstance(rows, np.ndarray):
         raise InputError(
-            f"supervision is 'labels', but the {len(rows):,} rows stay on disk: give fewer rows, in memory, or leave "
-            "supervision out"
+            f"{asked}, but the {len(rows):,} rows stay on disk: give fewer rows, in memory, or leave supervision out"
         )
+    if options.supervision == "numbers":
+        return FewLabels(torch.from_numpy(few_label_numbers(y, len(rows))), options.supervision_weight)
     codes = few_label_codes(y, len(rows))
     if (table := table_of(rows)) is not None:
         names = [table.columns[number].name for number in table.column_of]
@@ -223,8 +225,9 @@ def few_labels(options: Arguments, rows: np.ndarray | RowSource, y: Any, names: 
 
 def described(labels: FewLabels) -> str:
     """A line about the labels that were used, for the summary and the report."""
-    used, classes = len(labels.rows), int(labels.codes.max()) + 1
-    return f"supervision by labels: {used:,} of {len(labels.codes):,} training rows ({classes} classes)"
+    numbers = labels.codes.is_floating_point()
+    what, classes = ("numbers", "") if numbers else ("labels", f" ({int(labels.codes.max()) + 1} classes)")
+    return f"supervision by {what}: {len(labels.rows):,} of {len(labels.codes):,} training rows{classes}"
 
 
 #: Characters of the digest of a row.
@@ -244,7 +247,7 @@ def codes_digest(codes: np.ndarray) -> str:
 
 
 def labels_used(model: Any) -> Callable[[Any], np.ndarray] | None:
-    """From rows to bool (n,): whether a fitted estimator used their labels (``supervision="labels"``).
+    """From rows to bool (n,): whether a fitted estimator used their labels (``supervision``).
 
     None if it used none. Rows are recognized by their content, so that no other row of equal content is scored either.
     """

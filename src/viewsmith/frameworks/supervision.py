@@ -2,7 +2,8 @@
 
 Symbols: z the projection of a view, y its class, S a draw of labeled rows, w the weight. Every update that trains the
 encoder has the loss ``L + w L_sup``. L_sup is the supervised contrastive loss (Khosla et al. 2020, equation 2) of two
-views of each row in S: positives are all views of rows of the same class.
+views of each row in S: positives are all views of rows of the same class. Where y is a number, L_sup is Rank-N-Contrast
+(Zha et al. 2023, equations 1 and 2): views attract by the order of the distances of their numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows, Samples
 from viewsmith.core.schedule import Batch, Method, Phase, Step, Update
 from viewsmith.frameworks.base import Framework, full_precision
+from viewsmith.losses.rank_n_contrast import rank_n_contrast
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.views.pair import PairMaker
 
@@ -34,8 +36,8 @@ class FewLabels:
 
     Attributes
     ----------
-    codes : Tensor of int64, shape (n,)
-        Class numbers from 0; -1 for rows without a label.
+    codes : Tensor, shape (n,)
+        Class numbers from 0, int64, and -1 for rows without a label; or a continuous target, float64, and NaN.
     weight : float
         w, weight of the supervised term.
     """
@@ -46,11 +48,14 @@ class FewLabels:
     @property
     def rows(self) -> Tensor:
         """Rows with a label, int64 (m,)."""
-        return (self.codes >= 0).nonzero()[:, 0]
+        known = ~self.codes.isnan() if self.codes.is_floating_point() else self.codes >= 0
+        return known.nonzero()[:, 0]
 
 
 def draw_weights(codes: Tensor) -> Tensor:
-    """Weights with which rows are drawn, so that every class is equally likely: 1 / (rows of the class), (m,)."""
+    """Weights of rows in a draw, (m,): 1 / (rows of the class), so that classes are equally likely; for numbers 1."""
+    if codes.is_floating_point():
+        return torch.ones_like(codes)
     return 1.0 / codes.bincount()[codes].double()
 
 
@@ -58,8 +63,8 @@ class SupervisedTerm:
     """L_sup of a draw of labeled rows.
 
     All labeled rows are in the draw if there are at most `drawn`; otherwise `drawn` of them without repetition, every
-    class with the same probability. Second views show the class of their first view, also where they are other rows
-    (neighbors).
+    class, or every number, with the same probability. Second views show the class of their first view, also where they
+    are other rows (neighbors).
 
     Parameters
     ----------
@@ -108,6 +113,8 @@ class SupervisedTerm:
             z = full_precision(self.framework.head(self.framework.encoder(torch.cat([pair.first, pair.second]))))
         with torch.autocast(z.device.type, enabled=False):
             z0, z1 = z.chunk(2)
+            if y.is_floating_point():
+                return rank_n_contrast(z0, z1, y).mean()
             return sup_con(z0, z1, (y, y), temperature=TEMPERATURE).mean()
 
 

@@ -122,6 +122,12 @@ def compare_methods(
     else:
         check_split(dataset)
         selected = check_protocols(protocols, dataset.target)
+        y = np.asarray(dataset.y_train)[scored_rows(dataset, None).train]
+        if len(np.unique(y)) < 2:
+            raise InputError(
+                f"{dataset.source}: all {len(y)} labeled train rows have the label {y[0]}, so that there is nothing to "
+                "compare: expected at least two classes, or numbers that differ"
+            )
     for kind, given in (("method", methods), ("baseline", baselines)):
         if unknown := [name for name in given if name not in names(kind)]:  # type: ignore[arg-type]
             raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
@@ -228,7 +234,7 @@ def _finished(model: ViewsmithEstimator, dataset: Dataset, run: Path) -> Viewsmi
 
 def _trained(model: ViewsmithEstimator, dataset: Dataset, run: Path, minutes: float | None) -> ViewsmithEstimator:
     model.set_params(minutes=minutes)
-    y = dataset.fit_labels(False) if model.reads_labels() else None
+    y = dataset.fit_labels(False, numbers=model.supervision == "numbers") if model.reads_labels() else None
     with removed_on_error(run):
         model.fit(dataset.fit_rows(False), y, run=run, resume=True, context=data_record(dataset))
     if model.status_ == "interrupted":

@@ -23,7 +23,7 @@ from viewsmith.core.errors import InputError, InUseError, pluralize, warn
 from viewsmith.core.hub import downloaded
 from viewsmith.data import Dataset, load_dataset
 from viewsmith.data.dataset import Split, take
-from viewsmith.data.labels import few_label_codes, group_codes, without_label
+from viewsmith.data.labels import few_label_codes, few_label_numbers, group_codes, without_label
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest, graph_record, read_neighbors
 from viewsmith.estimator.resolve import MODULE
@@ -332,8 +332,9 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
 def given_digest(model: ViewsmithEstimator, dataset: Dataset, transductive: bool = False) -> str:
     """Digest of the labels and groups that a fit of this model would use, `Resolved.given`; empty if it uses none."""
     rows, codes = len(dataset.fit_rows(transductive)), []
-    if model.supervision == "labels":
-        codes.append(few_label_codes(dataset.fit_labels(transductive), rows))
+    if model.supervision != "none":
+        find = few_label_numbers if model.supervision == "numbers" else few_label_codes
+        codes.append(find(dataset.fit_labels(transductive, numbers=model.supervision == "numbers"), rows))
     if model.group_mode == "align" and dataset.groups is not None:
         codes.append(group_codes(dataset.fit_groups(transductive), rows))
     return " ".join(codes_digest(each) for each in codes)

@@ -376,7 +376,7 @@ def _trial(
     started = time.monotonic()
     try:
         model = make().set_params(minutes=minutes)
-        y = split.fit_labels(False) if model.reads_labels() else None
+        y = split.fit_labels(False, numbers=model.supervision == "numbers") if model.reads_labels() else None
         groups = None if model.group_mode == "none" else split.groups_train
         of_rows = {"neighbors": split.fit_neighbors(False), "groups": groups}
         model.fit(split.x_train, y, **of_rows, run=run, resume=True, context=data_record(split))

@@ -292,7 +292,7 @@ class DiffAug(ViewsmithEstimator):
 
     def reads_labels(self) -> bool:
         """Whether fit needs labels: with supervision, or if the generator is conditioned on them (an ablation)."""
-        return self.supervision == "labels" or self._conditions_on_labels
+        return self.supervision != "none" or self._conditions_on_labels
 
     @property
     def _conditions_on_labels(self) -> bool:
