@@ -20,8 +20,9 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows
-from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks.soft import SoftContrastive
+from viewsmith.methods.pairs import PairMethod
 from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PositivePair
 from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_update
@@ -31,7 +32,7 @@ from viewsmith.views.pair import PairMaker
 MANY_OUTLIERS = 0.5
 
 
-class DiffAugMethod(Method):
+class DiffAugMethod(PairMethod):
     """The soft contrastive framework, with generated views as a part of the positives.
 
     Parameters
@@ -59,6 +60,8 @@ class DiffAugMethod(Method):
         Apply fixed views to generated samples, too (for example, crops of a generated image).
     """
 
+    framework: SoftContrastive
+
     def __init__(
         self,
         framework: SoftContrastive,
@@ -75,10 +78,9 @@ class DiffAugMethod(Method):
         fresh: bool,
         on_top: bool,
     ) -> None:
-        super().__init__()
-        self.framework, self.views, self.generated = framework, views, generated
-        self.schedule, self.epochs, self.generator_epochs = parse_phases(schedule), epochs, generator_epochs
-        self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
+        super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
+        self.generated, self.schedule = generated, parse_phases(schedule)
+        self.generator_epochs, self.generator_optimizer = generator_epochs, generator_optimizer
         self.replacement, self.refresh, self.fresh, self.on_top = replacement, refresh, fresh, on_top
 
     def phases(self) -> list[Phase]:
@@ -145,18 +147,15 @@ class DiffAugMethod(Method):
     # ---- Method ---------------------------------------------------------------------------------------------------
 
     def prepare(self, x: Rows, seed: int) -> None:
-        self.views.prepare(x)
+        super().prepare(x, seed)
         self.generated.prepare(x, seed)
 
     def finish(self) -> None:
         """Check the generator, because training can stop in the middle of its phase."""
         self.generated.check_learning()
 
-    def describe(self) -> dict[str, Any]:
-        return self.views.describe()
-
     def release(self) -> None:
-        self.views.release()
+        super().release()
         self.generated.release()
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
@@ -168,13 +167,13 @@ class DiffAugMethod(Method):
 
     @property
     def needs_pool(self) -> bool:
-        return self.views.needs_pool and not self.generated.trained
+        return super().needs_pool and not self.generated.trained
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """A generated view of each sample, or a fixed view before the generator is trained."""
         if self.generated.trained:
             return self.generated.view(x, index, generator)
-        return self.views.view(x, index=index, generator=generator, framework=self.framework)
+        return super().view(x, index=index, generator=generator)
 
     def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """Diagnostics of generated views, see `GeneratedViews.diagnose`."""

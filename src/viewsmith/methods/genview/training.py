@@ -18,10 +18,11 @@ from torch import Tensor
 
 from viewsmith.core.distributed import gather
 from viewsmith.core.rows import Rows
-from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods.genview.quality import Passes, ViewQuality
+from viewsmith.methods.pairs import PairMethod
 from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PositivePair
 from viewsmith.views.generated.cache import take
@@ -34,7 +35,7 @@ Sources = tuple[Tensor, Tensor]
 Start = Callable[[int], None]
 
 
-class GenViewMethod(Method):
+class GenViewMethod(PairMethod):
     """A framework with generated views, and weights for its pairs.
 
     Parameters
@@ -81,12 +82,10 @@ class GenViewMethod(Method):
         generator_optimizer: Optimizer,
         precomputed: Sequence[Rows] = (),
     ) -> None:
-        super().__init__()
-        self.framework, self.views = framework, views
+        super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
         self.generated, self.quality = generated, quality
         self.alpha, self.gamma, self.on_top, self.first_fraction = alpha, gamma, on_top, first_fraction
-        self.epochs, self.generator_epochs = epochs, generator_epochs
-        self.optimizer, self.generator_optimizer = optimizer, generator_optimizer
+        self.generator_epochs, self.generator_optimizer = generator_epochs, generator_optimizer
         self.precomputed = list(precomputed)
         self.rows: Rows | None = None
 
@@ -199,7 +198,7 @@ class GenViewMethod(Method):
     def prepare(self, x: Rows, seed: int) -> None:
         self.rows = x
         self.precomputed = [views.to(x.device) for views in self.precomputed]
-        self.views.prepare(x)
+        super().prepare(x, seed)
         if self.generated is not None:
             self.generated.prepare(x, seed)
 
@@ -208,19 +207,13 @@ class GenViewMethod(Method):
         if self.generated is not None:
             self.generated.check_learning()
 
-    def describe(self) -> dict[str, Any]:
-        return self.views.describe()
-
     def release(self) -> None:
         self.rows, self.precomputed = None, []
-        self.views.release()
+        super().release()
         if self.quality is not None:
             self.quality.release()
         if self.generated is not None:
             self.generated.release()
-
-    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        return self.views.represent(lambda rows: self.framework.represent(rows, output), x)
 
     @property
     def generates(self) -> bool:
@@ -229,7 +222,7 @@ class GenViewMethod(Method):
 
     @property
     def needs_pool(self) -> bool:
-        return self.views.needs_pool and not self.generates
+        return super().needs_pool and not self.generates
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """A generated view of each sample, or a fixed view if there is no generator."""
@@ -237,7 +230,7 @@ class GenViewMethod(Method):
             return self.generated.view(x, index, generator)
         if self.precomputed and index is not None:
             return self.precomputed[0][index]
-        return self.views.view(x, index=index, generator=generator, framework=self.framework)
+        return super().view(x, index=index, generator=generator)
 
     def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """Diagnostics of generated views, see `GeneratedViews.diagnose`."""

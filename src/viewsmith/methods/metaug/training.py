@@ -10,14 +10,13 @@ gradient of that update is used again. In the paper, theta is the updated value,
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows
-from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import FeatureContrast, Framework, Unified
 from viewsmith.frameworks.base import full_precision
 from viewsmith.frameworks.unified import Views, check_batch
@@ -37,6 +36,7 @@ from viewsmith.methods.metaug.objective import (
     meta_losses,
     state_of,
 )
+from viewsmith.methods.pairs import PairMethod
 from viewsmith.networks.wrappers import ViewEncoders
 from viewsmith.views.base import PositivePair
 from viewsmith.views.pair import PairMaker
@@ -44,7 +44,7 @@ from viewsmith.views.pair import PairMaker
 Order = Literal["second-order", "first-order", "frozen", "none"]
 
 
-class MetAugMethod(Method):
+class MetAugMethod(PairMethod):
     """Encoders are trained with original and augmented features, generators through the encoders' gradient step.
 
     Parameters
@@ -102,12 +102,12 @@ class MetAugMethod(Method):
         feature_optimizer: Optimizer,
         interval: int = 1,
     ) -> None:
-        super().__init__()
+        super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
         if n_views < 2:
             raise InputError(f"n_views is {n_views}, expected at least 2: with one view there is no pair to contrast")
         if n_views > 2 and not isinstance(framework, Unified):
             raise InputError(f"n_views is {n_views}, expected 2 with another framework than oucl")
-        self.framework, self.views, self.features = framework, views, features
+        self.features = features
         self.added = None if isinstance(framework, Unified) else contrast
         self.feature_weight, self.margin_weight, self.margin_per_sample = (
             feature_weight,
@@ -116,7 +116,7 @@ class MetAugMethod(Method):
         )
         self.margin: Margin = margin
         self.n_views, self.meta, self.inner_rate, self.interval = n_views, meta, inner_rate, interval
-        self.epochs, self.optimizer, self.feature_optimizer = epochs, optimizer, feature_optimizer
+        self.feature_optimizer = feature_optimizer
         self.inner: InnerStep | None = None
         if features is not None and meta == "frozen":
             features.requires_grad_(False)
@@ -212,14 +212,8 @@ class MetAugMethod(Method):
 
     # ---- Method ---------------------------------------------------------------------------------------------------
 
-    def prepare(self, x: Rows, seed: int) -> None:
-        self.views.prepare(x)
-
-    def describe(self) -> dict[str, Any]:
-        return self.views.describe()
-
     def release(self) -> None:
-        self.views.release()
+        super().release()
         self.inner = None
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
@@ -227,11 +221,7 @@ class MetAugMethod(Method):
         if output.startswith("view-"):
             h = self.represent(x)
             return h.chunk(self.n_views, dim=1)[int(output.removeprefix("view-")) - 1]
-        return self.views.represent(lambda rows: self.framework.represent(rows, output), x)
-
-    @property
-    def needs_pool(self) -> bool:
-        return self.views.needs_pool
+        return super().represent(x, output)
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One view of each sample; for augmented features see `feature_views`."""

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows
-from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
+from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
+from viewsmith.methods.pairs import PairMethod
 from viewsmith.methods.pinda.views import PiNoise, inverse_norm, log_barrier
 from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PositivePair
@@ -27,7 +27,7 @@ Noise = tuple[Tensor, Tensor, Tensor]  # the result of `PiNoise.noise`
 Penalty = Literal["none", "inverse_norm", "log_barrier"]
 
 
-class PiNDAMethod(Method):
+class PiNDAMethod(PairMethod):
     """A framework with learned noise on its views.
 
     Parameters
@@ -64,12 +64,11 @@ class PiNDAMethod(Method):
         epochs: int,
         optimizer: Optimizer,
     ) -> None:
-        super().__init__()
-        self.framework, self.views, self.noise = framework, views, noise
+        super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
+        self.noise = noise
         self.algorithm, self.two_sided = algorithm, two_sided
         self.penalty: Penalty = penalty
         self.penalty_weight = penalty_weight
-        self.epochs, self.optimizer = epochs, optimizer
 
     def phases(self) -> list[Phase]:
         trains = (self.framework, self.views, self.noise)
@@ -122,18 +121,6 @@ class PiNDAMethod(Method):
         if self.penalty == "log_barrier":
             return log_barrier(sigma / self.noise.strength, real).view(-1, batch).mean(dim=0)
         return eps.new_zeros(batch)
-
-    def prepare(self, x: Rows, seed: int) -> None:
-        self.views.prepare(x)
-
-    def describe(self) -> dict[str, Any]:
-        return self.views.describe()
-
-    def release(self) -> None:
-        self.views.release()
-
-    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        return self.views.represent(lambda rows: self.framework.represent(rows, output), x)
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.noise(x, index=index, generator=generator)
