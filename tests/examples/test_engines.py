@@ -82,7 +82,7 @@ def test_places_of_parts_keep_their_keys(tmp_path):
 
 
 def test_symmetries_of_images_in_nested_lists(tmp_path):
-    images = np.tile(np.linspace(0, 255, 12), (60, 12, 1)) + np.random.default_rng(0).normal(0, 3, (60, 12, 12))
+    images = np.tile(np.linspace(0, 255, 12), (300, 12, 1)) + np.random.default_rng(0).normal(0, 3, (300, 12, 12))
     pixels = images.clip(0, 255).astype(np.uint8)
     pd.DataFrame({"image": [image.tolist() for image in pixels]}).assign(
         image=lambda table: table["image"].map(lambda rows: [np.asarray(row, np.uint8) for row in rows])
