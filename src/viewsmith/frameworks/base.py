@@ -213,6 +213,41 @@ class Framework(nn.Module):
         return options
 
 
+class PredictorFramework(Framework):
+    """Base class of frameworks in which a predictor maps projections (B, d) to predictions of projections."""
+
+    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
+    #: Functions that make the published head and predictor, from the width of their input, and `hidden` (and `out`).
+    projector: ClassVar[Callable[..., MLP]]
+    predicts: ClassVar[Callable[..., MLP]]
+    #: Widths of head and predictor of small encoders.
+    small_dims: ClassVar[tuple[tuple[int, ...], tuple[int, ...]]] = ((512, 256), (512,))
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
+        super().__init__(encoder, head, **options)
+        self.predictor = predictor
+
+    @classmethod
+    def build(
+        cls,
+        context: FrameworkContext,
+        *,
+        projector_dims: tuple[int, ...] | None = None,
+        predictor_dims: tuple[int, ...] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Build the framework with its head and predictor, of the published widths or, for small encoders, smaller."""
+        head = cls.projector(context.n_components, **context.dims("projector_dims", projector_dims, cls.small_dims[0]))
+        widths = context.dims("predictor_dims", predictor_dims, cls.small_dims[1])
+        predictor = cls.predicts(head.n_components, **widths, **cls.predictor_options(context))
+        return cls(context.encoder, context.wrap(head), predictor, **options)
+
+    @classmethod
+    def predictor_options(cls, context: FrameworkContext) -> dict[str, Any]:
+        """Further arguments of `predicts`."""
+        return {}
+
+
 def check_no_local_views(pair: PositivePair, framework: str) -> None:
     """Reject multi-crop views in a framework that does not support them.
 

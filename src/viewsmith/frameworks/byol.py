@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.registry import register
-from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import Fraction, Framework, FrameworkContext, predictions_and_targets
+from viewsmith.frameworks.base import Fraction, PredictorFramework, predictions_and_targets
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import momentum_copy
@@ -33,7 +31,7 @@ def predictor(width: int = 256, hidden: int = 4096) -> MLP:
     help="predict the projection of a momentum copy, no negatives",
     source="Grill et al. 2020",
 )
-class BYOL(Framework):
+class BYOL(PredictorFramework):
     """BYOL: a network with a predictor predicts the output of its own moving average.
 
     A training forward (train mode, gradients enabled) first updates the copies. Other forwards change no state.
@@ -58,29 +56,13 @@ class BYOL(Framework):
         Momentum copies: the target network.
     """
 
-    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
-
+    projector, predicts = staticmethod(projector), staticmethod(predictor)
     momentum: Fraction = 0.996
     separate_batch_norm: bool = False
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
-        super().__init__(encoder, head, **options)
-        self.predictor = predictor
+        super().__init__(encoder, head, predictor, **options)
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
-
-    @classmethod
-    def build(
-        cls,
-        context: FrameworkContext,
-        *,
-        projector_dims: tuple[int, ...] | None = None,
-        predictor_dims: tuple[int, ...] | None = None,
-        **options: Any,
-    ) -> BYOL:
-        """Build BYOL with its head and predictor."""
-        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
-        predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
-        return cls(context.encoder, context.wrap(head), predicts, **options)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions).

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.registry import register
-from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
     Fraction,
-    Framework,
     FrameworkContext,
+    PredictorFramework,
     Temperature,
     predictions_and_targets,
     two_way_info_nce,
@@ -39,7 +37,7 @@ def predictor(width: int = 256, hidden: int = 4096, *, bias: bool = False) -> ML
     help="predict the key of a momentum copy, negatives from the batch, both directions",
     source="Chen, Xie et al. 2021",
 )
-class MoCoV3(Framework):
+class MoCoV3(PredictorFramework):
     """MoCo v3: each view predicts the key of the other view. The keys of the other samples are the negatives.
 
     A training forward (train mode, gradients enabled) first updates the copies. Other forwards change no state.
@@ -66,31 +64,19 @@ class MoCoV3(Framework):
         Momentum copies.
     """
 
-    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
-
+    projector, predicts = staticmethod(projector), staticmethod(predictor)
     temperature: Temperature = 1.0
     momentum: Fraction = 0.99
     separate_batch_norm: bool = False
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
-        super().__init__(encoder, head, **options)
-        self.predictor = predictor
+        super().__init__(encoder, head, predictor, **options)
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
 
     @classmethod
-    def build(
-        cls,
-        context: FrameworkContext,
-        *,
-        projector_dims: tuple[int, ...] | None = None,
-        predictor_dims: tuple[int, ...] | None = None,
-        **options: Any,
-    ) -> MoCoV3:
-        """Build MoCo v3 with its head and predictor. Only the published predictor has no bias."""
-        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
-        dims = context.dims("predictor_dims", predictor_dims, (512,))
-        predicts = predictor(head.n_components, **dims, bias=not context.published)
-        return cls(context.encoder, context.wrap(head), predicts, **options)
+    def predictor_options(cls, context: FrameworkContext) -> dict[str, Any]:
+        """Only the published predictor has no bias."""
+        return {"bias": not context.published}
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).

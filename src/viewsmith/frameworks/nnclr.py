@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +10,10 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check
 from viewsmith.core.registry import register
-from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import (
     DataSummary,
-    Framework,
     FrameworkContext,
+    PredictorFramework,
     Temperature,
     head_width,
     predictions_and_projections,
@@ -53,7 +51,7 @@ def nearest(z: Tensor, support: Tensor) -> Tensor:
     help="nearest neighbors among earlier projections as positives, with a predictor",
     source="Dwibedi et al. 2021",
 )
-class NNCLR(Framework):
+class NNCLR(PredictorFramework):
     """NNCLR: the prediction for a view and the earlier projection nearest to the other view are a positive pair.
 
     The predictions for the other samples of the batch are the negatives. Finally, a training forward (train mode,
@@ -70,8 +68,7 @@ class NNCLR(Framework):
 
     keys: Tensor
     pointer: Tensor
-    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
-
+    projector, predicts = staticmethod(projector), staticmethod(predictor)
     temperature: Temperature = 0.1
     separate_batch_norm: bool = False
 
@@ -86,9 +83,8 @@ class NNCLR(Framework):
         generator: torch.Generator | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(encoder, head, **options)
+        super().__init__(encoder, head, predictor, **options)
         check(queue >= 1, "queue", queue, "at least 1")
-        self.predictor = predictor
         self.register_buffer("keys", random_keys((queue, head_width(head, width)), generator))
         self.register_buffer("pointer", torch.tensor(0))
 
@@ -103,10 +99,8 @@ class NNCLR(Framework):
         **options: Any,
     ) -> NNCLR:
         """Build NNCLR with its head and predictor. `resolve` replaces the queue size "auto"."""
-        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 256)))
-        predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (512,)))
-        queue = PUBLISHED_QUEUE if queue_size == "auto" else queue_size
-        return cls(context.encoder, context.wrap(head), predicts, queue=queue, **options)
+        options["queue"] = PUBLISHED_QUEUE if queue_size == "auto" else queue_size
+        return super().build(context, projector_dims=projector_dims, predictor_dims=predictor_dims, **options)
 
     @classmethod
     def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:

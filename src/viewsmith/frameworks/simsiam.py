@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.registry import register
-from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import Framework, FrameworkContext, predictions_and_projections
+from viewsmith.frameworks.base import PredictorFramework, predictions_and_projections
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -32,7 +28,7 @@ def predictor(width: int = 2048, hidden: int = 512) -> MLP:
     help="predict the projection of the other view, which gets no gradient",
     source="Chen and He 2021",
 )
-class SimSiam(Framework):
+class SimSiam(PredictorFramework):
     """SimSiam: BYOL without a momentum copy. The stopped gradient prevents collapse. It has no state.
 
     Parameters
@@ -48,27 +44,9 @@ class SimSiam(Framework):
         authors' program. Otherwise both views share one pass.
     """
 
-    training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
-
+    projector, predicts = staticmethod(projector), staticmethod(predictor)
     separate_batch_norm: bool = False
-
-    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
-        super().__init__(encoder, head, **options)
-        self.predictor = predictor
-
-    @classmethod
-    def build(
-        cls,
-        context: FrameworkContext,
-        *,
-        projector_dims: tuple[int, ...] | None = None,
-        predictor_dims: tuple[int, ...] | None = None,
-        **options: Any,
-    ) -> SimSiam:
-        """Build SimSiam with its head and predictor."""
-        head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 512)))
-        predicts = predictor(head.n_components, **context.dims("predictor_dims", predictor_dims, (128,)))
-        return cls(context.encoder, context.wrap(head), predicts, **options)
+    small_dims = ((512, 512), (128,))
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equation 4); `progress` has no effect.
