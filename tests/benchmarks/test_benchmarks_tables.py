@@ -18,6 +18,7 @@ from benchmarks.tables import (
     tables,
     vectors,
     what_and_where,
+    which_method,
 )
 from viewsmith.evaluation.label_free import MEASURES, STUDY
 
@@ -36,6 +37,7 @@ PAGES = {
     "results_harm.md": harm,
     "results_label_free.md": label_free,
     "when_views_help.md": regimes,
+    "which_method.md": which_method,
 }
 
 
@@ -121,3 +123,14 @@ def test_compare_says_what_the_study_of_measures_found():
     assert {"sets": len(table), "always": always, "chance": chance} == STUDY
     assert label_free.verdict(table).startswith("No rule") and label_free.best_rule(table) == "always"
     assert {*label_free.MEASURES} == {*MEASURES, "stability_seeds", "stability_halves"}
+
+
+def test_the_method_for_a_set_is_the_cheapest_that_is_level_with_the_best():
+    seeds = (0, 1, 2)
+    values = {"raw": dict.fromkeys(seeds, 0.89), "contrastive": {0: 0.9, 1: 0.91, 2: 0.89}, "pinda": {}}
+    assert which_method.cell(values, "linear") == ("raw", "raw 0.890 (contrastive 0.900)")
+    values["raw"] = dict.fromkeys(seeds, 0.8)
+    assert which_method.cell(values, "linear") == ("contrastive", "contrastive 0.900")
+    table = {("s", "raw"): {0: {"linear": 0.5}}, ("s", "fixed views"): {seed: {"linear": 0.6} for seed in seeds}}
+    found = which_method.scores(table, "s", "linear", modality=True)
+    assert found["raw"] == dict.fromkeys(seeds, 0.5) and found["contrastive"][2] == 0.6 and not found["umap"]
