@@ -26,7 +26,7 @@ OPTIONS = {
     "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
     "device precision config set resume label labels target layer image-size modality drop one-hot columns strict "
     "impute transductive threads use-rep normalization checkpoint-every stream cache supervise groups split-groups log "
-    "probe debug",
+    "probe processes debug",
     "embed": "out output inference label labels stream cache threads debug",
     "plot": "out color by labels threads debug",
     "evaluate": "json umap protocols label labels target stream cache threads debug",

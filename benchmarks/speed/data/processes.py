@@ -3,10 +3,10 @@
 `mlp`: the default of vectors, --rows x 200 rows on disk (--stream), of which all processes map the coordinates.
 `whole-rows`: the same encoder with views `noise` and batches of 2,048, which reads the rows themselves from the file
 that all processes map. `resnet18`: images of 32 x 32 pixels, batch 64. The same steps with one process, one process
-with two threads, and two processes with one thread each, in turn. CPU seconds are of the whole command, without those
-of a command that trains for fewer epochs; memory is the largest sum over the processes of their proportional set size,
-in which shared pages count once, and how much of it torchrun's own process has. Target: memory of two processes at most
-1.2 times that of one.
+with two threads, and two processes with one thread each, by torchrun and forked (--processes 2), in turn. CPU seconds
+are of the whole command, without those of a command that trains for fewer epochs; memory is the largest sum over the
+processes of their proportional set size, in which shared pages count once, and how much of it the process has that was
+started, which with several processes does not train. Target: memory of two processes at most 1.2 times that of one.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.data.processes [mlp whole-rows resnet18] [--rounds 2] [--quick]
 """
@@ -29,10 +29,11 @@ from benchmarks.speed.timing import parser, process, read, record
 from viewsmith.training.run import RunFolder
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2)
-WAYS: dict[str, tuple[tuple[object, ...], int]] = {
-    "one process": ((), 1),
-    "one process, two threads": ((), 2),
-    "two processes": (TORCHRUN, 1),
+WAYS: dict[str, tuple[tuple[object, ...], int, int]] = {  # program, threads, --processes
+    "one process": ((), 1, 1),
+    "one process, two threads": ((), 2, 1),
+    "two processes": (TORCHRUN, 1, 1),
+    "two processes, forked": ((), 1, 2),
 }
 # Options of each kind, and the epochs of its two commands.
 KINDS: dict[str, tuple[tuple[object, ...], tuple[int, int]]] = {
@@ -90,13 +91,25 @@ def watched(found: dict[str, Any]) -> Iterator[None]:
 
 def measure(data: Path, options: Sequence[object], epochs: tuple[int, int], way: str) -> dict[str, Any]:
     """CPU seconds of the epochs after the first, wall seconds of all training, steps and memory."""
-    prefix, threads = WAYS[way]
+    prefix, threads, forked = WAYS[way]
     row: dict[str, Any] = {}
     cpu = []
     for number in epochs:
         with tempfile.TemporaryDirectory(dir=data.parent) as folder, watched(row):
             run = Path(folder) / "run"
-            command = ("fit", data, "--out", run, "--epochs", number, "--threads", threads, *options)
+            command = (
+                "fit",
+                data,
+                "--out",
+                run,
+                "--epochs",
+                number,
+                "--threads",
+                threads,
+                "--processes",
+                forked,
+                *options,
+            )
             cpu.append(process(sys.executable, *prefix, "-m", "viewsmith", *command)["cpu"])
             told, metrics = RunFolder(run).read_summary(), RunFolder(run).read_metrics()
     return row | {

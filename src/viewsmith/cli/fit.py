@@ -124,6 +124,9 @@ def fit(
     probe: Annotated[
         bool, typer.Option("--probe", help="Score the labels during training; the training does not use them.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Processes of this machine, which share memory; default: 1.")
+    ] = 1,
     stream: Stream = False,
     cache: Cache = None,
     threads: Threads = None,
@@ -131,6 +134,7 @@ def fit(
 ) -> None:
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
     from viewsmith.core import distributed
+    from viewsmith.core.forked import fork_processes
     from viewsmith.data import load_dataset
     from viewsmith.evaluation import OnlineProbe
     from viewsmith.training.run import RunFolder
@@ -143,6 +147,8 @@ def fit(
         removed_on_error,
     )
 
+    if processes > 1:
+        fork_processes(processes)
     flags = {
         "view_cache": view_cache,
         "features": features,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.device import return_freed_memory
 from viewsmith.core.rows import Rows, RowSource, Samples, read_ahead
 
 Scaling = Literal["auto", "standard", "global", "none"]
@@ -224,6 +225,7 @@ def column_moments(blocks: Iterable[Tensor]) -> Moments:
         own = Moments(len(block), zeros, mean, variance, low, high, block[0])
         found = own if found is None else found.joined(own)
     assert found is not None
+    return_freed_memory()
     return found
 
 
@@ -288,6 +290,7 @@ def _by_covariance(x: Rows, k: int, more: int = 0) -> Axes:
         block = block.double() - shift
         total += block.sum(dim=0)
         products += block.T @ block
+    return_freed_memory()
     mean = total / len(x)
     covariance = products / len(x) - torch.outer(mean, mean)
     weight = _weights(covariance.diagonal().clamp_min(0).sqrt())

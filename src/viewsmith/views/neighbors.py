@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.distributed import world_size
 from viewsmith.core.rows import Rows, apply_in_blocks
 from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.scaling import PrincipalAxes
@@ -96,7 +97,8 @@ def nearest_neighbors(
     assert rows is not None
     k = min(k, len(x) - 1 if without_queries else len(x))
     x, rows = _precise(x, rows, metric)
-    block = max(1, min(block, LARGEST_BLOCK // len(x)))
+    # Each of several processes searches for itself: with smaller blocks they take no more memory together.
+    block = max(1, min(block, LARGEST_BLOCK // (len(x) * world_size() ** 2)))
     norms = x.square().sum(1)
     # One buffer for all blocks, because new memory takes more time than computing the distances.
     buffer = x.new_empty(min(block, len(rows)), len(x))

@@ -1,0 +1,46 @@
+"""fit --processes N: processes that are forked from one train together, and share the memory of what is imported."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from cli_tools import process
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks")
+FIT = ("--epochs", 2, "--batch-size", 32, "--set", "hidden=16", "--set", "n_components=4", "--threads", 1)
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "viewsmith")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.random.default_rng(0).normal(size=(128, 5)).astype(np.float32))
+    return path
+
+
+def test_two_processes_train_together_and_report_once(rows, tmp_path):
+    result = process("fit", rows, "--out", tmp_path / "run", *FIT, "--processes", 2)
+    assert result.code == 0, result.err
+    assert result.out == f"{tmp_path / 'run'}\n"
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["processes"] == 2 and summary["status"] == "finished"
+
+
+@pytest.mark.slow
+def test_the_model_is_that_of_torchrun(rows, tmp_path):
+    assert process("fit", rows, "--out", tmp_path / "one", *FIT, "--processes", 2).code == 0
+    assert process("fit", rows, "--out", tmp_path / "two", *FIT, program=TORCHRUN).code == 0
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_bad_input_ends_all_with_its_exit_code(tmp_path):
+    result = process("fit", tmp_path / "absent.npy", "--out", tmp_path / "run", *FIT, "--processes", 2)
+    assert result.code == 2 and "absent.npy" in result.err and "Traceback" not in result.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_torchrun_and_processes_together_are_refused(rows, tmp_path):
+    result = process("fit", rows, "--out", tmp_path / "run", "--processes", 2, env={"WORLD_SIZE": "2"})
+    assert result.refused("--processes is 2", "torchrun")
