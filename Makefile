@@ -73,7 +73,7 @@ check: lint test   ## lint and test: run it before every change
 
 PICTURES := smears objects crl_tac crl_tac_projections contrastive pinda learned_noise diffaug genview metaug images dna map
 
-ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,track,hub,tune,export,test,test-interop,bench,dev,docs
+ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,track,wandb,hub,tune,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	grep -E "^(#|torch==|pandas==)" constraints.txt > build/pins.txt
