@@ -1,14 +1,18 @@
 """The simulated device refuses what a GPU refuses, and gives what a CPU gives."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
-from gpu_cases import TINY, vectors
+from gpu_cases import DATA, TINY, vectors
 from simulated import MixedDevices, no_waiting
 from synchronization import Synchronized
 
 from viewsmith import Contrastive
+from viewsmith.data import load_dataset
 from viewsmith.training.engine import Trainer
+from viewsmith.workflows.generate import generate_cache
 
 
 @pytest.fixture
@@ -83,3 +87,16 @@ def test_neighbors_in_the_space_of_the_encoder(simulated, monkeypatch):
         found.append(model.metrics_[-1]["loss"])
     np.testing.assert_allclose(*found, rtol=0.5)  # each device draws its own numbers
     assert model.summary_["device"].startswith(simulated)
+
+
+@pytest.mark.parametrize("modality", DATA)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_generator_is_trained_and_makes_views(modality, simulated, tmp_path):
+    np.save(tmp_path / "x.npy", DATA[modality]())
+    data = load_dataset(tmp_path / "x.npy", modality=modality)
+    options = {"epochs": 1, "batch_size": 8, "candidates": 2, "steps": 2, "device": simulated}
+    cache = generate_cache(data, tmp_path / "cache", noise="adaptive", **options)
+    trained = json.loads((cache.path / "generator" / "summary.json").read_text())
+    assert trained["device"].startswith(simulated)
+    views = cache.read_views()
+    assert views.shape == (16, 1, *data.x.shape[1:]) and views.device.type == "cpu" and not cache.missing()
