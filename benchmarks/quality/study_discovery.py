@@ -3,14 +3,18 @@
 discovery         the default
 farthest, center  images: the window farthest from the mean of its own image; the box in the middle, a third of the side
 lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2022), on the same features
+ostinato          recordings: the consensus motif of 100 pieces (Kamgar et al. 2019; stumpy.ostinato) of the width
+                  that discovery chooses, and its nearest window in every piece (extra bench)
 crl-tac           images: CRL-TAC, 60 or 200 epochs of one step, which starts from discovery by default; also without
                   further weight of the places ("start only"), and without discovery, with crops of the cells' size
                   ("none")
 
-Sets: bccd (blood smears), bccd_gray, crp (binding sites), ecg100 (as it is, with drift, with noise), planted (a word of
-15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000), half (10,000 sequences of 200, half of
-them with a word of 15, 2 letters changed), and nothing: textures of five spectra, sequences with shuffled letters that
-keep their pairs, recordings with random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128)
+Sets: bccd (blood smears), bccd_gray; mnist, fashion and cifar (an object among fragments of others, what_and_where.py:
+fitted to the 1,500 training images, scored on 500 others); crp (binding sites); ecg100 (as it is, with drift, with
+noise); planted (a word of 15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000); half (10,000
+sequences of 200, half of them with a word of 15, 2 letters changed); and nothing: textures of five spectra, sequences
+with shuffled letters that keep their pairs, recordings with random phases. Cost, with smears mirrored and turned: many
+(10,000 images of 96 x 128)
 and large (1,000 of 1,024 x 1,024). Choice on the smears: one window or another longer side given (windows, sizes),
 three kinds sought (kinds). Known places are read for the scores alone.
 
@@ -37,15 +41,18 @@ from scipy.ndimage import label as components
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.common.runner import RESULTS, Cell, rows
+from benchmarks.quality.crl_tac import what_and_where
 from benchmarks.quality.suite import command, rounded
 from viewsmith import CRLTAC, Discovery
 from viewsmith.methods.discovery.events import random_phases
-from viewsmith.methods.discovery.images import ImageList, ImageSearch, reduced, window_means
+from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images, reduced, window_means
 from viewsmith.workflows.discover import read_samples
 
 PATH = RESULTS / "study_discovery.jsonl"
 DRAWS = 20
 LEAST_SIMILAR, AFFINITY, SEED_PATCHES = 0.2, 1e-5, 100  # of TokenCut, and of LOST
+SIDES = ("left", "top", "right", "bottom")
+CONSENSUS = 100  # pieces in which ostinato looks for a motif
 IMAGE_ROWS = ("discovery", "farthest", "center", "lost", "tokencut")
 
 
@@ -65,7 +72,7 @@ def smears() -> tuple[Any, list[np.ndarray]]:
     with (folder() / "objects" / "bccd" / "boxes.csv").open() as file:
         for row in csv.DictReader(file):
             if row["class"] == "WBC" and row["file"] in boxes:
-                boxes[row["file"]].append([float(row[side]) for side in ("left", "top", "right", "bottom")])
+                boxes[row["file"]].append([float(row[side]) for side in SIDES])
     return images, [np.array(own).reshape(-1, 4) for own in boxes.values()]
 
 
@@ -100,7 +107,7 @@ def in_smears(row: str, gray: bool, seed: int) -> dict[str, Any]:
         if not model.recurs_:
             return {"recurs": False, "cpu_seconds": time.process_time() - began}
         found = [parts[parts["sample"] == i] for i in range(len(known))]
-        boxes = [np.array([p[0][s] for s in ("left", "top", "right", "bottom")], float) for p in found]
+        boxes = [np.array([p[0][s] for s in SIDES], float) for p in found]
         return places(boxes, known) | {"recurs": True, "cpu_seconds": time.process_time() - began}
     shape = np.array([96, 128])
     if row == "center":
@@ -108,7 +115,7 @@ def in_smears(row: str, gray: bool, seed: int) -> dict[str, Any]:
     else:
         search = ImageSearch(seed=seed)
         search.fit(images)
-        maps, _ = search._maps(search_images(images), np.arange(len(known)))
+        maps, _ = search._maps(as_images(images), np.arange(len(known)))
         method = {"farthest": farthest, "lost": lost, "tokencut": tokencut}[row]
         flat = maps.reshape(-1, maps.shape[-1])
         boxes = [method(m - flat.mean(0)) * np.tile((shape / maps.shape[1:3])[::-1], 2) for m in maps]
@@ -116,11 +123,29 @@ def in_smears(row: str, gray: bool, seed: int) -> dict[str, Any]:
     return places([box * scale for box in boxes], known) | {"cpu_seconds": time.process_time() - began}
 
 
-def search_images(images: Any) -> Any:
-    """Images in the form that `ImageSearch` reads."""
-    from viewsmith.methods.discovery.images import as_images
-
-    return as_images(images)
+def composed(name: str, row: str, seed: int) -> dict[str, Any]:
+    """Center and CorLoc of a row on images with one object among fragments of others."""
+    data, _, boxes = what_and_where.samples(name, seed)
+    known = [np.concatenate([b[:, 1::-1], b[:, 1::-1] + b[:, :1:-1]], 1).astype(float) for b in boxes]
+    x, began = data.x_test, time.process_time()
+    height, width = x.shape[1:3]
+    found = np.full((len(x), 4), -1.0)
+    result: dict[str, Any] = {}
+    if row == "center":
+        found[:] = np.array([width, height, 2 * width, 2 * height]) / 3
+    elif row == "discovery":
+        model = Discovery(random_state=seed).fit(data.x)
+        parts = model.search_.candidates(x)
+        found[parts["sample"]] = np.stack([parts[side] for side in SIDES], 1)
+        result["recurs"] = model.recurs_
+    else:
+        search = ImageSearch(seed=seed)
+        search._features(as_images(data.x), np.arange(256))
+        maps, _ = search._maps(as_images(x), np.arange(len(x)))
+        method = {"farthest": farthest, "lost": lost, "tokencut": tokencut}[row]
+        mean = maps.reshape(-1, maps.shape[-1]).mean(0)
+        found[:] = [method(m - mean) * np.tile((width / m.shape[1], height / m.shape[0]), 2) for m in maps]
+    return rounded(places(list(found), known) | result | {"cpu_seconds": time.process_time() - began})
 
 
 def farthest(features: np.ndarray, side: int = 7) -> np.ndarray:
@@ -174,7 +199,7 @@ def in_smears_with(**options: Any) -> dict[str, Any]:
     if model.recurs_:
         parts = model.search_.candidates(images)
         found = [parts[(parts["sample"] == i) & (parts["kind"] == 0)] for i in range(len(known))]
-        boxes = [np.array([p[0][s] for s in ("left", "top", "right", "bottom")], float) for p in found]
+        boxes = [np.array([p[0][s] for s in SIDES], float) for p in found]
         result |= places(boxes, known)
     return result | {"cpu_seconds": time.process_time() - began}
 
@@ -330,7 +355,7 @@ def _leads(letter: str, last: dict[str, str], end: str) -> bool:
 # ---- recordings -----------------------------------------------------------------------------------------------------
 
 
-def beats(kind: str, seed: int) -> dict[str, Any]:
+def beats(kind: str, row: str, seed: int) -> dict[str, Any]:
     """Pieces that are located, and those within 50 ms of one common distance from a beat."""
     with np.load(folder() / "events" / "ecg100.npz") as content:
         x, known, rate = content["X"], content["beats"], int(content["rate"])
@@ -344,12 +369,24 @@ def beats(kind: str, seed: int) -> dict[str, Any]:
     }
     x = (x + added[kind]).astype(np.float32)
     began = time.process_time()
-    model = Discovery(random_state=seed).fit(x)
-    found = model.locate(x)
+    if row == "ostinato":
+        sample, start = np.arange(len(x)), ostinato(x.astype(np.float64), width=x.shape[1] // 24)
+    else:
+        found = Discovery(random_state=seed).fit(x).locate(x)
+        sample, start = found["sample"], found["start"]
     spent = time.process_time() - began
-    offsets = [start - own[own >= 0] for start, own in zip(found["start"], known[found["sample"]], strict=True)]
+    offsets = [at - own[own >= 0] for at, own in zip(start, known[sample], strict=True)]
     near = [np.mean([(abs(o - d) <= rate / 20).any() for o in offsets]) for d in range(-x.shape[1] // 4, 60)]
-    return rounded({"located": len(found) / len(x), "near": max(near, default=0.0), "cpu_seconds": spent})
+    return rounded({"located": len(sample) / len(x), "near": max(near, default=0.0), "cpu_seconds": spent})
+
+
+def ostinato(x: np.ndarray, width: int) -> np.ndarray:
+    """First points (n,) of the windows nearest to the consensus motif of the first pieces, by stumpy."""
+    import stumpy  # type: ignore[import-not-found, unused-ignore]
+
+    _, piece, at = stumpy.ostinato(list(x[:CONSENSUS]), width)
+    motif = x[piece, at : at + width]
+    return np.array([int(np.argmin(stumpy.mass(motif, own))) for own in x])
 
 
 # ---- nothing --------------------------------------------------------------------------------------------------------
@@ -391,7 +428,18 @@ def cells(quick: bool = False) -> list[Cell]:
     found = [Cell("bccd", row, 0, work(in_smears, row, False, 0)) for row in IMAGE_ROWS]
     found.append(Cell("bccd_gray", "discovery", 0, work(in_smears, "discovery", True, 0)))
     found += [Cell("crp", "discovery", seed, work(in_crp, seed)) for seed in range(3)]
-    found += [Cell(kind, "discovery", 0, work(beats, kind, 0)) for kind in ("ecg100", "ecg100_drift", "ecg100_noise")]
+    found += [
+        Cell(kind, row, 0, work(beats, kind, row, 0))
+        for row in ("discovery", "ostinato")
+        for kind in ("ecg100", "ecg100_drift", "ecg100_noise")
+    ]
+    found += [
+        Cell(name, row, seed, work(composed, name, row, seed))
+        for seed in range(3)
+        for name in what_and_where.FIRST
+        for row in IMAGE_ROWS
+        if row == "discovery" or seed == 0
+    ]
     found.append(Cell("half", "discovery", 0, work(half, 0)))
     for kind in ("textures", "shuffled", "phases"):
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]

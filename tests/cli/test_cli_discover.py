@@ -49,7 +49,7 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     good("crop", out, folder, "--out", tmp_path / "parts")
     assert load_dataset(str(tmp_path / "parts")).x.shape == (len(table), 32, 32, 3)
     page = (out / "report.html").read_text()
-    assert "What recurs in photos" in page
+    assert "What recurs in photos" in page and "score map" in page
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
@@ -152,3 +152,43 @@ def test_discover_with_the_features_of_a_trained_model(folder, tmp_path):
     assert (tmp_path / "again.csv").exists() and lines.code == 0
     message = "features is 'nowhere', expected 'patches', timm:NAME, or the folder of a model"
     assert call("discover", folder, "--out", tmp_path / "no", "--features", "nowhere").refused(message)
+
+
+def test_a_stopped_discovery_reuses_its_features(folder, tmp_path, monkeypatch):
+    from viewsmith.methods.discovery import images
+    from viewsmith.modalities.images import patches
+
+    out, counted = tmp_path / "found", []
+    plain = patches.Patches.__call__
+    monkeypatch.setattr(patches.Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "discover", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        call("discover", folder, "--out", out)
+    assert sum(counted) == 40 and [path.name for path in out.iterdir()] == ["cache"]
+    counted.clear()
+    good("discover", folder, "--out", out)
+    again = sum(counted)  # of images with random phases alone
+    good("discover", folder, "--out", tmp_path / "new")
+    assert sum(counted) == 2 * again + 40
+    assert (out / "parts.csv").read_text() == (tmp_path / "new" / "parts.csv").read_text()
+    assert not (out / "cache").exists()
+
+
+def test_features_in_a_cache_are_those_of_the_same_images_alone(tmp_path):
+    from located_discs import with_discs
+
+    x, other = with_discs(12)[0], with_discs(12, seed=3)[0]
+    model = viewsmith.Discovery(windows=[4], cache=str(tmp_path / "cache")).fit(x)
+    plain = viewsmith.Discovery(windows=[4]).fit(x)
+    for samples in (x, other, x):
+        assert (model.score_samples(samples) == plain.score_samples(samples)).all()
+    assert len(list((tmp_path / "cache").glob("*.maps"))) == 2
+    model.save(tmp_path / "run")
+    assert viewsmith.load(tmp_path / "run").cache is None
+
+
+def test_equal_images_leave_nothing_behind(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.full((8, 64, 64, 3), 90, np.uint8))
+    message = "all samples are equal, expected images that differ"
+    assert call("discover", tmp_path / "x.npz", "--out", tmp_path / "out").refused(message)
+    assert not (tmp_path / "out").exists()

@@ -13,9 +13,11 @@ from viewsmith.methods.discovery.motifs import (
     Background,
     Motif,
     Windows,
+    _evidence,
     _fit,
     _gains,
     _left_out_gains,
+    _projected,
     as_codes,
     as_jaspar,
     as_meme,
@@ -99,6 +101,32 @@ def test_one_frequency_against_a_loop():
             expected = [(1 - q) / 3] * 4
             expected[int(position.argmax())] = q
             np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_evidence_of_groups_against_one_letter_after_the_other():
+    words = np.random.default_rng(0).integers(0, 4, (3, 5, 4))  # groups of five windows of four letters
+    counts = np.stack([np.eye(4)[group].sum(0).ravel() for group in words])
+    for group, found in zip(words, _evidence(counts, 4), strict=True):
+        expected = 0.0
+        for column in group.T:
+            seen = [0.5] * 4
+            for letter in column:
+                expected += np.log(seen[letter] / sum(seen) / 0.25)
+                seen[letter] += 1
+        np.testing.assert_allclose(found, expected)
+
+
+def test_windows_that_share_letters_in_some_positions_become_starts():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, (4, 60)).astype(np.uint8)
+    word = rng.integers(0, 4, 12)
+    for row, start in zip(codes, (3, 40, 20, 11), strict=True):
+        row[start : start + 12] = word
+        row[start + rng.choice(12, 2, replace=False)] = 0
+    windows = Windows.of(codes, 12, Background.of(codes), False)
+    starts = _projected(windows, rng)
+    assert (starts[0].reshape(12, 4).argmax(1).numpy() == word).mean() > 0.8
+    np.testing.assert_allclose(starts.exp().reshape(len(starts), 12, 4).sum(2), 1, rtol=1e-5)
 
 
 def planted(seed, n=20, length=600, width=15, changed=4):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
+
+CACHE = "cache"  # in the folder of a discovery until it is complete: the features, which a stopped one reuses
 
 
 def read_samples(data: str, modality: str = "auto") -> tuple[Any, list[str] | None, str]:
@@ -91,7 +95,12 @@ def _folder(path: Path) -> tuple[ImageList, list[str]]:
         pixels = np.asarray(upright)
         return pixels if pixels.ndim == 3 else pixels[..., None]
 
-    return ImageList(shapes, read, 3 if color else 1), [file.relative_to(path).as_posix() for file in files]
+    def contents() -> Iterator[bytes]:
+        for file in files:
+            status = file.stat()
+            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
+
+    return ImageList(shapes, read, 3 if color else 1, contents), [file.relative_to(path).as_posix() for file in files]
 
 
 def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> Discovery:
@@ -103,8 +112,15 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
     ``crops.fa``. Recordings: ``crops.npz``.
     """
     samples, names, modality = read_samples(data, options.pop("modality", "auto"))
-    model = Discovery(modality=modality, **options)
-    model.fit(samples)
+    cache = str(out / CACHE) if modality == "images" else None
+    model = Discovery(modality=modality, cache=cache, **options)
+    try:
+        model.fit(samples)
+    except InputError:
+        shutil.rmtree(out / CACHE, ignore_errors=True)
+        if out.exists() and not any(out.iterdir()):
+            out.rmdir()
+        raise
     model.save(out)
     crops, found = model.crops(samples, {"images": 64}.get(modality) if crop_size is None else crop_size)
     write_text_atomic(out / "parts.csv", parts_table(found, names).to_csv(index=False, float_format="%.4g"))
@@ -117,6 +133,7 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
         with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
     write_parts_report(out / "report.html", model, samples, found, names, title=Path(data).name)
+    shutil.rmtree(out / CACHE, ignore_errors=True)
     return model
 
 

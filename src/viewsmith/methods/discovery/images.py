@@ -16,9 +16,10 @@ Discovery in images of any sizes: dense features of reduced images, parts of sev
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,7 @@ from viewsmith.methods.discovery.contrast import (
     moments_by_fold,
     q_values,
 )
+from viewsmith.methods.discovery.map_cache import MapCache, key_of
 from viewsmith.methods.discovery.network_maps import NetworkMaps
 from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting
 
@@ -210,11 +212,14 @@ class ImageList:
     read : callable
         Image i, uint8 (height, width, channels), reduced to a size (height, width) if that is given.
     channels : int
+    contents : callable
+        What tells these images from others, for the cache of their features.
     """
 
     shapes: list[tuple[int, int]]
     read: Callable[[int, tuple[int, int] | None], np.ndarray]
     channels: int
+    contents: Callable[[], Iterable[bytes]] = tuple
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -241,7 +246,8 @@ def as_images(X: Any) -> ImageList:
         image = np.broadcast_to(image, (*image.shape[:2], channels))
         return image if size is None else reduced(image, size)
 
-    return ImageList([image.shape[:2] for image in images], read, channels)
+    shapes = [image.shape[:2] for image in images]
+    return ImageList(shapes, read, channels, lambda: (image.tobytes() for image in images))
 
 
 def reduced(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -274,12 +280,14 @@ class ImageSearch:
     kinds: int = 1
     max_parts: int = 1
     features: Any = "patches"
+    cache: str | None = None
     seed: int = 0
     parts: list[Part] = field(default_factory=list)
     tried: list[list[Part]] = field(default_factory=list)
     null: list[np.ndarray] = field(default_factory=list)
     channels: int = 0
     dense: Callable[[np.ndarray], Tensor] | None = None
+    _cached: tuple[Any, MapCache | None] = (None, None)
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
@@ -398,30 +406,50 @@ class ImageSearch:
 
     def _batches(self, images: ImageList, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Reduced images in batches of one size, uint8 (b, h, w, channels)."""
-        for _, batch in self._sized(images, rows):
-            yield batch
+        for at, size in self._sized(images, rows):
+            yield _batch(images, rows[at], size)
 
-    def _sized(self, images: ImageList, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Positions in `rows`, and the reduced images there, by size and block."""
+    def _sized(self, images: ImageList, rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, int]]]:
+        """Positions in `rows`, and the size to which the images there are reduced, by size and block."""
         stride = getattr(self.dense or self.features, "stride", CELL)
         sizes = np.array(sizes_fitting([images.shapes[i] for i in rows], self.image_size, stride))
         for size in np.unique(sizes, axis=0):
             same = np.flatnonzero((sizes == size).all(1))
             for start in range(0, len(same), BLOCK):
-                at = same[start : start + BLOCK]
-                yield at, np.stack([images.read(int(rows[i]), (int(size[0]), int(size[1]))) for i in at])
+                yield same[start : start + BLOCK], (int(size[0]), int(size[1]))
+
+    def _cache(self, images: ImageList) -> MapCache | None:
+        """Where the features of these images are kept; None without `cache`, or for an own function."""
+        if self.cache is None or not isinstance(self.dense, Patches | NetworkMaps):
+            return None
+        if images is not self._cached[0]:
+            state = vars(self.dense) if isinstance(self.dense, Patches) else self.dense.state() | self.dense.weights()
+            key = key_of(
+                [*images.contents(), str(self.image_size).encode(), *(t.numpy().tobytes() for t in state.values())]
+            )
+            cells = sizes_fitting(images.shapes, self.image_size, 1)
+            size = max(height for height, _ in cells), max(width for _, width in cells)
+            self._cached = images, MapCache(Path(self.cache), key, len(images), size)
+        return self._cached[1]
 
     def _maps(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Dense features (n, h, w, d) of images, padded to the largest, and which cells are of an image."""
         parts = []
-        blocks = self._sized(images, rows)
-        for at, batch in with_progress(blocks, source_name, len(rows), "images", size=lambda item: len(item[0])):
-            assert self.dense is not None
-            maps = self.dense(batch)
-            if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(batch):
-                given = tuple(getattr(maps, "shape", ())) or type(maps).__name__
-                raise InputError(f"the features give {given} for {len(batch)} images, expected maps (n, d, h, w)")
-            parts.append((at, maps.detach().permute(0, 2, 3, 1).float().numpy()))
+        blocks, cache = self._sized(images, rows), self._cache(images)
+        stride = getattr(self.dense, "stride", CELL)
+        for at, size in with_progress(blocks, source_name, len(rows), "images", size=lambda item: len(item[0])):
+            cells = size[0] // stride, size[1] // stride
+            own = None if cache is None else cache.read(rows[at], *cells)
+            if own is None:
+                assert self.dense is not None
+                maps = self.dense(_batch(images, rows[at], size))
+                if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(at):
+                    given = tuple(getattr(maps, "shape", ())) or type(maps).__name__
+                    raise InputError(f"the features give {given} for {len(at)} images, expected maps (n, d, h, w)")
+                own = maps.detach().permute(0, 2, 3, 1).float().numpy()
+                if cache is not None and own.shape[1:3] == cells:
+                    cache.write(rows[at], own)
+            parts.append((at, own))
         height, width = (max(own.shape[axis] for _, own in parts) for axis in (1, 2))
         padded = np.zeros((len(rows), height, width, parts[0][1].shape[3]), np.float32)
         valid = np.zeros((len(rows), height, width), bool)
@@ -453,6 +481,11 @@ class ImageSearch:
             of_kind = table["kind"] == kind
             table["q"][of_kind] = q_values(table["score"][of_kind], null)
         return table[np.argsort(table["sample"], kind="stable")]
+
+
+def _batch(images: ImageList, rows: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Images reduced to a size, uint8 (b, height, width, channels)."""
+    return np.stack([images.read(int(i), size) for i in rows])
 
 
 def _boxes(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -4,7 +4,8 @@ The objective is that of `viewsmith.methods.discovery.contrast`, E log p_P(z) / 
 and a Markov chain for p_U. With zero or one site in a sequence this is MEME's model (Bailey and Elkan 1994):
 
 1. Windows: every window of w letters without N, on both strands.
-2. Starts: windows as consensus words, ranked by the sum over sequences of their best match.
+2. Starts: windows as consensus words, ranked by the sum over sequences of their best match; of few sequences also
+   groups of windows that agree in random positions (Buhler and Tompa 2002).
 3. Rounds (EM): posterior of each window to be the site; frequencies of the letters, weighted by the posterior; share of
    the sequences that have a site. Hundreds of starts at once, as one product of matrices.
 4. Shifts: the best motif is moved to both sides and fitted again.
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.special import gammaln
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
@@ -39,7 +41,7 @@ FINAL = 4  # motifs that are fitted to all windows
 
 SCREENED = 24_000  # windows in which starts are ranked and fitted
 
-FEW_ROUNDS, ROUNDS = 6, 60
+FEW_ROUNDS, ROUNDS = 8, 60
 
 FITTED = 500  # sequences that a motif is fitted to; all others are only scored
 
@@ -47,6 +49,10 @@ PRIOR = 6.0  # letters that are added to each position of a motif
 
 MATCH = 0.6  # frequency of the letter of a start
 
+PRIOR_ALIKE = 0.3  # of the letters of a group of windows
+# Random sets of positions; windows of a group at least; groups kept of a set, and of all sets.
+PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 500, 3, 24, 600
+FEW_ALIKE = 3  # rounds of the second model, before the best motifs are fitted to the end
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
 
 DRAWS, FEW_DRAWS, MANY = 8, 3, 100  # of sequences from p_U; of at least so many, whose mean gain hardly varies
@@ -299,15 +305,23 @@ def _search(windows: Windows, rng: np.random.Generator, every: bool) -> list[tup
     free, screen = own_frequencies(windows), _some(windows, rng)
     words = _ranked(windows, screen, rng)
     log_p = torch.log((1 - MATCH) / 3 + (MATCH - (1 - MATCH) / 3) * words)
+    if len(windows.count) < MANY:
+        log_p = torch.cat([log_p, _projected(windows, rng)])
     share = torch.full((len(log_p),), 1.0 if every else 0.5)
     log_p, share, gain = _fit(screen, log_p, share, every, FEW_ROUNDS, free)
+    few = _fit(screen, one_frequency(_frequencies(log_p)), share, every, FEW_ALIKE, one_frequency)
     best = torch.topk(gain, min(LAST, len(gain))).indices
-    log_p, share, gain = _fit(screen, log_p[best], share[best], every, ROUNDS, free)
-    alike = _fit(screen, one_frequency(log_p.exp().reshape(len(log_p), -1, 4)), share, every, ROUNDS, one_frequency)
-    return [
-        _finished(windows, log_p, share, gain, every, free),
-        _finished(windows, *alike, every, one_frequency),
-    ]
+    fitted = _fit(screen, log_p[best], share[best], every, ROUNDS, free)
+    # Starts of the second model: the best motifs of the first, and those that are best after a few rounds of their own.
+    best = torch.topk(few[2], min(LAST, len(gain))).indices
+    starts = torch.cat([one_frequency(_frequencies(fitted[0])), few[0][best]])
+    alike = _fit(screen, starts, torch.cat([fitted[1], few[1][best]]), every, ROUNDS, one_frequency)
+    return [_finished(windows, *fitted, every, free), _finished(windows, *alike, every, one_frequency)]
+
+
+def _frequencies(log_p: Tensor) -> Tensor:
+    """Frequencies (S, w, 4) of log p_P (S, 4 w)."""
+    return log_p.exp().reshape(len(log_p), -1, 4)
 
 
 def _finished(
@@ -318,8 +332,9 @@ def _finished(
     log_p, share, gain = _fit(windows, log_p[best], share[best], every, ROUNDS, model)
     i = int(gain.argmax())
     shifted = _shifts(log_p[i], windows)
-    moved, of_moved, _ = _fit(windows, shifted, share[i].expand(len(shifted)), every, ROUNDS, model)
-    log_p, share = torch.cat([log_p, moved]), torch.cat([share, of_moved])
+    moved, of_moved, of_shifts = _fit(windows, shifted, share[i].expand(len(shifted)), every, ROUNDS, model)
+    best = torch.topk(torch.cat([gain, of_shifts]), FINAL).indices
+    log_p, share = torch.cat([log_p, moved])[best], torch.cat([share, of_moved])[best]
     left_out = torch.stack([_left_out_gains(windows, *one, model).mean() for one in zip(log_p, share, strict=True)])
     i = int(left_out.argmax())
     return log_p[i], float(share[i]), float(left_out[i])
@@ -353,6 +368,36 @@ def _ranked(windows: Windows, screen: Windows, rng: np.random.Generator) -> Tens
         best.scatter_reduce_(1, screen.sequence.expand(len(matches), -1), matches, "amax")
         total[at : at + BLOCK] = best.sum(1)
     return screen.letters[rows[torch.topk(total, min(TOP, len(total))).indices]]
+
+
+def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
+    """log p_P (S, 4 w) of groups of windows that agree in random positions, the least probable by chance first."""
+    width = windows.letters.shape[1] // 4
+    letters = windows.letters.reshape(-1, width, 4).argmax(2).numpy()
+    size = min(width - 1, round(np.log(max(len(letters), 4)) / np.log(4)))  # about one window in a group by chance
+    kept = []
+    for _ in range(PROJECTIONS):
+        key = letters[:, rng.choice(width, size, replace=False)] @ 4 ** np.arange(size)
+        count = np.bincount(key, minlength=4**size)
+        groups = np.flatnonzero(count >= AT_LEAST)
+        number = np.full(4**size, -1)
+        number[groups] = np.arange(len(groups))
+        rows = np.flatnonzero(number[key] >= 0)
+        place = (number[key[rows]][:, None] * width + np.arange(width)) * 4 + letters[rows]
+        counts = np.bincount(place.ravel(), minlength=len(groups) * width * 4).reshape(-1, 4 * width)
+        kept.append(counts[np.argsort(-_evidence(counts, width))[:OF_EACH]].astype(np.float32))
+    distinct = np.unique(np.concatenate(kept), axis=0)
+    best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct, width), kind="stable")[:ALIKE]])
+    p = best.reshape(-1, width, 4) + PRIOR_ALIKE
+    return torch.log(p / p.sum(2, keepdim=True)).flatten(1)
+
+
+def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
+    """Log marginal likelihood, prior Dirichlet(1/2), of letters counted in windows (S, 4 w), against 1/4 for each."""
+    c = counts.reshape(len(counts), width, 4).astype(np.int64)
+    n = c[:, 0].sum(1)  # windows of a group
+    table = gammaln(np.arange(n.max(initial=0) + 1) + 0.5) - gammaln(0.5)
+    return np.asarray(table[c].sum((1, 2)) + width * (n * np.log(4) - gammaln(n + 2)))
 
 
 def _some(windows: Windows, rng: np.random.Generator) -> Windows:

@@ -181,10 +181,13 @@ def _images(model: Any, images: Any, ranked: np.ndarray, without: np.ndarray, na
         content.wide.append(("Best parts", gallery, "The parts with the highest scores, best first."))
     content.rows = [
         (
-            "Images, from the best score to the worst",
-            [_boxed(images, found, int(p["sample"]), names) for p in _spread(ranked)],
+            "Images beside their score map, from the best score to the worst",
+            [_boxed(model, images, found, int(p["sample"]), names) for p in _spread(ranked)],
         ),
-        (f"Images without a part ({len(without)})", [_boxed(images, found, int(i), names) for i in without[:SHOWN]]),
+        (
+            f"Images without a part ({len(without)})",
+            [_boxed(model, images, found, int(i), names) for i in without[:SHOWN]],
+        ),
     ]
     return content
 
@@ -298,8 +301,8 @@ def _fitted(pixels: np.ndarray, side: int) -> np.ndarray:
     return tile
 
 
-def _boxed(images: Any, found: np.ndarray, i: int, names: Sequence[str] | None) -> tuple[Any, str]:
-    """An image with the boxes of its parts, and its caption."""
+def _boxed(model: Any, images: Any, found: np.ndarray, i: int, names: Sequence[str] | None) -> tuple[Any, str]:
+    """An image with the boxes of its parts beside its score map, and its caption."""
     height, width = images.shapes[i]
     scale = min(1.0, WIDTH / max(height, width))
     size = (max(4, round(height * scale)), max(4, round(width * scale)))
@@ -313,9 +316,20 @@ def _boxed(images: Any, found: np.ndarray, i: int, names: Sequence[str] | None) 
             pixels[line] = color
         for line in (np.s_[top : bottom + 1, left : left + 2], np.s_[top : bottom + 1, max(right - 1, 0) : right + 1]):
             pixels[line] = color
+    if model.parts_:
+        pixels = np.concatenate([pixels, _score_map(model, images, i, size)], 1)
     name = str(i) if names is None else names[i]
     scores = ", ".join(f"{part['score']:.1f} (q {part['q']:.3f})" for part in own)
     return pixels_as_png(pixels, f"Image {name}"), f"{name}: {scores}" if scores else name
+
+
+def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.ndarray:
+    """Probability of every place of an image to lie in a part of any kind, white to red, uint8 (h, w, 3)."""
+    maps, valid = model.search_._maps(images, np.array([i]))
+    p = np.max([part.posteriors(maps)[0] for part in model.parts_], axis=0)[valid[0].any(1)][:, valid[0].any(0)]
+    rows, columns = (np.arange(n) * own // n for n, own in zip(size, p.shape, strict=True))
+    fade = p[rows][:, columns, None]
+    return np.asarray(255 - fade * (255 - np.array([200, 40, 20]))).astype(np.uint8)
 
 
 def _plain(pixels: np.ndarray) -> np.ndarray:

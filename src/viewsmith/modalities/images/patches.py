@@ -116,16 +116,18 @@ def _centers(white: Tensor, start: Tensor) -> Tensor:
 @torch.inference_mode()
 def principal_axes(dense: DenseFeatures, batches: Callable[[], Iterable[np.ndarray]]) -> tuple[Tensor, Tensor]:
     """Mean (d,) and first principal axes (COMPONENTS, d) of the cells of at most some hundred images."""
-    seen, rows = 0, []
+    seen, count = 0, 0
+    total = products = torch.zeros((), dtype=torch.float64)
     for images in batches():
-        rows.append(dense(images[:64]).movedim(1, -1).flatten(0, -2))
+        # Added up batch by batch: all rows at once would take most of the memory of a search.
+        x = dense(images[:64]).movedim(1, -1).flatten(0, -2).double()
+        count, total, products = count + len(x), total + x.sum(0), products + x.T @ x
         seen += len(images)
         if seen >= 256:
             break
-    x = torch.cat(rows)
-    mean = x.mean(0)
-    _, axes = torch.linalg.eigh(torch.cov((x - mean).T.double()))
-    return mean, axes.flip(1)[:, : min(COMPONENTS, x.shape[1])].T.float().contiguous()
+    mean = total / count
+    _, axes = torch.linalg.eigh(products / count - torch.outer(mean, mean))
+    return mean.float(), axes.flip(1)[:, :COMPONENTS].T.float().contiguous()
 
 
 def projected(maps: Tensor, mean: Tensor, axes: Tensor) -> Tensor:
