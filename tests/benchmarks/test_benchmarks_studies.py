@@ -67,7 +67,7 @@ SIZES = {
     "crop_sizes": 27,
     "tuning": 28,
     "what_and_where": 311,
-    "study_discovery": 118,
+    "study_discovery": 142,
     "study_symmetries": 159,
     "study_strengths": 98,
 }
