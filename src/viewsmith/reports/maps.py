@@ -134,9 +134,9 @@ class MapPlot:
         kind = os.fspath(path).rpartition(".")[2].lower()
         if kind not in ("png", "svg", "pdf"):
             raise InputError(f"the picture is {os.fspath(path)!r}, expected a name that ends in .png, .svg or .pdf")
-        with style(), atomic_path(Path(path)) as temporary:
+        with style(), atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
             metadata: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-            self.figure.savefig(temporary, format=kind, dpi=200, metadata=metadata[kind])
+            self.figure.savefig(file, format=kind, dpi=200, metadata=metadata[kind])
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
