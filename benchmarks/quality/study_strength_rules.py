@@ -102,6 +102,8 @@ def table(score: str = "knn") -> str:
         for k, (option, _, scores, _) in enumerate(curves):
             # A fixed strength is compared within its option; the numbers mean the same for all.
             others = [j for j in range(len(curves)) if j != k and (number != "strength" or curves[j][0] == option)]
+            if not others:
+                continue
             targets = np.unique(np.concatenate([values[j] for j in others]))
             regret = [np.mean([_lost(values[j], curves[j][2], target) for j in others]) for target in targets]
             lost.append(_lost(values[k], scores, targets[int(np.argmin(regret))]))

@@ -74,6 +74,13 @@ def test_groups_are_on_one_side_of_a_held_out_test(tmp_path):
     assert found[0]["name"] == "sign-flip" and found[0]["told_apart"] < 0.75
 
 
+def test_equal_samples_do_not_narrow_the_intervals():
+    x = np.random.default_rng(6).normal(size=(60, 5))
+    (test,) = symmetries(np.repeat(x, 4, axis=0), "vectors", {"sign-flip": TRANSFORMATIONS["vectors"]["sign-flip"]})
+    (low, high), (least, largest) = test.told_apart_interval, test.ratio_interval
+    assert high - low > 0.2 and largest - least > 0.05
+
+
 def test_images_of_one_pixel_and_sequences_without_a_word():
     x = np.arange(200, dtype=np.uint8).reshape(-1, 1, 1)
     assert [test.name for test in symmetries(x, "images")] == ["color-inversion"]

@@ -173,7 +173,7 @@ def symmetries(
     if kinds.max(initial=-1) + 1 < FEWEST:
         raise InputError(
             f"{kinds.max(initial=-1) + 1} different samples, expected at least {FEWEST} to test symmetries: "
-            "the published views are the choice"
+            "give more samples, or set the rates of views, such as flip=0"
         )
     kinds = kinds.ravel() if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
     plain = transformations or TRANSFORMATIONS.get(modality, {})
@@ -243,15 +243,20 @@ def _tested(
     a, b = parts[0]
     own, other = _nearest(a, a, kinds), _nearest(b, a, kinds)
     ratio = _ratio(other, own)
-    draws = [_ratio(other[i], own[i]) for i in rng.integers(0, len(a), (DRAWS, len(a)))]
-    # Each sample is either original or transformed, so that none meets its own transformed copy.
+    # Samples of a group depend on each other: groups are resampled, held out and transformed as a whole.
     _, groups = np.unique(kinds, return_inverse=True)
-    transformed = rng.permutation(np.arange(groups.max() + 1) % 2)[groups].astype(bool)
+    count = groups.max() + 1
+    draws = []
+    for drawn in rng.integers(0, count, (DRAWS, count)):
+        rows = np.repeat(np.arange(len(a)), np.bincount(drawn, minlength=count)[groups])
+        draws.append(_ratio(other[rows], own[rows]))
+    # Each sample is either original or transformed, so that none meets its own transformed copy; half of each fold is.
+    order = rng.permutation(count)[groups]
+    transformed, fold = order % 2 == 1, order // 2 % FOLDS
     z = np.concatenate([np.where(transformed[:, None], b, a) for a, b in parts], axis=1)
-    fold = rng.permutation(np.arange(groups.max() + 1))[groups] % FOLDS
     linear, nonlinear = _accuracies(z, transformed, fold)
     best = max(linear, nonlinear)
-    margin = 1.96 * np.sqrt(max(best * (1 - best), 1 / len(a)) / len(a))
+    margin = 1.96 * np.sqrt(max(best * (1 - best), 1 / count) / count)
     interval = (max(0.0, best - margin), min(1.0, best + margin))
     low, high = np.quantile(draws, [0.025, 0.975])
     return Symmetry(name, ratio, (float(low), float(high)), best, interval, linear, nonlinear)
