@@ -13,6 +13,7 @@ from benchmarks.quality import (
     study_label_free,
     study_metaug,
     study_modalities,
+    study_strength_rules,
     study_strengths,
     study_symmetries,
     suite,
@@ -44,7 +45,7 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
     module.PATH: module.cells()
     for module in (
         *(crl_tac_mnist, crl_tac_start, crop_sizes, tuning, what_and_where),
-        *(study_discovery, study_label_free, study_strengths, study_symmetries),
+        *(study_discovery, study_label_free, study_strength_rules, study_strengths, study_symmetries),
     )
 }
 SIZES = {
@@ -70,6 +71,7 @@ SIZES = {
     "study_discovery": 142,
     "study_symmetries": 159,
     "study_strengths": 98,
+    "study_strength_rules": 62,
 }
 
 
