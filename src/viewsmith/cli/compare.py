@@ -18,6 +18,7 @@ from viewsmith.cli.options import (
     Threads,
     make_estimator,
     names,
+    read_with,
     roles,
     set_threads,
 )
@@ -79,10 +80,7 @@ def compare(
     first = None if isinstance(chosen, str) else next(iter(chosen), None)
     model = make_estimator(first, None, None, set_ or [], given)
     read: dict[str, Any] = {"label": label, "labels": labels, "target": target, "image_size": image_size}
-    read["modality"] = modality if modality is not None or model.modality == "auto" else model.modality
-    read |= {
-        name: getattr(model, name) for name in ("layer", "use_rep", "normalization", "columns", "strict", "impute")
-    }
+    read |= read_with(model, modality)
     with writing(out), lines_once():
         result = compare_methods(
             lambda split: load_dataset(data, split_seed=split, **read).in_memory(),

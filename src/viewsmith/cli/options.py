@@ -235,6 +235,14 @@ def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> d
     return cls.presets[full_name]
 
 
+def read_with(model: ViewsmithEstimator, modality: str | None) -> dict[str, Any]:
+    """Options of `load_dataset` that are options of an estimator."""
+    found = {
+        name: getattr(model, name) for name in ("layer", "use_rep", "normalization", "columns", "strict", "impute")
+    }
+    return found | {"modality": modality if modality is not None or model.modality == "auto" else model.modality}
+
+
 def _config_file(path: Path) -> dict[str, Any]:
     """Options of a TOML file, and its method if it has one: a flat file, or the config.toml of a run."""
     import tomllib
