@@ -197,10 +197,15 @@ def test_what_cannot_be_used():
         ({"windows": [60]}, x, "expected windows of at most half of a piece"),
         ({}, np.repeat(x[:1], 8, 0), "all samples are equal, expected recordings that differ"),
         ({}, np.arange(8.0)[:, None] * np.ones(100), "all channels are flat"),
-        ({}, np.where(x > 2, np.nan, x), "NaN"),
+        ({}, np.where(np.arange(len(x))[:, None] == 3, np.nan, x), "1 pieces have NaN or infinite values, expected"),
         ({"modality": "text"}, texts, "modality is 'text', expected 'auto', 'images', 'dna', 'series'"),
     ):
         assert message in refusal(Discovery(**options).fit, samples), message
+    one, starts = recordings()
+    flat = np.stack([one, np.full_like(one, 3)], 1)
+    model = Discovery(modality="series", windows=[30]).fit(flat)  # a flat channel says nothing, and does no harm
+    offsets = model.search_.candidates(flat)["start"] - starts[:, 0]
+    assert (abs(offsets - np.median(offsets)) <= 4).mean() > 0.9
     two = Discovery(modality="series", windows=[20]).fit(np.stack([recordings()[0]] * 2, 1))
     assert "recordings of 1 channels, but the model was fitted on 2" in refusal(two.locate, recordings()[0])
 

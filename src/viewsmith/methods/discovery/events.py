@@ -299,6 +299,9 @@ class EventSearch:
 def pieces(X: Any) -> np.ndarray:
     """Recordings (n, C, T), or of one channel (n, T), as float32 (n, C, T)."""
     x = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        count = int((~np.isfinite(x)).reshape(len(x), -1).any(1).sum())
+        raise InputError(f"{count} pieces have NaN or infinite values, expected numbers: fill them, or leave these out")
     x = np.asarray(modality_of("series").read(x[:, None] if x.ndim == 2 else x))
     if len(x) < 4:
         raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across pieces")
