@@ -59,7 +59,7 @@ def main() -> None:
         "",
         "Written by `benchmarks/tables/which_method.py` from the studies of [vectors](results.md) and of [images and",
         "DNA](results_modalities.md): the same encoder, steps and protocol for all trained rows of a set, three seeds.",
-        "Each cell is the cheapest row that is level with the best one, as in `viewsmith compare`",
+        "Each cell is the cheapest row that is level with the best one, as in the command `compare`",
         "([evaluation.md](evaluation.md#several-methods)), with its score; in parentheses the best one, where it is",
         "another. The order of costs is raw, PCA, untrained, contrastive, pinda, UMAP. On your own data,",
         "`viewsmith compare DATA --label COLUMN --out DIR` makes the same choice.",

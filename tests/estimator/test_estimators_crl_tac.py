@@ -243,7 +243,7 @@ def test_a_collapse_is_reported_once_during_training_and_at_the_end():
 def test_early_warnings_of_the_channel(effective, expected, monkeypatch, tmp_path):
     values = iter(effective)
 
-    def diagnose(method, x, generator):
+    def diagnose(method, x, generator, index=None):
         method.chosen.fill_(value := next(values))
         return {"effective": float(value)}
 

@@ -65,7 +65,7 @@ REFUSED = [
     ("corruption_rate", -0.1, "greater than or equal to 0"),
     ("mixup_minimum", 2, "less than or equal to 1"),
     ("neighbor_mix_minimum", -1, "greater than or equal to 0"),
-    ("supervision", "some", "'none' or 'labels'"),
+    ("supervision", "some", "'none', 'labels' or 'numbers'"),
     ("supervision_weight", 0, "greater than 0"),
     ("group_mode", "mix", "'none' or 'align'"),
     ("scaling", "minmax", "'auto', 'standard', 'global' or 'none'"),

@@ -122,6 +122,10 @@ class PiNDAMethod(PairMethod):
             return log_barrier(sigma / self.noise.strength, real).view(-1, batch).mean(dim=0)
         return eps.new_zeros(batch)
 
+    @property
+    def needs_pool(self) -> bool:
+        return False  # its view is the noise alone
+
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.noise(x, index=index, generator=generator)
 
