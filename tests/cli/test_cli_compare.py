@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
+import types
 
 import numpy as np
 import pandas as pd
@@ -240,6 +242,25 @@ def test_a_baseline_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
     assert list(found["rows"]) == ["raw", "contrastive"]
     assert "umap failed: the UMAP baseline needs the package 'umap-learn'" in result.out
+
+
+def test_predictors_are_rows_with_scores_of_the_linear_probe_alone(tmp_path, monkeypatch):
+    def offline(**options):
+        raise OSError("cannot reach the server of the weights")
+
+    monkeypatch.setitem(sys.modules, "tabicl", types.SimpleNamespace(TabICLClassifier=offline))
+    options = ("--methods", "contrastive", "--seeds", 2, "--protocols", "linear,linear_10pct,knn", *SMALL)
+    given = ("--baselines", "raw,gradient-boosting,tabicl", "--out", tmp_path / "out")
+    result = good("compare", "wine", *options, *given)
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    boosted = found["rows"]["gradient-boosting"]
+    assert boosted["linear"]["mean"] > 0.8 and boosted["linear_10pct"]["mean"] > 0.4 and boosted["knn"]["mean"] is None
+    line = next(each for each in found["leaderboard"] if each["row"] == "gradient-boosting")
+    assert line["mean"] is None and line["repeats"] == 2 and "gradient-boosting" not in found["level"]["knn"]
+    assert "tabicl failed: OSError: cannot reach the server of the weights" in result.out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"gradient-boosting {boosted['linear_10pct']['mean']:.3f}, {boosted['linear']['mean']:.3f}" in page  # curves
+    assert "gradient-boosting" not in json.loads((tmp_path / "out" / "contrastive-0" / "maps.json").read_text())
 
 
 def test_a_budget_ends_trainings_and_umap_is_a_baseline(tmp_path, monkeypatch):
