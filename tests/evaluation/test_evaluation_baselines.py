@@ -185,7 +185,11 @@ def test_scvi_is_fitted_to_the_counts_of_the_train_rows(monkeypatch, normalized)
         def get_latent_representation(self, cells):
             return cells.X[:, :3]
 
-    monkeypatch.setitem(sys.modules, "scvi", types.SimpleNamespace(model=types.SimpleNamespace(SCVI=SCVI)))
+    monkeypatch.setitem(
+        sys.modules,
+        "scvi",
+        types.SimpleNamespace(model=types.SimpleNamespace(SCVI=SCVI), settings=types.SimpleNamespace(seed=None)),
+    )
     given = log_normalize(counts) if normalized else counts
     train, test = computed("scvi", given[:15], given[15:])
     assert np.array_equal(seen[0], counts[:15])

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import logging
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -127,15 +128,15 @@ def _scvi(context: BaselineContext) -> PositivePair:
     import pandas as pd
 
     train, test = (counts_of(np.asarray(rows)) for rows in (context.x_train, context.x_test))
-    with _quiet(), torch.random.fork_rng(devices=[]):
-        model = _imported("scvi", "scvi", "the scVI baseline", "scvi-tools").model.SCVI
+    with _quiet(), torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
+        package = _imported("scvi", "scvi", "the scVI baseline", "scvi-tools")
         cells = [_imported("anndata", "scvi", "the scVI baseline").AnnData(rows) for rows in (train, test)]
         for each, name in zip(cells, ("train", "test"), strict=True):
             each.obs_names = pd.Index([f"{name}{i}" for i in range(each.n_obs)])
-        torch.manual_seed(0)
-        model.setup_anndata(cells[0])
-        fitted = model(cells[0])
-        fitted.train(enable_progress_bar=False, logger=False, enable_checkpointing=False, accelerator="cpu")
+        package.settings.seed = 0
+        package.model.SCVI.setup_anndata(cells[0])
+        fitted = package.model.SCVI(cells[0])
+        fitted.train(enable_progress_bar=False, enable_checkpointing=False, accelerator="cpu", default_root_dir=folder)
         return fitted.get_latent_representation(cells[0]), fitted.get_latent_representation(cells[1])
 
 
