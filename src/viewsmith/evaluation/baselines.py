@@ -29,7 +29,7 @@ UMAP_AXES = 50
 
 UMAP_NEIGHBORS = 15
 
-PositivePair = tuple[np.ndarray, np.ndarray]
+TrainTest = tuple[np.ndarray, np.ndarray]
 
 
 class Model(Protocol):
@@ -74,29 +74,29 @@ class BaselineContext:
     x_train: Any
     x_test: Any
 
-    def raw_features(self) -> PositivePair:
+    def raw_features(self) -> TrainTest:
         """Raw features of train and test rows."""
         return self.model.raw_features(self.x_train)[self.raw], self.model.raw_features(self.x_test)[self.raw]
 
 
 @register("baseline", "raw", help="raw features, as the model scales them")
-def _raw(context: BaselineContext) -> PositivePair:
+def _raw(context: BaselineContext) -> TrainTest:
     return context.raw_features()
 
 
 @register("baseline", "pca", help="64 principal coordinates of the raw features")
-def _pca(context: BaselineContext) -> PositivePair:
+def _pca(context: BaselineContext) -> TrainTest:
     return pca(*context.raw_features())
 
 
 @register("baseline", "untrained", help="the representation with the weights before training")
-def _untrained(context: BaselineContext) -> PositivePair:
+def _untrained(context: BaselineContext) -> TrainTest:
     initial = context.model.untrained(context.x_train)
     return initial.transform(context.x_train), initial.transform(context.x_test)
 
 
 @register("baseline", "umap", help="32 UMAP coordinates of the raw features (extra viz)", on_request=True)
-def _umap(context: BaselineContext) -> PositivePair:
+def _umap(context: BaselineContext) -> TrainTest:
     return umap(*context.raw_features())
 
 
@@ -107,7 +107,7 @@ def _umap(context: BaselineContext) -> PositivePair:
     on_request=True,
     source="Wang et al. 2021",
 )
-def _pacmap(context: BaselineContext) -> PositivePair:
+def _pacmap(context: BaselineContext) -> TrainTest:
     train, test = context.raw_features()
     with _quiet():
         made = _imported("pacmap", "baselines", "the PaCMAP baseline").PaCMAP(
@@ -124,7 +124,7 @@ def _pacmap(context: BaselineContext) -> PositivePair:
     modalities="vectors",
     source="Lopez et al. 2018",
 )
-def _scvi(context: BaselineContext) -> PositivePair:
+def _scvi(context: BaselineContext) -> TrainTest:
     import pandas as pd
 
     train, test = (counts_of(np.asarray(rows)) for rows in (context.x_train, context.x_test))
@@ -183,7 +183,7 @@ def _tabicl(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarra
     source="Qu et al. 2025",
     help="TabICL on the raw features, in place of the linear probe (extra baselines; downloads weights)",
 )
-def _features_to_predict_from(context: BaselineContext) -> PositivePair:
+def _features_to_predict_from(context: BaselineContext) -> TrainTest:
     return context.raw_features()
 
 

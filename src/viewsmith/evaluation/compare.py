@@ -14,7 +14,7 @@ from viewsmith.core.errors import InputError, error_text, name_list, pluralize, 
 from viewsmith.core.notebook import html_table
 from viewsmith.core.registry import entries
 from viewsmith.data.labels import Target, numbers_of
-from viewsmith.evaluation.baselines import BaselineContext, Model, PositivePair, predictor_of
+from viewsmith.evaluation.baselines import BaselineContext, Model, TrainTest, predictor_of
 from viewsmith.evaluation.label_free import MEASURED_ROWS, label_free, measures
 from viewsmith.evaluation.level import WIDTH, aligned, in_blocks, marked
 from viewsmith.evaluation.neighbors import GROUP_SCORES, Metric, group_scores
@@ -314,15 +314,15 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Targe
 
 def _embeddings(
     model: Model, raw: str, maps: Mapping[str, str], x_train: Any, x_test: Any, requested: Collection[str]
-) -> list[tuple[str, Callable[[], PositivePair]]]:
+) -> list[tuple[str, Callable[[], TrainTest]]]:
     """Name of each table row and a function that computes it, so that only one embedding is in memory at a time."""
     context = BaselineContext(model, raw, x_train, x_test)
 
-    def transformed(**options: str) -> PositivePair:
+    def transformed(**options: str) -> TrainTest:
         return model.transform(x_train, **options), model.transform(x_test, **options)
 
     found = entries("baseline")
-    rows: list[tuple[str, Callable[[], PositivePair]]] = [
+    rows: list[tuple[str, Callable[[], TrainTest]]] = [
         (entry.name, partial(entry.build, context)) for entry in found if not entry.tag("on_request")
     ]
     rows.append(("representation", transformed))
