@@ -45,15 +45,15 @@ def test_images_kept_as_jpeg_files_are_read(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", gpu_published.ROWS)
 def test_every_row_ends_in_slices_with_its_scores(name, folder, capsys):
-    call = [name, "--quick", "--device", "cpu", "--minutes", "0.002", "--folder", str(folder / "runs")]
+    call = [name, "--quick", "--device", "cpu", "--minutes", "1e-9", "--folder", str(folder / "runs")]
     said, slices = "", 0
     while "finished" not in said:
         gpu_published.main([*call, "--results", str(folder)])
         said, slices = capsys.readouterr().out, slices + 1
         assert slices < 500
-    assert slices > 1
+    assert slices > 1  # a part ends after its first step
     scores = json.loads(said.splitlines()[-1])
     assert scores["method"] == name and 0 <= scores["linear"] <= 1 and 0 <= scores["knn"] <= 1
     summary = json.loads((folder / "runs" / f"{name}-0-quick" / "summary.json").read_text())
-    assert summary["status"] == "finished" and summary["seconds"]["training"] >= 0.12 * (slices - 1)
+    assert summary["status"] == "finished" and summary["seconds"]["training"] > 0
     assert not (folder / "gpu_published.jsonl").exists()

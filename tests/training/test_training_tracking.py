@@ -134,7 +134,7 @@ def test_a_store_that_does_not_answer_is_said_once_and_the_training_goes_on(
         warnings.simplefilter("always")
         model = Contrastive(**SMALL, callbacks=[Tracker("broken")]).fit(digits[:128], run=tmp_path)
     said = [str(each.message) for each in found if "logging to" in str(each.message)]
-    assert len(said) == 1 and reason in said[0] and "the training goes on" in said[0]
+    assert len(said) == 1 and reason in said[0] and "the training continues" in said[0]
     assert model.status_ == "finished" and equal_weights(model, plain)
 
 

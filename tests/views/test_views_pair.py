@@ -100,7 +100,7 @@ def test_parts_of_a_pair_have_one_row_for_each_sample(framework):
     with pytest.raises(InputError, match=r"ids\[0\] of a pair has 3 rows, first 4"):
         PairMaker([Identity()])(X, index=INDEX[:3])
     model = framework(nn.Identity(), MLP(1, (4,)), **({"predictor": MLP(4, (4,))} if framework is BYOL else {}))
-    with pytest.raises(InputError, match=r"called with a Tensor, expected Pair\(first, second\)"):
+    with pytest.raises(InputError, match=r"called with a Tensor, expected PositivePair\(first, second\)"):
         model(X)
 
 

@@ -40,8 +40,8 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, StoppedEarly):
         return 130, text
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        source_name = error.filename or "a file"
-        return 2, f"no space left to write {source_name}: existing files are unchanged; free some space"
+        file = error.filename or "a file"
+        return 2, f"no space left to write {file}: existing files are unchanged; free some space"
     if isinstance(error, OSError) and error.filename is not None:
         return 2, f"cannot use {error.filename}: {error.strerror}; choose another path"
     if isinstance(error, RuntimeError) and re.search(GONE, text):

@@ -134,9 +134,9 @@ def make_estimator(
         parameters |= _preset(cls, preset, modality)
     parameters |= content | assignments(pairs) | given
     if preset is not None and modality is not None:
-        for option, source_name in cls.preset_needs.get(preset + modality_of(modality).preset_suffix, {}).items():
+        for option, need in cls.preset_needs.get(preset + modality_of(modality).preset_suffix, {}).items():
             if parameters.get(option) is None:
-                raise InputError(f"the preset {preset!r} of {cls.name} needs {source_name}")
+                raise InputError(f"the preset {preset!r} of {cls.name} needs {need}")
     with contextlib.suppress(ValueError):  # a string from --set; fit validates it
         parameters["random_state"] = int(str(parameters["random_state"]))
     estimator = check_options(cls, *route_options(cls, parameters, modality))

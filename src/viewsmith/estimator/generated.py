@@ -71,10 +71,10 @@ def make_generator(
 ) -> ConditionalDiffusion:
     """The diffusion model of the modality, conditioned on `condition` numbers per sample."""
     modality, resolved = modality_in(plan), plan.resolved
-    codes = modality.latents(resolved.row_shape, resolved.statistics, encoder)
+    latents = modality.latents(resolved.row_shape, resolved.statistics, encoder)
     return ConditionalDiffusion(
-        modality.denoiser(denoiser, codes, resolved.row_shape, condition),
-        codes,
+        modality.denoiser(denoiser, latents, resolved.row_shape, condition),
+        latents,
         condition=condition,
         schedule=settings.noise_schedule,
         prediction=settings.predicts,

@@ -226,8 +226,8 @@ def few_labels(options: Arguments, rows: np.ndarray | RowSource, y: Any, names: 
 def described(labels: FewLabels) -> str:
     """A line about the labels that were used, for the summary and the report."""
     numbers = labels.codes.is_floating_point()
-    what, classes = ("numbers", "") if numbers else ("labels", f" ({int(labels.codes.max()) + 1} classes)")
-    return f"supervision by {what}: {len(labels.rows):,} of {len(labels.codes):,} training rows{classes}"
+    kind, classes = ("numbers", "") if numbers else ("labels", f" ({int(labels.codes.max()) + 1} classes)")
+    return f"supervision by {kind}: {len(labels.rows):,} of {len(labels.codes):,} training rows{classes}"
 
 
 #: Characters of the digest of a row.

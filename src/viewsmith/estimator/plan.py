@@ -240,8 +240,8 @@ def check_sample(
             f"the longest sequence has {data.row_shape[0]} bases, but the encoder {encoder} accepts at most {longest}: "
             "split the sequences, or use the encoder cnn"
         )
-    for source_name, pixels in smaller:
-        check_crops(source_name, pixels, entry, encoder, data.modality, data.row_shape[:2])
+    for option, pixels in smaller:
+        check_crops(option, pixels, entry, encoder, data.modality, data.row_shape[:2])
 
 
 def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
@@ -257,7 +257,7 @@ def check_least(part: str, name: str, entry: Entry, data: TrainingData) -> None:
 
 
 def check_crops(
-    source_name: str,
+    option: str,
     pixels: Sequence[int],
     entry: Entry,
     encoder: str,
@@ -272,7 +272,7 @@ def check_crops(
     others = min(pixels) >= SMALLEST and least > SMALLEST
     enlarge = "" if min(size) > SMALLEST else ", enlarge the images, or use rows as vectors (--modality vectors)"
     modality.check_size(
-        f"the {source_name} of images of {size[0]} x {size[1]} pixels have {{have}}, but the encoder {encoder} needs "
+        f"the {option} of images of {size[0]} x {size[1]} pixels have {{have}}, but the encoder {encoder} needs "
         "at least {least}",
         pixels,
         least,

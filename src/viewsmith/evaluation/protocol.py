@@ -59,7 +59,7 @@ def _absent(y: np.ndarray, dataset: Any) -> np.ndarray:
     return without_label(y) if getattr(dataset, "target", "class") == "number" else missing_labels(y)
 
 
-Latents = NDArray[np.int64]
+ClassCodes = NDArray[np.int64]
 
 Rows = NDArray[np.float32]
 
@@ -205,7 +205,7 @@ def check_protocols(protocols: Sequence[str] | None, target: Target = "class") -
     return selected
 
 
-def few_label_rows(codes: Latents, fraction: float, draw: int, groups: ArrayLike | None = None) -> Latents:
+def few_label_rows(codes: ClassCodes, fraction: float, draw: int, groups: ArrayLike | None = None) -> ClassCodes:
     """Rows of a fraction of the labels: of each class ``max(1, round(fraction * count))`` random rows.
 
     The rows depend only on the labels and on `draw`, so the same rows are used for every embedding.
@@ -220,7 +220,7 @@ def few_label_rows(codes: Latents, fraction: float, draw: int, groups: ArrayLike
     return np.sort(np.concatenate(labeled))
 
 
-def matched_accuracy(clusters: Latents, classes: Latents) -> float:
+def matched_accuracy(clusters: ClassCodes, classes: ClassCodes) -> float:
     """Accuracy of a clustering under the best one-to-one matching of clusters to classes (Hungarian algorithm)."""
     counts = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
     np.add.at(counts, (clusters, classes), 1)
@@ -230,13 +230,13 @@ def matched_accuracy(clusters: Latents, classes: Latents) -> float:
 def _linear_scores(
     train: Rows,
     test: Rows,
-    codes: Latents,
-    test_codes: Latents,
+    codes: ClassCodes,
+    test_codes: ClassCodes,
     n_classes: int,
     selected: Sequence[str],
     groups: ArrayLike | None,
 ) -> dict[str, float]:
-    def score(loss: Loss, labeled: Latents | slice = slice(None)) -> float:
+    def score(loss: Loss, labeled: ClassCodes | slice = slice(None)) -> float:
         model = fit_linear(train[labeled], codes[labeled], n_classes, loss=loss)
         return _accuracy(model.predict(test), test_codes)
 
@@ -283,7 +283,7 @@ def _predictor_scores(
     return scores
 
 
-def _cluster_scores(rows: Rows, codes: Latents, n_classes: int) -> tuple[float, float, float]:
+def _cluster_scores(rows: Rows, codes: ClassCodes, n_classes: int) -> tuple[float, float, float]:
     """Matched accuracy, NMI and ARI of k-means on test rows; `n_classes` is the number of classes in train."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -301,7 +301,7 @@ def _cluster_scores(rows: Rows, codes: Latents, n_classes: int) -> tuple[float, 
     )
 
 
-def _accuracy(predicted: Latents, codes: Latents) -> float:
+def _accuracy(predicted: ClassCodes, codes: ClassCodes) -> float:
     return float((predicted == codes).mean())
 
 
@@ -332,7 +332,7 @@ def _numbers(y: np.ndarray, n_rows: int, source_name: str) -> NDArray[np.float64
     return numbers
 
 
-def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) -> tuple[Latents, Latents, int]:
+def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) -> tuple[ClassCodes, ClassCodes, int]:
     """Class codes of train and test, and the number of classes in train; classes only in test have larger codes."""
     labels, test_labels = _labels(y_train, n_train, "y_train"), _labels(y_test, n_test, "y_test")
     if (labels.dtype.kind == "U") != (test_labels.dtype.kind == "U"):

@@ -155,7 +155,7 @@ class Framework(nn.Module):
 
         Parameters
         ----------
-        pair : Pair
+        pair : PositivePair
             Two views of each sample, (B, ...) each.
         progress : float
             Fraction of the training that is done, 0 to 1.
@@ -257,7 +257,7 @@ def check_no_local_views(pair: PositivePair, framework: str) -> None:
         `pair` is no pair of views, or has local views.
     """
     if not isinstance(pair, PositivePair):
-        raise InputError(f"a framework is called with a {type(pair).__name__}, expected Pair(first, second)")
+        raise InputError(f"a framework is called with a {type(pair).__name__}, expected PositivePair(first, second)")
     if pair.local is not None:
         takes = ", ".join(entry.name for entry in entries("framework") if entry.tag("local_views"))
         raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
@@ -308,7 +308,7 @@ def predictions_and_targets(framework: Any, name: str, pair: PositivePair, progr
         ``separate_batch_norm`` (`apply_to_views`).
     name : str
         Name of the framework, for error messages.
-    pair : Pair
+    pair : PositivePair
     progress : float
         Fraction of training done, 0 to 1.
 

@@ -69,7 +69,7 @@ class BYOL(PredictorFramework):
 
         Parameters
         ----------
-        pair : Pair
+        pair : PositivePair
         progress : float
             Fraction of the training that is done, 0 to 1.
 

@@ -141,7 +141,7 @@ class DINO(Framework):
 
         Parameters
         ----------
-        pair : Pair
+        pair : PositivePair
         progress : float
             Fraction of the training that is done, 0 to 1.
         """

@@ -85,7 +85,7 @@ class MoCoV3(PredictorFramework):
 
         Parameters
         ----------
-        pair : Pair
+        pair : PositivePair
         progress : float
             Fraction of the training that is done, 0 to 1.
 

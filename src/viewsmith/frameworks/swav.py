@@ -144,7 +144,7 @@ class SwAV(Framework):
 
         Parameters
         ----------
-        pair : Pair
+        pair : PositivePair
         progress : float
             Fraction of the training that is done, 0 to 1.
 

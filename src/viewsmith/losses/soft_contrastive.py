@@ -1,5 +1,4 @@
-"""The soft contrastive loss of DiffAug: the target of a pair is a similarity in [0, 1], not a label; also
-normalized."""
+"""The soft contrastive loss of DiffAug, also normalized: the target of a pair is a similarity, 0 to 1, not a label."""
 
 from __future__ import annotations
 

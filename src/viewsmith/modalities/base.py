@@ -203,17 +203,17 @@ class Modality:
         """
         raise InputError(f"there is no generator of views for {self.name}: use another method")
 
-    def denoiser(self, kind: str, codes: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
-        """A network that denoises these codes, given a condition of width `condition`; `kind` is one of `denoisers`."""
+    def denoiser(self, kind: str, latents: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
+        """A network that denoises latents, given a condition of width `condition`; `kind` is one of `denoisers`."""
         raise NotImplementedError
 
-    def check_size(self, source_name: str, shape: Sequence[int], smallest: int, advice: str) -> None:
+    def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         """Check that samples are large enough for a network, in modalities whose samples may be too small.
 
         Parameters
         ----------
-        what : str
-            The start of the message, with ``{have}`` and ``{least}`` for the sizes.
+        message : str
+            Its start, with ``{have}`` and ``{least}`` for the sizes.
         shape : sequence of int
         smallest : int
             Smallest side that the network accepts.

@@ -37,7 +37,7 @@ class Tracker(Callback):
     """Logs a training: settings, all numbers of the metrics after each epoch, pictures at the end.
 
     It works in a thread of its own, so the training never waits for a server. If the store fails or does not answer,
-    a warning says so once and the training goes on; the metrics are in the run folder all the same.
+    a warning says so once and the training continues; the metrics are in the run folder all the same.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Tracker(Callback):
     def _say_failure(self) -> None:
         if self._failure and not self._said:
             self._said = True
-            warn(f"logging to {self.kind} has ended ({self._failure}); the training goes on, and keeps its metrics")
+            warn(f"logging to {self.kind} has ended ({self._failure}); the training continues, and keeps its metrics")
 
     def _work(self, folder: Path | None, name: str) -> None:
         assert self._tasks is not None

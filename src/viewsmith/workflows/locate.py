@@ -108,13 +108,13 @@ def inferring(model: ViewsmithEstimator, inference: str | None) -> ViewsmithEsti
     """The model, with another average over views as its representation if `inference` is not None."""
     if inference is None:
         return model
-    source_name = "has no distribution of views to average over: leave --inference out, or"
-    return with_inference(_of_crl_tac(model, source_name), inference)
+    lacks = "has no distribution of views to average over: leave --inference out, or"
+    return with_inference(_of_crl_tac(model, lacks), inference)
 
 
-def _of_crl_tac(model: ViewsmithEstimator, source_name: str = "finds no locations:") -> CRLTAC:
+def _of_crl_tac(model: ViewsmithEstimator, lacks: str = "finds no locations:") -> CRLTAC:
     if not isinstance(model, CRLTAC):
-        raise InputError(f"the run was fitted with {model.name}, which {source_name} give a run of crl-tac")
+        raise InputError(f"the run was fitted with {model.name}, which {lacks} give a run of crl-tac")
     return model
 
 

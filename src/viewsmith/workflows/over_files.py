@@ -25,7 +25,7 @@ class OverFiles:
     """A function of a DataFrame with a column ``file``, for the map of an engine: it writes a result for each file.
 
     The result of ``DIR/NAME.parquet`` is ``out/NAME.parquet``. It appears as a whole, or not at all, and a file that
-    has one is left out: work that was stopped goes on with the files that are left, and a file that two workers have
+    has one is left out: work that was stopped is resumed with the files that are left, and a file that two workers have
     done has one result.
 
     Parameters

@@ -463,8 +463,8 @@ def _opened(out: Path, record: dict[str, Any]) -> dict[str, Any]:
     for name, now in json.loads(json.dumps(record)).items():
         if name != "data" and before[name] != now:
             differs = name not in ("content", "rows")
-            source_name = f"{name} is {before[name]!r} there, {now!r} now" if differs else "of other rows or labels"
-            raise InputError(f"{out} has another search ({source_name}): choose another folder, or delete this one")
+            difference = f"{name} is {before[name]!r} there, {now!r} now" if differs else "of other rows or labels"
+            raise InputError(f"{out} has another search ({difference}): choose another folder, or delete this one")
     return state
 
 

@@ -97,10 +97,10 @@ class Family(nn.Module):
             return MaskScores(channels, self.size)
         return SequenceScores(self.size, channels) if dims == 2 else ImageScores(channels, self.size)
 
-    def _check_size(self, number: int, source_name: str) -> int:
+    def _check_size(self, number: int, family: str) -> int:
         if number < 2:
             count = f"{number} transformation{'s' if number != 1 else ''}"
-            raise InputError(f"{source_name}: the family has {count}, expected at least 2")
+            raise InputError(f"{family}: the family has {count}, expected at least 2")
         return number
 
 

@@ -35,7 +35,7 @@ def dna_rows(X: Any, source_name: str = "the data") -> np.ndarray:
     ----------
     X : list, tuple or array of str or bytes, shape (n,); or ndarray of uint8, shape (n, L)
         Letters A C G T N, upper or lower case. Rows of an array may be padded with zeros after at least one letter.
-    what : str
+    source_name : str
         Name of the data in messages.
 
     Returns
@@ -308,7 +308,7 @@ class DNA(Modality):
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> LetterLatents:
         return LetterLatents()
 
-    def denoiser(self, kind: str, codes: LetterLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
+    def denoiser(self, kind: str, latents: LetterLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
         return SequenceDenoiser(condition)
 
 

@@ -255,7 +255,7 @@ class SequenceDenoiser(nn.Module):
         self.factors = zero_initialized(nn.Linear(TIME_WIDTH, 3))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
-        """Predictions (B, 4, L), 0 on padding, from noised codes, times (B,), 0 to 999, and conditions (B, c)."""
+        """Predictions (B, 4, L), 0 on padding, from noised latents, times (B,), 0 to 999, and conditions (B, c)."""
         real = real_positions(x)[:, None].to(x.dtype)
         time = self.time(t)
         log_k, g, h = self.factors(time)[:, :, None].split(1, dim=1)

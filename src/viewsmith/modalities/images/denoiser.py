@@ -1,4 +1,4 @@
-"""Denoisers of images: noised codes (B, C, H, W), H and W at least 8, to predictions of the same shape."""
+"""Denoisers of images: noised latents (B, C, H, W), H and W at least 8, to predictions of the same shape."""
 
 from __future__ import annotations
 

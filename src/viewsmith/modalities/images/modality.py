@@ -28,7 +28,7 @@ def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
     ----------
     X : array-like of uint8, shape (n, H, W) or (n, H, W, C)
         Values 0 to 255; C is 1 (gray) or 3 (red, green, blue), H and W are at least 4.
-    what : str
+    source_name : str
         Name of the data in messages.
 
     Returns
@@ -216,15 +216,15 @@ class Images(Modality):
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> PixelLatents:
         return PixelLatents(self.channels(row_shape), statistics["pixel_mean"], statistics["pixel_scale"])
 
-    def denoiser(self, kind: str, codes: PixelLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
+    def denoiser(self, kind: str, latents: PixelLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
         if kind == "published":
             return PublishedImageDenoiser(self.channels(row_shape), condition)
         return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)
 
-    def check_size(self, source_name: str, shape: Sequence[int], smallest: int, advice: str) -> None:
+    def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
         if min(shape) < smallest:
             have, least = (f"{size[0]} x {size[1]} pixels" for size in (shape, (smallest, smallest)))
-            raise InputError(f"{source_name.format(have=have, least=least)}: {advice}")
+            raise InputError(f"{message.format(have=have, least=least)}: {advice}")
 
 
 IMAGES = Images()

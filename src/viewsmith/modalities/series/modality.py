@@ -67,7 +67,7 @@ def recording_rows(X: Any, impute: Any = "none", source_name: str = "the data") 
         Numbers: C channels and T points in time, at least 8. A tensor, an array, or a list of arrays (C, T).
     impute : {"none", "median"}
         "median" allows missing values.
-    what : str
+    source_name : str
         Name of the data in messages.
 
     Returns

@@ -182,8 +182,8 @@ class Vectors(Modality):
         axes = next((m for m in encoder.modules() if isinstance(m, PrincipalAxes)), None)
         return VectorLatents(row_shape[0], axes)
 
-    def denoiser(self, kind: str, codes: VectorLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
-        return (PublishedVectorDenoiser if kind == "published" else VectorDenoiser)(codes.n_latents, condition)
+    def denoiser(self, kind: str, latents: VectorLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
+        return (PublishedVectorDenoiser if kind == "published" else VectorDenoiser)(latents.n_latents, condition)
 
 
 def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:

@@ -54,7 +54,7 @@ class VectorDenoiser(nn.Module):
 
     The condition is projected once and added after the first layer and in every block except the first. The time
     determines scale and shift after each block's norm (FiLM: Perez et al. 2018) and, per feature, the weight of the
-    noised codes in the prediction. In trials, adding the condition was at least as good as scales that depend on both
+    noised latents in the prediction. In trials, adding the condition was at least as good as scales that depend on both
     time and condition, with less than half the work. The network predicts 0 before training.
 
     Designed for "v" predictions and a learning rate of about 4e-3 at batch size 256.
@@ -81,7 +81,7 @@ class VectorDenoiser(nn.Module):
         self.input_weight = zero_initialized(nn.Linear(TIME_WIDTH, n_features))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
-        """Predictions (B, d) from noised codes (B, d), times (B,), 0 to 999, and conditions (B, c)."""
+        """Predictions (B, d) from noised latents (B, d), times (B,), 0 to 999, and conditions (B, c)."""
         time, projected = self.time(t), self.condition(condition)
         h = self.first(x) + projected
         for number, block in enumerate(self.blocks):
@@ -133,7 +133,7 @@ class PublishedVectorDenoiser(nn.Module):
         self.blocks = nn.ModuleList(_PublishedBlock(n_features, width, leading=number > 0) for number in range(8))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
-        """Predictions (B, d) from noised codes (B, d), times (B,), 0 to 999 in whole steps, and conditions (B, c)."""
+        """Predictions (B, d) from noised latents (B, d), times (B,), 0 to 999 in whole steps, and conditions (B, c)."""
         c = self.time(t.long()) + self.condition(condition)
         e1 = self.blocks[0](x + c)
         e2 = self.blocks[1](e1 + c) + e1

@@ -1,3 +1,3 @@
-"""TODO."""
+"""Views of a diffusion model, which methods share: the model, samplers, the cache, noise levels."""
 
 from __future__ import annotations

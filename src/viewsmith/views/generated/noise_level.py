@@ -1,11 +1,7 @@
-"""Foreground and background of images, from the patches of their feature maps (GenView: Li et al. 2024, section 3.3).
+"""Noise levels adapted to each image, from the fraction of foreground in it (GenView: Li et al. 2024, section 3.3).
 
-Foreground patches have a large projection on the first principal component of the patch features.
-
-Noise levels adapted to each sample, for generated views (GenView: Li et al. 2024, section 3.3).
-
-An image that is mostly foreground tolerates more noise: only one number, its foreground fraction
-(`viewsmith.views.generated.noise_level`), is stored per image.
+Foreground patches have a large projection on the first principal component of the features of all patches. An image
+that is mostly foreground tolerates more noise, so only one number is stored for each image.
 """
 
 from __future__ import annotations
