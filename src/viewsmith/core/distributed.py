@@ -1,9 +1,8 @@
-"""Functions for distributed training: rank, broadcast, and gather with gradient. With one process they do nothing.
+"""Processes of a distributed training: rank, broadcast, gather with gradient, and notice of a process that has died.
 
-Notice the death of another process of the group, for which a collective operation may wait half an hour.
-
-Every process keeps a connection to the first one. The system closes the connections of a process that dies, whatever
-it was doing; no process has to answer in time, so that long computations are not mistaken for death.
+With one process these functions do nothing. The other processes of a group may wait half an hour for one that has died.
+Every process therefore keeps a connection to the first one, which the system closes when the process dies; no process
+has to answer in time, so a long computation is not mistaken for death.
 """
 
 from __future__ import annotations

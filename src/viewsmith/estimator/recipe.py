@@ -1,9 +1,8 @@
-"""Rates of views that are "auto": a transformation is used if it keeps samples among the samples of the data.
+"""Settings beside the loss: the rates of views that are "auto", the learning rate, and frozen layers.
 
-A view maker declares such options by the tag `symmetry`, as in ``symmetry={"flip": ("mirror", 0.5)}``: the name of a
-transformation in `viewsmith.evaluation.symmetries`, and its rate without a test.
-
-Training recipes: options of published trainings besides the loss, such as frozen layers.
+A view maker names options that may be "auto" in the tag `symmetry`, as in ``symmetry={"flip": ("mirror", 0.5)}``: the
+name of a transformation in `viewsmith.evaluation.symmetries`, and its rate without a test. The transformation is used
+if it keeps samples among the samples of the data.
 """
 
 from __future__ import annotations

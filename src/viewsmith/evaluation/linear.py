@@ -1,6 +1,4 @@
-"""A linear softmax layer trained by gradient steps, the probe of PiNDA's tables.
-
-L2-regularized linear classifiers with a fast solver for wide data: the linear probes of the evaluation protocol.
+"""Linear probes: L2-regularized classifiers with a fast solver for wide data, and PiNDA's softmax layer.
 
 The objectives are those of scikit-learn's `LogisticRegression` and `LinearSVC`, whose stopping rules are much looser on
 wide data. The solver is L-BFGS-B on full-batch gradients, after two exact changes of variables:

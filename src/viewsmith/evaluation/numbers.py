@@ -1,10 +1,9 @@
-"""Ridge regression whose penalty is chosen by leave-one-out errors: the linear probe for numbers.
+"""The evaluation protocol for numbers as targets: regressions are fitted on train rows and scored on test rows.
 
-The leave-one-out errors of all penalties follow from one eigendecomposition: with the hat matrix H of the fit, the
-error of row i without itself is ``(y_i - f_i) / (1 - H_ii)`` (Allen 1974: PRESS). With more features than rows, the
-decomposition is that of ``X X^T`` in place of ``X^T X``.
-
-The evaluation protocol for continuous targets: regressions are fitted on train rows and scored on test rows.
+The linear probe is a ridge regression whose penalty is chosen by leave-one-out errors. Those of all penalties follow
+from one eigendecomposition: with the hat matrix H of the fit, the error of row i without itself is
+``(y_i - f_i) / (1 - H_ii)`` (Allen 1974: PRESS). With more features than rows, the decomposition is that of ``X X^T``
+in place of ``X^T X``.
 """
 
 from __future__ import annotations

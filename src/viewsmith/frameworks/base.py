@@ -9,8 +9,6 @@ A framework is a self-supervised objective with its own state. To add one, write
         def forward(self, pair, progress=0.0): ...
 
 If heads depend on the encoder, a class method ``build(context, *, option=..., **options)`` makes them.
-
-Small functions that several frameworks use.
 """
 
 from __future__ import annotations

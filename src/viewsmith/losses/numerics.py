@@ -1,15 +1,9 @@
-"""One value per sample for losses that depend on batch means, such as a covariance or a characteristic function.
+"""Numerics that losses share: sums over many pairs in little memory, and one value per sample from batch means.
 
-Logsumexp of the products of queries with many keys, with a gradient that needs less memory than autograd's.
-
-Losses in chunks: their memory grows linearly with the batch, not quadratically.
-
-Similarities are computed chunk by chunk, summed and discarded, and computed again in the backward pass. The results can
-be differentiated once.
-
-InfoNCE under the Cauchy kernel in one direction, with its gradient written out: what the neighbor recipe trains on.
-
-A small network's step costs as much in the many small operations of a loss as in its matrix products, so there are few.
+Losses in chunks need memory that grows linearly with the batch, not quadratically: similarities are computed chunk by
+chunk, summed and discarded, and computed again in the backward pass. The results can be differentiated once. InfoNCE
+under the Cauchy kernel, which the neighbor recipe trains on, has its gradient written out: the step of a small network
+costs as much in the many small operations of a loss as in its matrix products, so there are few.
 """
 
 from __future__ import annotations

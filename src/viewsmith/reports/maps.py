@@ -1,9 +1,7 @@
-"""Two-dimensional maps colored by label.
+"""Maps of rows in two dimensions: points colored by label, and projections by several models side by side.
 
-Projections of rows by several models: points on the circle, or superimposed curves.
-
-Figures 6 and 7 of CRL-TAC's paper (Koyama et al. 2021). Two-dimensional projections are drawn as points, wider ones as
-one curve per row over the number of the coordinate.
+Projections as in figures 6 and 7 of CRL-TAC's paper (Koyama et al. 2021): those in two dimensions are drawn as points,
+wider ones as one curve per row over the number of the coordinate.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Checkpoints: tensors in safetensors files and other values as JSON, replaced atomically and checked when loaded.
+"""The run folder: the files that a training writes, and how they are read.
 
-The run folder: the files that a training writes, and how they are read.
+A checkpoint keeps tensors in safetensors files and other values as JSON, is replaced atomically, and is checked when it
+is loaded.
 """
 
 from __future__ import annotations

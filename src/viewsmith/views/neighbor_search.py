@@ -1,10 +1,8 @@
-"""Approximate nearest neighbors by inverted lists.
+"""Nearest neighbors: an exact search for few rows, inverted lists with a measured recall for many rows.
 
 K-means groups the rows into lists, and a query is compared only with the rows of the lists nearest to it. This is the
 inverted file of Sivic and Zisserman 2003 (Video Google), as in Jegou et al. 2011 (Product quantization for nearest
 neighbor search, section IV). The lists contain the uncompressed rows, so only the choice of lists is approximate.
-
-Nearest neighbors: an exact search for few rows, inverted lists with a measured recall for many rows.
 """
 
 from __future__ import annotations

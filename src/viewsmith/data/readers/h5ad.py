@@ -1,8 +1,6 @@
-"""A trial of HDF5 files in another process: some damage crashes HDF5, or keeps it in an endless loop.
+"""Single-cell data: AnnData objects and their files, .h5ad and .zarr, whose rows are read block by block.
 
-Single-cell files, .h5ad and .zarr: their rows are read block by block, without a dense copy of the file.
-
-AnnData objects: the matrix to learn from, with the names of its features, and neighbor graphs.
+Some damage to a file crashes HDF5 or keeps it in an endless loop, so a file is first read in another process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Regions and features on which an augmentation channel concentrates.
+"""Where a channel looks: regions and features on which P(T|x) concentrates, and known places that it starts from.
 
-They are computed from P(T|x) and the box or mask of each view. A box is (top, left, height, width) in pixels or bases;
-a window of a sequence is a box of height 1. None of these functions uses labels.
-
-Places that are known in samples, as distributions over transformations that an augmentation channel starts from.
+Regions are computed from P(T|x) and the box or mask of each view. A box is (top, left, height, width) in pixels or
+bases; a window of a sequence is a box of height 1. None of these functions uses labels.
 """
 
 from __future__ import annotations

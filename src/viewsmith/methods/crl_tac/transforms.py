@@ -1,12 +1,7 @@
-"""Finite families of transformations T_1 ... T_M for augmentation channels.
+"""Finite families of transformations T_1 ... T_M for augmentation channels, and their names and options.
 
-A family makes views of samples, and encodes all views of a sample, in one pass if the encoder supports it.
-
-Windows of sequences: a family of transformations for augmentation channels.
-
-A family of custom transformations, defined by functions of the user.
-
-The names of families of transformations, and their options.
+A family makes views of samples, and encodes all views of a sample, in one pass if the encoder supports it. There are
+crops of images, masks of features, windows of sequences, and transformations that are functions of the user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The gradient through one gradient step of an encoder, at the cost of first derivatives.
+"""MetAug's loss for its two updates, and the gradient through the step between them at the cost of first derivatives.
 
 Symbols: theta the weights of encoder and head, z(theta) the projections, omega the weights of the generators of
 augmented features, L1 the loss of the inner step, theta' = theta - ell grad_theta L1, L2 the loss at theta'. The module
@@ -6,8 +6,6 @@ computes the gradient of L2(theta'(omega), omega) with respect to omega. By the 
 dL2/domega - ell d/domega <grad_theta L1, v>, where v = grad_theta' L2 is a constant. The terms of L1 that depend on
 omega depend on theta only through z. With the forward-mode product u = dz/dtheta v, therefore,
 <grad_theta L1, v> = const + <dL1/dz, u>. So only the loss is differentiated twice, not the encoder.
-
-The terms of MetAug's loss for both of its updates, at the current weights or at given ones.
 """
 
 from __future__ import annotations

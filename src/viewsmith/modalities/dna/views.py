@@ -6,8 +6,6 @@ View makers keep the shape, the padding and valid columns.
 An edit does not change the batch. It changes a *plan*, int64 (B, L), which gives the source of each column of the view:
 a number from 0 to L - 1 is a base of the sequence, L to L + 3 is a fixed letter, and ~c (that is -1 - c) is the
 complement of column c. Several edits are applied to the plan one after another; `render` then gathers the columns once.
-
-Registered names of the DNA view makers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Residual networks (He et al. 2016, arXiv:1512.03385) with torchvision's parameter names, without the classifier.
+"""Encoders of images: residual networks, a network that encodes all crops of an image in one pass, and those of timm.
 
-A ResNet-18 without padding, with a small receptive field: one pass over an image encodes all of its crops.
-
-As in BagNet (Brendel and Bethge 2019, arXiv:1904.00760) only the first convolution of a stage is 3x3, the others are
-1x1. With 3x3 convolutions everywhere the smallest crop would have 85 pixels.
-
-Encoders of the library timm.
+The residual networks (He et al. 2016, arXiv:1512.03385) have torchvision's parameter names, without the classifier. The
+one for crops is a ResNet-18 without padding, with a small receptive field: as in BagNet (Brendel and Bethge 2019,
+arXiv:1904.00760) only the first convolution of a stage is 3x3, the others are 1x1. With 3x3 convolutions everywhere the
+smallest crop would have 85 pixels.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Parameters are drawn for all images at once (`ImageViews.draw`) and applied in a few passes (`ImageViews.render`), in
 torchvision's order: crop, flip, colors, gray, blur, solarize.
-
-Registered names of the image view makers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Text as features: character n-grams, hashed, on their principal axes.
+"""Kinds of columns: how each becomes features, float32 (n, k), and how features become values again.
 
-Kinds of columns: how each becomes features, float32 (n, k), and how features become values again.
-
-A column is fitted by `fit` to a column of the training rows; what it learns are plain values, and for text the
-principal axes.
+A column is fitted by `fit` to a column of the training rows; what it learns are plain values. Texts become hashed
+character n-grams on their principal axes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The encoder of a table: from a DataFrame to numbers for a model, and from numbers to rows that a person can read.
 
-How much each column of a table weighs in distances: every column counts as one, however many features it has.
-
-With numbers standardized, rows x and x' are at a squared distance that is a sum over columns, as in Gower's coefficient
-(Gower 1971): (x - x')^2 in standard deviations for a number, 1 for two different categories, and for text and dates as
-much, on average, as for a number. Neighbors are searched in these units, and noise of strength s is s of them.
+In distances every column counts as one, however many features it has. With numbers standardized, rows x and x' are at a
+squared distance that is a sum over columns, as in Gower's coefficient (Gower 1971): (x - x')^2 in standard deviations
+for a number, 1 for two different categories, and for text and dates as much, on average, as for a number. Neighbors are
+searched in these units, and noise of strength s is s of them.
 """
 
 from __future__ import annotations

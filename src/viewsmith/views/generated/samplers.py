@@ -1,6 +1,4 @@
-"""Noise schedules of the diffusion, and the relations of sample, noise, noised sample and prediction.
-
-Samplers: the reverse diffusion from noise to samples in few steps.
+"""Diffusion: noise schedules, and samplers, which lead from noise to samples in few steps.
 
 Each sampler is the loop of its paper over decreasing times, for any spacing of times. ``estimate(x_t, t)`` is the
 network's estimate of the sample x_0, clipped to the range of the data; the noise is computed from x_t and this
