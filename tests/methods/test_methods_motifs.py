@@ -1,5 +1,6 @@
 """Motifs in DNA: rounds of EM against loops, planted motifs, real binding sites, nothing in nothing, text formats."""
 
+import itertools
 import os
 from pathlib import Path
 
@@ -8,16 +9,18 @@ import pytest
 import torch
 
 from refusals import refusal
+from viewsmith.methods.discovery import motifs
 from viewsmith.methods.discovery.motifs import (
     PRIOR,
     Background,
     Motif,
     Windows,
     _evidence,
+    _expected,
     _fit,
-    _gains,
     _left_out_gains,
     _projected,
+    _ranked,
     as_codes,
     as_jaspar,
     as_meme,
@@ -51,46 +54,99 @@ def small():
 
 def test_windows_against_a_loop():
     codes, windows = small()
-    found = {
-        (int(i), int(start), bool(reverse)): row.reshape(3, 4).argmax(1).tolist()
-        for i, start, reverse, row in zip(
-            windows.sequence, windows.start, windows.reverse, windows.letters.numpy(), strict=True
-        )
-    }
-    expected = {}
-    for i, sequence in enumerate(codes.tolist()):
-        for start in range(7):
-            word = sequence[start : start + 3]
-            if 4 not in word:
-                expected[i, start, False] = word
-                expected[i, start, True] = [3 - letter for letter in word[::-1]]
-    assert found == expected
-    assert windows.count.tolist() == [sum(key[0] == i for key in expected) for i in range(5)]
+    background = Background.of(codes)
+    words, logs, first = [], [], [0]
+    for sequence in codes.tolist():
+        other = [3 - letter if letter < 4 else 4 for letter in sequence[::-1]]
+        for strand in (sequence, other):
+            before = [4, 4, *strand]
+            for start in range(7):
+                if 4 not in strand[start : start + 3]:
+                    words.append(strand[start : start + 3])
+                    at = range(start + 2, start + 5)
+                    logs.append(sum(background.log_p[before[k - 2], before[k - 1], before[k]] for k in at))
+        first.append(len(words))
+    assert windows.letters.reshape(-1, 3, 4).argmax(2).tolist() == words
+    np.testing.assert_allclose(windows.log_background, logs, rtol=1e-6)
+    assert windows.first.tolist() == first and windows.count.tolist() == np.diff(first).tolist()
+    assert windows.reverse.sum() == len(words) / 2
 
 
-def test_a_round_and_gains_against_loops():
+def test_sequences_without_a_window_are_no_part_of_the_windows():
+    codes = np.random.default_rng(0).integers(0, 4, (3, 9)).astype(np.uint8)
+    codes[1, ::2] = 4
+    assert Windows.of(codes, 3, Background.of(codes), both=False).first.tolist() == [0, 7, 14]
+
+
+def test_best_sites_against_a_loop():
+    codes, windows = small()
+    p = np.random.default_rng(0).dirichlet(np.ones(4), 3)
+    motif = Motif(p, Background.of(codes), 0.5, 0.0, (0.0, 1.0))
+    starts, reverse, scores = motif.best_sites(codes)
+    for i, (row, start, other, score) in enumerate(zip(codes, starts, reverse, scores, strict=True)):
+        own = slice(*windows.first[i : i + 2])
+        s = windows.letters[own] @ torch.from_numpy(np.log(p).ravel()).float() - windows.log_background[own]
+        np.testing.assert_allclose(score, s.max(), rtol=1e-5)
+        word = row[start : start + 3]
+        word = 3 - word[::-1] if other else word
+        assert word.tolist() == windows.letters[own][s.argmax()].reshape(3, 4).argmax(1).tolist()
+
+
+@pytest.mark.parametrize("cached", [1, 40, 10_000])
+def test_rounds_and_gains_against_loops(cached, monkeypatch):
+    monkeypatch.setattr(motifs, "CACHED", cached)  # blocks of one, of some, of all sequences
     _, windows = small()
-    log_p = torch.log(torch.tensor(np.random.default_rng(0).dirichlet(np.ones(4), 3)).float().ravel())
-    share, n, z = 0.4, 5, windows.letters
-    s = [float(row @ log_p - b) for row, b in zip(z, windows.log_background, strict=True)]
-    gain, weights = [], []
-    for i in range(n):
-        own = [k for k in range(len(s)) if int(windows.sequence[k]) == i]
-        gain.append(np.log(1 - share + share * np.mean([np.exp(s[k]) for k in own])))
-        weights += [share / len(own) * np.exp(s[k]) / np.exp(gain[i]) for k in own]
-    np.testing.assert_allclose(_gains(windows, log_p[None], torch.tensor([share]))[1][0], gain, atol=1e-5)
+    rng = np.random.default_rng(0)
+    log_p = torch.log(torch.tensor(rng.dirichlet(np.ones(4), (2, 3))).float()).reshape(2, -1)
+    shares, n, z = torch.tensor([0.4, 0.7]), 5, windows.letters
+    own = [range(*windows.first[i : i + 2].tolist()) for i in range(n)]
     letters = z.reshape(-1, 4).mean(0)
-    counts = sum(w * row.reshape(3, 4) for w, row in zip(weights, z, strict=True)) + PRIOR * letters
-    fitted, shares, _ = _fit(windows, log_p[None], torch.tensor([share]), False, 1, own_frequencies(windows))
-    np.testing.assert_allclose(fitted[0].exp().reshape(3, 4), counts / counts.sum(1, keepdim=True), atol=1e-5)
-    np.testing.assert_allclose(shares[0], sum(weights) / n, atol=1e-5)
-    for i, value in enumerate(_left_out_gains(windows, log_p, share, own_frequencies(windows))):
-        others = [k for k in range(len(s)) if int(windows.sequence[k]) != i]
-        own = [k for k in range(len(s)) if int(windows.sequence[k]) == i]
-        rest = sum(weights[k] * z[k].reshape(3, 4) for k in others) + PRIOR * letters
-        p = torch.log(rest / rest.sum(1, keepdim=True)).ravel()
-        ratios = [np.exp(float(z[k] @ p - windows.log_background[k])) for k in own]
-        np.testing.assert_allclose(value, np.log(1 - share + share * np.mean(ratios)), atol=1e-5)
+    model = own_frequencies(windows)
+    gains, counts, sites = _expected(windows, log_p, shares)
+    fitted, new, _ = _fit(windows, log_p, shares, 1, model)
+    for k, share in enumerate(shares.tolist()):
+        s = [float(row @ log_p[k] - b) for row, b in zip(z, windows.log_background, strict=True)]
+        gain = [np.log(1 - share + share * np.mean([np.exp(s[j]) for j in own[i]])) for i in range(n)]
+        weights = [share / len(own[i]) * np.exp(s[j]) / np.exp(gain[i]) for i in range(n) for j in own[i]]
+        seen = sum(w * row.reshape(3, 4) for w, row in zip(weights, z, strict=True))
+        np.testing.assert_allclose(gains[k], gain, atol=1e-5)
+        np.testing.assert_allclose(counts[k].reshape(3, 4), seen, atol=1e-5)
+        np.testing.assert_allclose(sites[k], sum(weights), atol=1e-5)
+        expected = seen + PRIOR * letters
+        np.testing.assert_allclose(fitted[k].exp().reshape(3, 4), expected / expected.sum(1, keepdim=True), atol=1e-5)
+        np.testing.assert_allclose(new[k], sum(weights) / n, atol=1e-5)
+        for i, value in enumerate(_left_out_gains(windows, log_p[k], share, model)):
+            others = [j for j in range(len(s)) if j not in own[i]]
+            rest = sum(weights[j] * z[j].reshape(3, 4) for j in others) + PRIOR * letters
+            p = torch.log(rest / rest.sum(1, keepdim=True)).ravel()
+            ratios = [np.exp(float(z[j] @ p - windows.log_background[j])) for j in own[i]]
+            np.testing.assert_allclose(value, np.log(1 - share + share * np.mean(ratios)), atol=1e-5)
+
+
+def test_a_motif_is_fitted_until_its_gain_stays_whatever_the_others_do():
+    codes, _ = sequences()
+    windows = Windows.of(codes, 6, Background.of(codes))
+    model = own_frequencies(windows)
+    log_p = torch.log(torch.tensor(np.random.default_rng(0).dirichlet(np.ones(4), (5, 6))).float()).reshape(5, -1)
+    share = torch.full((5,), 0.5)
+    together, alone = _fit(windows, log_p, share, 200, model), _fit(windows, log_p[3:4], share[3:4], 200, model)
+    for all_motifs, one in zip(together, alone, strict=True):
+        np.testing.assert_allclose(all_motifs[3:4], one, atol=1e-4)
+    again = _fit(windows, together[0], together[1], 1, model)
+    np.testing.assert_allclose(again[2], together[2], atol=1e-4)
+    np.testing.assert_allclose(together[2], _expected(windows, *together[:2])[0].mean(1), atol=1e-6)
+
+
+@pytest.mark.parametrize("cached", [1, 10_000])
+def test_starts_are_ranked_by_the_best_matches_of_all_sequences(cached, monkeypatch):
+    monkeypatch.setattr(motifs, "CACHED", cached)
+    _, windows = small()
+    rows = [windows.letters[a:b] for a, b in itertools.pairwise(windows.first)]
+    words = windows.letters[~windows.reverse]
+    total = [sum(float((own @ word).max()) for own in rows) for word in words]
+    ranked = _ranked(windows, len(words), np.random.default_rng(0))
+    found = [sum(float((own @ word).max()) for own in rows) for word in ranked]
+    assert found == sorted(total, reverse=True)
 
 
 def test_one_frequency_against_a_loop():
@@ -144,7 +200,7 @@ def planted(seed, n=20, length=600, width=15, changed=4):
 @pytest.mark.slow
 def test_a_planted_motif_with_four_letters_of_fifteen_changed():
     codes, starts = planted(1)
-    motif = choose(find_motif(codes, widths=(15,), both=False, every=True))
+    motif = choose(find_motif(codes, widths=(15,), both=False))
     assert motif is not None
     overlap = np.clip(15 - abs(motif.best_sites(codes)[0] - starts), 0, None).sum()
     assert overlap / (2 * 15 * 20 - overlap) > 0.7  # the performance coefficient

@@ -21,6 +21,7 @@ Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -61,6 +62,10 @@ CLEAR = 4.5  # least clarity of a motif that recurs
 
 LEAST_SPREAD = 0.02  # nats
 
+ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
+
+CACHED = 2**19  # values of windows under motifs that are computed at once
+
 BLOCK = 500
 
 _CODES = np.full(256, 4, np.uint8)
@@ -99,10 +104,13 @@ class Background:
         triple[4], triple[:, 4] = double, single
         return cls(np.log(np.pad(triple, ((0, 0), (0, 0), (0, 1)), constant_values=1.0)))
 
-    def letters(self, strands: np.ndarray) -> np.ndarray:
-        """log p_U of each letter after those before it, float64 (m, L); 0 for N."""
-        padded = np.pad(strands, ((0, 0), (ORDER, 0)), constant_values=4)
-        return np.asarray(self.log_p[padded[:, :-2], padded[:, 1:-1], padded[:, 2:]])
+    def windows(self, strands: np.ndarray, width: int) -> np.ndarray:
+        """log p_U of every window of `width` letters, float64 (..., L - width + 1), of codes (..., L); N counts 0."""
+        edge = [(0, 0)] * (strands.ndim - 1)
+        padded = np.pad(strands, [*edge, (ORDER, 0)], constant_values=4)
+        of_letters = self.log_p[padded[..., :-2], padded[..., 1:-1], padded[..., 2:]]
+        cumulated = np.pad(of_letters.cumsum(-1), [*edge, (1, 0)])
+        return np.asarray(cumulated[..., width:] - cumulated[..., :-width])
 
     @property
     def frequencies(self) -> np.ndarray:
@@ -122,60 +130,51 @@ class Background:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of w letters without N, on one or both strands of sequences, in the order of the sequences.
+    """Windows of w letters without N, on one or both strands, of the sequences that have any, in their order.
 
     Attributes
     ----------
-    sequence, start : Tensor of int64, shape (W,)
-        The number of the sequence, and the first letter counted on the given strand, from 0.
-    reverse : Tensor of bool, shape (W,)
-        Whether the window is read from the other strand.
     letters : Tensor of float32, shape (W, 4 w)
         One-hot letters.
     log_background : Tensor of float32, shape (W,)
         log p_U(z).
-    count : Tensor of float32, shape (n,)
-        Number of windows of each sequence.
+    reverse : Tensor of bool, shape (W,)
+        Whether the window is read from the other strand.
+    first : ndarray of int64, shape (n + 1,)
+        Number of the first window of each sequence, and W.
     """
 
-    sequence: Tensor
-    start: Tensor
-    reverse: Tensor
     letters: Tensor
     log_background: Tensor
-    count: Tensor
+    reverse: Tensor
+    first: np.ndarray
 
     @classmethod
     def of(cls, codes: np.ndarray, width: int, background: Background, both: bool = True) -> Windows:
         """All windows of sequences, codes (n, L)."""
-        places, letters, logs = [], [], []
-        for other in (False, True) if both else (False,):
-            strand = _other_strand(codes) if other else codes
-            if strand.shape[1] < width:
-                continue
-            views = np.lib.stride_tricks.sliding_window_view(strand, width, axis=1)
-            n, start = np.nonzero((views < 4).all(2))
-            cumulated = np.pad(background.letters(strand).cumsum(1), ((0, 0), (1, 0)))
-            logs.append(cumulated[n, start + width] - cumulated[n, start])
-            letters.append(views[n, start])
-            places.append((n, codes.shape[1] - width - start if other else start, np.full(len(n), other)))
-        if not places:
-            places, letters, logs = [(np.zeros(0, int),) * 3], [np.zeros((0, width), np.uint8)], [np.zeros(0)]
-        sequence, start, reverse = (np.concatenate(part) for part in zip(*places, strict=True))
-        order = np.argsort(sequence, kind="stable")
-        one_hot = np.eye(4, dtype=np.float32)[np.concatenate(letters)[order]].reshape(-1, 4 * width)
+        strands = np.stack([codes, _other_strand(codes)] if both else [codes], 1)
+        views = np.lib.stride_tricks.sliding_window_view(strands, width, axis=2)
+        whole = (views < 4).all(3)
+        count = whole.sum((1, 2))
         return cls(
-            torch.from_numpy(sequence[order]),
-            torch.from_numpy(start[order]),
-            torch.from_numpy(reverse[order].astype(bool)),
-            torch.from_numpy(one_hot),
-            torch.from_numpy(np.concatenate(logs)[order]).float(),
-            torch.from_numpy(np.bincount(sequence, minlength=len(codes))).float(),
+            torch.from_numpy(np.eye(4, dtype=np.float32)[views[whole]].reshape(-1, 4 * width)),
+            torch.from_numpy(background.windows(strands, width)[whole]).float(),
+            torch.from_numpy(np.nonzero(whole)[1] > 0),
+            np.concatenate([[0], count[count > 0].cumsum()]),
         )
 
-    def summed(self, values: Tensor) -> Tensor:
-        """Sums over the windows of each sequence, (S, n), of values (S, W)."""
-        return values.new_zeros(len(values), len(self.count)).index_add_(1, self.sequence, values)
+    @property
+    def count(self) -> Tensor:
+        """Number of windows of each sequence, float32 (n,)."""
+        return torch.from_numpy(np.diff(self.first)).float()
+
+    def blocks(self, motifs: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """Sequences, their windows and the first window of each, as many as fit into a cache for all motifs."""
+        a, n = 0, len(self.first) - 1
+        while a < n:
+            b = max(a + 1, int(np.searchsorted(self.first, self.first[a] + CACHED // motifs, "right")) - 1)
+            yield slice(a, b), slice(int(self.first[a]), int(self.first[b])), self.first[a:b] - self.first[a]
+            a = b
 
 
 @dataclass(frozen=True)
@@ -233,18 +232,21 @@ class Motif:
     def best_sites(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Start (on the given strand, from 0), whether on the other strand, and s(z), of the best window of each
         sequence, (n,); the score is -inf and the start -1 where there is no window."""
-        starts = np.full(len(codes), -1)
-        reverse = np.zeros(len(codes), bool)
-        scores = np.full(len(codes), -np.inf)
-        log_p = torch.from_numpy(np.log(self.probabilities).ravel()).float()
-        for at in range(0, len(codes), BLOCK):
-            windows = Windows.of(codes[at : at + BLOCK], self.width, self.background, self.both)
-            s = (windows.letters @ log_p - windows.log_background).numpy().astype(np.float64)
-            sequence = windows.sequence.numpy()
-            order = np.lexsort((-s, sequence))
-            first = order[np.unique(sequence[order], return_index=True)[1]]
-            rows = at + sequence[first]
-            starts[rows], reverse[rows], scores[rows] = windows.start[first], windows.reverse[first], s[first]
+        starts, reverse, scores = np.full(len(codes), -1), np.zeros(len(codes), bool), np.full(len(codes), -np.inf)
+        table = np.pad(np.log(self.probabilities), ((0, 0), (0, 1)), constant_values=-np.inf)
+        m = codes.shape[1] - self.width + 1
+        for at in range(0, len(codes) if m > 0 else 0, BLOCK):
+            block = codes[at : at + BLOCK]
+            strands = np.stack([block, _other_strand(block)] if self.both else [block])
+            s = -self.background.windows(strands, self.width)
+            for j, log_p in enumerate(table):
+                s += log_p[strands[:, :, j : j + m]]
+            s[1:] = s[1:, :, ::-1]  # counted on the given strand
+            flat = s.transpose(1, 0, 2).reshape(len(block), -1)
+            best = flat.argmax(1)
+            rows = np.flatnonzero(np.isfinite(flat.max(1)))
+            scores[at + rows] = flat[rows, best[rows]]
+            reverse[at + rows], starts[at + rows] = np.divmod(best[rows], m)
         return starts, reverse, scores
 
 
@@ -258,7 +260,6 @@ def find_motif(
     *,
     widths: Sequence[int] = WIDTHS,
     both: bool = True,
-    every: bool = False,
     seed: int = 0,
 ) -> list[Motif]:
     """Find what recurs in sequences: a motif for each width, see `choose`."""
@@ -280,10 +281,10 @@ def find_motif(
     empty = [background.draw(lengths, rng) for _ in range(DRAWS if len(codes) < MANY else FEW_DRAWS)]
     found = []
     for width in sorted(widths):
-        if codes.shape[1] < width:
+        if codes.shape[1] < width or len(Windows.of(codes, width, background, both).first) < 5:
             continue
-        drawn = [_search(Windows.of(each, width, background, both), rng, every) for each in empty]
-        for number, (log_p, share, gain) in enumerate(_search(Windows.of(codes, width, background, both), rng, every)):
+        drawn = [_search(each, width, background, both, rng) for each in empty]
+        for number, (log_p, share, gain) in enumerate(_search(codes, width, background, both, rng)):
             nothing = [models[number][2] for models in drawn]
             p = log_p.double().exp().reshape(width, 4).numpy()
             p /= p.sum(1, keepdims=True)
@@ -300,23 +301,27 @@ def choose(tried: Sequence[Motif]) -> Motif | None:
 Model = Callable[[Tensor], Tensor]  # from counts of letters (S, w, 4) to log p_P (S, 4 w)
 
 
-def _search(windows: Windows, rng: np.random.Generator, every: bool) -> list[tuple[Tensor, float, float]]:
+def _search(
+    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
+) -> list[tuple[Tensor, float, float]]:
     """log p_P (4 w,), the share of the sequences and the gain of the best motif of all starts, under both models."""
-    free, screen = own_frequencies(windows), _some(windows, rng)
-    words = _ranked(windows, screen, rng)
-    log_p = torch.log((1 - MATCH) / 3 + (MATCH - (1 - MATCH) / 3) * words)
-    if len(windows.count) < MANY:
+    windows = screen = Windows.of(codes, width, background, both)
+    some = max(4, len(codes) * SCREENED // len(windows.letters))
+    if some < len(codes):
+        screen = Windows.of(codes[np.sort(rng.permutation(len(codes))[:some])], width, background, both)
+    free, starts = own_frequencies(windows), _ranked(screen, STARTS if screen is windows else STARTS // 2, rng)
+    log_p = torch.log((1 - MATCH) / 3 + (MATCH - (1 - MATCH) / 3) * starts)
+    if len(codes) < MANY:
         log_p = torch.cat([log_p, _projected(windows, rng)])
-    share = torch.full((len(log_p),), 1.0 if every else 0.5)
-    log_p, share, gain = _fit(screen, log_p, share, every, FEW_ROUNDS, free)
-    few = _fit(screen, one_frequency(_frequencies(log_p)), share, every, FEW_ALIKE, one_frequency)
+    log_p, share, gain = _fit(screen, log_p, torch.full((len(log_p),), 0.5), FEW_ROUNDS, free)
+    few = _fit(screen, one_frequency(_frequencies(log_p)), share, FEW_ALIKE, one_frequency)
     best = torch.topk(gain, min(LAST, len(gain))).indices
-    fitted = _fit(screen, log_p[best], share[best], every, ROUNDS, free)
+    fitted = _fit(screen, log_p[best], share[best], ROUNDS, free)
     # Starts of the second model: the best motifs of the first, and those that are best after a few rounds of their own.
     best = torch.topk(few[2], min(LAST, len(gain))).indices
     starts = torch.cat([one_frequency(_frequencies(fitted[0])), few[0][best]])
-    alike = _fit(screen, starts, torch.cat([fitted[1], few[1][best]]), every, ROUNDS, one_frequency)
-    return [_finished(windows, *fitted, every, free), _finished(windows, *alike, every, one_frequency)]
+    alike = _fit(screen, starts, torch.cat([fitted[1], few[1][best]]), ROUNDS, one_frequency)
+    return [_finished(windows, screen, *fitted, free), _finished(windows, screen, *alike, one_frequency)]
 
 
 def _frequencies(log_p: Tensor) -> Tensor:
@@ -325,19 +330,24 @@ def _frequencies(log_p: Tensor) -> Tensor:
 
 
 def _finished(
-    windows: Windows, log_p: Tensor, share: Tensor, gain: Tensor, every: bool, model: Model
+    windows: Windows, screen: Windows, log_p: Tensor, share: Tensor, gain: Tensor, model: Model
 ) -> tuple[Tensor, float, float]:
     """The best of the motifs, fitted to all windows, and moved to both sides; its share and its left-out gain."""
-    best = torch.topk(gain, min(FINAL, len(gain))).indices
-    log_p, share, gain = _fit(windows, log_p[best], share[best], every, ROUNDS, model)
-    i = int(gain.argmax())
-    shifted = _shifts(log_p[i], windows)
-    moved, of_moved, of_shifts = _fit(windows, shifted, share[i].expand(len(shifted)), every, ROUNDS, model)
-    best = torch.topk(torch.cat([gain, of_shifts]), FINAL).indices
-    log_p, share = torch.cat([log_p, moved])[best], torch.cat([share, of_moved])[best]
+    fitted = _fit(windows, *_best(log_p, share, gain), ROUNDS, model)
+    i = int(fitted[2].argmax())
+    shifted = _shifts(fitted[0][i], windows)
+    moved = _fit(screen, shifted, fitted[1][i].expand(len(shifted)), FEW_ROUNDS, model)
+    moved = _fit(windows, *_best(*moved), ROUNDS, model)
+    log_p, share = _best(*(torch.cat(pair) for pair in zip(fitted, moved, strict=True)))
     left_out = torch.stack([_left_out_gains(windows, *one, model).mean() for one in zip(log_p, share, strict=True)])
     i = int(left_out.argmax())
     return log_p[i], float(share[i]), float(left_out[i])
+
+
+def _best(log_p: Tensor, share: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+    """The `FINAL` motifs with the largest gains, and their shares."""
+    best = torch.topk(gain, min(FINAL, len(gain))).indices
+    return log_p[best], share[best]
 
 
 def own_frequencies(windows: Windows) -> Model:
@@ -354,20 +364,16 @@ def one_frequency(counts: Tensor) -> Tensor:
     return torch.log(p).flatten(1)
 
 
-def _ranked(windows: Windows, screen: Windows, rng: np.random.Generator) -> Tensor:
-    """One-hot words (S, 4 w) of the windows with the largest sum over sequences of their best match."""
+def _ranked(windows: Windows, count: int, rng: np.random.Generator) -> Tensor:
+    """One-hot words (S, 4 w) of the windows with the largest sum over sequences of their best match, of `count`."""
     # The other strand of a window is the same start.
-    rows = torch.nonzero(~screen.reverse).ravel()
-    # Of many sequences, half of the starts are enough: a motif has more sites there.
-    count = STARTS if screen is windows else STARTS // 2
-    rows = rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:count]))]
-    total = torch.empty(len(rows))
-    for at in range(0, len(rows), BLOCK):
-        matches = screen.letters[rows[at : at + BLOCK]] @ screen.letters.T
-        best = matches.new_zeros(len(matches), len(screen.count))
-        best.scatter_reduce_(1, screen.sequence.expand(len(matches), -1), matches, "amax")
-        total[at : at + BLOCK] = best.sum(1)
-    return screen.letters[rows[torch.topk(total, min(TOP, len(total))).indices]]
+    rows = torch.nonzero(~windows.reverse).ravel()
+    words = windows.letters[rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:count]))]]
+    total = torch.zeros(len(words))
+    for _, own, first in windows.blocks(len(words)):
+        matches = words @ windows.letters[own].T
+        total += torch.from_numpy(np.maximum.reduceat(matches.numpy(), first, axis=1).sum(1))
+    return words[torch.topk(total, min(TOP, len(total))).indices]
 
 
 def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
@@ -400,61 +406,49 @@ def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
     return np.asarray(table[c].sum((1, 2)) + width * (n * np.log(4) - gammaln(n + 2)))
 
 
-def _some(windows: Windows, rng: np.random.Generator) -> Windows:
-    """The windows of random sequences, about `SCREENED` of them."""
-    n = len(windows.count)
-    wanted = max(4, int(n * SCREENED / max(1, len(windows.sequence))))
-    if wanted >= n:
-        return windows
-    kept = torch.zeros(n, dtype=torch.bool)
-    kept[torch.from_numpy(rng.permutation(n)[:wanted])] = True
-    rows, number = kept[windows.sequence], kept.cumsum(0) - 1
-    return Windows(
-        number[windows.sequence[rows]],
-        windows.start[rows],
-        windows.reverse[rows],
-        windows.letters[rows],
-        windows.log_background[rows],
-        windows.count[kept],
-    )
+def _expected(windows: Windows, log_p: Tensor, share: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gains of sequences (S, n), log likelihoods with against without a motif; expected letters (S, 4 w) and sites."""
+    gains, counts, sites = log_p.new_empty(len(log_p), len(windows.first) - 1), torch.zeros_like(log_p), 0 * share
+    for sequences, own, first in windows.blocks(len(log_p)):
+        letters, count = windows.letters[own], windows.count[sequences]
+        ratio = torch.addmm(-windows.log_background[own], log_p, letters.T).exp_()
+        mean = torch.from_numpy(np.add.reduceat(ratio.numpy(), first, axis=1)) / count
+        gains[:, sequences] = torch.log1p(share[:, None] * (mean - 1))
+        weight = share[:, None] / count / torch.exp(gains[:, sequences])
+        sites += (weight * mean * count).sum(1)
+        counts += ratio.mul_(weight.repeat_interleave(count.long(), 1)) @ letters
+    return gains, counts, sites
 
 
-def _gains(windows: Windows, log_p: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """exp s(z), (S, W), and the log likelihood ratio of each sequence with against without a motif, (S, n)."""
-    ratio = torch.exp(log_p @ windows.letters.T - windows.log_background)
-    mean = windows.summed(ratio) / windows.count.clamp_min(1)
-    return ratio, torch.log1p(share[:, None] * (mean - 1).clamp_min(-1 + 1e-12))
-
-
-def _fit(
-    windows: Windows, log_p: Tensor, share: Tensor, every: bool, rounds: int, model: Model
-) -> tuple[Tensor, Tensor, Tensor]:
-    """EM from S motifs at once; returns log p_P (S, 4 w), shares (S,) and mean log likelihood ratios (S,)."""
-    n, before = len(windows.count), torch.full((len(log_p),), -torch.inf)
-    for _ in range(rounds):
-        ratio, gains = _gains(windows, log_p, share)
-        gain = gains.mean(1)
-        if bool((gain - before < 1e-5).all()):
+def _fit(windows: Windows, log_p: Tensor, share: Tensor, rounds: int, model: Model) -> tuple[Tensor, Tensor, Tensor]:
+    """EM from S motifs at once, each until its gain stays; log p_P (S, 4 w), shares (S,) and mean gains (S,)."""
+    n, log_p, share = len(windows.first) - 1, log_p.clone(), share.clone()
+    gain, moving = torch.full((len(log_p),), -torch.inf), torch.arange(len(log_p))
+    for number in range(rounds + 1):
+        gains, counts, sites = _expected(windows, log_p[moving], share[moving])
+        # The gain may fall in a round: with the letters that are added to the counts, it is not what EM maximizes.
+        moves = abs(gains.mean(1) - gain[moving]) >= ENOUGH
+        gain[moving] = gains.mean(1)
+        moving = moving[moves]
+        if number == rounds or not len(moving):
             break
-        before = gain
-        weight = share[:, None] / windows.count.clamp_min(1) / torch.exp(gains)
-        posterior = ratio * weight[:, windows.sequence]
-        log_p = model((posterior @ windows.letters).reshape(len(log_p), -1, 4))
-        share = torch.ones_like(share) if every else (posterior.sum(1) / n).clamp(1 / n, 1 - 0.5 / n)
-    return log_p, share, _gains(windows, log_p, share)[1].mean(1)
+        log_p[moving] = model(counts[moves].reshape(len(moving), -1, 4))
+        share[moving] = (sites[moves] / n).clamp(1 / n, 1 - 0.5 / n)
+    return log_p, share, gain
 
 
 def _left_out_gains(windows: Windows, log_p: Tensor, share: float | Tensor, model: Model) -> Tensor:
     """Log likelihood ratio of each sequence (n,), under the motif that its own sites did not help to fit."""
-    ratio, gains = _gains(windows, log_p[None], torch.as_tensor(share).reshape(1))
-    weight = share / windows.count.clamp_min(1) / torch.exp(gains[0])
-    posterior = (ratio[0] * weight[windows.sequence])[:, None]
-    own = windows.letters.new_zeros(len(windows.count), windows.letters.shape[1])
-    own.index_add_(0, windows.sequence, posterior * windows.letters)
-    others = model((own.sum(0) - own).reshape(len(own), -1, 4))
-    s = (others[windows.sequence] * windows.letters).sum(1) - windows.log_background
-    mean = windows.summed(torch.exp(s)[None])[0] / windows.count.clamp_min(1)
-    return torch.log1p(share * (mean - 1).clamp_min(-1 + 1e-12))
+    n, count = len(windows.first) - 1, windows.count
+    ratio = torch.exp(windows.letters @ log_p - windows.log_background)
+    each = [slice(a, b) for a, b in itertools.pairwise(windows.first.tolist())]
+    sums = torch.stack([ratio[own].sum() for own in each])
+    weight = share / count / (1 + share * (sums / count - 1))
+    letters = torch.stack([ratio[own] @ windows.letters[own] for own in each]) * weight[:, None]
+    others = model((letters.sum(0) - letters).reshape(n, -1, 4))
+    s = torch.cat([windows.letters[own] @ p for own, p in zip(each, others, strict=True)]) - windows.log_background
+    mean = torch.from_numpy(np.add.reduceat(s.exp().numpy(), windows.first[:-1])) / count
+    return torch.log1p(share * (mean - 1))
 
 
 def _shifts(log_p: Tensor, windows: Windows) -> Tensor:
