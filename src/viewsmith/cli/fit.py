@@ -135,7 +135,7 @@ def fit(
 ) -> None:
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
     from viewsmith.core import distributed
-    from viewsmith.core.forked import fork_processes
+    from viewsmith.core.distributed import fork_processes
     from viewsmith.data import load_dataset
     from viewsmith.evaluation import OnlineProbe
     from viewsmith.training.run import RunFolder

@@ -17,28 +17,19 @@ HOST = {"cpu"}
 
 
 def on_host(x: Tensor) -> bool:
-    """Whether Python can read the values of a tensor without waiting.
-
-    On a GPU, reading a value waits until all queued work is done. A training step therefore reads values only if this
-    is True, for example to skip work that would change nothing. Otherwise the step does that work.
-    """
+    """Whether Python can read the values of a tensor without waiting until a GPU has done all queued work."""
     return x.device.type in HOST
 
 
 def constant(values: Sequence[float], like: Tensor) -> Tensor:
-    """Numbers as a tensor (len(values),) with the dtype and on the device of `like`.
-
-    Each number is the argument of an operation on the device; `torch.tensor` would make the tensor on the host and wait
-    for its copy.
-    """
+    """Numbers as a tensor (len(values),) like `like`; `torch.tensor` would make it on the host and wait for a copy."""
     return torch.cat([like.new_full((1,), value) for value in values])
 
 
 class HostNumbers(nn.Module):
     """Numbers that are saved with a module and can be read in every step: ``numbers["rounds"]``.
 
-    Each number is stored twice: as a buffer, which is part of the state dict, and as a Python number, because reading a
-    buffer would wait for a GPU.
+    Each is a buffer and, because reading a buffer would wait for a GPU, a Python number.
     """
 
     def __init__(self, **values: float) -> None:

@@ -1,20 +1,17 @@
-"""Processes of a distributed training: rank, broadcast, gather with gradient, and notice of a process that has died.
+"""Processes of a distributed training: rank, broadcast, gather with gradient; processes forked on one machine.
 
-With one process these functions do nothing. The other processes of a group may wait half an hour for one that has died.
-Every process therefore keeps a connection to the first one, which the system closes when the process dies; no process
-has to answer in time, so a long computation is not mistaken for death.
+With one process the functions of the group do nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import os
-import secrets
-import selectors
+import signal
 import socket
-import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from viewsmith.core.errors import warn
+from viewsmith.core.errors import InputError
 
 
 def is_distributed() -> bool:
@@ -72,18 +69,14 @@ def broadcast_tensors(*tensors: Tensor) -> None:
 
 
 def broadcast_module(module: nn.Module) -> None:
-    """Overwrite weights and buffers of a module, in place, with those of the first process.
-
-    BatchNorm statistics differ between processes. A frozen copy of a network would therefore differ, too.
-    """
+    """Overwrite weights and buffers (BatchNorm statistics differ) of a module with those of the first process."""
     broadcast_tensors(*(value.data for value in module.parameters()), *module.buffers())
 
 
 def gather(x: Tensor) -> Tensor:
-    """Concatenate the rows of all W processes in rank order, with gradient.
+    """Concatenate the rows of all W processes in rank order; the backward pass sums the gradients of all processes.
 
-    The backward pass sums the gradients of all processes. DistributedDataParallel then takes the mean over processes
-    of the parameter gradients, which equals the gradient of one process that holds the whole batch.
+    With the mean of DistributedDataParallel the gradient is that of one process that holds the whole batch.
     """
     if not is_distributed():
         return x
@@ -112,10 +105,7 @@ def equal_batches() -> Iterator[None]:
 
 
 def _check_equal(rows: int, device: torch.device) -> None:
-    """Raise RuntimeError unless all processes have so many rows; on a GPU nobody waits for the answer.
-
-    The largest n and the largest -n over all processes have the sum 0 if all n are equal.
-    """
+    """Raise RuntimeError unless all processes have so many rows; on a GPU nobody waits for the answer."""
     number = torch.full((1,), float(rows), dtype=torch.float64, device=device)
     extremes = torch.cat([number, -number])
     dist.all_reduce(extremes, dist.ReduceOp.MAX)
@@ -176,122 +166,57 @@ LOST = (
     "again with --resume, which continues from the last checkpoint"
 )
 
-GRACE = 20.0  # seconds in which the process may end by itself, with a message of its own
+#: Seconds in which processes of a group may end by themselves, with a message of their own, after one has failed.
+GRACE = 10
 
-CONNECT = 60.0  # seconds for the first connection
+#: What a training imports on use, and what takes memory.
+PRELOADED = (
+    *("torch._dynamo", "torch.distributed", "torch.nn.parallel", "sklearn.decomposition", "sklearn.manifold"),
+    *("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "pandas"),
+)
 
-_GOODBYE = b"."
 
-_TOKEN = 16  # bytes
+def fork_processes(count: int) -> None:
+    """Become one of `count` processes of a group; they share the memory of what is imported.
 
-
-@contextlib.contextmanager
-def watched_peers(device: torch.device | str = "cpu", grace: float = GRACE) -> Iterator[None]:
-    """While the context lasts, end this process `grace` seconds after another one of the group has died.
-
-    It ends with one line on stderr and exit code 1, in the middle of whatever it does: files are written atomically,
-    and locks end with their process. A process whose context ends with an exception counts as dead for the others.
-    With one process nothing happens. The environment variable MASTER_ADDR must be the address of the first process,
-    as with torchrun.
+    It returns in each of them, with the environment variables that torchrun sets. The process that calls it waits for
+    them, and exits with the first exit code that is not 0. The others are then ended after `GRACE` seconds.
     """
-    if not is_distributed():
-        yield
-        return
-    connections = _connect(device)
-    over = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(connections, over, grace), daemon=True)
-    watcher.start()
-    ended_well = False
-    try:
-        yield
-        ended_well = True
-    finally:
-        over.set()
-        watcher.join()
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                if ended_well:
-                    connection.sendall(_GOODBYE)
-                connection.close()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError(f"--processes is {count}, but torchrun has started several processes: leave one of them out")
+    if not hasattr(os, "fork"):
+        raise InputError(f"--processes is {count}, but this system cannot fork: use torchrun")
+    for name in PRELOADED:
+        importlib.import_module(name)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    gc.collect()
+    gc.freeze()  # a collection would write to the objects, and so copy the memory that they are in
+    members = []
+    for number in range(count):
+        if not (process := os.fork()):
+            group = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+            os.environ.update({name: str(value) for name, value in group.items()})
+            os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+            torch.set_num_threads(max(1, torch.get_num_threads() // count))
+            return
+        members.append(process)
 
+    def forward(number: int, frame: Any) -> None:
+        for process in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
 
-def _connect(device: torch.device | str) -> Sequence[socket.socket]:
-    """Connections of the first process to all others, or of another process to the first one."""
-    first = rank() == 0
-    with _server() if first else contextlib.nullcontext() as server:
-        port = server.getsockname()[1] if server is not None else 0
-        # A token, so that a stranger's connection to the port is not taken for a process of the group.
-        meeting = torch.tensor([*port.to_bytes(2, "big"), *secrets.token_bytes(_TOKEN)], device=device)
-        broadcast_tensors(meeting)
-        port, token = _read(meeting)
-        if server is not None:
-            return _accept(server, token)
-    try:
-        connection = socket.create_connection((os.environ.get("MASTER_ADDR", "127.0.0.1"), port), CONNECT)
-        connection.sendall(token)
-        connection.settimeout(None)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # for a machine that dies
-    except OSError as error:
-        warn(f"the death of another process may be noticed late ({error})")
-        return []
-    return [connection]
-
-
-def _server() -> socket.socket:
-    both = socket.has_dualstack_ipv6()
-    return socket.create_server(("", 0), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both)
-
-
-def _read(meeting: Tensor) -> tuple[int, bytes]:
-    numbers = meeting.tolist()
-    return int.from_bytes(bytes(numbers[:2]), "big"), bytes(numbers[2:])
-
-
-def _accept(server: socket.socket, token: bytes) -> Sequence[socket.socket]:
-    """Connections of all other processes."""
-    server.settimeout(CONNECT)
-    found: list[socket.socket] = []
-    while len(found) < world_size() - 1:
-        try:
-            connection, _ = server.accept()
-            connection.settimeout(CONNECT)
-            if connection.recv(_TOKEN, socket.MSG_WAITALL) != token:
-                connection.close()
-                continue
-        except OSError as error:
-            warn(f"the death of another process may be noticed late ({error})")
-            break
-        connection.settimeout(None)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        found.append(connection)
-    return found
-
-
-def _watch(connections: Sequence[socket.socket], over: threading.Event, grace: float) -> None:
-    """Wait until a connection is closed without a goodbye, then end the process unless its training is over."""
-    with selectors.DefaultSelector() as selector:
-        for connection in connections:
-            selector.register(connection, selectors.EVENT_READ)
-        while not over.is_set():
-            for key, _ in selector.select(timeout=0.5):
-                if not _said_goodbye(key.fileobj):
-                    for connection in connections:
-                        _hang_up(connection)  # so that the others know at once
-                    if not over.wait(grace):
-                        print(f"error: {LOST}", file=sys.stderr, flush=True)
-                        os._exit(1)
-                    return
-                selector.unregister(key.fileobj)
-
-
-def _said_goodbye(connection: object) -> bool:
-    assert isinstance(connection, socket.socket)
-    try:
-        return connection.recv(1) == _GOODBYE
-    except OSError:
-        return False
-
-
-def _hang_up(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+    signal.signal(signal.SIGTERM, forward)
+    signal.signal(signal.SIGALRM, lambda number, frame: forward(signal.SIGTERM, frame))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all of them
+    failed = 0
+    for _ in range(count):
+        process, status = os.wait()
+        members.remove(process)
+        code = os.waitstatus_to_exitcode(status)
+        if code and not failed:
+            failed = code if code > 0 else 128 - code
+            signal.alarm(GRACE)
+    raise SystemExit(failed)

@@ -21,11 +21,7 @@ from viewsmith.core.errors import InUseError
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Temporary path to write to; it replaces `path` when the block ends without an exception.
-
-    The temporary file is in the same folder, because a rename is atomic only within one file system, and keeps the
-    suffix, because writers such as ``numpy.savez`` depend on it. A symbolic link is followed: its target is replaced.
-    """
+    """Temporary path in the same folder; it replaces `path`, or the target of a link, when the block ends well."""
     final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{Path(path).stem[:64]}-{uuid.uuid4().hex[:12]}{Path(path).suffix}")
     try:
@@ -59,12 +55,9 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked_folder(path: str | Path, name: str = ".lock") -> Iterator[None]:
-    """Hold a folder while the block runs, so that no other process that asks for it can write to it.
+    """Hold a folder, created if needed, while the block runs: no other process that asks for it can write to it.
 
-    The operating system releases the lock when the process ends, for whatever reason. The folder is created if it
-    does not exist, and removed again if it is still empty at the end. On file systems without locks (some network
-    mounts) filelock uses a file that names its process, and a lock whose process on the same machine has ended does
-    not count.
+    The lock ends with its process. Without locks (some network mounts) filelock uses a file that names the process.
     """
     folder = Path(path)
     absent = [parent for parent in (folder, *folder.parents) if not parent.exists()]
@@ -95,11 +88,7 @@ def write_text_atomic(path: str | Path, text: str) -> None:
 
 
 def write_json_atomic(path: str | Path, obj: Any) -> None:
-    """Write `obj` to `path` as JSON, atomically; see `atomic_path`.
-
-    Keys keep their order. JSON has no NaN and no infinity: they are written as ``null``. Arrays and array scalars
-    (anything with ``tolist``) are written as lists and numbers.
-    """
+    """Write `obj` to `path` as JSON, atomically; NaN and infinity become ``null``, arrays lists."""
     write_text_atomic(path, json.dumps(_plain(obj), indent=2, allow_nan=False) + "\n")
 
 

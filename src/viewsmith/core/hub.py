@@ -14,15 +14,7 @@ PATTERNS = ("*.safetensors", "*.toml", "*.json", "*.jsonl", "*.md")
 
 
 def repository_of(address: str | os.PathLike[str]) -> tuple[str, str | None] | None:
-    """Name and revision of the repository of an address ``hf://OWNER/NAME`` or ``hf://OWNER/NAME@REVISION``.
-
-    None for a path.
-
-    Raises
-    ------
-    InputError
-        The address has another form.
-    """
+    """Name and revision of the repository ``hf://OWNER/NAME`` or ``hf://OWNER/NAME@REVISION``; None for a path."""
     text = os.fspath(address)
     if not text.startswith("hf:"):
         return None
@@ -33,13 +25,7 @@ def repository_of(address: str | os.PathLike[str]) -> tuple[str, str | None] | N
 
 
 def downloaded(address: str | os.PathLike[str]) -> Path:
-    """The folder of a repository, downloaded once, or the path itself.
-
-    Raises
-    ------
-    InputError
-        There is no such repository, or no access to it.
-    """
+    """The folder of a repository, downloaded once, or the path itself."""
     repository = repository_of(address)
     if repository is None:
         return Path(address)

@@ -221,10 +221,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def prepare(self, x: Rows, seed: int) -> None:
-        """Compute pools and neighbor graphs from the scaled training rows, before training starts or resumes.
-
-        The results depend only on `x` and `seed` and are not saved.
-        """
+        """Compute pools and neighbor graphs from the scaled training rows, before training; never saved."""
 
     def finish(self) -> None:
         """Check the trained parts when training ends or is stopped, before `release`.
@@ -240,24 +237,13 @@ class Method(nn.Module):
         """Delete the results of `prepare` and references to the training rows, after training."""
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
-        """Warnings for the user after training: one line each, with the problem and what to do.
-
-        Parameters
-        ----------
-        rows : list of dict
-            Metrics of all epochs, with what `diagnose` returned.
-        """
+        """Warnings after training from the metrics of all epochs: one line each, with the problem and what to do."""
         return []
 
     def early_warnings(self, rows: list[dict[str, Any]], progress: float) -> dict[str, str]:
-        """Warnings during training: one line each, by a short name. Called after each `diagnose`.
+        """Warnings during training, one line each, by a short name; called after each `diagnose`.
 
-        Parameters
-        ----------
-        rows : list of dict
-            Metrics so far, with what `diagnose` returned.
-        progress : float
-            Fraction of the training that is done, 0 to 1. With 1, the problems that remain at the end.
+        `rows` are the metrics so far, `progress` the fraction of the training that is done; 1: what remains at the end.
         """
         return {}
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from viewsmith.core.distributed import total
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext, Weight, check_no_local_views, full_precision
+from viewsmith.frameworks.base import Framework, FrameworkContext, Weight, check_no_local_views, project_pair
 from viewsmith.losses.barlow_twins import barlow_twins
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -31,10 +31,6 @@ class BarlowTwins(Framework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
     off_diagonal_weight : float
         lambda, weight of the squared correlations between different features, at least 0.
     """
@@ -51,8 +47,7 @@ class BarlowTwins(Framework):
     ) -> BarlowTwins:
         """Build Barlow Twins. The default `off_diagonal_weight` is 0.0051 with the published head, else 0.08.
 
-        A small head has fewer pairs of different features, so the published weight would leave them redundant. It is
-        not wider than common batches, because correlations of more features than samples are mostly noise.
+        A small head has fewer pairs of different features, and no more features than common batches have samples.
         """
         if off_diagonal_weight is None:
             off_diagonal_weight = 0.0051 if context.published else 0.08
@@ -61,15 +56,8 @@ class BarlowTwins(Framework):
         return cls(context.encoder, head, off_diagonal_weight=off_diagonal_weight)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,), see `viewsmith.losses.barlow_twins`; `progress` has no effect.
-
-        Raises
-        ------
-        InputError
-            The pair has local views.
-        """
+        """Losses, shape (B,), see `viewsmith.losses.barlow_twins`; `progress` has no effect."""
         check_no_local_views(pair, "barlow-twins")
-        # One pass for both views, so that they share BatchNorm statistics.
-        z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
+        z = project_pair(self, pair)
         with torch.autocast(z.device.type, enabled=False):
             return barlow_twins(*z.chunk(2), off_diagonal_weight=self.off_diagonal_weight, total=total)

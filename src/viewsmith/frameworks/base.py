@@ -28,7 +28,7 @@ from viewsmith.core.registry import Bounds, Option, entries
 from viewsmith.core.schedule import Role
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
 from viewsmith.networks.base import MLP
-from viewsmith.networks.wrappers import cosine_momentum, update_copy
+from viewsmith.networks.wrappers import cosine_momentum, momentum_copy, update_copy
 from viewsmith.views.base import PositivePair
 
 Temperature = Annotated[float, Bounds(gt=0)]
@@ -82,13 +82,7 @@ class FrameworkContext:
     wrap: Callable[[Any], nn.Module] = lambda head: head
 
     def dims(self, name: str, given: Sequence[int] | None, small: Sequence[int]) -> dict[str, int]:
-        """Keyword arguments ``hidden`` and ``out`` of a head: `given`, else the published widths, else `small`.
-
-        Raises
-        ------
-        InputError
-            The number of widths is wrong.
-        """
+        """Keyword arguments ``hidden`` and ``out`` of a head: `given`, else the published widths, else `small`."""
         if given is None:
             if self.published:
                 return {}
@@ -149,15 +143,7 @@ class Framework(nn.Module):
         }
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """One loss value for each sample of the batch, shape (B,), in order.
-
-        Parameters
-        ----------
-        pair : PositivePair
-            Two views of each sample, (B, ...) each.
-        progress : float
-            Fraction of the training that is done, 0 to 1.
-        """
+        """Losses (B,) of a pair of views (B, ...) each; `progress` is the fraction of the training that is done."""
         raise NotImplementedError
 
     @property
@@ -201,18 +187,15 @@ class Framework(nn.Module):
 
     @classmethod
     def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
-        """Return the options with a value for every "auto".
-
-        Raises
-        ------
-        InputError
-            Options contradict each other or do not fit the data.
-        """
+        """Return the options with a value for every "auto"; raises InputError if they do not fit the data."""
         return options
 
 
 class PredictorFramework(Framework):
-    """Base class of frameworks in which a predictor maps projections (B, d) to predictions of projections."""
+    """Base class of frameworks in which a predictor maps projections (B, d) to predictions of projections.
+
+    If it has the option ``momentum``, the projections are those of momentum copies of encoder and head.
+    """
 
     training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
     #: Functions that make the published head and predictor, from the width of their input, and `hidden` (and `out`).
@@ -220,10 +203,13 @@ class PredictorFramework(Framework):
     predicts: ClassVar[Callable[..., MLP]]
     #: Widths of head and predictor of small encoders.
     small_dims: ClassVar[tuple[tuple[int, ...], tuple[int, ...]]] = ((512, 256), (512,))
+    separate_batch_norm: bool = False
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
         super().__init__(encoder, head, **options)
         self.predictor = predictor
+        if "momentum" in self.declared_options():
+            self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
 
     @classmethod
     def build(
@@ -247,18 +233,17 @@ class PredictorFramework(Framework):
 
 
 def check_no_local_views(pair: PositivePair, framework: str) -> None:
-    """Reject multi-crop views in a framework that does not support them.
-
-    Raises
-    ------
-    InputError
-        `pair` is no pair of views, or has local views.
-    """
+    """Reject what is no pair of views, and multi-crop views in a framework that does not support them."""
     if not isinstance(pair, PositivePair):
         raise InputError(f"a framework is called with a {type(pair).__name__}, expected PositivePair(first, second)")
     if pair.local is not None:
         takes = ", ".join(entry.name for entry in entries("framework") if entry.tag("local_views"))
         raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
+
+
+def project_pair(framework: Any, pair: PositivePair) -> Tensor:
+    """Projections of both views, (2 B, d), by ``encoder`` and ``head`` in one pass: they share BatchNorm statistics."""
+    return full_precision(framework.head(framework.encoder(torch.cat([pair.first, pair.second]))))
 
 
 def check_predictor(p: Tensor, z: Tensor) -> None:
@@ -267,13 +252,7 @@ def check_predictor(p: Tensor, z: Tensor) -> None:
 
 
 def head_width(head: nn.Module, width: int | None) -> int:
-    """Output width of a head: `width` or, if it is None, ``head.n_components``.
-
-    Raises
-    ------
-    InputError
-        `width` is None and the head has no attribute ``n_components``.
-    """
+    """Output width of a head: `width` or, if it is None, ``head.n_components``."""
     found = getattr(head, "n_components", None) if width is None else width
     if not isinstance(found, int):
         raise InputError(f"the head, a {type(head).__name__}, has no attribute n_components: give its output width")
@@ -298,22 +277,6 @@ def predictions_and_targets(framework: Any, name: str, pair: PositivePair, progr
     """Predictions of the online network and projections of its copies for both views, each (2 B, d).
 
     A training forward first updates the copies, with a momentum that rises to 1.
-
-    Parameters
-    ----------
-    framework : nn.Module
-        With ``encoder``, ``head``, ``predictor``, ``encoder_copy``, ``head_copy``, ``momentum`` and
-        ``separate_batch_norm`` (`apply_to_views`).
-    name : str
-        Name of the framework, for error messages.
-    pair : PositivePair
-    progress : float
-        Fraction of training done, 0 to 1.
-
-    Raises
-    ------
-    InputError
-        The pair has local views, or the predictor and the head have different output widths.
     """
     check_no_local_views(pair, name)
     update_copies(framework, cosine_momentum(framework.momentum, progress))
@@ -327,10 +290,7 @@ def predictions_and_targets(framework: Any, name: str, pair: PositivePair, progr
 
 
 def predictions_and_projections(framework: Any, name: str, pair: PositivePair) -> tuple[Tensor, Tensor]:
-    """Predictions for both views and their projections without gradient, each (2 B, d): no momentum copies.
-
-    Arguments and errors are those of `predictions_and_targets`; the framework needs no copies and no momentum.
-    """
+    """Predictions for both views and their projections without gradient, each (2 B, d): no momentum copies."""
     check_no_local_views(pair, name)
     views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
     z = apply_to_views(lambda x: framework.head(framework.encoder(x)), views, separate)
@@ -340,10 +300,7 @@ def predictions_and_projections(framework: Any, name: str, pair: PositivePair) -
 
 
 def apply_to_views(network: Callable[[Tensor], Tensor], views: Tensor, separate: bool) -> Tensor:
-    """Output of a network for `views`, the first views followed by the second, (2 B, ...).
-
-    If `separate`, first and second views go through the network separately, each with its own BatchNorm statistics.
-    """
+    """Output of a network for first and second views, (2 B, ...); if `separate`, with BatchNorm statistics of each."""
     return torch.cat([network(part) for part in views.chunk(2)]) if separate else network(views)
 
 
@@ -355,17 +312,7 @@ def nt_xent_of_all(
     kernel: Kernel,
     negatives: Literal["all", "cross"],
 ) -> Tensor:
-    """`viewsmith.losses.nt_xent` with negatives from all processes, computed without autocast, (B,).
-
-    Parameters
-    ----------
-    z : Tensor, shape (2 B, d)
-        Projections of the first views, followed by those of the second views.
-    ids : pair of int64 Tensor, each (B,), or None
-        Rows of the data set that the views show.
-    temperature, kernel, negatives
-        As in the loss.
-    """
+    """`viewsmith.losses.nt_xent` of z (2 B, d) with negatives from all processes, computed without autocast, (B,)."""
     z0, z1 = z.chunk(2)
     gathered = gathered_ids = None
     if is_distributed():
@@ -390,13 +337,7 @@ def two_way_info_nce(
 ) -> tuple[Tensor, Tensor]:
     """InfoNCE of first views as anchors with second views as candidates, and with the roles exchanged, (B,) each.
 
-    Parameters
-    ----------
-    anchors, candidates : Tensor, shape (2 B, d)
-        First views, followed by second views. Candidates are gathered from all processes, with gradient.
-    ids : pair of int64 Tensor, each (B,), or None
-        Rows of the data set that the views show. Candidates that show a row of the anchor's pair are not negatives.
-    temperature : float
+    Both are (2 B, d). Candidates of all processes count unless they show a row of the anchor's pair (`ids`).
     """
     a, c = anchors.chunk(2), candidates.chunk(2)
     gathered = gather(c[0]), gather(c[1])
@@ -418,13 +359,7 @@ def two_way_info_nce(
 
 
 def resolve_queue(options: dict[str, Any], data: DataSummary, largest: int) -> dict[str, Any]:
-    """Return the options with a queue size for "auto": half of the rows, at least a batch and at most `largest`.
-
-    Raises
-    ------
-    InputError
-        The queue is smaller than a batch.
-    """
+    """Return the options with a queue size for "auto": half of the rows, at least a batch and at most `largest`."""
     size, batch = options.get("queue_size", "auto"), min(data.batch_size, data.n_rows)
     if size == "auto":
         size = min(largest, max(data.batch_size, data.n_rows // 2))
@@ -436,13 +371,7 @@ def resolve_queue(options: dict[str, Any], data: DataSummary, largest: int) -> d
 
 
 def replace_oldest(pointer: Tensor, count: int, length: int, has: str = "queue has {} keys") -> Tensor:
-    """Positions of the `count` oldest features in a queue of `length`; moves `pointer` to the next oldest, in place.
-
-    Raises
-    ------
-    InputError
-        `count` is larger than `length`; `has` says what has so many features.
-    """
+    """Positions of the `count` oldest features in a queue of `length`; moves `pointer` to the next oldest, in place."""
     if count > length:
         given = has.format(length)
         raise InputError(f"the {given}, expected at least the {count} samples of a batch: enlarge it")
@@ -463,15 +392,7 @@ def full_precision(z: Tensor) -> Tensor:
 
 
 def represent_views(encoder: nn.Module, pair: PositivePair) -> Tensor:
-    """Representations of all views, ((2 + V) * B, n): first views, second views, then each of the V local views.
-
-    Views of equal size go through the encoder in one pass, so that they share BatchNorm statistics.
-
-    Raises
-    ------
-    InputError
-        `pair.local` is not (B, V, ...).
-    """
+    """Representations of all views, ((2 + V) * B, n): first, second, then each local view; equal sizes in one pass."""
     full = torch.cat([pair.first, pair.second])
     if pair.local is None:
         return encoder(full)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import Fraction, PredictorFramework, predictions_and_targets
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
-from viewsmith.networks.wrappers import momentum_copy
 from viewsmith.views.base import PositivePair
 
 
@@ -38,10 +35,6 @@ class BYOL(PredictorFramework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
     predictor : nn.Module
         Projections to predictions (B, d).
     momentum : float
@@ -58,26 +51,9 @@ class BYOL(PredictorFramework):
 
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     momentum: Fraction = 0.996
-    separate_batch_norm: bool = False
-
-    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
-        super().__init__(encoder, head, predictor, **options)
-        self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions).
-
-        Parameters
-        ----------
-        pair : PositivePair
-        progress : float
-            Fraction of the training that is done, 0 to 1.
-
-        Raises
-        ------
-        InputError
-            The pair has local views, or the predictor and the head have different output widths.
-        """
+        """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions)."""
         p, z = predictions_and_targets(self, "byol", pair, progress)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
         with torch.autocast(p.device.type, enabled=False):

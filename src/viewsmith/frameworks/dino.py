@@ -49,10 +49,6 @@ class DINO(Framework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components); with multi-crop views, samples of both sizes.
-    head : nn.Module
-        Representations to projections z (B, d).
     prototypes : int
         K, width of the last layer. Its inputs and its weight rows are normalized to length 1.
     temperature : float
@@ -75,7 +71,7 @@ class DINO(Framework):
     Attributes
     ----------
     prototypes : nn.Linear
-        Linear layer from d to K without bias. Its weight rows are normalized to length 1 when they are used.
+        Linear layer from d to K without bias.
     encoder_copy, head_copy, prototypes_copy : nn.Module
         The teacher.
     center : Tensor, shape (K,)
@@ -137,14 +133,7 @@ class DINO(Framework):
         return (self.encoder_copy, self.head_copy) if self.teacher_output else (self.encoder, self.head)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean over pairs of a teacher's view and another view of the student.
-
-        Parameters
-        ----------
-        pair : PositivePair
-        progress : float
-            Fraction of the training that is done, 0 to 1.
-        """
+        """Losses, shape (B,): mean over pairs of a teacher's view and another view of the student."""
         momentum = cosine_momentum(self.momentum, progress)
         training = update_copies(self, momentum, ("encoder", "head", "prototypes"))
         batch = len(pair.first)

@@ -49,10 +49,6 @@ class LeJEPA(Framework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components); with multi-crop views, samples of both sizes.
-    head : nn.Module
-        Representations to projections z (B, d).
     sigreg_weight : float
         lambda, weight of SIGReg, 0 to 1; the weight of the prediction is 1 - lambda. SIGReg grows with the batch size:
         halve its weight if you double the batch size.

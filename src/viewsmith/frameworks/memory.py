@@ -16,21 +16,11 @@ from viewsmith.losses.nt_xent import unit
 
 @dataclass
 class Draw:
-    """Keys from the memory for one step; all terms of the loss use them.
+    """Keys from the memory for one step; all terms of the loss use them."""
 
-    Attributes
-    ----------
-    keys : Tensor, shape (M, K, d), or (M, B, K, d) if each sample has its own negatives
-        Features of each of the M views, of length 1, without gradient.
-    excluded : Tensor of bool, shape (M, B, K), or None
-        Keys that are not negatives, because they show a row that the sample shows. None: the rows are unknown.
-    positives : Tensor, shape (M, B, d), or None
-        From a memory bank: the stored features of the samples' rows. From a queue: None.
-    """
-
-    keys: Tensor
-    excluded: Tensor | None
-    positives: Tensor | None = None
+    keys: Tensor  # features of length 1, (M, K, d), or (M, B, K, d) if each sample has its own
+    excluded: Tensor | None  # keys that show a row of the sample, bool (M, B, K); None: unknown
+    positives: Tensor | None = None  # stored features of the samples' rows in a bank, (M, B, d)
 
 
 class FeatureMemory(nn.Module):
@@ -106,21 +96,7 @@ class FeatureMemory(nn.Module):
 
     @torch.no_grad()
     def draw(self, batch: int, ids: Tensor | None, generator: torch.Generator | None = None) -> Draw:
-        """Draw negatives for B samples; from a bank, also their positives.
-
-        Parameters
-        ----------
-        batch : int
-            B.
-        ids : Tensor of int64, shape (M, B), or None
-            Rows that the views show; a bank needs them.
-        generator : torch.Generator, optional
-
-        Raises
-        ------
-        InputError
-            The memory is a bank and `ids` is None.
-        """
+        """Draw negatives for B samples of the rows `ids` (M, B); from a bank, which needs them, also positives."""
         size, device = self.keys.shape[1], self.keys.device
         if self.per_sample:
             which = torch.randint(size, (batch, self.negatives), device=device, generator=generator)
@@ -136,13 +112,7 @@ class FeatureMemory(nn.Module):
 
     @torch.no_grad()
     def write(self, z: Tensor, ids: Tensor | None) -> None:
-        """Store projections z (M, B, d) of the rows `ids` (M, B), from all processes.
-
-        Raises
-        ------
-        InputError
-            The batch is larger than the queue, or the memory is a bank and `ids` is None.
-        """
+        """Store projections z (M, B, d) of the rows `ids` (M, B), which a bank needs, from all processes."""
         features = gather(unit(z.detach()).transpose(0, 1).contiguous()).transpose(0, 1).to(self.keys.dtype)
         shown = None if ids is None else gather(ids.T.contiguous()).T
         views, size = self.keys.shape[:2]

@@ -49,10 +49,6 @@ class MoCo(Framework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
     queue : int
         K, number of keys in the queue; at least the batch of all processes.
     temperature : float
@@ -120,15 +116,7 @@ class MoCo(Framework):
         return resolve_queue(options, data, 65_536)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses of the first views, shape (B,); `progress` has no effect.
-
-        Keys that show a row of the pair (`pair.ids`) are not negatives.
-
-        Raises
-        ------
-        InputError
-            The batch of all processes is larger than the queue, or the pair has local views.
-        """
+        """Losses of the first views, shape (B,); keys that show a row of the pair (`pair.ids`) are not negatives."""
         check_no_local_views(pair, "moco")
         training = update_copies(self, self.momentum)
         queries = full_precision(self.head(self.encoder(pair.first)))

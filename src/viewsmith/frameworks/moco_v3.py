@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from viewsmith.core.registry import register
 from viewsmith.frameworks.base import (
@@ -17,7 +17,6 @@ from viewsmith.frameworks.base import (
     two_way_info_nce,
 )
 from viewsmith.networks.base import MLP
-from viewsmith.networks.wrappers import momentum_copy
 from viewsmith.views.base import PositivePair
 
 
@@ -44,19 +43,10 @@ class MoCoV3(PredictorFramework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
-    predictor : nn.Module
-        Projections to queries (B, d).
+    predictor, momentum, separate_batch_norm
+        As in `BYOL`.
     temperature : float
         tau; the paper uses 1 for ResNets, 0.2 for vision transformers.
-    momentum : float
-        Momentum of the copies at the start of training, 0 to 1; it rises to 1 along half a cosine.
-    separate_batch_norm : bool
-        Pass first and second views through the networks separately, each with its own BatchNorm statistics, as in the
-        authors' program. Otherwise both views share one pass.
 
     Attributes
     ----------
@@ -67,11 +57,6 @@ class MoCoV3(PredictorFramework):
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     temperature: Temperature = 1.0
     momentum: Fraction = 0.99
-    separate_batch_norm: bool = False
-
-    def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
-        super().__init__(encoder, head, predictor, **options)
-        self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
 
     @classmethod
     def predictor_options(cls, context: FrameworkContext) -> dict[str, Any]:
@@ -82,17 +67,6 @@ class MoCoV3(PredictorFramework):
         """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).
 
         Keys are gathered from all processes. Keys that show a row of the pair (`pair.ids`) are not negatives.
-
-        Parameters
-        ----------
-        pair : PositivePair
-        progress : float
-            Fraction of the training that is done, 0 to 1.
-
-        Raises
-        ------
-        InputError
-            The pair has local views, or the predictor and the head have different output widths.
         """
         queries, keys = predictions_and_targets(self, "moco-v3", pair, progress)
         with torch.autocast(queries.device.type, enabled=False):

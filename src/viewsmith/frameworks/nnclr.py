@@ -70,7 +70,6 @@ class NNCLR(PredictorFramework):
     pointer: Tensor
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     temperature: Temperature = 0.1
-    separate_batch_norm: bool = False
 
     def __init__(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
@@ -17,8 +16,8 @@ from viewsmith.frameworks.base import (
     FrameworkContext,
     Temperature,
     check_no_local_views,
-    full_precision,
     nt_xent_of_all,
+    project_pair,
 )
 from viewsmith.losses.nt_xent import Kernel, Negatives
 from viewsmith.networks.base import MLP
@@ -36,10 +35,6 @@ class SimCLR(Framework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
     temperature, kernel, negatives
         As in `viewsmith.losses.nt_xent`.
     """
@@ -86,6 +81,5 @@ class SimCLR(Framework):
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,). Negatives are gathered from all processes; `progress` has no effect."""
         check_no_local_views(pair, "simclr")
-        # One pass for both views, so that they share BatchNorm statistics.
-        z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
+        z = project_pair(self, pair)
         return nt_xent_of_all(z, pair.ids, temperature=self.temperature, kernel=self.kernel, negatives=self.negatives)

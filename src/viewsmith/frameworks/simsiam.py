@@ -33,29 +33,15 @@ class SimSiam(PredictorFramework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
-    predictor : nn.Module
-        Projections to predictions (B, d). In the paper, its learning rate is constant.
-    separate_batch_norm : bool
-        Pass first and second views through the networks separately, each with its own BatchNorm statistics, as in the
-        authors' program. Otherwise both views share one pass.
+    predictor, separate_batch_norm
+        As in `BYOL`. In the paper, the learning rate of the predictor is constant.
     """
 
     projector, predicts = staticmethod(projector), staticmethod(predictor)
-    separate_batch_norm: bool = False
     small_dims = ((512, 512), (128,))
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean of the two directions (equation 4); `progress` has no effect.
-
-        Raises
-        ------
-        InputError
-            The pair has local views, or the predictor and the head have different output widths.
-        """
+        """Losses, shape (B,): mean of the two directions (equation 4); `progress` has no effect."""
         p, z = predictions_and_projections(self, "simsiam", pair)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
         with torch.autocast(p.device.type, enabled=False):

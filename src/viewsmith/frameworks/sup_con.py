@@ -11,7 +11,7 @@ from viewsmith.core.device import on_host
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, Temperature, check_no_local_views, full_precision
+from viewsmith.frameworks.base import Framework, Temperature, check_no_local_views, project_pair
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.views.base import PositivePair
 
@@ -25,13 +25,8 @@ from viewsmith.views.base import PositivePair
 class SupCon(Framework):
     """SupCon: supervised SimCLR, in which all views of one class attract. It has no state.
 
-    The label of a view is the label of the row that it shows (`PositivePair.ids`). Labels are not saved with the
-    weights.
-
-    Attributes
-    ----------
-    labels : Tensor of int64, shape (n,)
-        Has length 0 until labels are known.
+    The label of a view is that of the row that it shows (`PositivePair.ids`). `labels`, int64 (n,), has length 0 until
+    labels are known; it is not saved with the weights.
     """
 
     reads_labels = True
@@ -59,8 +54,7 @@ class SupCon(Framework):
             largest = int(torch.cat(pair.ids).max())
             check(largest < len(self.labels), "the largest of ids", largest, f"a row of the {len(self.labels)} labels")
         labels = self.labels[pair.ids[0]], self.labels[pair.ids[1]]
-        # One pass for both views, so that they share BatchNorm statistics.
-        z0, z1 = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second])))).chunk(2)
+        z0, z1 = project_pair(self, pair).chunk(2)
         with torch.autocast(z0.device.type, enabled=False):
             return sup_con(
                 z0,

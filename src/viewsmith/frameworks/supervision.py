@@ -19,7 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows, Samples
 from viewsmith.core.schedule import Batch, Method, Phase, Step, Update
-from viewsmith.frameworks.base import Framework, full_precision
+from viewsmith.frameworks.base import Framework, project_pair
 from viewsmith.losses.rank_n_contrast import rank_n_contrast
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.views.pair import PairMaker
@@ -110,7 +110,7 @@ class SupervisedTerm:
         )
         y = self.codes[chosen]
         with unchanged_statistics(self.framework):
-            z = full_precision(self.framework.head(self.framework.encoder(torch.cat([pair.first, pair.second]))))
+            z = project_pair(self.framework, pair)
         with torch.autocast(z.device.type, enabled=False):
             z0, z1 = z.chunk(2)
             if y.is_floating_point():
@@ -120,10 +120,7 @@ class SupervisedTerm:
 
 @contextlib.contextmanager
 def unchanged_statistics(module: nn.Module) -> Iterator[None]:
-    """BatchNorm normalizes with the statistics of the batch, and its running statistics stay as they are.
-
-    Few labeled rows, of which every class has as many, would otherwise shift the statistics that `transform` uses.
-    """
+    """Context in which BatchNorm uses the batch and keeps its running statistics: few labeled rows would shift them."""
     norms = [each for each in module.modules() if isinstance(each, _BatchNorm)]
     momenta = [norm.momentum for norm in norms]
     for norm in norms:

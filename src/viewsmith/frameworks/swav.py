@@ -54,10 +54,6 @@ class SwAV(Framework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components); with multi-crop views, samples of both sizes.
-    head : nn.Module
-        Representations to projections z (B, d).
     prototypes : int
         K, number of prototypes.
     temperature : float
@@ -141,17 +137,6 @@ class SwAV(Framework):
         """Losses, shape (B,): mean over pairs of an assigned view and another view.
 
         Assignments are balanced over the samples of all processes and the queue.
-
-        Parameters
-        ----------
-        pair : PositivePair
-        progress : float
-            Fraction of the training that is done, 0 to 1.
-
-        Raises
-        ------
-        InputError
-            The batch of all processes is larger than the queue.
         """
         batch, queued = len(pair.first), bool(self.queue) and progress >= self.queue_start
         fills = queued and updates_state(self)

@@ -35,18 +35,10 @@ class Views:
 
 @dataclass
 class LogSums:
-    """Log-sums over the pairs of a step.
+    """Log-sums over the pairs of a step, (V, M, B, M - 1): V variants of features, M views, samples, other views."""
 
-    The dimensions are V variants of the features, M views of the query, B samples, and M - 1 views of the key.
-
-    Attributes
-    ----------
-    negative, positive : Tensor, shape (V, M, B, M - 1)
-        Log-sum over the negatives, and logit of the one positive, of each ordered pair of views.
-    """
-
-    negative: Tensor
-    positive: Tensor
+    negative: Tensor  # over the negatives of each ordered pair of views
+    positive: Tensor  # the logit of its one positive
 
 
 def check_batch(batch: int) -> None:
@@ -114,10 +106,7 @@ class FeatureContrast(nn.Module):
         self.united, self.stored_positives = united, stored_positives
 
     def log_sums(self, z: Tensor, draw: Draw, augmented: Tensor | None = None) -> LogSums:
-        """Log-sums of projections z (M, B, d) and, if given, of their augmented features (M, B, d).
-
-        All terms of the loss use these log-sums, so that the keys of each view are read once.
-        """
+        """Log-sums, for all terms of the loss, of projections z (M, B, d) and of their augmented features (M, B, d)."""
         features = unit(full_precision(z))
         queries = features[None] if augmented is None else torch.stack([features, augmented])
         count = len(features)
@@ -145,8 +134,7 @@ class FeatureContrast(nn.Module):
     def losses(self, sums: LogSums) -> tuple[Tensor, Tensor | None]:
         """Losses (B,) of the projections, and the mean loss (B,) with augmented features (equation 11).
 
-        The mean is over M + 1 terms: M terms with the queries of one view replaced by its augmented features, and one
-        term with the queries of all views replaced.
+        The mean is over M terms with the features of one view replaced, and one with those of all.
         """
         negative, positive = sums.negative, sums.positive
         variants, count = negative.shape[:2]
@@ -169,20 +157,10 @@ class FeatureContrast(nn.Module):
     def regularization(
         self, z: Tensor, draw: Draw, augmented: Tensor, kind: Margin, *, per_sample: bool = False
     ) -> Tensor:
-        """Margin regularization R (B,) of pairs with augmented features (equations 4 and 5).
+        """Margin regularization R (B,) of pairs with augmented features (M, B, d) of length 1 (equations 4 and 5).
 
-        The margins are computed from pairs of original features.
-
-        Parameters
-        ----------
-        z : Tensor, shape (M, B, d)
-            Projections.
-        draw : Draw
-        augmented : Tensor, shape (M, B, d)
-            Augmented features of length 1.
-        kind : {"large", "medium", "small"}
-        per_sample : bool
-            Compute margins for each sample, as in the authors' program, instead of for the batch of all processes.
+        The margins are of the original features, of the batch of all processes or, as in the authors' program,
+        `per_sample`.
         """
         features = unit(full_precision(z))
         positives, count = self._positives(features, draw), len(features)
@@ -229,13 +207,7 @@ class Unified(Framework):
         self.encoder, self.head, self.contrast = encoder, head, contrast
 
     def forward(self, pair: PositivePair, progress: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
-        """Losses of the two views of each sample, shape (B,); `progress` has no effect.
-
-        Raises
-        ------
-        InputError
-            The batch has one sample, or there are local views.
-        """
+        """Losses of the two views of each sample, shape (B,); `progress` has no effect."""
         check_no_local_views(pair, "oucl")
         check_batch(len(pair.first))
         views = Views.of(pair)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from viewsmith.core.distributed import total
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext, Weight, check_no_local_views, full_precision
+from viewsmith.frameworks.base import Framework, FrameworkContext, Weight, check_no_local_views, project_pair
 from viewsmith.losses.vicreg import vicreg
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -34,10 +34,6 @@ class VICReg(Framework):
 
     Parameters
     ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    head : nn.Module
-        Representations to projections z (B, d).
     invariance_weight : float
         lambda, weight of the squared distance between the views, at least 0.
     variance_weight : float
@@ -59,26 +55,16 @@ class VICReg(Framework):
         projector_dims: tuple[int, ...] | None = None,
         **options: Any,
     ) -> VICReg:
-        """Build VICReg. The default `covariance_weight` is 1 with the published head, else 4.
-
-        A small head has fewer pairs of different features, so the published weight would leave them redundant.
-        """
+        """Build VICReg. The default `covariance_weight` is 1 with the published head, else, for few features, 4."""
         if covariance_weight is None:
             covariance_weight = 1.0 if context.published else 4.0
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 512)))
         return cls(context.encoder, context.wrap(head), covariance_weight=covariance_weight, **options)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,), see `viewsmith.losses.vicreg`; `progress` has no effect.
-
-        Raises
-        ------
-        InputError
-            The pair has local views.
-        """
+        """Losses, shape (B,), see `viewsmith.losses.vicreg`; `progress` has no effect."""
         check_no_local_views(pair, "vicreg")
-        # One pass for both views, so that they share BatchNorm statistics.
-        z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
+        z = project_pair(self, pair)
         with torch.autocast(z.device.type, enabled=False):
             return vicreg(
                 *z.chunk(2),

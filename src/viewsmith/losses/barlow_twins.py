@@ -25,9 +25,9 @@ def barlow_twins(
 ) -> Tensor:
     """Barlow Twins (Zbontar et al. 2021, equations 1 and 2), one value per sample.
 
-    Value i is the contribution of sample i (see `viewsmith.losses.numerics.per_sample`) to
-    ``sum_j (1 - C_jj)^2 + lambda sum_{j != k} C_jk^2``. C_jk is the correlation over the batch of feature j of the
-    first views with feature k of the second views. The gradient includes the standardization of the features.
+    Value i is the contribution of sample i (see `viewsmith.losses.numerics.per_sample`) to ``sum_j (1 - C_jj)^2 +
+    lambda sum_{j != k} C_jk^2``. C_jk is the correlation over the batch of feature j of the first views with feature k
+    of the second views. The gradient includes the standardization of the features.
 
     Parameters
     ----------

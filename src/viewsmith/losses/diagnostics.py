@@ -93,10 +93,10 @@ def view_distance(x: Tensor, v: Tensor) -> Tensor:
 
 
 def told_apart(x: Tensor, v: Tensor, components: int = 32) -> Tensor:
-    """Held-out accuracy of a classifier of samples against views (Lopez-Paz and Oquab 2017).
+    """Held-out accuracy of a ridge classifier of samples against views (Lopez-Paz and Oquab 2017).
 
-    Every second row is replaced by its view, so that no row meets its own copy. Ridge regression on principal
-    components and their squares is fitted on one half of the rows, and tested on the other, both ways.
+    Every second row is replaced by its view, so that no row meets its own copy. Features are principal coordinates and
+    their squares; each half of the rows is tested once.
     """
     n = len(x)
     is_view = torch.arange(n, device=x.device) % 2 == 1

@@ -148,8 +148,7 @@ def near_info_max_bound(
 ) -> Tensor:
     """The bound whose positives are the transformations near each one, with equal weights, instead of those of P(T|x).
 
-    sum_T P(T|x) [beta z_T . mean_{T' near T} z_T' - log marginal of z_T]: the first term is linear in P. That of
-    `info_max_bound` is quadratic, and almost flat at the uniform distribution if few transformations show the object.
+    Its first term is linear in P; that of `info_max_bound` is almost flat at the uniform distribution.
     """
     with torch.autocast(z.device.type, enabled=False):
         weights = near.to(z)

@@ -320,10 +320,7 @@ def _points(z: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _factors(a: Tensor, c: Tensor, kernel: Kernel, temperature: float) -> tuple[Similarity, Tensor, Tensor]:
-    """The kernel as a function of products, and rows whose products are the cosines over tau or squared distances.
-
-    The Cauchy kernel is that of temperature 1.
-    """
+    """The kernel of products, and rows whose products are the cosines over tau or (Cauchy) squared distances."""
     if kernel == "cosine":
         return EXPONENTIAL, a, c / temperature
     a_norm, c_norm = (z.square().sum(1, keepdim=True) for z in (a, c))

@@ -31,11 +31,7 @@ def count(x: Tensor, dim: int, total: Total = single_process) -> Tensor:
 
 
 def centered(z: Tensor, dim: int, total: Total = single_process) -> Tensor:
-    """`z` minus its mean over the samples of the whole batch, taken as a constant.
-
-    The second moments of the result are the covariance, with the exact gradient: at the mean, the derivative of the
-    second moments with respect to the center is zero.
-    """
+    """`z` minus its mean over the whole batch as a constant; second moments keep their exact gradient."""
     with torch.no_grad():
         mean = total(z.sum(dim, keepdim=True)) / count(z, dim, total)
     return z - mean
@@ -98,9 +94,8 @@ EXCLUDED_LOGIT = -1e9
 def logsumexp_of_products(queries: Tensor, keys: Tensor, excluded: Tensor | None = None) -> Tensor:
     """``log sum_k exp(q_i . k)`` for V queries of each of B samples; twice differentiable.
 
-    The gradient is the mean of the keys under the softmax. The forward pass computes it together with the value, in
-    one buffer of products: this reads and writes three times less memory than autograd through the product and
-    `logsumexp`. A second derivative takes two more products.
+    The forward pass computes the gradient, the mean key under the softmax, too: a third of the memory traffic of
+    autograd.
     """
     found: Tensor = _LogSum.apply(queries, keys.detach(), excluded)
     return found
@@ -164,15 +159,7 @@ MAX_STORED = 1 << 22
 
 
 class Similarity(NamedTuple):
-    """A kernel and its derivative.
-
-    Attributes
-    ----------
-    value : callable
-        The kernel as a function of the product of two rows; overwrites its argument.
-    slope : callable
-        Derivative of the kernel by the product, as a function of the kernel's value.
-    """
+    """A kernel of products, which overwrites them, and its derivative by the product, from the kernel's value."""
 
     value: Callable[[Tensor], Tensor]
     slope: Callable[[Tensor], Tensor]
@@ -198,17 +185,10 @@ CAUCHY = Similarity(_cauchy, _cauchy_slope)
 
 
 class Excluded(NamedTuple):
-    """Pairs (i, j) left out of the sums, described without a matrix.
+    """Pairs (i, j) left out of the sums, described without a matrix."""
 
-    Attributes
-    ----------
-    diagonals : sequence of int
-        Exclude the pairs (i, i + k) for each k.
-    anchor_ids, positive_ids, candidate_ids : int64 Tensor, shapes (R,), (R,), (N,); or None
-        Exclude the pairs (i, j) with ``candidate_ids[j]`` equal to ``anchor_ids[i]`` or ``positive_ids[i]``.
-    """
-
-    diagonals: Sequence[int] = ()
+    diagonals: Sequence[int] = ()  # the pairs (i, i + k) for each k
+    # Pairs with candidate_ids[j], int64 (N,), equal to anchor_ids[i] or positive_ids[i], (R,).
     anchor_ids: Tensor | None = None
     positive_ids: Tensor | None = None
     candidate_ids: Tensor | None = None

@@ -41,8 +41,7 @@ def random_directions(width: int, n_slices: int, like: Tensor, generator: torch.
 def knots(n_knots: int, limit: float, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Points t from 0 to `limit`, the normal's characteristic function at t, and the integral's weights, each (T,).
 
-    The weights are those of the trapezoidal rule on [-limit, limit] times the window exp(-t^2 / 2). The integrand is
-    symmetric, so points below 0 are not needed.
+    The weights are those of the trapezoidal rule on [-limit, limit], symmetric, times the window exp(-t^2 / 2).
     """
     t = torch.linspace(0, limit, n_knots, dtype=like.dtype, device=like.device)
     normal = torch.exp(-t.square() / 2)
@@ -112,10 +111,7 @@ def _sums(x: Tensor, t: Tensor) -> Tensor:
 
 
 class _Products(torch.autograd.Function):
-    """Sums over directions and knots of ``g cos(t x) + h sin(t x)``, (V, B), with g and h the two slopes (2, V, M, T).
-
-    The forward pass also computes the derivative, so that no cosines are stored.
-    """
+    """Sums over directions and knots of ``g cos(t x) + h sin(t x)``, (V, B), and their derivative in the same pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, slope: Tensor, t: Tensor) -> Tensor:

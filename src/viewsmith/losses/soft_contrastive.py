@@ -53,11 +53,10 @@ def _peak_and_exponent(nu: float, form: KernelForm) -> tuple[float, float]:
 
 
 def default_negative_weight(width: int, nu: float, batch: int) -> float:
-    """Default weight of each pair of different samples in `soft_contrastive`.
+    """Default weight of each pair of different samples in `soft_contrastive`, for projections of so many features.
 
-    For maps (width at most 8) and heavy tails (nu at most 1) it is ``5 / (batch - 1)``: five repulsions per attraction
-    at any batch size, because the plain sum of repulsions would dominate. Otherwise it is 1, because with five
-    repulsions the projections can collapse.
+    For maps and heavy tails it is ``5 / (batch - 1)``, five repulsions per attraction at any batch size; otherwise 1,
+    because with five repulsions the projections can collapse.
     """
     return 5 / max(batch - 1, 1) if width <= MAX_MAP_WIDTH or nu <= 1 else 1.0
 
@@ -210,11 +209,7 @@ def _positives(z: Tensor, excluded: Excluded) -> slice:
 
 
 def distance_precision(x: Tensor) -> Tensor:
-    """Convert maps, (n, at most 8), to float64 before distances are computed by products; return others unchanged.
-
-    The product form of distances loses digits when points are close to each other but far from the origin. The points
-    of a map lie so far apart that the gradient would be wrong. Maps are narrow, so float64 takes almost no extra time.
-    """
+    """Maps, (n, at most 8), in float64: by products, distances of close points far from the origin lose digits."""
     return x.double() if x.shape[1] <= MAX_MAP_WIDTH else x
 
 
@@ -224,11 +219,7 @@ def _squared(a: Tensor, c: Tensor) -> Tensor:
 
 
 class _Chunked(torch.autograd.Function):
-    """The loss, computed in blocks of rows.
-
-    It includes the positive pairs and the derivatives of distances with respect to points. With autograd, these would
-    take a fifth of the time at a batch size of 256.
-    """
+    """The loss in blocks of rows, with positives and derivatives of distances, which autograd computes more slowly."""
 
     @staticmethod
     def forward(

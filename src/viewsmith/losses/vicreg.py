@@ -12,11 +12,7 @@ EPSILON, TARGET = 1e-4, 1.0
 
 
 def regularization(covariance: Tensor, variance_weight: float, covariance_weight: float) -> Tensor:
-    """Weighted sum of the variance and the covariance term (equations 1, 2 and 4) for covariances (V, d, d): a scalar.
-
-    The variance term is a mean over views and features. The covariance term is a sum over views of the squared
-    off-diagonal entries, divided by d.
-    """
+    """Weighted variance and covariance terms (equations 1, 2 and 4) for covariances (V, d, d): a scalar."""
     variance = covariance.diagonal(dim1=-2, dim2=-1)
     deviation = torch.relu(TARGET - torch.sqrt(variance + EPSILON)).mean()
     correlation = (covariance - torch.diag_embed(variance)).square().sum() / covariance.shape[-1]

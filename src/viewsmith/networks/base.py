@@ -50,20 +50,9 @@ class EncoderContext:
 
 @dataclass(frozen=True)
 class NoiseContext:
-    """The arguments that a registered noise generator of PiNDA is built from.
+    """The arguments that a noise generator of PiNDA is built from, ``@register("noise generator", ...)``.
 
-    A noise generator is registered by ``@register("noise generator", ...)`` on a function of this context, whose
-    keyword-only arguments are its options. The network maps scaled samples (B, C, ...) to (B, outputs, ...) and ends in
-    a linear layer.
-
-    Attributes
-    ----------
-    row_shape : tuple of int
-        Shape of a sample as given by the user.
-    channels, outputs : int
-        First dimension of a scaled sample and of the network's output.
-    encoder : nn.Module
-        The encoder that is trained.
+    Its network maps scaled samples (B, C, ...) to (B, outputs, ...) and ends in a linear layer.
     """
 
     row_shape: tuple[int, ...]

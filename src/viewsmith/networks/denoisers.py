@@ -13,10 +13,7 @@ Layer = TypeVar("Layer", nn.Linear, nn.Conv1d, nn.Conv2d)
 
 
 def time_features(t: Tensor, width: int) -> Tensor:
-    """Sinusoidal features of time steps: sines, then cosines (Vaswani et al. 2017, section 3.5, for positions).
-
-    Frequencies fall geometrically from 1 to 1/10,000. For an odd width the last column is zero.
-    """
+    """Sines, then cosines of time steps (Vaswani et al. 2017, section 3.5), at geometric frequencies 1 to 1/10,000."""
     half = width // 2
     dtype = t.dtype if t.dtype == torch.float64 else torch.float32
     rates = torch.arange(half, dtype=dtype, device=t.device) * (-math.log(10_000) / max(1, half - 1))

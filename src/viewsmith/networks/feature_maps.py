@@ -99,19 +99,7 @@ class FeatureMap(nn.Module):
         return maps[-1]
 
     def record(self, encoder: nn.Module, maps: list[Tensor]) -> Any:
-        """Append the maps of all forward passes of an encoder to a list, without gradient.
-
-        Parameters
-        ----------
-        encoder : nn.Module
-            The encoder of this map, or another one with the same architecture.
-        maps : list of Tensor
-
-        Returns
-        -------
-        handle
-            ``handle.remove()`` ends the recording.
-        """
+        """Append the maps of all forward passes of an encoder like this one; ``handle.remove()`` ends it."""
 
         def hook(module: nn.Module, inputs: Any, output: Any) -> None:
             if (map_ := _as_map(output)) is not None:

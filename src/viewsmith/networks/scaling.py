@@ -43,10 +43,7 @@ class Scaler(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor | RowSource, scaling: Scaling) -> Literal["standard", "global", "none"]:
-        """Compute the statistics of training rows, (n, d); return the scaling that is used.
-
-        Rows that are not in memory are read block by block: the result is the same but for rounding.
-        """
+        """Compute the statistics of training rows, (n, d), in memory or in blocks; return the scaling that is used."""
         found = column_moments(tensor_blocks(x))
         if found.mean.isnan().any():
             self.fill.copy_(column_medians(x))
@@ -107,18 +104,10 @@ class PrincipalAxes(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> Axes:
-        """Fit the axes to rows (n, d), k at most min(n, d); return them.
+        """Fit the axes to rows (n, d), k at most min(n, d); return them, or so many `more` than k.
 
-        In memory by the smaller Gram matrix; rows on disk block by block (`viewsmith.networks.scaling`).
-
-        Parameters
-        ----------
-        x : Tensor or Samples, shape (n, d)
-        weighted : bool
-            Whether features are divided first. False for features that have weights of their own, and are in memory:
-            the axes then keep as much of the distances between rows as k axes can.
-        more : int
-            Number of axes that are returned, if it is more than k; at most min(n, d).
+        In memory by the smaller Gram matrix; rows on disk block by block. Unless `weighted`, features have weights of
+        their own: the axes keep as much of the distances between rows as k axes can.
         """
         d, k = self.axes.shape
         more = max(k, min(more, len(x), d))
@@ -178,16 +167,10 @@ def tensor_blocks(x: Tensor | RowSource) -> Iterator[Tensor]:
 
 @dataclass(frozen=True)
 class Moments:
-    """Statistics of the columns of n rows, (d,) each: mean and variance in float64, range, and the first row.
-
-    Attributes
-    ----------
-    rows, zeros : int
-        n, and the number of zeros among all values.
-    """
+    """Statistics of the columns of n rows, (d,) each: mean and variance in float64, range, and the first row."""
 
     rows: int
-    zeros: int
+    zeros: int  # among all values
     mean: Tensor
     variance: Tensor
     low: Tensor
@@ -230,10 +213,7 @@ def column_moments(blocks: Iterable[Tensor]) -> Moments:
 
 
 def column_medians(x: Tensor | RowSource) -> Tensor:
-    """Median of each column over the values that are not missing, (d,); 0 where there is none.
-
-    A few columns at a time: of rows on disk, each time in one pass.
-    """
+    """Median of each column over the values that are not missing, (d,), in few passes; 0 where there is none."""
     n, d = x.shape
     together = d if isinstance(x, Tensor) else max(1, MEDIAN_BYTES // (4 * n))
     found = []
@@ -248,30 +228,19 @@ def column_medians(x: Tensor | RowSource) -> Tensor:
 # ---- principal axes -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Axes:
-    """Principal axes (d, m) of centered rows whose features are multiplied by `weight`.
-
-    Attributes
-    ----------
-    mean, weight : Tensor, shape (d,)
-    axes : Tensor, shape (d, m)
-    scale : Tensor, scalar
-        Root mean square of the coordinates on the first axes, those of which the number k was asked for.
-    deviation : Tensor, shape (m,)
-        Standard deviation along each axis.
-    """
+    """Principal axes (d, m) of centered rows whose features are multiplied by `weight`, (d,)."""
 
     mean: Tensor
     weight: Tensor
     axes: Tensor
-    scale: Tensor
-    deviation: Tensor
+    scale: Tensor  # root mean square of the coordinates on the first k axes
+    deviation: Tensor  # standard deviation along each axis, (m,)
 
 
 def streamed_axes(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) -> Axes:
-    """Principal axes of scaled rows (n, d) on disk, in float64: by their covariance, or for wide rows without it.
+    """Principal axes of scaled rows (n, d) on disk, in float64: k, or `more`, by their covariance or, wide, without it.
 
     `factor`, (d,): what rows are multiplied by when they are scaled, if that is all; sparse rows then stay sparse.
-    `more`: number of axes, if it is more than k.
     """
     return _by_covariance(x, k, more) if x[:1].shape[1] <= COVARIANCE_UP_TO else _by_products(x, k, factor, more)
 
@@ -299,10 +268,7 @@ def _by_covariance(x: Rows, k: int, more: int = 0) -> Axes:
 
 
 def _by_products(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) -> Axes:
-    """Block Krylov iteration (Musco and Musco 2015, Algorithm 2), one pass for each product with the covariance.
-
-    It ends once a pass adds less than a thousandth to the variance along the axes.
-    """
+    """Block Krylov iteration (Musco and Musco 2015, Algorithm 2) until a pass adds less than a thousandth."""
     moments = column_moments(scaled_blocks(x))
     mean, weight = moments.mean, _weights(moments.variance.sqrt())
     more = max(k, more)

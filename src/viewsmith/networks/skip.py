@@ -29,9 +29,8 @@ SOME_ROWS = 1000
 class SkipCoordinates(nn.Module):
     """Leading principal coordinates of rows, rotated and scaled: (n, d) to (n, k).
 
-    Training can only lose what the input tells; these columns keep it for classifiers and neighbors. They are rotated
-    by a fixed orthogonal matrix, after which all have about the same variance: a classifier that standardizes columns
-    would otherwise amplify the last axes, which are mostly noise. `length` is the root mean square length of rows, or
+    They keep for classifiers and neighbors what training can lose. The rotation gives all columns about the same
+    variance: standardized, the last axes would be amplified noise. `length` is the root mean square length of rows, or
     that of every row (`unit`).
     """
 
@@ -57,10 +56,7 @@ class SkipCoordinates(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Rows, *, weighted: bool = True) -> None:
-        """Fit the axes to rows (n, d), as `PrincipalAxes.fit`; those of principal coordinates are known.
-
-        With `features`, to those of at most 10,000 inputs, evenly spaced.
-        """
+        """Fit the axes to rows (n, d), as `PrincipalAxes.fit`, or to the `features` of at most 10,000 inputs."""
         if self.ordered:
             return
         d, k = self.axes.shape
@@ -85,13 +81,10 @@ class SkipCoordinates(nn.Module):
 
 
 class SkipAxes(SkipCoordinates):
-    """Coordinates of rows on more principal axes than the encoder reads: (n, d) to (n, k).
+    """Coordinates of rows on more principal axes than the encoder reads: (n, d) to (n, k), found with the encoder's.
 
-    A coordinate is multiplied by the standard deviation along its axis: there are many axes, and the last ones, which
-    tell least, would otherwise distract classifiers with few labels. Then they are rotated and shortened as others.
-
-    The columns are zeros in training, in which nothing reads them and products with wide rows take long, and for rows
-    that are coordinates on the encoder's axes already, as `PrincipalAxes` accepts them.
+    They have the weight of the deviation along their axis, so that the many last ones do not distract. Zeros in
+    training, where nothing reads them, and for rows that are coordinates on the encoder's axes already.
     """
 
     def __init__(self, n_features: int, n_components: int, *, length: float, unit: bool = False) -> None:
@@ -165,10 +158,7 @@ def are_sparse_and_equal(x: AnyRows) -> bool:
 
 @torch.no_grad()
 def variance_kept(x: Rows, k: int, *, weighted: bool = True) -> float:
-    """Fraction of the variance of rows (n, d) along their k leading principal axes, as `PrincipalAxes.fit` finds them.
-
-    Of at most 1,000 rows, evenly spaced.
-    """
+    """Fraction of the variance of at most 1,000 rows (n, d) along their k leading principal axes."""
     some = x[torch.arange(0, len(x), -(-len(x) // SOME_ROWS))]
     found = PrincipalAxes(some.shape[1], min(k, *some.shape)).to(some).fit(some, weighted=weighted)
     total = (found.weight * (some - found.mean.to(some))).square().sum() / len(some)

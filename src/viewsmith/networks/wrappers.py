@@ -18,11 +18,7 @@ from viewsmith.core.errors import InputError
 
 @contextlib.contextmanager
 def eval_mode(*modules: nn.Module) -> Iterator[None]:
-    """Put modules into evaluation mode inside a ``with`` block: BatchNorm uses its running statistics unchanged.
-
-    All processes first get the running statistics of the first process, which are saved with the model. So all
-    processes compute the same function. Submodules that are already in evaluation mode stay in it.
-    """
+    """Context in which modules are in evaluation mode, with the BatchNorm statistics of the first process."""
     training = [part for module in modules for part in module.modules() if part.training]
     norms = [part for part in training if isinstance(part, _BatchNorm)]
     distributed.broadcast_tensors(*(buffer for norm in norms for buffer in norm.buffers()))
@@ -39,15 +35,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Reference(Generic[M]):
-    """Holds a module without making it a submodule.
-
-    A module that uses parts of another one, such as the encoder of the framework, holds them in a reference. They are
-    then not part of its parameters and state, so they are not saved, moved or trained twice.
-
-    Attributes
-    ----------
-    module : nn.Module
-    """
+    """Holds a module, such as another part's encoder, that is not to be saved, moved or trained as a submodule."""
 
     def __init__(self, module: M) -> None:
         self.module = module
@@ -63,11 +51,7 @@ def momentum_copy(module: Network) -> Network:
 
 @torch.no_grad()
 def update_copy(copy: nn.Module, source: nn.Module, momentum: float) -> None:
-    """Update the weights of a copy in place: ``copy <- momentum * copy + (1 - momentum) * source``.
-
-    MoCo (He et al. 2020, equation 2), BYOL (Grill et al. 2020, equation 1). Buffers are not updated: the BatchNorm
-    statistics of the copy are those of its own activations.
-    """
+    """``copy <- momentum * copy + (1 - momentum) * source`` for weights (He et al. 2020, equation 2), not buffers."""
     weights: list[Tensor] = list(copy.parameters())
     targets: list[Tensor] = list(source.parameters())
     if weights:  # the identity has no weights
@@ -75,10 +59,7 @@ def update_copy(copy: nn.Module, source: nn.Module, momentum: float) -> None:
 
 
 def cosine_momentum(base: float, progress: float) -> float:
-    """Momentum that rises from `base` to 1 by half a cosine: ``1 - (1 - base) (cos(pi progress) + 1) / 2``.
-
-    BYOL (Grill et al. 2020, section 3.3).
-    """
+    """Momentum that rises from `base` to 1 by half a cosine of `progress` (BYOL: Grill et al. 2020, section 3.3)."""
     if not 0 <= progress <= 1:
         raise InputError(f"progress is {progress}, expected the fraction of the training that is done, 0 to 1")
     return 1 - (1 - base) * (math.cos(math.pi * progress) + 1) / 2

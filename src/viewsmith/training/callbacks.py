@@ -153,11 +153,7 @@ class History(Callback):
 
 
 class GiveBackMemory(Callback):
-    """Gives freed memory back to the system when the process has grown.
-
-    If the sizes of tensors vary from step to step (in CRL-TAC, the number of different crops varies), the memory that
-    one step frees often cannot be reused by the next step, and the process grows with the number of steps.
-    """
+    """Gives freed memory back when the process has grown: tensors of other sizes (in CRL-TAC) cannot use it again."""
 
     def __init__(self, growth: int = 2**27, interval: int = 8) -> None:
         self.growth, self.interval = growth, interval
@@ -174,12 +170,9 @@ class GiveBackMemory(Callback):
 
 
 class Diagnostics(Callback):
-    """Adds label-free diagnostics of the representation to the metrics, about `points` times in a training.
+    """Adds diagnostics of the representation and views to the metrics, about `points` times; no training changes.
 
-    They are the feature standard deviation, effective rank and uniformity, the alignment of rows with views of them,
-    the distance of views from the data and how well they are told apart from samples,
-    and the values of `Method.diagnose`, computed on a fixed sample of at most `rows` rows with the current weights and
-    BatchNorm statistics. They do not change the training.
+    They are label-free, and are computed on at most `rows` fixed rows with the current BatchNorm statistics.
     """
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:
@@ -232,8 +225,7 @@ def view_numbers(x: Tensor, view: Tensor, rows: int = 256) -> dict[str, float]:
 class EarlyWarnings(Callback):
     """Issues each warning of `Method.early_warnings` once; at the end, reports the warnings that no longer apply.
 
-    It must come after `Diagnostics` and `History` in the list of callbacks. `collapse_warnings` and `Method.warnings`
-    report problems at the end of training.
+    It must come after `Diagnostics` and `History`.
     """
 
     def __init__(self, history: History) -> None:
@@ -269,10 +261,7 @@ class EarlyWarnings(Callback):
 
 
 def collapse_warnings(rows: list[dict[str, Any]], n_samples: int = 512) -> list[str]:
-    """Signs of collapse in the last diagnostics, one line each; each line is also issued as a warning.
-
-    These apply to any method; `Method.warnings` returns those of one method.
-    """
+    """Signs of collapse in the last diagnostics of any method, one line each; each is also issued as a warning."""
     last = next((row for row in reversed(rows) if "effective_rank" in row), None)
     found = []
     # n samples span at most n - 1 dimensions.

@@ -29,11 +29,7 @@ POINTER = "latest.json"
 
 
 class CheckpointFolder:
-    """The folder of the last checkpoint of a training.
-
-    ``latest.json`` names the tensor file and is replaced last: a process that is killed at any moment leaves the
-    previous checkpoint or the new one, never a mixture.
-    """
+    """The last checkpoint of a training; its pointer is replaced last, so that a killed process leaves no mixture."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -114,13 +110,7 @@ LOCK = ".lock"
 
 
 class RunFolder:
-    """The folder of one run.
-
-    It has ``config.toml`` (the complete configuration), ``model.safetensors``, ``initial.safetensors`` (the weights
-    before training), ``metrics.jsonl``, ``summary.json``, ``row_hashes.safetensors`` (a hash of each training
-    row), ``evaluation.json``, ``report.html`` and ``checkpoint/``; during a training on rows on disk also ``rows.npy``,
-    what the training reads of them.
-    """
+    """The folder of one run: its files by name; ``rows.npy`` is what a training on rows on disk reads of them."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

@@ -247,13 +247,7 @@ STORES: dict[str, Any] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb":
 
 
 def with_trackers(callbacks: Any) -> list[Callback]:
-    """The callbacks of a training; the name of a logger stands for one with its defaults.
-
-    Raises
-    ------
-    InputError
-        Something else than a callback or a name.
-    """
+    """The callbacks of a training; the name of a logger stands for one with its defaults."""
     given = [] if callbacks is None else [callbacks] if isinstance(callbacks, str | Callback) else callbacks
     listed: Any = given if isinstance(given, list | tuple) else [None]
     found: list[Any] = [Tracker(each) if isinstance(each, str) and each in STORES else each for each in listed]

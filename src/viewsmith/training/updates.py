@@ -27,13 +27,10 @@ class LARS(torch.optim.Optimizer):
 
     For each tensor w with gradient g::
 
-        trust = eta |w| / (|g| + decay |w|)
-        v <- momentum v + lr trust (g + decay w)
-        w <- w - v
+    trust = eta |w| / (|g| + decay |w|) v <- momentum v + lr trust (g + decay w) w <- w - v
 
-    The trust ratio is 1 where |w| or the denominator is 0, and in groups with ``excluded=True``: biases and the weights
-    of normalization layers (SimCLR: Chen et al. 2020, appendix B.7; BYOL, Barlow Twins). A step does not synchronize
-    with the device.
+    The ratio is 1 where |w| or the denominator is 0, and in groups with ``excluded=True`` (biases, normalization
+    layers).
     """
 
     def __init__(
@@ -119,11 +116,7 @@ def weight_decay(spec: Optimizer, progress: float) -> float:
 def make_groups(
     spec: Optimizer, parameters: Sequence[nn.Parameter], roles: Mapping[Role, Sequence[nn.Parameter]]
 ) -> list[dict[str, Any]]:
-    """Parameter groups of a specification; one group unless the specification treats some parameters differently.
-
-    Each group has the entries ``excluded`` (no weight decay, no trust ratio), ``constant_rate``, ``frozen_until``, the
-    position on the curve from which its parameters are trained, and ``rate``, a factor of its learning rate.
-    """
+    """Parameter groups of a specification; one group unless the specification treats some parameters differently."""
     predictor = {id(p) for p in roles.get("predictor", ())} if spec.constant_predictor_rate else set()
     last = {id(p) for p in roles.get("last layer", ())} if spec.freeze_last_layer else set()
     head = {id(p) for p in roles.get("head", ())} if spec.head_lr_scale != 1 else set()
@@ -159,10 +152,7 @@ def make_optimizer(
 
 @functools.cache
 def _uncompiled(kind: type[torch.optim.Optimizer]) -> Any:
-    """The same optimizer without the guards of `torch.compile` around its methods.
-
-    Their first call imports the compiler, which takes about two seconds and 70 MB in every process that trains.
-    """
+    """The optimizer without the guards of `torch.compile`, which take two seconds and 70 MB in every process."""
     names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
     return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(inspect.unwrap(kind.step))})
@@ -186,21 +176,7 @@ def drop_frozen_gradients(optimizer: torch.optim.Optimizer, progress: float) -> 
 
 @dataclass
 class RunningUpdate:
-    """An update with its optimizer and the sums of its losses and logs in the current epoch.
-
-    Attributes
-    ----------
-    name, interval, after, may_diverge
-        As in `Update`.
-    step : callable
-        The step of the update; with several processes, wrapped to average gradients.
-    parameters, frozen_parameters : list of Parameter
-        Parameters that the update trains, and parameters to freeze during the step.
-    spec, optimizer
-        The specification of the optimizer, and torch's optimizer.
-    loss, logs, count
-        Sums over the steps of the epoch, on the device, and the number of steps.
-    """
+    """An update with its optimizer and the sums, on the device, of its losses and logs in the current epoch."""
 
     name: str
     interval: int
@@ -221,10 +197,7 @@ class RunningUpdate:
             parameter.grad = None
 
     def drop_divergence(self, loss: Tensor) -> Tensor:
-        """Set all gradients to zero if one is not finite; return the loss, or 0 if it is not finite.
-
-        With several processes, gradients are already averaged here, so all processes make the same decision.
-        """
+        """Set all gradients to zero if one is not finite; return the loss, or 0 if it is not finite."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         finite = torch.stack(torch._foreach_norm(gradients)).norm().isfinite()
         if not (on_host(finite) and finite):
@@ -290,11 +263,7 @@ def prepare_update(update: Update, method: Method) -> RunningUpdate:
 
 
 class frozen:
-    """Context manager: inside it, parameters require no gradient; on exit they require one again.
-
-    It is entered in every step, so it is a plain class: `contextlib.contextmanager` would take longer than the step of
-    a small method.
-    """
+    """Context in which parameters require no gradient; a class, because `contextmanager` is slow for short steps."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -309,12 +278,7 @@ class frozen:
 
 
 def synchronize_batch_norm(module: nn.Module) -> None:
-    """Replace BatchNorm layers, in place, by layers that compute their statistics over the batches of all processes.
-
-    Subclasses of BatchNorm, such as `viewsmith.modalities.dna.networks.SequenceBatchNorm`, compute statistics in
-    another way, which `torch.nn.SyncBatchNorm` would not preserve. They are not replaced: each process computes their
-    statistics over its part of the batch.
-    """
+    """Let BatchNorm layers compute statistics over all processes; not subclasses, which compute them in another way."""
     for name, child in module.named_children():
         if type(child) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
             module.add_module(name, nn.SyncBatchNorm.convert_sync_batchnorm(child))
@@ -323,10 +287,7 @@ def synchronize_batch_norm(module: nn.Module) -> None:
 
 
 class _StepModule(nn.Module):
-    """A module whose forward is the step of an update, because DistributedDataParallel wraps modules.
-
-    It contains the method, so that all weights and buffers that the step reads are equal in all processes at the start.
-    """
+    """The step of an update as a module, with the method, whose weights and buffers are then equal at the start."""
 
     def __init__(self, step: Step, method: Method) -> None:
         super().__init__()
@@ -339,12 +300,8 @@ class _StepModule(nn.Module):
 def _average_gradients(step: Step, method: Method, to_freeze: Sequence[nn.Parameter]) -> Step:
     """The step of an update, wrapped to average its gradients over the processes.
 
-    DistributedDataParallel averages the gradients of all parameters that require one when it is created, and every
-    backward pass waits for all of them. So the parameters that the update does not train are frozen when it is created.
-    It copies the weights of the first process to the other processes once, when it is created. Later it copies no
-    buffers: BatchNorm statistics differ between processes (on GPUs `SyncBatchNorm` makes them equal), queues are filled
-    from gathered rows, and frozen copies are broadcast when they are made
-    (`viewsmith.core.distributed.broadcast_module`).
+    Every backward pass waits for the gradients of all parameters that require one now: the others are frozen. Buffers
+    are not copied: statistics may differ, and queues and frozen copies are the same already.
     """
     with frozen(to_freeze):
         for parameter in method.parameters():
@@ -356,9 +313,7 @@ def _average_gradients(step: Step, method: Method, to_freeze: Sequence[nn.Parame
 def _with_strides_of(parameter: Tensor, gradient: Tensor) -> Tensor:
     """The gradient with the strides of its parameter, if they differ in dimensions of size 1 only; without a copy.
 
-    Images are processed in channels-last format, in which a convolution returns gradients of 1 x 1 kernels, and of
-    kernels of one channel, with other strides than the weights have. The order of the values in memory is the same, but
-    DistributedDataParallel compares strides, and warns.
+    Images are channels-last, in which they do for some kernels, and DistributedDataParallel would warn.
     """
     strides = zip(parameter.shape, parameter.stride(), gradient.stride(), strict=True)
     if all(size == 1 or expected == found for size, expected, found in strides):

@@ -21,18 +21,10 @@ Generators = torch.Generator | Sequence[torch.Generator]
 
 @dataclass
 class CropBoxes:
-    """The region of the source image that each of B views shows.
+    """The region of the source image that each of B views shows, and whether the view is mirrored left to right."""
 
-    Attributes
-    ----------
-    boxes : Tensor, shape (B, 4)
-        Top, left, height, width, as fractions of the image's height and width.
-    flip : bool Tensor, shape (B,)
-        Whether the view is mirrored left to right.
-    """
-
-    boxes: Tensor
-    flip: Tensor
+    boxes: Tensor  # top, left, height, width, (B, 4), as fractions of the image
+    flip: Tensor  # bool (B,)
 
 
 @dataclass
@@ -113,10 +105,10 @@ class ViewMaker(nn.Module):
         self.pool = None
 
     def typical_views(self, x: Tensor) -> Tensor | None:
-        """Views (B, m, ...) of samples (B, ...) whose mean representation is that of the sample.
+        """Views (B, m, ...) of samples (B, ...) whose mean representation is that of the sample; None: itself.
 
-        For makers whose views are so unlike the sample that an encoder trained on them does not understand it (small
-        crops of a large image). None: the sample itself is represented.
+        For views so unlike the sample (small crops of a large image) that an encoder trained on them does not
+        understand it.
         """
         return None
 
@@ -204,21 +196,7 @@ def randint(high: int, shape: tuple[int, ...], like: Tensor, generator: torch.Ge
 
 
 def representation_noise(h: Tensor, strength: float, generator: torch.Generator | None = None) -> Tensor:
-    """``h + s * sign(h) * u / ||u||`` with u uniform on [0, 1] (Yu et al. 2022, equation 7).
-
-    Parameters
-    ----------
-    h : Tensor, shape (B, n)
-        Representations.
-    strength : float
-        s, the norm of the noise, in the units of `h`.
-    generator : torch.Generator, optional
-
-    Returns
-    -------
-    Tensor, shape (B, n)
-        The signs of the features do not change.
-    """
+    """``h + s * sign(h) * u / ||u||`` with u uniform on [0, 1], of h (B, n) (Yu et al. 2022, equation 7)."""
     u = rand(tuple(h.shape), h, generator)
     return h + strength * h.sign() * u / torch.linalg.vector_norm(u, dim=1, keepdim=True)
 

@@ -27,8 +27,7 @@ Space = Callable[[Tensor], Tensor]
 class NeighborGraph(ViewMaker):
     """Base class of view makers that use a k-nearest-neighbor graph of the pool; edges are equally likely.
 
-    The graph is the result of a `NeighborSearch`, or precomputed by the user. A precomputed graph belongs to the
-    training rows; `release` removes it.
+    The graph is the result of a `NeighborSearch`, or given by the user for the training rows; `release` removes it.
     """
 
     needs_pool = mixes_rows = True
@@ -120,14 +119,7 @@ LARGEST = 3  # largest size of a list, as a multiple of the mean size
 class InvertedLists:
     """Rows grouped into lists; each list has the rows nearest to its center. Every run gives the same result.
 
-    Memory use, in addition to the rows: one copy of them, and a few blocks of `TILE` floats.
-
-    Attributes
-    ----------
-    rows : Tensor, shape (n, d)
-        The rows in the order of their lists, centered ("euclidean") or with length 1 ("cosine").
-    order : Tensor of int64, shape (n,)
-        The index in `x` of each of these rows.
+    Memory: one copy of the rows, centered ("euclidean") or with length 1 ("cosine"), in the `order` of their lists.
     """
 
     @torch.no_grad()
@@ -153,10 +145,7 @@ class InvertedLists:
 
     @torch.no_grad()
     def graph(self, k: int, probes: int) -> Tensor:
-        """Indices of the k nearest other rows of each row, searched in its `probes` nearest lists: int64 (n, k).
-
-        The nearest row is first; k is at most n - 1.
-        """
+        """Indices of the k nearest other rows of each row, searched in its `probes` nearest lists: int64 (n, k)."""
         found = torch.empty(len(self.rows), k, dtype=torch.int64, device=self.rows.device)
         for part, near in self._search(self.rows, k, probes, torch.arange(len(self.rows), device=self.rows.device)):
             found[self.order[part]] = self.order[near]
@@ -305,22 +294,12 @@ FIRST_PROBES, MORE_PROBES = 6, 1.5
 
 @dataclass(frozen=True)
 class SearchSummary:
-    """How neighbors were searched.
+    """How neighbors were searched, and the recall on a sample of rows: the fraction not farther than the true k-th."""
 
-    Attributes
-    ----------
-    search : {"exact", "inverted lists"}
-    recall : float
-        Fraction of the neighbors found that are not farther away than the true k-th neighbor, on a sample of rows; 1
-        if exact.
-    lists, probes : int
-        Number of lists, and number of lists that each row visits; 0 if exact.
-    """
-
-    search: str
+    search: str  # "exact" or "inverted lists"
     recall: float
     lists: int
-    probes: int
+    probes: int  # lists that each row visits
 
 
 EXACT = SearchSummary("exact", 1.0, 0, 0)
@@ -399,11 +378,7 @@ class NeighborSearch:
 
 
 def _number_of_lists(n: int, k: int) -> int:
-    """Number of lists for which assigning rows to lists takes about as long as visiting lists.
-
-    Lists have at least 64 k rows on average: from this size on, torch finds the k smallest values by a partial sort,
-    which is several times faster.
-    """
+    """Number of lists for which assigning rows takes as long as visits; at least 64 k rows each, for fast `topk`."""
     return int(n / max(64 * k, n**0.5 / 2))
 
 

@@ -17,15 +17,7 @@ from viewsmith.networks.scaling import PrincipalAxes
 
 @dataclass(frozen=True)
 class PrecomputedGraph:
-    """Neighbors of n rows; rows may have different numbers of neighbors.
-
-    Attributes
-    ----------
-    offsets : Tensor of int64, shape (n + 1,)
-        The neighbors of row i are ``ends[offsets[i] : offsets[i + 1]]``.
-    ends : Tensor of int64, shape (edges,)
-        The neighbors of row 0, then those of row 1, and so on.
-    """
+    """Neighbors of n rows: those of row i are ``ends[offsets[i] : offsets[i + 1]]``, int64 (edges,) and (n + 1,)."""
 
     offsets: Tensor
     ends: Tensor
@@ -122,8 +114,7 @@ def nearest_neighbors(
 def _precise(x: Tensor, rows: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
     """Rows whose products tell neighbors apart; for the cosine, of length 1.
 
-    Products of rows that are far from 0 for their differences lose these: distances do not depend on the mean, which is
-    subtracted, and cosines are computed in float64.
+    Products of rows far from 0 lose differences: the mean is subtracted, or cosines are computed in float64.
     """
     if metric == "euclidean":
         return (x - x.mean(0), rows - x.mean(0)) if _far_from_zero(x) else (x, rows)

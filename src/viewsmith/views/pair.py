@@ -77,26 +77,10 @@ class PairMaker(nn.Module):
         second: Tensor | None = None,
         framework: nn.Module | None = None,
     ) -> PositivePair:
-        """Both views of samples.
+        """Both views of samples (B, ...) at the rows `index`, int64 (B,); the second ones of `second`, if given.
 
-        Parameters
-        ----------
-        x : Tensor, shape (B, ...)
-            Scaled samples.
-        index : Tensor of int64, shape (B,), optional
-            Their rows in the training set.
-        generator : torch.Generator, optional
-        progress : float
-            Fraction of the training that is done, 0 to 1.
-        second : Tensor, shape (B, ...), optional
-            Sources of the second views. Default: `x`.
-        framework : nn.Module, optional
-            The framework that trains on the pair. Its encoder is used if neighbors are `refreshed`; its losses are used
-            by makers that need them (adversarial views).
-
-        Returns
-        -------
-        Pair
+        `progress`, 0 to 1, tells when to search refreshed neighbors in the representations of the `framework`, whose
+        losses adversarial views need.
 
         Raises
         ------

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from viewsmith.core import distributed
-from viewsmith.core.distributed import watched_peers
 from viewsmith.core.errors import InputError, InUseError, pluralize, warn
 from viewsmith.core.hub import downloaded
 from viewsmith.data import Dataset, load_dataset
@@ -129,8 +128,7 @@ def process_group(device: str = "auto") -> Iterator[None]:
     if on_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
-    with watched_peers("cuda" if on_gpu else "cpu"):
-        yield
+    yield
     torch.distributed.destroy_process_group()
 
 

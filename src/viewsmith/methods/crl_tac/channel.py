@@ -78,8 +78,7 @@ class AugmentationChannel(ViewMaker):
     ) -> Tensor:
         """Indices of `count` transformations per sample, drawn from P(T|x) with replacement: int64 (B, count).
 
-        With `near`, bool (M, M), one transformation is drawn from P(T|x), and then `count` of those near it, with equal
-        probabilities.
+        With `near`, bool (M, M), they are drawn uniformly from those near one that is drawn from P(T|x).
         """
         p = self.log_p(x).exp()
         if near is not None:
@@ -123,24 +122,7 @@ class AugmentationChannel(ViewMaker):
 
     @torch.no_grad()
     def probability_of(self, x: Rows, predicate: Predicate) -> Tensor:
-        """Probability that a view of a sample satisfies a predicate.
-
-        Parameters
-        ----------
-        x : Tensor or Samples, shape (n, ...)
-        predicate : callable
-            Maps views (k, ...) to bool (k,); `nonzero`, for instance.
-
-        Returns
-        -------
-        Tensor, shape (n,)
-            0 to 1.
-
-        Raises
-        ------
-        InputError
-            The predicate fails or does not return bool (k,).
-        """
+        """Probability, (n,), that a view of a sample satisfies a predicate, which maps views (k, ...) to bool (k,)."""
         size = min(ROWS, self.family.rows_at_once(None, x[:1]))
         return apply_in_blocks(lambda part: self._probability_of(part, predicate), x, size)
 

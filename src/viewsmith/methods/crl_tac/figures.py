@@ -137,8 +137,7 @@ def channel_figures(model: ChannelModel, dataset: Dataset) -> Figures:
 def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np.ndarray | None = None) -> Figures:
     """Projections of rows by several models, and the similarities of all pairs of rows (Koyama et al. 2021, figs. 6-8).
 
-    The paper compares a model with another that was trained with ``channel="uniform"``. Models with a head whose last
-    width is 2 (`projector_dims`) give the points of figure 6, others the curves of figure 7.
+    Projections of two features are drawn as points (figure 6), others as curves (figure 7).
     """
     found = {name: _unit_rows(model.transform(X, output="projection")) for name, model in models.items()}
     n, (first, *others) = len(next(iter(found.values()))), found

@@ -37,13 +37,7 @@ class Locator(Protocol):
 
 
 def locate(model: Locator, X: Any, n: int) -> np.ndarray:
-    """Find locations; see `CRLTAC.locate`.
-
-    Raises
-    ------
-    InputError
-        `n` is not a whole number of at least 1, or the transformations of the model have no location in a sample.
-    """
+    """Find locations; see `CRLTAC.locate`."""
     if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
         raise InputError(f"n is {n!r}, expected a whole number of at least 1")
     family = model.method_.channel.family
@@ -84,10 +78,7 @@ def _entries(dtype: np.dtype, start: int, found: torch.Tensor, *columns: torch.T
 
 
 def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
-    """Cut crops out of images, (k, side, side[, C]), or windows out of sequences.
-
-    Windows are letters (k, L), or recordings (k, channels, L), with zeros after their end.
-    """
+    """Cut crops out of images, (k, side, side[, C]), or windows out of sequences, with zeros after their end."""
     if found.dtype == FEATURE:
         raise InputError("features of vectors cannot be cut out: views(X) has samples with only some of the features")
     rows = model.checked_rows(X)

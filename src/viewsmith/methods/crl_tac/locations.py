@@ -37,17 +37,10 @@ MAX_OVERLAPS = 2**22
 
 
 class Boxes(NamedTuple):
-    """n boxes of each of B samples, in the order in which they were found.
+    """n boxes (top, left, height, width) of each of B samples, in the order in which they were found.
 
-    Attributes
-    ----------
-    boxes : Tensor, shape (B, n, 4)
-        Top, left, height and width.
-    probability : Tensor, shape (B, n)
-        Probability that a view drawn from P(T|x) overlaps the box by at least `SAME`, if it is apart from the boxes
-        before it.
-    found : Tensor of bool, shape (B, n)
-        Whether the box exists; after the first False of a sample, all others are False, too.
+    The `probability` is that a view drawn from P(T|x) overlaps the box by at least `SAME`, if it is apart from the
+    boxes before it. After the first box of a sample that is not `found`, no other is.
     """
 
     boxes: Tensor
@@ -244,12 +237,7 @@ SHARPNESS = 0.1
 class KnownPlaces(nn.Module):
     """Q(T|x), concentrated on the views that cover a known box of a sample.
 
-    Attributes
-    ----------
-    q : Tensor of float16, shape (n, M)
-        Q(T|x); rows without a known place are 0.
-    here : Tensor of bool, shape (n, M)
-        Whether a view overlaps the view at the place by at least `SAME`.
+    `q`, (n, M), is 0 in rows without a known place; `here` tells which views overlap the view at the place by `SAME`.
     """
 
     q: Tensor

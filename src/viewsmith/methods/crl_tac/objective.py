@@ -18,18 +18,9 @@ EARLY = 0.2
 
 @dataclass(frozen=True)
 class ChannelState:
-    """The state of a channel that is trained.
+    """The state of a channel that is trained, by effective numbers of transformations (exp of an entropy).
 
-    Attributes
-    ----------
-    effective : float
-        Effective number of transformations of a sample: exp of the mean entropy, 1 to `size`.
-    size : int
-        M, number of transformations.
-    target : float, optional
-        Lower bound that is requested for the effective number.
-    places : float, optional
-        Effective number of transformations of the mean P(T|x) over samples, at least `effective`.
+    `places` is that of the mean P(T|x) over samples, at least the mean `effective` number; `target` its lower bound.
     """
 
     effective: float
@@ -80,10 +71,7 @@ def final_warnings(states: list[ChannelState]) -> list[str]:
 
 
 def early_warnings(states: list[ChannelState], progress: float) -> dict[str, str]:
-    """Problems during training: the channel is collapsing; after a fifth of it, it is uniform or equal for all samples.
-
-    At the end (`progress` 1), a collapsed channel that is recovering is reported, too.
-    """
+    """Problems during training: a collapse; after a fifth, a channel that is uniform or equal for all samples."""
     if not states:
         return {}
     found, now = {}, states[-1]
@@ -106,16 +94,7 @@ def _same_places(state: ChannelState) -> str:
 
 
 class ChosenViews(nn.Module):
-    """The newest projections of chosen views, one of each sample of a step, and the samples' rows.
-
-    Attributes
-    ----------
-    projections : Tensor, shape (K, d)
-    rows : Tensor of int64, shape (K,)
-        Row of the training set that each is of; -1 before anything is stored.
-    pointer : Tensor of int64, shape ()
-        Position of the oldest.
-    """
+    """The newest projections of chosen views, one of each sample of a step, and their rows; -1 where none is stored."""
 
     projections: Tensor
     rows: Tensor
@@ -131,8 +110,7 @@ class ChosenViews(nn.Module):
     def forward(self, z: Tensor, p: Tensor, index: Tensor) -> Tensor:
         """Weighted `recurrence` of projections z (B, M, d) of the rows `index` (B,) under p (B, M): (B,).
 
-        0 until the memory is full: the projections of the first steps are hardly trained. A training forward (train
-        mode, gradients enabled) then stores the most probable views of these rows.
+        0 until the memory is full. A training forward then stores the most probable views of these rows.
         """
         found = recurrence(z, p, self.projections.to(z.dtype), index[:, None] == self.rows)
         found = torch.where((self.rows >= 0).all(), found, 0)

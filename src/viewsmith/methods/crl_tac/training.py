@@ -55,53 +55,12 @@ KEPT = 0.5
 
 
 class CRLTACMethod(Method):
-    """Encoder and head, and augmentation channel, trained in turn.
+    """Encoder and head, and augmentation channel, trained in turn; options as in `viewsmith.CRLTAC`.
 
-    Parameters
-    ----------
-    encoder, head : nn.Module
-        f, from views to representations (B, n_components), and g, from representations to projections.
-    channel : AugmentationChannel
-    centered : bool
-        Subtract the projection of an empty view (zeros) from every projection, so that empty views have no information.
-        Otherwise all empty views have one direction, and the channel stays at the uniform distribution. Networks
-        without biases do not need this.
-    beta, channel_beta : float
-        Concentration of P(Z|T(x)) in the encoder's and in the channel's step. If `channel_beta` is at most 1, an exact
-        channel step uses a series of second order (see `log_marginal`).
-    draws : int
-        m, number of transformations that are drawn for each sample.
-    encoder_step, channel_step : {"exact", "sampled"}
-        Use all transformations, weighted by P(T|x), or `draws` of them.
-    objective : {"bound", "information"}
-        The lower bound of section 3, or equation 2.
-    channel_rows : int
-        Number of samples of a batch that an exact channel step uses.
-    distinct : bool
-        In exact steps, use only pairs of different transformations as positives (see `info_max_bound`).
-    weights : {"plain", "normalized"}
-        Importance weights of a sampled channel step.
-    entropy_weight : float
-        lambda, weight of H(T|x).
-    near, start_steps : Tensor of bool, shape (M, M), and int
-        In so many first steps, positives are transformations near each other (`near_info_max_bound`): the encoder gets
-        some near one drawn from P(T|x), and the channel's step uses all.
-    places, place_weight : KnownPlaces, optional, and float
-        Where training samples have what recurs in all, Q(T|x). In the first `start_steps` steps, the encoder gets views
-        drawn from Q, and the channel learns Q alone; later ``place_weight * E_Q log P(T|x)`` is added to the channel's
-        objective: the contrast with all other places, which I(X; Z) lacks. Not of the paper.
-    chosen_views : ChosenViews, optional
-        Adds their `recurrence` to the channel's objective after `start_steps`: what other samples show, too, is
-        preferred. Not of the paper.
-    effective_target : float, optional
-        Lower bound of the effective number exp(H) of a sample. Below it, H gets the additional weight
-        ``TARGET_WEIGHT * (log target - H)``.
-    inference, inference_count
-        See `AugmentationChannel.inference_weights`.
-    nonempty : callable, optional
-        Maps views (n, ...) to bool (n,), False for empty views. `diagnose` then returns the probability of True.
-    epochs : int
-    optimizer, channel_optimizer : Optimizer
+    In the first `start_steps` steps, positives are transformations `near` each other, bool (M, M):
+    `near_info_max_bound`. If it is known where samples have what recurs, the encoder then gets views drawn from these
+    `places`, Q(T|x), and the channel learns Q alone; later ``place_weight * E_Q log P(T|x)`` is added to its objective.
+    `chosen_views` adds their `recurrence` after these steps. None of this is of the paper.
     """
 
     chosen: Tensor
@@ -206,10 +165,7 @@ class CRLTACMethod(Method):
         return found
 
     def _channel_gain(self, batch: Batch, x: Tensor, log_p: Tensor, near: Tensor | None) -> Tensor:
-        """The channel's objective for the first samples of a batch, without the entropy, (B,).
-
-        Encoder and head get no gradient.
-        """
+        """The channel's objective for the first samples of a batch, without the entropy, (B,)."""
         size, beta, p = self.channel.family.size, self.channel_beta, log_p.exp()
         exact = self.exact_channel or near is not None
         t = None if exact else torch.randint(size, (len(x), self.draws), device=x.device, generator=batch.generator)

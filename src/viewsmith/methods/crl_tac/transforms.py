@@ -62,10 +62,7 @@ class Family(nn.Module):
         return h.unflatten(0, t.shape)
 
     def rows_at_once(self, encoder: nn.Module | None, x: Tensor) -> int:
-        """Number of samples like `x` (B, ...) whose views are embedded at a time without gradient, to bound memory.
-
-        Without an encoder: number of samples of which all views are in memory at a time.
-        """
+        """Number of samples like `x` (B, ...) whose views are embedded (or in memory) at a time without gradient."""
         first = self.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
         return max(1, MAX_VALUES // (self.size * first.numel()))
 
@@ -467,21 +464,9 @@ def _name(function: Callable[[Tensor], Tensor]) -> str:
 
 @dataclass(frozen=True)
 class TransformsContext:
-    """The arguments that a registered family of transformations is built from.
+    """The arguments that a family of transformations is built from, ``@register("transforms", ...)``.
 
-    A family is registered by ``@register("transforms", ...)`` on a function of this context, whose keyword-only
-    arguments are its options. Its tags: ``noun`` (its name in messages) and ``learning_rate`` (of CRL-TAC's encoder,
-    if it is not the default).
-
-    Attributes
-    ----------
-    row_shape : tuple of int
-        Shape of a sample as given by the user.
-    channels : int
-        First dimension of a scaled sample.
-    seed : int
-    columns : sequence of int or None
-        Of a table: the number of the column that each feature is of.
+    Tags: ``noun`` (its name in messages) and ``learning_rate`` (of CRL-TAC's encoder, if it is not the default).
     """
 
     row_shape: tuple[int, ...]

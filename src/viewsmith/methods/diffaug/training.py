@@ -33,32 +33,7 @@ MANY_OUTLIERS = 0.5
 
 
 class DiffAugMethod(PairMethod):
-    """The soft contrastive framework, with generated views as a part of the positives.
-
-    Parameters
-    ----------
-    framework : SoftContrastive
-        Encoder, head, map and loss.
-    views : PairMaker
-        Fixed views: positives that are not generated.
-    generated : GeneratedViews
-        The generator and its views.
-    schedule : str
-        The phases in order: A trains the encoder, B the generator, J both in every step (table 5). See `parse_phases`.
-    epochs, generator_epochs : int
-        Total epochs of all A phases (or of J), and of all B phases. They are divided in proportion to the numbers in
-        `schedule`, or equally.
-    optimizer, generator_optimizer : Optimizer
-        The encoder's learning-rate curve covers all its phases; the generator's starts again in each of its phases.
-    replacement : float
-        lambda, probability that a second view is replaced by a generated one, 0 to 1.
-    refresh : int
-        Number of epochs after which the cache of generated views is computed again; 0: once in each phase.
-    fresh : bool
-        Generate new views for every batch, without a cache.
-    on_top : bool
-        Apply fixed views to generated samples, too (for example, crops of a generated image).
-    """
+    """The soft contrastive framework, with some generated positives; options as in `viewsmith.DiffAug`."""
 
     framework: SoftContrastive
 
@@ -190,13 +165,7 @@ class DiffAugMethod(PairMethod):
 
 
 def parse_phases(text: str) -> list[tuple[str, int]]:
-    """Phases with their relative numbers of epochs, from "A200 B400 A800" or "ABA" (equal to "A1 B1 A1").
-
-    Raises
-    ------
-    InputError
-        The letters or their order are invalid, only some letters have numbers, or a number is below 1.
-    """
+    """Phases with their relative numbers of epochs, from "A200 B400 A800" or "ABA" (equal to "A1 B1 A1")."""
     found = re.findall(r"([ABJ])(\d*)", text)
     written = re.fullmatch(r"\s*(?:[ABJ]\d*\s*)+", text) is not None
     ordered = re.fullmatch("A(BA)*B?|J", "".join(letter for letter, _ in found)) is not None

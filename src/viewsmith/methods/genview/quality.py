@@ -146,26 +146,10 @@ class ViewQuality(nn.Module):
 
     @torch.no_grad()
     def from_passes(self, passes: Passes, n: int) -> Tensor:
-        """q of n pairs of views from the feature maps of the framework's own forward passes.
+        """q of n pairs of views, (n,), from the feature maps of the framework's own forward passes (`record_passes`).
 
-        There are three possibilities: the first pass of the encoder starts with the n first views, followed by the n
-        second views; its first two passes have the first and the second views; or its first pass has the first views,
-        and the first pass of its momentum copy has the second views.
-
-        Parameters
-        ----------
-        passes : list of list of Tensor
-            From `record_passes`.
-        n : int
-
-        Returns
-        -------
-        Tensor, shape (n,)
-
-        Raises
-        ------
-        InputError
-            The framework passes the views in another order.
+        The first pass of the encoder starts with both views; or its first two have one each; or its first one has the
+        first views, and that of its momentum copy the second.
         """
         maps = [of_encoder[0] for of_encoder in passes if of_encoder]
         if maps and len(maps[0]) == n and len(passes[0]) > 1:
@@ -181,15 +165,10 @@ class ViewQuality(nn.Module):
 
     @torch.no_grad()
     def cache_maps(self, sources: Sequence[Rows]) -> None:
-        """Compute and store the feature maps of all rows of each source: the samples, and their generated views.
+        """Compute and store the feature maps of all rows of each source: the samples first, then their generated views.
 
-        The maps are computed for the quarters of an image, enlarged to its size (crops are enlarged, too), and joined.
-        They are projected onto `WIDTH` axes: that of the foreground, and the principal axes of the remaining features.
-
-        Parameters
-        ----------
-        sources : sequence of Tensor or Samples
-            Scaled rows, the samples first.
+        The maps of the quarters of an image, enlarged to its size (as crops are), are joined, and projected onto
+        `WIDTH` axes: that of the foreground, and the principal axes of the remaining features.
         """
         assert self.maps is not None
         maps, rows = self.maps, sources[0]
@@ -213,21 +192,7 @@ class ViewQuality(nn.Module):
     def from_cached_maps(
         self, index: Tensor, sources: tuple[Tensor, Tensor], crops: tuple[CropBoxes, CropBoxes]
     ) -> Tensor:
-        """q of each pair of views from cached maps.
-
-        Parameters
-        ----------
-        index : Tensor of int64, shape (B,)
-            Rows.
-        sources : pair of int64 Tensor, each (B,)
-            Position of each first and each second view's source in the sources of `cache_maps`.
-        crops : pair of CropBoxes
-            The region of its source that each view shows.
-
-        Returns
-        -------
-        Tensor, shape (B,)
-        """
+        """q of pairs of views, (B,), of the rows `index`: number of each view's source, (B,), and its region."""
         return pair_quality(*(self._cropped_pools(index, *view) for view in zip(sources, crops, strict=True)))
 
     def _cropped_pools(self, index: Tensor, source: Tensor, crops: CropBoxes) -> Pools:

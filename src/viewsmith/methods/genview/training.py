@@ -36,33 +36,11 @@ Start = Callable[[int], None]
 
 
 class GenViewMethod(PairMethod):
-    """A framework with generated views, and weights for its pairs.
+    """A framework with generated views, and weights for its pairs; options as in `viewsmith.GenView`.
 
-    Parameters
-    ----------
-    framework : Framework
-        Encoder, head and pair loss.
-    views : PairMaker
-        The fixed augmentations t and t+.
-    generated : GeneratedViews, optional
-        A generator that is trained between two phases, and its views. None: views come from `precomputed`.
-    quality : ViewQuality, optional
-        Measures the quality of pairs. None: all weights are 1.
-    alpha : float
-        Probability that one of the two sources of a pair is generated, 0 to 1. 0: no generated views.
-    gamma : float
-        Inverse temperature of the weights ``n softmax(gamma q)``.
-    on_top : bool
-        Apply fixed views to generated samples, too (for example, crops of a generated image).
-    first_fraction : float
-        Fraction of the epochs before the encoder is copied for the quality of pairs and for the generator. If a
-        pretrained network measures the quality, pairs are weighted from the first step.
-    epochs, generator_epochs : int
-        Epochs of the encoder and of the generator.
-    optimizer, generator_optimizer : Optimizer
-        The encoder's learning-rate curve covers all its phases.
-    precomputed : sequence of Tensor or Samples
-        Without a generator: each element has one view of each training row, scaled.
+    Views are made by `generated`, which is trained between two phases, or are `precomputed`, one of each training row
+    in each element. Without `quality` all weights are 1. It is measured after `first_fraction` of the epochs, or, by a
+    pretrained network, from the first step.
     """
 
     def __init__(

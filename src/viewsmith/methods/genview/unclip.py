@@ -151,19 +151,7 @@ class StableUnCLIP:
 
     @torch.no_grad()
     def encode_images(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """CLIP embeddings and feature maps of images, in one pass.
-
-        Parameters
-        ----------
-        rows : uint8 Tensor, shape (B, H, W) or (B, H, W, C)
-
-        Returns
-        -------
-        embedding : Tensor, shape (B, E)
-            The condition c.
-        maps : Tensor, shape (B, h, w, D)
-            Features of the patches after the last norm, for the foreground fraction.
-        """
+        """CLIP embeddings (B, E) and maps (B, h, w, D) of uint8 images (B, H, W[, C]), in one pass."""
         settings = self.pipeline.feature_extractor
         crop = settings.crop_size
         size = (crop, crop) if isinstance(crop, int) else (crop["height"], crop["width"])
@@ -173,18 +161,9 @@ class StableUnCLIP:
 
     @torch.no_grad()
     def noisy_condition(self, embedding: Tensor, level: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-        """The denoiser's condition, (B, 2 E): ``sqrt(abar_l) c + sqrt(1 - abar_l) e`` and an embedding of l.
+        """The denoiser's condition, (B, 2 E), at the levels l: ``sqrt(abar_l) c + sqrt(1 - abar_l) e`` and that of l.
 
-        Noise is added to the normalized embedding, with its own schedule, which is not that of the images.
-
-        Parameters
-        ----------
-        embedding : Tensor, shape (B, E)
-            c.
-        level : Tensor of int64, shape (B,)
-            l.
-        streams : sequence of torch.Generator
-            One per image.
+        Noise, from one stream per image, is added to the normalized embedding c, with a schedule of its own.
         """
         normalizer, schedule = self.pipeline.image_normalizer, self.pipeline.image_noising_scheduler
         level = level.to(self.device)
@@ -212,23 +191,16 @@ class StableUnCLIP:
     def generate(
         self, rows: Tensor, index: Tensor | None, view: int, level: Tensor, streams: Sequence[torch.Generator]
     ) -> Tensor:
-        """Generate a view of each image. Consecutive calls with the same tensor apply CLIP only once.
+        """Generate a view of each uint8 image (B, H, W[, C]), like these. The same tensor is encoded only once.
 
         Parameters
         ----------
-        rows : uint8 Tensor, shape (B, H, W) or (B, H, W, C)
-        index : int64 Tensor, shape (B,), or None
-            Rows of the images; not used.
-        view : int
-            Number of the view; not used.
         level : int64 Tensor, shape (B,)
             Noise level of each image's condition, 0 to 999.
         streams : sequence of torch.Generator
             One per image, on the device of the weights. It draws the noise of the condition, then that of the image.
-
-        Returns
-        -------
-        uint8 Tensor like `rows`, on its device
+        index, view
+            Not used: a view depends on its image, level and stream.
         """
         if self._last_embedding is None or self._last_embedding[0] is not rows:
             self._last_embedding = rows, self.encode_images(rows)[0]

@@ -21,7 +21,7 @@ from torch.func import functional_call, jvp
 from viewsmith.core.distributed import is_distributed, world_size
 from viewsmith.core.errors import InputError
 from viewsmith.frameworks import Framework, Unified
-from viewsmith.frameworks.base import full_precision, represent_views
+from viewsmith.frameworks.base import full_precision, project_pair, represent_views
 from viewsmith.frameworks.memory import Draw
 from viewsmith.frameworks.unified import FeatureContrast, Views, embed
 from viewsmith.losses.nt_xent import nt_xent
@@ -183,29 +183,15 @@ def state_of(framework: Framework) -> Weights:
 class Terms:
     """The terms of L = L_ori + delta L_aug (MetAug: equation 11), and R (equation 5).
 
-    Attributes
-    ----------
-    framework : Framework
-        Framework of L_ori: `Unified`, or another one with an encoder and a head.
-    contrast : FeatureContrast or None
-        Memory and loss of L_aug; None: there is no L_aug.
-    features : MetaFeatures or None
-        Generators of augmented features; None: there are none.
-    feature_weight : float
-        delta.
-    margin : {"large", "medium", "small"}
-        See `viewsmith.losses.oucl.margins`.
-    margin_weight : float
-        alpha over delta.
-    margin_per_sample : bool
-        Compute margins for each sample instead of for the batch.
+    Without a `contrast`, memory and loss, there is no L_aug. `feature_weight` is delta, `margin_weight` alpha over
+    delta.
     """
 
     framework: Framework
     contrast: FeatureContrast | None
     features: MetaFeatures | None
     feature_weight: float
-    margin: Margin
+    margin: Margin  # as in `viewsmith.losses.margins`
     margin_weight: float
     margin_per_sample: bool
 
@@ -237,9 +223,9 @@ class Terms:
     def of_projections(
         self, draw: Draw | None, *, regularized: bool = False, logs: dict[str, Tensor] | None = None
     ) -> Callable[[Tensor], Tensor]:
-        """Function that maps z to the terms that `base_losses` does not compute, (B,).
+        """Function that maps z to the terms that `base_losses` does not compute, (B,); each call adds values to `logs`.
 
-        These are L_ori of `Unified`, delta L_aug and, if `regularized`, alpha R. Each call adds values to `logs`.
+        These are L_ori of `Unified`, delta L_aug and, if `regularized`, alpha R.
         """
 
         def losses(z: Tensor) -> Tensor:
@@ -270,19 +256,7 @@ class Terms:
 
 @dataclass
 class InnerStep:
-    """Data of the encoder's update for the generators' update.
-
-    Attributes
-    ----------
-    state : dict of Tensor
-        Weights and buffers of the framework before the update.
-    theta : list of str
-        Names of the trained weights in `state`.
-    pair, views, draw
-        Views and keys of the step.
-    z : Tensor, shape (M, B, d)
-        Projections, without gradient.
-    """
+    """What the encoder's update leaves to the generators': state before it, trained names, views, keys and z."""
 
     state: Weights
     theta: list[str]
@@ -293,10 +267,7 @@ class InnerStep:
 
 
 class BatchLosses(nn.Module):
-    """`Terms.base_losses` of a batch as a function of weights. Buffers and all other weights are those of `state`.
-
-    Momentum copies, queues and centers of the framework do not change: only clones of them are updated.
-    """
+    """`Terms.base_losses` of a batch as a function of weights; clones of the other weights and buffers are updated."""
 
     def __init__(self, terms: Terms, state: Weights, pair: PositivePair, views: Views, progress: float) -> None:
         super().__init__()
@@ -340,6 +311,5 @@ class PairContrast(nn.Module):
         self.encoder, self.head = framework.encoder, framework.head
 
     def forward(self, pair: PositivePair) -> Tensor:
-        z = self.head(self.encoder(torch.cat([pair.first, pair.second])))
-        z0, z1 = full_precision(z).chunk(2)
+        z0, z1 = project_pair(self, pair).chunk(2)
         return nt_xent(z0, z1, temperature=0.125, ids=pair.ids)

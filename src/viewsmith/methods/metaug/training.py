@@ -47,40 +47,9 @@ Order = Literal["second-order", "first-order", "frozen", "none"]
 class MetAugMethod(PairMethod):
     """Encoders are trained with original and augmented features, generators through the encoders' gradient step.
 
-    Parameters
-    ----------
-    framework : Unified or another framework
-        Encoder, head and loss L_ori.
-    views : PairMaker
-        Makes the views of samples.
-    features : MetaFeatures or None
-        The generators. None: there are no augmented features ("only OUCL").
-    contrast : FeatureContrast, optional
-        Memory and loss of L_aug if the framework is not `Unified`. `Unified` has its own.
-    n_views : int
-        M, number of views, at least 2; 2 if the framework is not `Unified`.
-    meta : {"second-order", "first-order", "frozen", "none"}
-        How the generators are trained: with the derivative of the inner step, with the result of the inner step as a
-        constant, not at all; or there are none.
-    feature_weight : float
-        delta, above 0.
-    inner_rate : float
-        ell, learning rate of the inner step.
-    margin : {"large", "medium", "small"}
-        See `viewsmith.losses.oucl.margins`.
-    margin_weight : float
-        alpha over delta. The generators' loss is (L + alpha R) / delta, so that its minima do not depend on delta.
-    margin_per_sample : bool
-        Compute margins for each sample instead of for the batch.
-    epochs : int
-    optimizer, feature_optimizer : Optimizer
-    interval : int
-        The generators are updated in every step whose number is a multiple of this.
-
-    Raises
-    ------
-    InputError
-        `n_views` is less than 2, or not 2 with another framework than `Unified`.
+    Options are those of `viewsmith.MetAug`. `contrast` has memory and loss of L_aug if the framework is not `Unified`,
+    which has its own. `margin_weight` is alpha over delta: the generators' loss is (L + alpha R) / delta, so that its
+    minima do not depend on delta. The generators are updated after every `interval` steps.
     """
 
     def __init__(
@@ -231,13 +200,7 @@ class MetAugMethod(PairMethod):
     def feature_views(
         self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Projections of M views of scaled samples, on the sphere, and their augmented features; both (M, B, d).
-
-        Raises
-        ------
-        InputError
-            There are no generators.
-        """
+        """Projections of M views of scaled samples, on the sphere, and their augmented features; both (M, B, d)."""
         if self.features is None:
             raise InputError("meta is 'none': there are no generators of features; fit with another value of meta")
         z = unit(full_precision(self.terms.projections(*self.views_of(x, index, generator))))

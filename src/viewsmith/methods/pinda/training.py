@@ -28,28 +28,7 @@ Penalty = Literal["none", "inverse_norm", "log_barrier"]
 
 
 class PiNDAMethod(PairMethod):
-    """A framework with learned noise on its views.
-
-    Parameters
-    ----------
-    framework : Framework
-        Encoder, head and pair loss.
-    views : PairMaker
-        The other augmentation a. Local views of multi-crop get no noise.
-    noise : PiNoise
-        The generator psi.
-    algorithm : {1, 2}
-        1: the first view of every pair gets noise. 2: each view is, with equal probability, the sample with noise or a
-        view from `views`.
-    two_sided : bool
-        In Algorithm 1, both views get noise.
-    penalty : {"none", "inverse_norm", "log_barrier"}
-        Penalty on the noise, see `viewsmith.methods.pinda.views`.
-    penalty_weight : float
-        Weight of the penalty in the loss.
-    epochs : int
-    optimizer : Optimizer
-    """
+    """A framework with learned noise on views, but not on local ones; options as in `viewsmith.PiNDA`."""
 
     def __init__(
         self,
@@ -136,10 +115,7 @@ class PiNDAMethod(PairMethod):
 
     @torch.no_grad()
     def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-        """``sigma`` (predicted deviation), ``noise`` (one draw) and ``view`` (x + noise), with the shape of `x`.
-
-        If the mean is learned, also ``mean``.
-        """
+        """``sigma`` (deviation), ``noise`` (one draw), ``view`` (x + noise), and a learned ``mean``, each like `x`."""
         eps, sigma, _ = self.noise.noise(x, generator)
         mean = self.noise.noise_parameters(x)[1]
         learned = {} if mean is None else {"mean": mean}
@@ -147,10 +123,7 @@ class PiNDAMethod(PairMethod):
 
     @torch.no_grad()
     def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
-        """Noise level (root mean square of sigma) and its spread over features (standard deviation over mean).
-
-        Features of images are pixels of each channel, those of DNA positions of each letter. Padding is not counted.
-        """
+        """Noise level (root mean square of sigma) and its spread over features (deviation over mean), no padding."""
         sigma = self.noise.noise_parameters(x)[0]
         real = self.noise.real(x)
         counted = torch.ones_like(sigma) if real is None else real.expand_as(sigma).to(sigma.dtype)

@@ -23,11 +23,7 @@ def inverse_norm(eps: Tensor, floor: float = 1e-3) -> Tensor:
 
 
 def log_barrier(sigma: Tensor, real: Tensor | None = None) -> Tensor:
-    """Mean over features of ``-log(sigma)``.
-
-    For a fixed root mean square of sigma it is smallest if all features have equal noise. It grows without bound as the
-    noise of a feature goes to 0, so the noise cannot concentrate on a single feature.
-    """
+    """Mean over features of ``-log(sigma)``: grows without bound as the noise of a feature goes to 0."""
     # Padding has sigma 0: the gradient of its logarithm would be NaN, although it is not in the mean.
     positive = sigma if real is None else torch.where(real, sigma, 1)
     return -_mean(positive.log(), real)
@@ -134,15 +130,7 @@ class PiNoise(ViewMaker):
     def noise(
         self, x: Tensor, generator: torch.Generator | None = None, draws: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw noise for samples.
-
-        Parameters
-        ----------
-        x : Tensor, shape (B, ...)
-            Scaled samples.
-        generator : torch.Generator, optional
-        draws : int
-            Number of independent draws for each sample.
+        """Draw noise for scaled samples (B, ...), `draws` times.
 
         Returns
         -------

@@ -20,12 +20,7 @@ Generate = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 class ViewCache:
     """A cache of `n_views` generated views of each training row.
 
-    Views of images and DNA are stored unscaled, one byte per value, like the rows. The same seed gives the same cache,
-    so checkpoints do not contain it.
-
-    Attributes
-    ----------
-    views : list of Tensor or Samples, each with n rows
+    Views of images and DNA are stored unscaled, one byte per value. Checkpoints do not contain them: a seed gives them.
     """
 
     def __init__(self, rows: Rows, generate: Generate, *, n_views: int, seed: int, block: int = 512) -> None:

@@ -127,19 +127,7 @@ class ConditionalDiffusion(nn.Module):
 
     @torch.no_grad()
     def fit(self, rows: Rows, conditions: Tensor) -> None:
-        """Fit the latents to the scaled training rows, and the standardization to their representations.
-
-        Parameters
-        ----------
-        rows : Tensor or Samples, shape (n, ...)
-        conditions : Tensor, shape (n, c)
-            Representations.
-
-        Raises
-        ------
-        InputError
-            The width of the representations is not c.
-        """
+        """Fit the latents to scaled training rows, (n, ...), and the standardization to representations, (n, c)."""
         if conditions.ndim != 2 or conditions.shape[1] != len(self.condition_mean):
             raise InputError(
                 f"the generator was given conditions of shape {tuple(conditions.shape)}, expected "
@@ -155,23 +143,17 @@ class ConditionalDiffusion(nn.Module):
     def loss(
         self, x: Tensor, condition: Tensor, generator: torch.Generator | None = None, *, averaged: bool = False
     ) -> Tensor:
-        """Mean squared error of the denoiser at a random time.
+        """Mean squared error of the denoiser at a random time, (B,).
 
         Parameters
         ----------
-        x : Tensor, shape (B, ...)
-            Scaled samples.
-        condition : Tensor, shape (B, c)
-            Their representations; they get no gradient.
+        x, condition : Tensor, shapes (B, ...) and (B, c)
+            Scaled samples and their representations, which get no gradient.
         generator : torch.Generator, optional
             Source, in this order, of the times, the noise, the noise of the conditions (with `blur`), and the dropped
             conditions (with `drop`).
         averaged : bool
             Evaluate the averaged weights.
-
-        Returns
-        -------
-        Tensor, shape (B,)
         """
         u, real = self.latents.encode(x), self.latents.mask(x)
         t = randint(len(self.schedule), (len(u),), u, generator)
@@ -219,25 +201,20 @@ class ConditionalDiffusion(nn.Module):
         *,
         strength: Tensor | None = None,
     ) -> Tensor:
-        """Draw a new sample for each representation, with the averaged denoiser.
+        """Draw a new scaled sample (B, ...) for each representation, with the averaged denoiser.
+
+        Each depends only on its source, condition and noise.
 
         Parameters
         ----------
-        x : Tensor, shape (B, ...)
-            Scaled source samples; they determine shape and padding, and the start if `strength` is below 1.
-        condition : Tensor, shape (B, c)
-            Their representations.
+        x, condition : Tensor, shapes (B, ...) and (B, c)
+            Scaled sources, which determine shape, padding and, if the strength is below 1, the start; representations.
         generator : torch.Generator, or a sequence with one per sample, optional
             Source, in this order, of the initial noise, of the size of the latents, of the noise of the conditions
             (with `blur`), and of the noise in each step except the last (with "ddpm").
         strength : Tensor, shape (B,), optional
             Strength of each sample, above 0 and at most 1. Samples with equal strength are drawn together, the smallest
             strength first. Default: the strength of the model.
-
-        Returns
-        -------
-        Tensor, shape (B, ...)
-            Scaled samples. Each depends only on its source, condition and noise.
         """
         if strength is None:
             return self._sample(x, condition, generator, self.strength, self.times)

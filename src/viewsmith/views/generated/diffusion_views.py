@@ -253,24 +253,10 @@ class GeneratedViews(nn.Module):
     # ---- views ----------------------------------------------------------------------------------------------------
 
     def for_batch(self, batch: Batch, probability: float, *, refresh: int, fresh: bool) -> tuple[Tensor, Tensor] | None:
-        """Generated views of a batch of training rows, from the cache or new ones.
+        """Generated views of a batch of training rows, (B, ...), and which to use, bool (B,): each with `probability`.
 
-        Parameters
-        ----------
-        batch : Batch
-        probability : float
-            Probability with which each view is used.
-        refresh : int
-            Number of epochs after which the cache is generated again; 0 means never.
-        fresh : bool
-            Generate new views for this batch instead of using the cache.
-
-        Returns
-        -------
-        views : Tensor, shape (B, ...)
-        used : Tensor of bool, shape (B,)
-            Which of the views to use. Instead of both, None is returned if the generator is not trained or the
-            probability is 0.
+        They are new for this batch if `fresh`, or from a cache that is made again after `refresh` epochs (0: never).
+        None if the generator is not trained or the probability is 0.
         """
         if not self.trained or not probability:
             return None
@@ -310,41 +296,15 @@ class GeneratedViews(nn.Module):
         generator: Generators | None,
         strength: Tensor | None = None,
     ) -> Tensor:
-        """Generate a view of each sample.
-
-        Parameters
-        ----------
-        x : Tensor, shape (B, ...)
-            Scaled samples.
-        index : Tensor of int64, shape (B,), optional
-            Their rows in the training set, if they are training rows.
-        generator : torch.Generator, or a sequence with one per sample, optional
-        strength : Tensor, shape (B,), optional
-            Strength for each sample, as in `ConditionalDiffusion.sample`.
-
-        Returns
-        -------
-        Tensor, shape (B, ...)
-        """
+        """A view of each scaled sample (B, ...), of the training rows `index` if given; `strength`, (B,), of each."""
         y = self.encoder(x).float() if index is None else self._representations()[index]
         return self.generator.sample(x, self._condition(y, index, generator), generator, strength=strength)
 
     @torch.no_grad()
     def generate_each(self, x: Rows, streams: Sequence[torch.Generator], strength: Tensor) -> Tensor:
-        """Generate a view of each scaled sample, which depends only on the sample, its strength and its random stream.
+        """A view of each of n scaled samples, which depends only on the sample, its strength, (n,), and its stream.
 
-        Samples with equal strength are generated together, in blocks of equal size, because the rounding of matrix
-        products depends on their size.
-
-        Parameters
-        ----------
-        x : Tensor or Samples, n rows
-        streams : sequence of n torch.Generator
-        strength : Tensor, shape (n,)
-
-        Returns
-        -------
-        Tensor, shape (n, ...)
+        Samples of equal strength are in blocks of equal size: the rounding of matrix products depends on it.
         """
         one = x[:1]
         size, filling = min(STREAM_BLOCK, block_size(one)), stream(0, "filling", device=one.device)
@@ -460,9 +420,6 @@ class GeneratedViews(nn.Module):
 
 
 def generator_update(generated: GeneratedViews, step: Step, optimizer: Optimizer) -> Update:
-    """The update of the generator; after each step, the running average of its weights is updated.
-
-    A generator that diverges does not end the training. `GeneratedViews.check_learning` detects it later.
-    """
+    """The update of the generator and of the average of its weights; it may diverge, see `check_learning`."""
     generator = generated.generator
     return Update("generator", step, (generator,), optimizer, after=generator.update_average, may_diverge=True)

@@ -217,7 +217,7 @@ def fit_density(h: Tensor, k: int = NEIGHBORS) -> Density:
 def _mean_distances(h: Tensor, references: Tensor, k: int) -> Tensor:
     """Mean distance of each row to its k nearest references, float64 (n,); it does not depend on the other rows.
 
-    If a reference has the same representation as the row, it counts as the row itself and is left out.
+    A reference with the same representation counts as the row itself and is left out.
     """
     k = min(k, len(references) - 1)
 
@@ -272,15 +272,7 @@ class NoiseTolerance(nn.Module):
 
     @torch.no_grad()
     def fit(self, encoder: nn.Module, rows: Rows) -> NoiseTolerance:
-        """Fit to the scaled training rows; vectors and DNA need at least 2 rows.
-
-        Parameters
-        ----------
-        encoder : nn.Module
-            In evaluation mode.
-        rows : Tensor or Samples, n rows
-            Scaled samples: images (C, H, W), or vectors and DNA, which have fewer dimensions.
-        """
+        """Fit to scaled rows, with an encoder in evaluation mode; vectors and DNA need at least 2 rows."""
         if rows[:1].ndim < 4:
             density = fit_density(_representations(encoder, rows))
             self.references, self.distances = density.references, density.distances
@@ -358,10 +350,7 @@ class AdaptiveStrength(nn.Module):
         return self
 
     def forward(self, encoder: nn.Module, rows: Rows, streams: Sequence[torch.Generator]) -> Tensor:
-        """Strengths of scaled rows, float64 (n,), from an encoder in evaluation mode and random streams.
-
-        `streams` has one stream for all rows, or one for each row. They are used only if `noise` is "random".
-        """
+        """Strengths of scaled rows, float64 (n,); random ones from one stream for all rows, or one for each."""
         if self.noise == "adaptive":
             return level_to_strength(adaptive_levels(self.tolerance(encoder, rows)))
         if self.noise == "random":

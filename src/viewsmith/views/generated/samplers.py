@@ -80,19 +80,7 @@ class Schedule:
         return math.sqrt(self.alpha_bar_at(t)), math.sqrt(1 - self.alpha_bar_at(t))
 
     def rates_of(self, t: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Factors of signal and noise at the time of each sample.
-
-        Parameters
-        ----------
-        t : Tensor of int64, shape (B,)
-            Times from 0 to T - 1, on the device of `like`.
-        like : Tensor, shape (B, ...)
-
-        Returns
-        -------
-        pair of Tensor, shape (B, 1, ...)
-            In the dtype and on the device of `like`.
-        """
+        """Factors of signal and noise at the times `t`, int64 (B,), of samples (B, ...): (B, 1, ...) each."""
         place = (like.dtype, like.device)
         if place not in self._tables:
             with torch.inference_mode(False):  # the next call may be in a training step
