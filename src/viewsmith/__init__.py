@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from viewsmith.core.version import __version__
+from viewsmith.core import __version__
 
 _LAYERS = (
     *("core", "losses", "networks", "views", "modalities", "frameworks", "data", "training", "evaluation"),

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from viewsmith.core import __version__
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
-from viewsmith.core.version import __version__
 from viewsmith.data.readers.h5ad import is_anndata, neighbors_of
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.options import check_options

@@ -11,7 +11,7 @@ from benchmarks.common.runner import done, rows
 from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, generated_views, learned_noise
 from benchmarks.quality.vectors import study_labels
 from benchmarks.tables import decisive, regimes
-from viewsmith.views.pair import PairMaker
+from viewsmith.views.base import PairMaker
 
 SIZES = {few_rows: 18, few_label_views: 18, learned_noise: 13, cell_views: 9, generated_views: 12}
 

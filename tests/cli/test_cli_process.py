@@ -18,7 +18,7 @@ from cli_tools import ENVIRONMENT, MODULE, Result, call, files, good, process
 
 from cases import slow
 from viewsmith.cli.errors import show_warning
-from viewsmith.core.version import __version__
+from viewsmith.core import __version__
 
 FIT = ("fit", "digits", "--epochs", 20, "--set", "hidden=64", "--set", "n_components=32", "--out")
 WEIGHTS = "model.safetensors"

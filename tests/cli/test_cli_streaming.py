@@ -12,7 +12,7 @@ from located_toys import bright, pointing
 from viewsmith.core import rows as row_source
 from viewsmith.core.rows import RowSource
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.methods.crl_tac import locating as locations
+from viewsmith.methods.crl_tac import figures as locations
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SMALL = (

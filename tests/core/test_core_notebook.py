@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from viewsmith import Contrastive, Discovery
-from viewsmith.core import notebook
+from viewsmith.core import progress
 from viewsmith.core.progress import with_progress
 from viewsmith.data import load_dataset
 from viewsmith.evaluation import compare
@@ -53,11 +53,11 @@ def text_of(html):
 
 
 def test_a_terminal_is_no_notebook(monkeypatch):
-    assert not notebook.in_notebook()
+    assert not progress.in_notebook()
     ipython = types.ModuleType("IPython")
     ipython.get_ipython = type("TerminalInteractiveShell", (), {})
     monkeypatch.setitem(sys.modules, "IPython", ipython)
-    assert not notebook.in_notebook()
+    assert not progress.in_notebook()
 
 
 def test_a_training_shows_a_bar_in_place(shown, digits):

@@ -11,7 +11,7 @@ import viewsmith
 from crl_tac_toys import DATA, TINY, images, vectors
 from refusals import refusal
 from viewsmith import CRLTAC
-from viewsmith.methods.crl_tac.objective import ChosenViews
+from viewsmith.methods.crl_tac.channel import ChosenViews
 from viewsmith.views import Crops
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -65,5 +65,5 @@ def test_grid_crop_has_the_encoder_and_the_inference_of_crl_tac(side, crop, stri
         expected = h.mean(dim=0) if output == "representation" else framework.head(h if encoder == "cnn" else h.mean(0))
         expected = expected if expected.ndim == 2 else expected.mean(dim=0)
     np.testing.assert_allclose(found[:2], expected, rtol=1e-3, atol=1e-5)
-    monkeypatch.setattr("viewsmith.views.pair.REPRESENTED_VIEWS", 1)
+    monkeypatch.setattr("viewsmith.views.base.REPRESENTED_VIEWS", 1)
     np.testing.assert_allclose(model.transform(x, output=output), found, rtol=1e-4, atol=1e-6)

@@ -10,7 +10,7 @@ from crl_tac_toys import TINY, dna, vectors
 from located_toys import bright, motifs, pointing
 from refusals import refusal
 from viewsmith import CRLTAC
-from viewsmith.methods.crl_tac.locating import FEATURE
+from viewsmith.methods.crl_tac.figures import FEATURE
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -66,7 +66,7 @@ def test_several_boxes_of_an_image_are_on_its_squares(of_images):
 def test_blocks_do_not_change_the_locations(of_images, monkeypatch):
     model, x, _ = of_images
     expected = model.locate(x, 2)
-    monkeypatch.setattr("viewsmith.methods.crl_tac.locating.BLOCK", 5)
+    monkeypatch.setattr("viewsmith.methods.crl_tac.figures.BLOCK", 5)
     found = model.locate(x, 2)
     np.testing.assert_array_equal(found["sample"], expected["sample"])
     for name in ("top", "left", "probability"):

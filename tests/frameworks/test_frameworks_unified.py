@@ -8,8 +8,7 @@ from framework_cases import length_one
 
 from refusals import refusal
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Unified
-from viewsmith.frameworks.memory import Draw
-from viewsmith.frameworks.unified import Views, embed
+from viewsmith.frameworks.unified import Draw, Views, embed
 from viewsmith.losses.oucl import Logits, margins, oucl
 from viewsmith.networks import MLP, ViewEncoders, ViewHeads
 from viewsmith.views import PositivePair

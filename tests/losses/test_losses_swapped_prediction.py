@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from viewsmith.losses.swapped_prediction import log_prototype_mass, sinkhorn, swapped_prediction
+from viewsmith.losses.self_distillation import log_prototype_mass, sinkhorn, swapped_prediction
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-6}}
 DTYPES = (torch.float64, torch.float32)

@@ -8,7 +8,7 @@ from torch import nn
 
 from viewsmith.core import Batch, Optimizer
 from viewsmith.methods import CRLTACMethod
-from viewsmith.methods.crl_tac.objective import ChosenViews
+from viewsmith.methods.crl_tac.channel import ChosenViews
 from viewsmith.networks import MLP, MaskScores
 from viewsmith.training.updates import frozen, prepare_update
 from viewsmith.views import AugmentationChannel, Masks

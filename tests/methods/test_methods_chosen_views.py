@@ -6,7 +6,7 @@ from crl_tac_processes import batch, crl_tac, samples
 from test_methods_crl_tac import steps
 
 from viewsmith.losses.info_max import recurrence
-from viewsmith.methods.crl_tac.objective import ChosenViews
+from viewsmith.methods.crl_tac.channel import ChosenViews
 
 
 def views(n, seed):

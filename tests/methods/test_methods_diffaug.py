@@ -13,7 +13,7 @@ from viewsmith.core.random import derive_seed, stream
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import Identity
-from viewsmith.views.generated.cache import ViewCache
+from viewsmith.views.generated.diffusion_views import ViewCache
 from viewsmith.views.neighbors import outliers
 
 

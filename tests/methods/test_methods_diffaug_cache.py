@@ -6,7 +6,7 @@ from diffaug_cases import X
 from viewsmith.core.rows import Samples
 from viewsmith.modalities.images.pixels import PixelLatents
 from viewsmith.networks import Pixels
-from viewsmith.views.generated.cache import ViewCache
+from viewsmith.views.generated.diffusion_views import ViewCache
 
 
 def test_a_cache_of_images_stores_bytes():

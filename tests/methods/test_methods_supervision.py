@@ -14,10 +14,10 @@ from viewsmith.frameworks.supervision import (
     supervised_phases,
     unchanged_statistics,
 )
-from viewsmith.losses.rank_n_contrast import rank_n_contrast
+from viewsmith.losses.sup_con import rank_n_contrast
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.views import Identity
-from viewsmith.views.pair import PairMaker
+from viewsmith.views.base import PairMaker
 
 CPU = torch.device("cpu")
 CODES = torch.tensor([0, -1, 1, 0, -1, 2, 1, 2])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from viewsmith.modalities.vectors.networks import PublishedVectorDenoiser, VectorDenoiser
-from viewsmith.networks.denoisers import Modulation, TimestepEmbedding, time_features, zero_initialized
+from viewsmith.networks.base import Modulation, TimestepEmbedding, time_features, zero_initialized
 
 CONDITION = 5
 KINDS = {

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from viewsmith.views import NeighborMix, Neighbors
-from viewsmith.views.neighbors import PrecomputedGraph
+from viewsmith.views.base import PrecomputedGraph
 
 GRAPH = PrecomputedGraph(torch.tensor([0, 3, 3, 4, 6]), torch.tensor([1, 2, 3, 0, 1, 2]))  # row 1 has no neighbors
 POOL = torch.arange(8.0).reshape(4, 2)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from viewsmith import Contrastive
-from viewsmith.views import Neighbors, NeighborSearch, nearest_neighbors, neighbor_search
-from viewsmith.views.neighbor_search import EXACT, InvertedLists, k_means, nearest_center
+from viewsmith.views import Neighbors, NeighborSearch, nearest_neighbors, neighbors
+from viewsmith.views.neighbors import EXACT, InvertedLists, k_means, nearest_center
 
 METRICS = ("euclidean", "cosine")
 
@@ -26,7 +26,7 @@ def draw(n, d=6, clusters=8, seed=0, dtype=torch.float64):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(neighbor_search, "TILE", 1000)
+    monkeypatch.setattr(neighbors, "TILE", 1000)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -63,7 +63,7 @@ def test_a_search_in_some_lists_finds_the_nearest_rows_in_them(metric):
 def test_the_result_does_not_depend_on_the_block_size(monkeypatch):
     x = draw(300)
     whole = InvertedLists(x, 12).graph(4, 3)
-    monkeypatch.setattr(neighbor_search, "TILE", 64)
+    monkeypatch.setattr(neighbors, "TILE", 64)
     assert torch.equal(InvertedLists(x, 12).graph(4, 3), whole)
 
 
@@ -80,7 +80,7 @@ def test_list_sizes_are_limited_even_for_equal_rows():
     for rows in (x, x[:500]):
         lists = InvertedLists(rows, 20)
         sizes = torch.tensor(lists._starts).diff()
-        assert sizes.max() <= neighbor_search.LARGEST * len(rows) / 20 and sizes.min() > 0
+        assert sizes.max() <= neighbors.LARGEST * len(rows) / 20 and sizes.min() > 0
         assert sorted(lists.order.tolist()) == list(range(len(rows)))
     assert all(len({row, *near}) == 4 for row, near in enumerate(lists.graph(3, 2).tolist()))
 
@@ -90,7 +90,7 @@ def test_k_means_is_lloyds_algorithm():
     found = k_means(x, 5, generator.manual_seed(3))
     sample = x[torch.randperm(90, generator=generator.manual_seed(3))]
     centers = sample[:5].clone()
-    for _ in range(neighbor_search.ITERATIONS):
+    for _ in range(neighbors.ITERATIONS):
         nearest = torch.stack([(row - centers).norm(dim=1).argmin() for row in sample])
         centers = torch.stack([sample[nearest == i].mean(0) for i in range(5)])
     torch.testing.assert_close(found, centers)
@@ -161,7 +161,7 @@ def test_a_graph_far_from_the_origin_is_precise():
 @pytest.fixture
 def many(monkeypatch):
     """Use the approximate search from 1,000 rows on, so that tests are fast."""
-    monkeypatch.setattr(neighbor_search, "EXACT_UP_TO", 1000)
+    monkeypatch.setattr(neighbors, "EXACT_UP_TO", 1000)
 
 
 def test_neighbors_of_many_rows_are_searched_in_lists_and_reported(many):
@@ -227,7 +227,7 @@ def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
 GROWTH = """
 import numpy as np, torch
 from viewsmith.core.device import resident_bytes
-from viewsmith.views.neighbor_search import nearest_center
+from viewsmith.views.neighbors import nearest_center
 torch.set_num_threads(1)
 for _ in range(3):
     read = np.ones(4_000_000, np.float32)

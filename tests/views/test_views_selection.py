@@ -6,8 +6,7 @@ from torch import nn
 
 from viewsmith.core.rows import Samples
 from viewsmith.methods.genview.quality import ViewQuality
-from viewsmith.views.generated.cache import ViewCache
-from viewsmith.views.generated.diffusion_views import choose_among, choose_views
+from viewsmith.views.generated.diffusion_views import ViewCache, choose_among, choose_views
 
 
 def slow_choice(agreement, similarity, rejected, k):

@@ -24,7 +24,7 @@ from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import LEARNED, SEEDS, command, score
 from viewsmith import Contrastive
 from viewsmith.estimator.resolve import default_epochs
-from viewsmith.views import neighbor_search
+from viewsmith.views import neighbors
 
 SETS = {name: DataSet(name) for name in ("mnist", "fashion_mnist", "letter")}
 # Steps, options, and the number of rows up to which the search is exact.
@@ -55,7 +55,7 @@ def work(name: str, row: str, seed: int, few: bool) -> dict[str, Any]:
         data = load(SETS[name]) if name in SETS else mixture(100_000)
     epochs = default_epochs(len(data.x), 256, steps)
     started = time.process_time()
-    with mock.patch.object(neighbor_search, "EXACT_UP_TO", exact_up_to):
+    with mock.patch.object(neighbors, "EXACT_UP_TO", exact_up_to):
         model = Contrastive(random_state=seed, epochs=epochs, **LEARNED, **options).fit(data.x)
     cpu = time.process_time() - started
     found = score(model.transform(data.x), model.transform(data.x_test), data, PROTOCOLS)

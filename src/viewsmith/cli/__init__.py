@@ -20,7 +20,7 @@ from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.symmetries import symmetries
 from viewsmith.cli.tune import tune
 from viewsmith.cli.use import embed, evaluate, export, plot, push, report, views
-from viewsmith.core.version import __version__
+from viewsmith.core import __version__
 
 app = typer.Typer(
     help="Contrastive learning with learned and generated views.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from viewsmith.core.errors import InputError, MissingExtra, TrainingError
@@ -24,11 +25,26 @@ __all__ = [
     "stream",
 ]
 
+__version__ = "0.1.0"
 
-def __getattr__(name: str) -> Any:
-    # Imported lazily: errors and files are also used without torch (by `viewsmith --help`), which is slow to import.
-    if name in ("derive_seed", "stream"):
-        return getattr(importlib.import_module("viewsmith.core.random"), name)
-    if name in __all__:
-        return getattr(importlib.import_module("viewsmith.core.schedule"), name)
-    raise AttributeError(f"module 'viewsmith.core' has no attribute {name!r}")
+
+def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+    """A `__getattr__` of a package (PEP 562) for names by the module that defines them, separated by spaces."""
+    modules = {name: module for module, names in places.items() for name in names.split()}
+
+    def __getattr__(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(modules[name]), name)
+
+    return __getattr__
+
+
+# On use: errors and files are also used without torch (by `viewsmith --help`), which is slow to import.
+__getattr__ = lazily(
+    __name__,
+    {
+        "viewsmith.core.random": "derive_seed stream",
+        "viewsmith.core.schedule": "Batch Method Optimizer Phase Update",
+    },
+)

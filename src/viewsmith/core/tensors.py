@@ -30,13 +30,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         # Copies, because safetensors rejects tensors that share memory (tied weights).
         copies = {n: t.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for n, t in tensors.items()}
         save_file(copies, str(temporary), metadata={CHECKSUM: _checksum(copies)})
-        temporary.chmod(0o666 & ~_umask())  # safetensors creates files that only their owner can read
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        os.umask(mask := os.umask(0))
+        temporary.chmod(0o666 & ~mask)  # safetensors creates files that only their owner can read
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

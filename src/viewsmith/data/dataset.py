@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
-from viewsmith.core.notebook import html_table
+from viewsmith.core.progress import html_table
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.labels import Target, kind_of, without_label
 

@@ -19,13 +19,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from viewsmith.core import distributed
+from viewsmith.core import __version__, distributed
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Kind, get
 from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
-from viewsmith.core.version import __version__
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, with_shared
 from viewsmith.estimator.figures import Figures, as_dataset, shared_figures

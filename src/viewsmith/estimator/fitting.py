@@ -38,7 +38,7 @@ from viewsmith.training.callbacks import (
 )
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import RunFolder, environment
-from viewsmith.views.neighbors import PrecomputedGraph
+from viewsmith.views.base import PrecomputedGraph
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities.tables.array import speaks_table, table_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
 from viewsmith.networks.scaling import PrincipalAxes
-from viewsmith.views.neighbor_search import NeighborSearch
-from viewsmith.views.neighbors import PrecomputedGraph, aligned_graph, mutual_neighbors
+from viewsmith.views.base import PrecomputedGraph
+from viewsmith.views.neighbors import NeighborSearch, aligned_graph, mutual_neighbors
 
 
 class Given(NamedTuple):

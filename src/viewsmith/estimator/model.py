@@ -26,9 +26,8 @@ from viewsmith.modalities.images.encoders import ResNet
 from viewsmith.networks.base import MLP, EncoderContext
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.networks.skip import FirstColumns, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
-from viewsmith.views.base import RepresentationNoise, ViewContext, ViewMaker
+from viewsmith.views.base import PairMaker, RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbors import PrincipalSpace
-from viewsmith.views.pair import PairMaker
 
 AnyContext = BuildContext[Any, Any]
 

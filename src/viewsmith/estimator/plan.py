@@ -20,7 +20,7 @@ from viewsmith.estimator.arguments import Arguments
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities import Modality
 from viewsmith.modalities.images.cnn import SMALLEST
-from viewsmith.views.neighbors import PrecomputedGraph
+from viewsmith.views.base import PrecomputedGraph
 
 O = TypeVar("O", bound=Arguments)  # noqa: E741
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viewsmith.core.errors import InputError, error_text, name_list, pluralize, warn
-from viewsmith.core.notebook import html_table
+from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries
 from viewsmith.data.labels import Target, numbers_of
 from viewsmith.evaluation.baselines import BaselineContext, Model, TrainTest, predictor_of

@@ -5,7 +5,6 @@ from viewsmith.frameworks.base import DataSummary, Framework, FrameworkContext
 from viewsmith.frameworks.byol import BYOL
 from viewsmith.frameworks.dino import DINO
 from viewsmith.frameworks.lejepa import LeJEPA
-from viewsmith.frameworks.memory import FeatureMemory
 from viewsmith.frameworks.moco import MoCo
 from viewsmith.frameworks.moco_v3 import MoCoV3
 from viewsmith.frameworks.nnclr import NNCLR
@@ -14,7 +13,7 @@ from viewsmith.frameworks.simsiam import SimSiam
 from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
 from viewsmith.frameworks.sup_con import SupCon
 from viewsmith.frameworks.swav import SwAV
-from viewsmith.frameworks.unified import FeatureContrast, Unified
+from viewsmith.frameworks.unified import FeatureContrast, FeatureMemory, Unified
 from viewsmith.frameworks.vicreg import VICReg
 
 __all__ = [

@@ -20,9 +20,8 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows, Samples
 from viewsmith.core.schedule import Batch, Method, Phase, Step, Update
 from viewsmith.frameworks.base import Framework, project_pair
-from viewsmith.losses.rank_n_contrast import rank_n_contrast
-from viewsmith.losses.sup_con import sup_con
-from viewsmith.views.pair import PairMaker
+from viewsmith.losses.sup_con import rank_n_contrast, sup_con
+from viewsmith.views.base import PairMaker
 
 #: Labeled rows of a draw; a training step with the default batch then takes about a quarter more time.
 DRAWN = 128

@@ -27,7 +27,7 @@ from viewsmith.frameworks.base import (
     updates_state,
 )
 from viewsmith.losses.nt_xent import unit
-from viewsmith.losses.swapped_prediction import log_prototype_mass, sinkhorn, swapped_prediction
+from viewsmith.losses.self_distillation import log_prototype_mass, sinkhorn, swapped_prediction
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
 
@@ -59,7 +59,7 @@ class SwAV(Framework):
     temperature : float
         tau of the predictions.
     epsilon : float
-        Smoothness of the assignments; see `viewsmith.losses.swapped_prediction.sinkhorn`.
+        Smoothness of the assignments; see `viewsmith.losses.self_distillation.sinkhorn`.
     iterations : int
         Number of Sinkhorn iterations.
     queue : int

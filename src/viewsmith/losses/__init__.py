@@ -7,12 +7,10 @@ from viewsmith.losses.nt_xent import info_nce, moco_info_nce, nt_xent
 from viewsmith.losses.numerics import per_sample
 from viewsmith.losses.oucl import Logits, margin_regularization, margins, oucl
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
-from viewsmith.losses.rank_n_contrast import rank_n_contrast
-from viewsmith.losses.self_distillation import negative_cosine, self_distillation
+from viewsmith.losses.self_distillation import negative_cosine, self_distillation, sinkhorn, swapped_prediction
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.losses.soft_contrastive import soft_contrastive, soft_normalized
-from viewsmith.losses.sup_con import sup_con
-from viewsmith.losses.swapped_prediction import sinkhorn, swapped_prediction
+from viewsmith.losses.sup_con import rank_n_contrast, sup_con
 from viewsmith.losses.vicreg import vicreg
 
 __all__ = [

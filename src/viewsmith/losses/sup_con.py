@@ -1,11 +1,11 @@
-"""Supervised contrastive loss: views of one class attract, all other views repel."""
+"""Losses with labels: by classes (SupCon), and by the order of the distances of numbers (Rank-N-Contrast)."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, check_temperature
 from viewsmith.losses.nt_xent import unit
 
 
@@ -60,3 +60,47 @@ def sup_con(
     positive = (torch.cat(labels)[:, None] == torch.cat(other_labels)).scatter(1, itself, False)
     log_p = logits.log_softmax(dim=1).masked_fill(~positive, 0)
     return -(log_p.sum(dim=1) / positive.sum(dim=1).clamp_min(1)).view(2, -1).mean(dim=0)
+
+
+def rank_n_contrast(z0: Tensor, z1: Tensor, targets: Tensor, *, temperature: float = 2.0) -> Tensor:
+    """Rank-N-Contrast, one value per sample (Zha et al. 2023, equations 1 and 2).
+
+    With all 2 B views as anchors, ``s(i, j) = -|z_i - z_j|`` and ``S(i, j)`` the views other than i whose target is at
+    least as far from that of i as that of j is::
+
+        l_i = -1 / (2 B - 1) sum_{j != i} log( exp(s(i, j) / tau) / sum_{k in S(i, j)} exp(s(i, k) / tau) )
+
+    The value of a sample is the mean over its two anchors.
+
+    Parameters
+    ----------
+    z0, z1 : Tensor, shape (B, d)
+        Projections of the two views, not normalized.
+    targets : Tensor, shape (B,)
+        Finite numbers; their scale has no effect.
+    temperature : float
+        tau, above 0; 2 in the paper.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+        At least 0.
+
+    Raises
+    ------
+    InputError
+        Not one target for each sample, or a temperature that is not above 0.
+    """
+    check_temperature("temperature", temperature)
+    if targets.shape != (len(z0),):
+        raise InputError(f"targets has shape {tuple(targets.shape)}, expected one for each sample, ({len(z0)},)")
+    z, y = torch.cat([z0, z1]), torch.cat([targets, targets])
+    logits = -torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist") / temperature
+    # The anchor itself is put first, at distance -1, and left out.
+    distance = (y[:, None] - y).abs().fill_diagonal_(-1.0)
+    distance, order = (part[:, 1:] for part in distance.sort(dim=1))
+    sorted_logits = logits.gather(1, order)
+    farther = sorted_logits.flip(1).logcumsumexp(dim=1).flip(1)
+    # Views at equal distances have one set S, that of the first of them.
+    first = torch.searchsorted(distance.contiguous(), distance.contiguous())
+    return (farther.gather(1, first) - sorted_logits).mean(dim=1).view(2, -1).mean(dim=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewsmith.core.lazy import lazily
+from viewsmith.core import lazily
 
 # Defined in higher layers, and imported on use.
 __getattr__ = lazily(

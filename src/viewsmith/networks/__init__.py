@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewsmith.core.lazy import lazily
+from viewsmith.core import lazily
 from viewsmith.networks.base import MLP, EncoderContext, NoiseContext
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
 from viewsmith.networks.wrappers import ViewEncoders, ViewHeads

@@ -225,7 +225,6 @@ def column_medians(x: Tensor | RowSource) -> Tensor:
     return torch.cat(found)
 
 
-# ---- principal axes -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Axes:
     """Principal axes (d, m) of centered rows whose features are multiplied by `weight`, (d,)."""

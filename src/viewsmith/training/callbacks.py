@@ -17,7 +17,7 @@ from torch import Tensor
 from viewsmith.core.device import resident_bytes, return_freed_memory
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import TrainingError, warn
-from viewsmith.core.notebook import NotebookBar, in_notebook
+from viewsmith.core.progress import NotebookBar, in_notebook
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, told_apart, uniformity, view_distance
 from viewsmith.training.engine import Callback, Status, Trainer
@@ -95,8 +95,7 @@ class ProgressBar(Callback):
         assert self._below is not None
         self._updated = time.monotonic()
         total = trainer.epochs * trainer.steps_per_epoch
-        done = trainer.epochs_done * trainer.steps_per_epoch + trainer.step
-        self._below.update(f"{text}, loss {trainer.mean_loss():.4f}", done, total)
+        self._below.update(f"{text}, loss {trainer.mean_loss():.4f}", trainer.steps, total)
 
     def _update_bar(self, trainer: Trainer) -> None:
         assert self._bar is not None
@@ -104,7 +103,7 @@ class ProgressBar(Callback):
         rate = (trainer.steps - self._first_step) * trainer.local_batch / max(self._updated - self._started, 1e-9)
         self._bar.update(
             self._task,
-            completed=trainer.epochs_done * trainer.steps_per_epoch + trainer.step,
+            completed=trainer.steps,
             description=trainer.phase.name,
             loss=trainer.mean_loss(),
             rate=rate,

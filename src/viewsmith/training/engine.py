@@ -153,8 +153,6 @@ class Trainer:
     def epochs_done(self) -> int:
         return sum(phase.epochs for phase in self.phases[: self.phase_index]) + self.epoch
 
-    # ---- the loop -------------------------------------------------------------------------------------------------
-
     def fit(self, x: Rows, *, resume: bool = False) -> Status:
         """Train the method, and return why training ended.
 
@@ -295,8 +293,6 @@ class Trainer:
             callback.epoch(self, row)
         self.epoch, self.step = self.epoch + 1, 0
 
-    # ---- time, order, stopping ------------------------------------------------------------------------------------
-
     @property
     def elapsed(self) -> float:
         """Seconds of training so far, including the time before a resume."""
@@ -354,8 +350,6 @@ class Trainer:
         finally:
             for number, old in before.items():
                 signal.signal(number, old)
-
-    # ---- checkpoints ----------------------------------------------------------------------------------------------
 
     def _save_if_due(self, phase_ended: bool = False) -> None:
         if self.checkpoint and (phase_ended or time.monotonic() - self._saved >= self.checkpoint_every):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from viewsmith.core.lazy import lazily
-from viewsmith.views.base import PositivePair, RepresentationNoise, ViewContext, ViewMaker
-from viewsmith.views.neighbor_search import NeighborSearch
-from viewsmith.views.neighbors import nearest_neighbors
-from viewsmith.views.pair import PairMaker
+from viewsmith.core import lazily
+from viewsmith.views.base import PairMaker, PositivePair, RepresentationNoise, ViewContext, ViewMaker
+from viewsmith.views.neighbors import NeighborSearch, nearest_neighbors
 
 # Defined in higher layers, and imported on use.
 __getattr__ = lazily(

@@ -1,4 +1,4 @@
-"""The view maker: the interface of all augmentations; and noise on representations (SimGCL, named SimCL by PiNDA)."""
+"""The view maker, the interface of all augmentations; pairs of views; noise on representations (SimGCL)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import InputError, check_weight
 from viewsmith.core.random import stream
-from viewsmith.core.rows import Rows
-from viewsmith.views.neighbors import PrecomputedGraph
+from viewsmith.core.rows import Rows, apply_in_blocks
+from viewsmith.core.schedule import Batch
+from viewsmith.networks.wrappers import eval_mode
 
 #: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.
 Generators = torch.Generator | Sequence[torch.Generator]
@@ -96,6 +97,9 @@ class ViewMaker(nn.Module):
     def prepare(self, pool: Rows) -> None:
         """Set the pool, the scaled training rows, (n, ...), for makers that use other rows."""
 
+    def refresh(self, encode: Callable[[Rows], Tensor]) -> None:
+        """Search neighbors again in the output of `encode`, which maps the pool (n, ...) to (n, d)."""
+
     def describe(self) -> dict[str, Any]:
         """Facts found by `prepare` for the summary of a run: plain values by name."""
         return {}
@@ -122,6 +126,35 @@ class ViewMaker(nn.Module):
         if self.pool is None:
             raise RuntimeError(f"{type(self).__name__} needs a pool of rows: call prepare(rows) first")
         return self.pool
+
+
+@dataclass(frozen=True)
+class PrecomputedGraph:
+    """Neighbors of n rows: those of row i are ``ends[offsets[i] : offsets[i + 1]]``, int64 (edges,) and (n + 1,)."""
+
+    offsets: Tensor
+    ends: Tensor
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.offsets) - 1
+
+    def to(self, device: torch.device) -> PrecomputedGraph:
+        """The same graph on a device."""
+        return PrecomputedGraph(self.offsets.to(device), self.ends.to(device))
+
+    @property
+    def degrees(self) -> Tensor:
+        """Number of neighbors of each row, int64 (n,)."""
+        return self.offsets.diff()
+
+    def random_neighbors(self, index: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Draw one neighbor of each row at `index`, (B,), uniformly; for a row without neighbors, the row itself."""
+        first, degree = self.offsets[index], self.degrees[index]
+        # In float64, so that all neighbors are equally likely even if a row has very many.
+        drawn = torch.rand(len(index), dtype=torch.float64, device=index.device, generator=generator)
+        position = first + torch.minimum((drawn * degree).long(), degree - 1).clamp_min(0)
+        return torch.where(degree > 0, self.ends[position.clamp_max(len(self.ends) - 1)], index)
 
 
 @dataclass(frozen=True)
@@ -238,3 +271,156 @@ class RepresentationNoise(nn.Module):
         # the process, and the missing gradient the momentum copy.
         path = "representation", draws, rank(), int(h.requires_grad)
         return representation_noise(h, self.strength, stream(seed, *path, device=h.device))
+
+
+REPRESENTED_VIEWS = 4096  # largest number of `ViewMaker.typical_views` that are in memory at a time
+
+
+class PairMaker(nn.Module):
+    """Applies view makers in order to both views of a pair (those with ``views_made = 1`` to the second only).
+
+    Parameters
+    ----------
+    makers : sequence of ViewMaker
+    refreshed : bool
+        Whether neighbors are searched again, in the representations of the framework's encoder, after each quarter of
+        the training.
+    changes_shape : bool
+        Whether views may have another shape than samples.
+    """
+
+    quarter: Tensor
+
+    def __init__(self, makers: Sequence[ViewMaker], *, refreshed: bool = False, changes_shape: bool = False) -> None:
+        super().__init__()
+        self.changes_shape = changes_shape
+        self.makers: Sequence[ViewMaker] = nn.ModuleList(makers)  # type: ignore[assignment]
+        self.refreshed = refreshed
+        if refreshed:
+            self.register_buffer("quarter", torch.tensor(0))
+            self.searched = 0  # the same as a Python number, because reading a buffer would wait for a GPU
+            self.register_load_state_dict_post_hook(_read_quarter)
+
+    @property
+    def needs_pool(self) -> bool:
+        """Whether any maker uses other rows."""
+        return any(maker.needs_pool for maker in self.makers)
+
+    @property
+    def mixes_rows(self) -> bool:
+        """Whether all makers only mix rows, see `ViewMaker`."""
+        return all(maker.mixes_rows for maker in self.makers)
+
+    def prepare(self, pool: Rows) -> None:
+        """Call `ViewMaker.prepare` of every maker with the scaled training rows, (n, ...)."""
+        for maker in self.makers:
+            maker.prepare(pool)
+
+    def describe(self) -> dict[str, Any]:
+        """Facts found by `prepare` for the summary of a run, of all makers; see `ViewMaker.describe`."""
+        return {name: value for maker in self.makers for name, value in maker.describe().items()}
+
+    def release(self) -> None:
+        """Free the training rows."""
+        for maker in self.makers:
+            maker.release()
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        index: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        progress: float = 0.0,
+        second: Tensor | None = None,
+        framework: nn.Module | None = None,
+    ) -> PositivePair:
+        """Both views of samples (B, ...) at the rows `index`, int64 (B,); the second ones of `second`, if given.
+
+        `progress`, 0 to 1, tells when to search refreshed neighbors in the representations of the `framework`, whose
+        losses adversarial views need.
+
+        Raises
+        ------
+        InputError
+            A view maker returns something else than a view of each sample.
+        RuntimeError
+            The neighbors must be refreshed, but no framework is given.
+        """
+        if self.refreshed and int(4 * progress) > self.searched:
+            if framework is None:
+                raise RuntimeError("neighbors are searched in the encoder's representations: give framework=...")
+            self._refresh(framework.get_submodule("encoder"))
+            self.searched = int(4 * progress)
+            self.quarter.fill_(self.searched)
+        pair = PositivePair(x, x if second is None else second, None if index is None else (index, index))
+        for maker in self.makers:
+            options = {"loss": framework} if maker.needs_loss else {}
+            pair = maker.pair(pair, generator=generator, **options)
+            self._check(maker, x, pair)
+        return pair
+
+    def _check(self, maker: ViewMaker, x: Tensor, pair: PositivePair) -> None:
+        """Raise InputError unless both views, which a maker of the user may have made, fit the samples."""
+        for view in (pair.first, pair.second):
+            if not isinstance(view, Tensor):
+                raise InputError(
+                    f"the view maker {type(maker).__name__} returned {type(view).__name__}, expected a torch.Tensor"
+                )
+            if len(view) != len(x) if self.changes_shape else view.shape != x.shape:
+                raise InputError(
+                    f"the view maker {type(maker).__name__} made views of shape {tuple(view.shape)} from samples of "
+                    f"shape {tuple(x.shape)}, expected one view of each sample, of the same shape"
+                )
+            if view.dtype != x.dtype:
+                raise InputError(
+                    f"the view maker {type(maker).__name__} made views of {view.dtype} from samples of {x.dtype}, "
+                    "expected the same dtype"
+                )
+
+    def for_batch(self, batch: Batch, framework: nn.Module, *, second: Tensor | None = None) -> PositivePair:
+        """Both views of a training batch, for the framework that trains on them; `second` as in the call."""
+        pair: PositivePair = self(
+            batch.x,
+            index=batch.index,
+            generator=batch.generator,
+            progress=batch.progress,
+            second=second,
+            framework=framework,
+        )
+        return pair
+
+    def view(
+        self,
+        x: Tensor,
+        *,
+        index: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        framework: nn.Module | None = None,
+    ) -> Tensor:
+        """One view of each sample, made like second views."""
+        return self(x, index=index, generator=generator, framework=framework).second
+
+    def represent(self, represent: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Representations of scaled samples (B, ...): theirs, or means of their `ViewMaker.typical_views`."""
+        maker: ViewMaker | None = self.makers[-1] if self.makers else None
+        first = None if maker is None else maker.typical_views(x[:1])
+        if maker is None or first is None:
+            return represent(x)
+
+        def mean(part: Tensor) -> Tensor:
+            views = maker.typical_views(part)
+            assert views is not None
+            return represent(views.flatten(0, 1)).unflatten(0, views.shape[:2]).mean(dim=1)
+
+        return apply_in_blocks(mean, x, max(1, REPRESENTED_VIEWS // first.shape[1]))
+
+    @torch.no_grad()
+    def _refresh(self, encoder: nn.Module) -> None:
+        with eval_mode(encoder):
+            for maker in self.makers:
+                maker.refresh(lambda pool: apply_in_blocks(lambda x: encoder(x).float(), pool, 256))
+
+
+def _read_quarter(pair: PairMaker, keys: object) -> None:
+    pair.searched = int(pair.quarter)

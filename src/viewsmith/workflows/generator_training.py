@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from viewsmith.core import __version__
 from viewsmith.core.errors import InputError, StoppedEarly
 from viewsmith.core.rows import AnyRows, RowSource, apply_in_blocks, take_rows
-from viewsmith.core.version import __version__
 from viewsmith.data import Dataset
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device

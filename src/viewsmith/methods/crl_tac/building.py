@@ -23,10 +23,9 @@ from viewsmith.estimator.plan import Resolved, TrainingData, check_crops
 from viewsmith.estimator.resolve import MODULE, part_options
 from viewsmith.estimator.strength import mean_of_processes, train_briefly
 from viewsmith.losses.info_max import info_max
-from viewsmith.methods.crl_tac.channel import Predicate, nonzero
+from viewsmith.methods.crl_tac.channel import ChosenViews, Predicate, nonzero
 from viewsmith.methods.crl_tac.families import is_custom, transforms_of
 from viewsmith.methods.crl_tac.locations import KnownPlaces, near_views
-from viewsmith.methods.crl_tac.objective import ChosenViews
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Crops, Family, crop_grid
 from viewsmith.methods.discovery.images import ImageSearch, as_images

@@ -54,8 +54,7 @@ from viewsmith.methods.crl_tac.families import (
     make_channel,
     make_family,
 )
-from viewsmith.methods.crl_tac.figures import channel_figures
-from viewsmith.methods.crl_tac.locating import cut, locate
+from viewsmith.methods.crl_tac.figures import channel_figures, cut, locate
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Detrend
 from viewsmith.modalities import Modality

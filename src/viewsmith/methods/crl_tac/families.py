@@ -180,7 +180,6 @@ def make_channel(
     return AugmentationChannel(family, network)
 
 
-# ---- as a view maker of other methods -------------------------------------------------------------------------------
 def _adapt(options: Arguments, modality: Modality, row_shape: tuple[int, ...]) -> Arguments:
     """Use the scaling of the run whose channel draws the views."""
     run = _run(str(options.view_maker).split("+")[-1])

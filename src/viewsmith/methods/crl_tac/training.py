@@ -28,15 +28,16 @@ from viewsmith.losses.info_max import (
     on_sphere,
     sampled_info_max,
 )
-from viewsmith.methods.crl_tac.channel import AugmentationChannel, Predicate
-from viewsmith.methods.crl_tac.locations import KnownPlaces
-from viewsmith.methods.crl_tac.objective import (
+from viewsmith.methods.crl_tac.channel import (
+    AugmentationChannel,
     ChannelState,
     ChosenViews,
+    Predicate,
     channel_states,
     early_warnings,
     final_warnings,
 )
+from viewsmith.methods.crl_tac.locations import KnownPlaces
 from viewsmith.networks.wrappers import eval_mode
 
 Step = Literal["exact", "sampled"]

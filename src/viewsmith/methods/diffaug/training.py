@@ -19,14 +19,12 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks.soft import SoftContrastive
 from viewsmith.methods.pairs import PairMethod
 from viewsmith.training.callbacks import left_the_data
-from viewsmith.views.base import PositivePair
+from viewsmith.views.base import PairMaker, PositivePair
 from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_update
-from viewsmith.views.pair import PairMaker
 
 #: Warn if more than this fraction of generated views are outliers.
 MANY_OUTLIERS = 0.5
@@ -36,6 +34,7 @@ class DiffAugMethod(PairMethod):
     """The soft contrastive framework, with some generated positives; options as in `viewsmith.DiffAug`."""
 
     framework: SoftContrastive
+    generated: GeneratedViews
 
     def __init__(
         self,
@@ -53,8 +52,8 @@ class DiffAugMethod(PairMethod):
         fresh: bool,
         on_top: bool,
     ) -> None:
-        super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
-        self.generated, self.schedule = generated, parse_phases(schedule)
+        super().__init__(framework, views, generated, epochs=epochs, optimizer=optimizer)
+        self.schedule = parse_phases(schedule)
         self.generator_epochs, self.generator_optimizer = generator_epochs, generator_optimizer
         self.replacement, self.refresh, self.fresh, self.on_top = replacement, refresh, fresh, on_top
 
@@ -119,40 +118,12 @@ class DiffAugMethod(PairMethod):
             self.generated.measure_drift()
         return self.generated.for_batch(batch, self.replacement, refresh=self.refresh, fresh=self.fresh or joint)
 
-    # ---- Method ---------------------------------------------------------------------------------------------------
-
-    def prepare(self, x: Rows, seed: int) -> None:
-        super().prepare(x, seed)
-        self.generated.prepare(x, seed)
-
-    def finish(self) -> None:
-        """Check the generator, because training can stop in the middle of its phase."""
-        self.generated.check_learning()
-
-    def release(self) -> None:
-        super().release()
-        self.generated.release()
-
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         y: Tensor = self.framework.encoder(x)
         if output == "representation":
             return y
         z: Tensor = (self.framework.map_network if output == "map" else self.framework.head)(y)
         return z
-
-    @property
-    def needs_pool(self) -> bool:
-        return super().needs_pool and not self.generated.trained
-
-    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """A generated view of each sample, or a fixed view before the generator is trained."""
-        if self.generated.trained:
-            return self.generated.view(x, index, generator)
-        return super().view(x, index=index, generator=generator)
-
-    def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
-        """Diagnostics of generated views, see `GeneratedViews.diagnose`."""
-        return self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         found = self.generated.warnings() + left_the_data(rows)

@@ -11,8 +11,8 @@ import numpy as np
 from jinja2 import Template
 from markupsafe import Markup
 
+from viewsmith.core import __version__
 from viewsmith.core.files import write_text_atomic
-from viewsmith.core.version import __version__
 from viewsmith.reports.drawing import PALETTE, VERMILION, Picture, as_svg, new_axes, pixels_as_png, style
 
 if TYPE_CHECKING:

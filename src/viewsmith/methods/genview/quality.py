@@ -18,7 +18,7 @@ from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map
 from viewsmith.modalities.images.operations import crop
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.base import CropBoxes
-from viewsmith.views.generated.cache import take
+from viewsmith.views.generated.diffusion_views import take
 from viewsmith.views.generated.noise_level import MAX_ROWS, fit_foreground
 
 BLOCK = 64

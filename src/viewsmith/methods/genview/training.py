@@ -24,10 +24,8 @@ from viewsmith.losses.quality import quality_weights
 from viewsmith.methods.genview.quality import Passes, ViewQuality
 from viewsmith.methods.pairs import PairMethod
 from viewsmith.training.callbacks import left_the_data
-from viewsmith.views.base import PositivePair
-from viewsmith.views.generated.cache import take
-from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_update
-from viewsmith.views.pair import PairMaker
+from viewsmith.views.base import PairMaker, PositivePair
+from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_update, take
 
 #: Source of the first and of the second views, int64 (B,) each: 0 is the sample, k is its generated view k - 1.
 Sources = tuple[Tensor, Tensor]
@@ -60,8 +58,8 @@ class GenViewMethod(PairMethod):
         generator_optimizer: Optimizer,
         precomputed: Sequence[Rows] = (),
     ) -> None:
-        super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
-        self.generated, self.quality = generated, quality
+        super().__init__(framework, views, generated, epochs=epochs, optimizer=optimizer)
+        self.quality = quality
         self.alpha, self.gamma, self.on_top, self.first_fraction = alpha, gamma, on_top, first_fraction
         self.generator_epochs, self.generator_optimizer = generator_epochs, generator_optimizer
         self.precomputed = list(precomputed)
@@ -171,48 +169,21 @@ class GenViewMethod(PairMethod):
         weights = quality_weights(q, self.gamma, gathered=gather(q))
         return weights, {"quality": q.mean(), "largest_weight": weights.max()}
 
-    # ---- Method ---------------------------------------------------------------------------------------------------
-
     def prepare(self, x: Rows, seed: int) -> None:
         self.rows = x
         self.precomputed = [views.to(x.device) for views in self.precomputed]
         super().prepare(x, seed)
-        if self.generated is not None:
-            self.generated.prepare(x, seed)
-
-    def finish(self) -> None:
-        """Check the generator, because training can stop in the middle of its phase."""
-        if self.generated is not None:
-            self.generated.check_learning()
 
     def release(self) -> None:
         self.rows, self.precomputed = None, []
         super().release()
         if self.quality is not None:
             self.quality.release()
-        if self.generated is not None:
-            self.generated.release()
-
-    @property
-    def generates(self) -> bool:
-        """Whether there is a trained generator."""
-        return self.generated is not None and bool(self.generated.trained)
-
-    @property
-    def needs_pool(self) -> bool:
-        return super().needs_pool and not self.generates
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """A generated view of each sample, or a fixed view if there is no generator."""
-        if self.generated is not None and self.generates:
-            return self.generated.view(x, index, generator)
         if self.precomputed and index is not None:
             return self.precomputed[0][index]
         return super().view(x, index=index, generator=generator)
-
-    def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
-        """Diagnostics of generated views, see `GeneratedViews.diagnose`."""
-        return {} if self.generated is None else self.generated.diagnose()
 
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         return [] if self.generated is None else self.generated.warnings() + left_the_data(rows)

@@ -22,8 +22,7 @@ from viewsmith.core.distributed import is_distributed, world_size
 from viewsmith.core.errors import InputError
 from viewsmith.frameworks import Framework, Unified
 from viewsmith.frameworks.base import full_precision, project_pair, represent_views
-from viewsmith.frameworks.memory import Draw
-from viewsmith.frameworks.unified import FeatureContrast, Views, embed
+from viewsmith.frameworks.unified import Draw, FeatureContrast, Views, embed
 from viewsmith.losses.nt_xent import nt_xent
 from viewsmith.losses.oucl import Margin
 from viewsmith.methods.metaug.networks import MetaFeatures

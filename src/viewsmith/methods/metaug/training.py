@@ -38,8 +38,7 @@ from viewsmith.methods.metaug.objective import (
 )
 from viewsmith.methods.pairs import PairMethod
 from viewsmith.networks.wrappers import ViewEncoders
-from viewsmith.views.base import PositivePair
-from viewsmith.views.pair import PairMaker
+from viewsmith.views.base import PairMaker, PositivePair
 
 Order = Literal["second-order", "first-order", "frozen", "none"]
 
@@ -178,8 +177,6 @@ class MetAugMethod(PairMethod):
             return pair, Views((pair.second,), torch.stack(shown * self.n_views) if shown else None)
         ids = None if pair.ids is None else torch.stack([pair.ids[0], *shown])
         return pair, Views((pair.first, *(p.second for p in made)), ids)
-
-    # ---- Method ---------------------------------------------------------------------------------------------------
 
     def release(self) -> None:
         super().release()

@@ -199,7 +199,6 @@ class SequenceMap(nn.Module):
         return raw
 
 
-# ---- registered names ------------------------------------------------------------------------------------------
 @register("noise generator", "mlp", help="fully connected layers", modalities="vectors", default=True)
 def _mlp(context: NoiseContext, *, generator_hidden: tuple[int, ...] = (64,)) -> MLP:
     return MLP(context.channels, [*generator_hidden, context.outputs])

@@ -19,8 +19,7 @@ from viewsmith.frameworks import Framework
 from viewsmith.methods.pairs import PairMethod
 from viewsmith.methods.pinda.views import PiNoise, inverse_norm, log_barrier
 from viewsmith.training.callbacks import left_the_data
-from viewsmith.views.base import PositivePair
-from viewsmith.views.pair import PairMaker
+from viewsmith.views.base import PairMaker, PositivePair
 
 Noise = tuple[Tensor, Tensor, Tensor]  # the result of `PiNoise.noise`
 

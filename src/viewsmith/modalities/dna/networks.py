@@ -14,8 +14,7 @@ from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.dna.nucleotides import kmer_frequencies, real_positions
-from viewsmith.networks.base import EncoderContext
-from viewsmith.networks.denoisers import Modulation, TimestepEmbedding, zero_initialized
+from viewsmith.networks.base import EncoderContext, Modulation, TimestepEmbedding, zero_initialized
 from viewsmith.networks.skip import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 POOL = 4

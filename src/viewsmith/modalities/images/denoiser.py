@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.modalities.images.encoders import check_image_size
-from viewsmith.networks.denoisers import Modulation, TimestepEmbedding, zero_initialized
+from viewsmith.networks.base import Modulation, TimestepEmbedding, zero_initialized
 
 SMALLEST = 8
 

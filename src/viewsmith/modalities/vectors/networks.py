@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.registry import Bounds, register
-from viewsmith.networks.base import MLP, EncoderContext
-from viewsmith.networks.denoisers import Modulation, TimestepEmbedding, zero_initialized
+from viewsmith.networks.base import MLP, EncoderContext, Modulation, TimestepEmbedding, zero_initialized
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.networks.skip import SkipAxes, SkipCoordinates, WithSkip, learned_columns
 

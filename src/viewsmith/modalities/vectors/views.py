@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from viewsmith.core.errors import check_choice, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.rows import Rows, some_rows
-from viewsmith.views.base import PositivePair, ViewContext, ViewMaker, rand, randint, randn
-from viewsmith.views.neighbor_search import NeighborGraph, Space
-from viewsmith.views.neighbors import PrecomputedGraph
+from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, rand, randint, randn
+from viewsmith.views.neighbors import NeighborGraph, Space
 
 
 class TableColumns(nn.Module):
