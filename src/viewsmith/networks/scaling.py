@@ -111,8 +111,14 @@ class PrincipalAxes(nn.Module):
         """
         d, k = self.axes.shape
         more = max(k, min(more, len(x), d))
-        on_disk = isinstance(x, Samples) and isinstance(x.rows, RowSource)
-        found = streamed_axes(x, k, _factor(x), more) if on_disk else _axes_in_memory(x[:], k, weighted, more)
+        if not (isinstance(x, Samples) and isinstance(x.rows, RowSource)):
+            found = _axes_in_memory(x[:], k, weighted, more)
+        elif d <= COVARIANCE_UP_TO:
+            found = _by_covariance(x, k, more)
+        else:
+            # What rows are multiplied by when they are scaled, if that is all; sparse rows then stay sparse.
+            factor = x.scale.factor() if x.rows.complete and isinstance(x.scale, Scaler) else None
+            found = _by_products(x, k, factor, more)
         self.mean.copy_(found.mean)
         self.axes.copy_(found.weight[:, None] * found.axes[:, :k] / found.scale)
         return found
@@ -123,12 +129,6 @@ class PrincipalAxes(nn.Module):
             return x
         # (x - mean) @ axes without a centered copy of wide rows.
         return torch.addmm(-(self.mean @ self.axes), x, self.axes)
-
-
-def _factor(x: Rows) -> Tensor | None:
-    """What complete rows on disk are multiplied by when they are scaled; None if there is more to scaling."""
-    assert isinstance(x, Samples) and isinstance(x.rows, RowSource)
-    return x.scale.factor() if x.rows.complete and isinstance(x.scale, Scaler) else None
 
 
 def _axes_in_memory(x: Tensor, k: int, weighted: bool, more: int) -> Axes:
@@ -234,14 +234,6 @@ class Axes:
     axes: Tensor
     scale: Tensor  # root mean square of the coordinates on the first k axes
     deviation: Tensor  # standard deviation along each axis, (m,)
-
-
-def streamed_axes(x: Rows, k: int, factor: Tensor | None = None, more: int = 0) -> Axes:
-    """Principal axes of scaled rows (n, d) on disk, in float64: k, or `more`, by their covariance or, wide, without it.
-
-    `factor`, (d,): what rows are multiplied by when they are scaled, if that is all; sparse rows then stay sparse.
-    """
-    return _by_covariance(x, k, more) if x[:1].shape[1] <= COVARIANCE_UP_TO else _by_products(x, k, factor, more)
 
 
 def with_signs(axes: Tensor) -> Tensor:

@@ -330,7 +330,7 @@ class InvertedLists:
         self.order = torch.cat(members)
         self.rows = rows[self.order]
         # Half the squared norms (0 for cosines): |q - x|^2 = |q|^2 + 2 (|x|^2 / 2 - q x), ordered by the second term.
-        self._halves = self._norms(self.rows)
+        self._halves = self.rows.square().sum(1) / 2 if metric == "euclidean" else self.rows.new_zeros(len(x))
 
     def __len__(self) -> int:
         """Number of lists."""
@@ -359,9 +359,6 @@ class InvertedLists:
 
     def _compared(self, x: Tensor) -> Tensor:
         return unit(x) if self.metric == "cosine" else x - self._origin
-
-    def _norms(self, rows: Tensor) -> Tensor:
-        return rows.new_zeros(len(rows)) if self.metric == "cosine" else rows.square().sum(1) / 2
 
     def _search(self, queries: Tensor, k: int, probes: int, own: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
         """Positions in `rows` of the nearest rows, by blocks of queries; `own`: positions of queries that are rows."""

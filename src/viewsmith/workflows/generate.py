@@ -210,10 +210,7 @@ def generate_cache(
     )
     if name == "diffusion":
         check_has_generator(modality_of(dataset.modality))
-    record: dict[str, Any] = {
-        "data": {"fingerprint": fingerprint(rows), "modality": dataset.modality, "transductive": transductive}
-        | {name: dataset.schema[name] for name in OF_CELLS if dataset.schema.get(name)},
-        "rows": len(rows),
+    record = _record_of(rows, dataset, transductive) | {
         "seed": seed,
         "noise": "none" if name == "folder" else check_noise(noise or "adaptive"),
         "candidates": candidates or 1,
@@ -231,28 +228,27 @@ def generate_cache(
         elif name == "unclip":
             made = _unclip(where, dataset.modality, steps, guidance, scheduler, device)
         else:
-            if run is not None:
-                model = _load_matching(run, rows, dataset.modality)
-            else:
-                if separate:
-                    _image_extractor(features, rows, device)  # test it before any training
-                model = _trained_in(
-                    cache,
-                    rows,
-                    dataset,
-                    shard,
-                    context=data_record(dataset, transductive),
-                    seed=seed,
-                    epochs=epochs,
-                    minutes=minutes,
-                    device=device,
-                    progress=progress,
-                )
+            if run is None and separate:
+                _image_extractor(features, rows, device)  # test it before any training
+            options: dict[str, Any] = {"context": data_record(dataset, transductive)}
+            options |= {"seed": seed, "epochs": epochs, "minutes": minutes, "device": device, "progress": progress}
+            model = (
+                _trained_in(cache, rows, dataset, shard, **options)
+                if run is None
+                else _load_matching(run, rows, dataset.modality)
+            )
             made = diffusion = DiffusionGenerator(model, steps, features)
             choose = diffusion.choose
         cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
         generate(cache, unscaled(rows), made, shard=shard, choose=choose, progress=progress)
     return cache
+
+
+def _record_of(rows: AnyRows, dataset: Dataset, transductive: bool) -> dict[str, Any]:
+    """The data of a view cache in its record."""
+    data = {"fingerprint": fingerprint(rows), "modality": dataset.modality, "transductive": transductive}
+    data |= {name: dataset.schema[name] for name in OF_CELLS if dataset.schema.get(name)}
+    return {"data": data, "rows": len(rows)}
 
 
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:

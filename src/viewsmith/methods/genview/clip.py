@@ -273,20 +273,11 @@ def _quiet(transformers: Any, local: bool) -> Iterator[None]:
 
 
 def _normalized(pixels: Tensor, size: tuple[int, int], mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """Pixels resized and cropped, with normalized colors."""
-    pixels = _center_crop(_resize(pixels, max(size)), *size)
-    center, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
-    return (pixels - center) / spread
-
-
-def _resize(x: Tensor, side: int) -> Tensor:
-    """Images (B, C, H, W) resized with an antialiasing filter, so that their shorter side has `side` pixels."""
-    height, width = x.shape[2:]
+    """Pixels resized (antialiased) to the longer side of `size`, cropped in the middle, with normalized colors."""
+    side, (height, width) = max(size), pixels.shape[2:]
     scale = side / min(height, width)
-    size = max(side, int(height * scale)), max(side, int(width * scale))
-    return F.interpolate(x, size, mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
-
-
-def _center_crop(x: Tensor, height: int, width: int) -> Tensor:
-    top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
-    return x[:, :, top : top + height, left : left + width]
+    large = max(side, int(height * scale)), max(side, int(width * scale))
+    pixels = F.interpolate(pixels, large, mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+    top, left = (large[0] - size[0]) // 2, (large[1] - size[1]) // 2
+    center, spread = (torch.tensor(values, device=pixels.device)[:, None, None] for values in (mean, std))
+    return (pixels[:, :, top : top + size[0], left : left + size[1]] - center) / spread
