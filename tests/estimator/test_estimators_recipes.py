@@ -18,7 +18,7 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.methods.contrastive import estimator as contrastive
 from viewsmith.modalities.vectors.modality import Vectors
 from viewsmith.networks import MLP
-from viewsmith.networks.skip import SkipAxes, variance_kept
+from viewsmith.networks.scaling import SkipAxes, variance_kept
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

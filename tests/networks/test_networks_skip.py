@@ -14,8 +14,7 @@ from viewsmith.modalities.dna.nucleotides import kmer_frequencies
 from viewsmith.modalities.vectors.networks import vector_encoder
 from viewsmith.networks import skip as skip_module
 from viewsmith.networks.base import EncoderContext
-from viewsmith.networks.scaling import PrincipalAxes
-from viewsmith.networks.skip import SkipAxes, SkipCoordinates, are_sparse_and_equal, variance_kept
+from viewsmith.networks.scaling import PrincipalAxes, SkipAxes, SkipCoordinates, are_sparse_and_equal, variance_kept
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from diffusion_toys import MODALITIES, C, ToyDenoiser, data_of, draw, model_of
 from torch import nn
 
 from refusals import refusal
-from viewsmith.views.generated.samplers import Schedule
+from viewsmith.views.generated.diffusion import Schedule
 
 # --- the loss
 

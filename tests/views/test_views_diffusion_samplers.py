@@ -9,7 +9,7 @@ from diffusers import DDIMScheduler, DDPMScheduler, DPMSolverMultistepScheduler
 from diffusion_toys import gaussian_denoiser
 
 from refusals import refusal
-from viewsmith.views.generated.samplers import Schedule, sample, timesteps
+from viewsmith.views.generated.diffusion import Schedule, sample, timesteps
 
 LINEAR = Schedule.named("linear")
 THEIR_PREDICTION = {"eps": "epsilon", "v": "v_prediction", "x0": "sample"}

@@ -7,7 +7,7 @@ import torch
 from diffusers import DDPMScheduler
 
 from refusals import refusal
-from viewsmith.views.generated.samplers import Schedule, add_noise, recover_noise, recover_sample, target
+from viewsmith.views.generated.diffusion import Schedule, add_noise, recover_noise, recover_sample, target
 
 HAND = Schedule(torch.tensor([0.64, 0.36], dtype=torch.float64))
 PREDICTIONS = ["eps", "v", "x0"]

@@ -17,8 +17,7 @@ import torch
 from benchmarks.speed.timing import clock, milliseconds, parser, ratio, read, record, time_interleaved
 from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.modalities.vectors.networks import VectorDenoiser
-from viewsmith.views.generated.diffusion import ConditionalDiffusion
-from viewsmith.views.generated.samplers import Sampler
+from viewsmith.views.generated.diffusion import ConditionalDiffusion, Sampler
 
 ROWS, FEATURES, CONDITION = 1024, 561, 256
 SAMPLERS: dict[str, tuple[Sampler, int]] = {

@@ -24,8 +24,7 @@ from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.images.encoders import ResNet
 from viewsmith.networks.base import MLP, EncoderContext
-from viewsmith.networks.scaling import PrincipalAxes
-from viewsmith.networks.skip import FirstColumns, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
+from viewsmith.networks.scaling import FirstColumns, PrincipalAxes, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
 from viewsmith.views.base import PairMaker, RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbors import PrincipalSpace
 

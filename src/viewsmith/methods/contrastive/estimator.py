@@ -27,7 +27,7 @@ from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.modalities import Modality
-from viewsmith.networks.skip import are_sparse_and_equal, variance_kept
+from viewsmith.networks.scaling import are_sparse_and_equal, variance_kept
 
 # Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.dna.nucleotides import kmer_frequencies, real_positions
 from viewsmith.networks.base import EncoderContext, Modulation, TimestepEmbedding, zero_initialized
-from viewsmith.networks.skip import SkipCoordinates, SkipKinds, WithSkip, learned_columns
+from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 POOL = 4
 

@@ -15,7 +15,7 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.encoders import check_image_size
 from viewsmith.modalities.images.pixels import channels_last
 from viewsmith.networks.base import EncoderContext
-from viewsmith.networks.skip import SkipCoordinates, SkipKinds, WithSkip, learned_columns
+from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 SMALLEST = 8
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.registry import Bounds, register
 from viewsmith.networks.base import MLP, EncoderContext, Modulation, TimestepEmbedding, zero_initialized
-from viewsmith.networks.scaling import PrincipalAxes
-from viewsmith.networks.skip import SkipAxes, SkipCoordinates, WithSkip, learned_columns
+from viewsmith.networks.scaling import PrincipalAxes, SkipAxes, SkipCoordinates, WithSkip, learned_columns
 
 # Principal axes of wide vectors, of which the encoder reads 50 (benchmarks/quality/vectors/do_no_harm.py).
 DEFAULT_SKIP = 256
