@@ -12,7 +12,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
 from viewsmith.modalities.dna.nucleotides import kmer_frequencies
 from viewsmith.modalities.vectors.networks import vector_encoder
-from viewsmith.networks import skip as skip_module
+from viewsmith.networks import scaling
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.scaling import PrincipalAxes, SkipAxes, SkipCoordinates, are_sparse_and_equal, variance_kept
 
@@ -169,7 +169,7 @@ def test_variance_kept_by_leading_axes(rows: torch.Tensor, weighted: bool, monke
     values = np.linalg.svd(centered)[1] ** 2
     assert variance_kept(x, 3, weighted=weighted) == pytest.approx(sum(values[:3]) / sum(values), rel=1e-4)
     assert variance_kept(x, 7, weighted=weighted) == pytest.approx(1, rel=1e-4)
-    monkeypatch.setattr(skip_module, "SOME_ROWS", 25)
+    monkeypatch.setattr(scaling, "SOME_ROWS", 25)
     assert variance_kept(x, 2, weighted=weighted) == variance_kept(x[::3], 2, weighted=weighted)
     assert variance_kept(torch.ones(5, 7), 2, weighted=weighted) == 0
 
@@ -255,7 +255,7 @@ def test_skipped_columns_of_sequences_are_of_bases_and_of_4_mers() -> None:
 
 
 def test_axes_are_fitted_to_evenly_spaced_rows(monkeypatch: pytest.MonkeyPatch, rows: torch.Tensor) -> None:
-    monkeypatch.setattr(skip_module, "FITTED_ROWS", 20)
+    monkeypatch.setattr(scaling, "FITTED_ROWS", 20)
     some = SkipCoordinates(7, 4, length=2.0, features=lambda x: x.flatten(1))
     some.fit(rows[:, None])
     expected = SkipCoordinates(7, 4, length=2.0)
