@@ -169,7 +169,7 @@ class GiveBackMemory(Callback):
 
 
 class Diagnostics(Callback):
-    """Adds diagnostics of the representation and views to the metrics, about `points` times; no training changes.
+    """Adds diagnostics of the representation and views to the metrics, about `points` times, and changes nothing else.
 
     They are label-free, and are computed on at most `rows` fixed rows with the current BatchNorm statistics.
     """

@@ -205,12 +205,12 @@ class CRLTACMethod(Method):
         v = full_precision(self.head(self.encoder(torch.cat([views, torch.zeros_like(views[:1])]))))
         return on_sphere(v[:-1] - v[-1:])
 
-    def every_projection(self, x: Tensor, f: Tensor | None = None) -> Tensor:
-        """h of all views of samples (B, ...): (B, M, d). `f` can be given, (B, M, n_components)."""
+    def every_projection(self, x: Tensor) -> Tensor:
+        """h of all views of samples (B, ...): (B, M, d)."""
         family = self.channel.family
-        if f is None and not family.is_dense(self.encoder):
+        if not family.is_dense(self.encoder):
             return self.project(family.all_views(x).flatten(0, 1)).unflatten(0, (len(x), family.size))
-        f = family.embed(self.encoder, x) if f is None else f
+        f = family.embed(self.encoder, x)
         v = full_precision(self.head(f.flatten(0, 1)))
         if self.centered:
             one = family.take(x[:1], torch.zeros(1, 1, dtype=torch.int64, device=x.device))
