@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+
+
+def with_drawings(html: str) -> str:
+    """The page with the text of its SVG pictures in place of their data."""
+    pattern = r"data:image/svg\+xml;base64,([\w+/=]+)"
+    return re.sub(pattern, lambda found: base64.b64decode(found[1]).decode(), html)
 
 
 def without_pictures(patch: pytest.MonkeyPatch) -> None:

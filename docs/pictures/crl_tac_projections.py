@@ -21,8 +21,8 @@ from sklearn.datasets import load_digits
 
 from viewsmith import CRLTAC
 from viewsmith.losses.diagnostics import uniformity
-from viewsmith.reports.drawing import BLUE, PALETTE, VERMILION
-from viewsmith.reports.maps import draw_panel
+from viewsmith.methods.crl_tac.figures import draw_panel
+from viewsmith.reports.figure import BLUE, PALETTE, VERMILION
 
 GLYPH, EPOCHS, SHOWN = 20, 20, 400  # side of a digit in pixels; epochs; images whose projections are drawn
 RUNS = Path(__file__).parents[2] / "runs" / "crl_tac_projections"

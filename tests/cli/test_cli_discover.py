@@ -50,7 +50,7 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     assert load_dataset(str(tmp_path / "parts")).x.shape == (len(table), 32, 32, 3)
     page = (out / "report.html").read_text()
     assert "What recurs in photos" in page and "score map" in page
-    assert "http" not in page.replace("http://www.w3.org", "")
+    assert "://" not in page
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     assert viewsmith.load(out).modality_ == "dna"
     page = (out / "report.html").read_text()
     assert "<h2>Motif 0</h2>" in page and "TTGACATTTATAATCG, " in page and "Sites, best first" in page
-    assert "http" not in page.replace("http://www.w3.org", "")
+    assert "://" not in page
 
 
 def test_discover_in_recordings_writes_events(tmp_path):

@@ -48,7 +48,7 @@ def test_the_card_has_data_protocol_scores_and_figures(run, repository):
     assert f"| representation | {score:.3f} |" in card.text
     assert evaluation["protocols"]["linear"] in card.text and "142 of wine" in card.text
     figures = [path.name for path in (repository / "figures").iterdir()]
-    assert "curves_loss.png" in figures and all(f"](figures/{name})" in card.text for name in figures)
+    assert "training_loss.png" in figures and all(f"](figures/{name})" in card.text for name in figures)
 
 
 def test_a_repository_has_no_rows_paths_or_pickles(run, repository):

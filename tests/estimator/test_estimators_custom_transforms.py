@@ -11,6 +11,7 @@ from sklearn.base import clone
 from torch import nn
 
 import viewsmith
+from quick_reports import with_drawings
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, PiNDA
 from viewsmith.cli import main
@@ -180,15 +181,15 @@ def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
         viewsmith.report(tmp_path / "run", x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        html = viewsmith.report(tmp_path / "run", x, np.arange(16) % 2, family=family).read_text()
+        html = with_drawings(viewsmith.report(tmp_path / "run", x, np.arange(16) % 2, family=family).read_text())
     assert all(name in html for name in (">0 same<", ">1 mirrored<", ">2 roll<", ">3 ReLU<", "t-SNE of 16"))
     p = model.distribution(x)[0]
     assert f"Sample 1: effectively {np.exp(-(p * np.log(p)).sum()):.3g} of 4" in html
     data = SimpleNamespace(x_train=x, x_test=None, y_train=None, modality="images", partly_labeled=False)
-    figure = channel_figures(model, data).transform_probabilities[0]
+    figure = channel_figures(model, data)[0]
     most = p.argsort()[::-1][:3]
     views = [[x[0], x[0, :, ::-1], np.roll(x[0], 2, -1), x[0]][k] for k in most]
-    assert np.array_equal(figure.views[0], views)
+    assert np.array_equal(figure.data["views"][0], views)
 
 
 @pytest.mark.slow
@@ -200,7 +201,8 @@ def test_reports_of_custom_transforms_with_and_without_names(tmp_path):
         family.names = names
         CRLTAC(family=family, **TINY).fit(x, run=tmp_path / message[1:-1])
         np.save(tmp_path / "x.npy", x)
-        assert message in viewsmith.report(tmp_path / message[1:-1], tmp_path / "x.npy", family=family).read_text()
+        report = viewsmith.report(tmp_path / message[1:-1], tmp_path / "x.npy", family=family)
+        assert message in with_drawings(report.read_text())
 
 
 @pytest.mark.usefixtures("quick_maps")
@@ -208,7 +210,7 @@ def test_views_of_another_shape_have_no_units_and_no_pictures(tmp_path):
     custom_parts = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
     model = CRLTAC(**custom_parts, **TINY).fit(vectors(), run=tmp_path / "run")
     assert "views of the custom family have shape (4,), unlike samples (9,)" in refusal(model.views, vectors())
-    html = viewsmith.report(tmp_path / "run", vectors(), **custom_parts).read_text()
+    html = with_drawings(viewsmith.report(tmp_path / "run", vectors(), **custom_parts).read_text())
     assert ">0 left<" in html and "six views of each" not in html
 
 

@@ -57,6 +57,6 @@ def test_the_report_compares_generated_views_with_common_ones(modality):
     x = x.astype(np.uint8)
     model = DiffAug(**TINY | {"epochs": 1}, generator_epochs=1).fit(x)
     data = SimpleNamespace(x_test=None, x_train=x, y_train=None, y_test=None, modality=modality)
-    (histogram,) = model.figures(data).histograms
-    assert {"generated", "neighbors"} <= set(histogram.similarities)
-    assert all(len(values) == 24 for values in histogram.similarities.values())
+    similarities = model.figures(data)[-1].data["similarities"]
+    assert {"generated", "neighbors"} <= set(similarities)
+    assert all(len(values) == 24 for values in similarities.values())

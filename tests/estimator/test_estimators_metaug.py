@@ -246,18 +246,17 @@ def test_the_report_shows_similarities_of_features(modality, wine):
     x = images(30) if modality == "images" else wine
     data = Dataset(x, None, np.arange(len(x)), None, "none", modality, "rows", None, {}, None)
     model = MetAug(epochs=1, batch_size=16, random_state=0).fit(x)
-    drawn = model.figures(data).by_kind()
-    (histogram,) = drawn["histograms"]
+    *maps, gallery, histogram = model.figures(data)
+    similarities = histogram.data["similarities"]
     kinds = ("same sample, augmented", "others, augmented", "same sample, original", "others, original")
-    assert tuple(histogram.similarities) == kinds
-    counts = [len(values) for values in histogram.similarities.values()]
+    assert tuple(similarities) == kinds
+    counts = [len(values) for values in similarities.values()]
     assert counts == [len(x), len(x) * (len(x) - 1)] * 2
     # Views of one sample are closer than views of others.
-    medians = [np.median(values) for values in histogram.similarities.values()]
+    medians = [np.median(values) for values in similarities.values()]
     assert medians[2] > medians[3]
-    gallery = drawn["galleries"][0]
-    assert gallery.views.shape[2:] == x.shape[1:]
-    html = render_report(ReportContent("t", "metaug", metrics=model.metrics_, **drawn))
+    assert gallery.data["views"].shape[2:] == x.shape[1:]
+    html = render_report(ReportContent("t", "metaug", metrics=model.metrics_, figures=[*maps, histogram]))
     assert "cosine similarity of features" in html and "Cosine of augmented features" in html
     none = MetAug(epochs=1, batch_size=16, random_state=0, meta="none").fit(x)
-    assert not none.figures(data).histograms
+    assert [each.title for each in none.figures(data)] == ["raw", "representation", "Views"]

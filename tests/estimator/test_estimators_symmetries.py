@@ -153,16 +153,16 @@ def test_the_report_shows_transformed_samples_beside_what_the_test_has_shown(tmp
     np.savez(tmp_path / "strokes.npz", X=x)
     data = load_dataset(tmp_path / "strokes.npz")
     model = Contrastive(**TINY).fit(x)
-    gallery = model.figures(data).galleries[-1]
+    gallery = model.figures(data)[-1]
     test = model.summary_["symmetries"]["mirror"]
-    name, rate, told, ratio = gallery.table[1]
+    name, rate, told, ratio = gallery.tables[""][1]
     assert (gallery.title, name, rate) == ("Symmetries", "mirror", "0")
     assert told.startswith(f"{test['told_apart']:.2f} (") and ratio.startswith(f"{test['distance_ratio']:.2f} (")
-    page = render_report(ReportContent(title="x", method="contrastive", galleries=[gallery]))
+    page = render_report(ReportContent(title="x", method="contrastive", figures=[gallery]))
     assert f"<td>{told}</td><td>{ratio}</td>" in page
-    np.testing.assert_array_equal(gallery.views[:, 0], gallery.samples[:, :, ::-1])
+    np.testing.assert_array_equal(gallery.data["views"][:, 0], gallery.data["samples"][:, :, ::-1])
     forced = Contrastive(**TINY, flip=0).fit(x).figures(data)
-    assert [each.title for each in forced.galleries] == ["Views"]
+    assert [each.title for each in forced] == ["raw", "representation", "Views"]
 
 
 def test_views_beside_the_data_are_logged_and_learned_ones_that_left_them_are_said():

@@ -54,25 +54,25 @@ def test_metrics_of_a_phase_have_a_panel_for_each_kind_of_phase() -> None:
     curves = {curve.title: curve for curve in draw_curves(run())}
     assert list(curves)[:4] == ["Loss (A1, A2)", "Loss (B1)", "Learning rate (A1, A2)", "Learning rate (B1)"]
     encoder, generator = curves["Loss (A1, A2)"], curves["Loss (B1)"]
-    assert encoder.key == generator.key == "loss"
-    assert "4.9 at the start, 3.8 at the end, lowest 3.8, highest 4.9" in encoder.picture.alt
-    assert "0.85 at the start, 0.82 at the end" in generator.picture.alt
-    assert (encoder.last, generator.last) == (pytest.approx(3.8), pytest.approx(0.82))
+    assert encoder.data["key"] == generator.data["key"] == "loss"
+    assert "4.9 at the start, 3.8 at the end, lowest 3.8, highest 4.9" in encoder.pictures[0].alt
+    assert "0.85 at the start, 0.82 at the end" in generator.pictures[0].alt
+    assert (encoder.value, generator.value) == (pytest.approx(3.8), pytest.approx(0.82))
 
 
 def test_no_line_crosses_a_phase_of_another_kind() -> None:
     curves = {curve.title: curve for curve in draw_curves(losses("ABABA"))}
-    assert segments(curves["Loss (A1, A2, A3)"].picture.svg) == [4, 4, 4]
-    assert segments(curves["Loss (B1, B2)"].picture.svg) == [4, 4]
+    assert segments(curves["Loss (A1, A2, A3)"].pictures[0].svg) == [4, 4, 4]
+    assert segments(curves["Loss (B1, B2)"].pictures[0].svg) == [4, 4]
     # Consecutive phases of one kind are one training.
     (loss, *_) = draw_curves(losses("AAB"))
-    assert loss.title == "Loss (A1, A2)" and segments(loss.picture.svg) == [8]
+    assert loss.title == "Loss (A1, A2)" and segments(loss.pictures[0].svg) == [8]
 
 
 def test_diagnostics_have_one_curve_over_all_phases_and_a_key_of_one_kind_has_a_plain_title() -> None:
     curves = {curve.title: curve for curve in draw_curves(run())}
-    assert segments(curves["Effective rank"].picture.svg) == [6]
-    assert "Gradient" in curves and segments(curves["Gradient"].picture.svg) == [4]
+    assert segments(curves["Effective rank"].pictures[0].svg) == [6]
+    assert "Gradient" in curves and segments(curves["Gradient"].pictures[0].svg) == [4]
     for key in ("drift", "generated_similarity", "denoising"):
         assert DIAGNOSTICS[key][0] in curves
     assert len(curves) == 4 + 6
@@ -80,7 +80,7 @@ def test_diagnostics_have_one_curve_over_all_phases_and_a_key_of_one_kind_has_a_
 
 def test_a_single_kind_of_phase_has_plain_titles() -> None:
     loss, rate, *_ = draw_curves([row | {"phase": "train"} for row in run("A")])
-    assert (loss.title, rate.title) == ("Loss", "Learning rate") and segments(loss.picture.svg) == [4]
+    assert (loss.title, rate.title) == ("Loss", "Learning rate") and segments(loss.pictures[0].svg) == [4]
 
 
 def test_of_many_phases_the_first_and_last_are_named() -> None:
@@ -90,7 +90,11 @@ def test_of_many_phases_the_first_and_last_are_named() -> None:
 
 def test_an_isolated_value_is_a_dot() -> None:
     def dots(rows: list[dict[str, Any]]) -> int:
-        return len(re.findall(r'<use href="[^"]+" x=', draw_curves(rows)[0].picture.svg.split("stroke-width: 1.3")[-1]))
+        return len(
+            re.findall(
+                r'<use xlink:href="[^"]+" x=', draw_curves(rows)[0].pictures[0].svg.split("stroke-width: 1.3")[-1]
+            )
+        )
 
     long, short = losses("ABA", 4), losses("ABA", 1)
     assert dots(long) == 0 and dots(short) == 2  # A1 and A2 of one epoch each
@@ -99,7 +103,7 @@ def test_an_isolated_value_is_a_dot() -> None:
 
 def test_names_of_phases_are_drawn_if_they_fit() -> None:
     def names(rows: list[dict[str, Any]]) -> list[str]:
-        return re.findall(r">([AB]\d)</text>", draw_curves(rows)[0].picture.svg)
+        return re.findall(r">([AB]\d)</text>", draw_curves(rows)[0].pictures[0].svg)
 
     assert names(losses("ABABA")) == ["A1", "B1", "A2", "B2", "A3"]
     short = losses("ABA", 60)
@@ -109,8 +113,8 @@ def test_names_of_phases_are_drawn_if_they_fit() -> None:
 
 
 def test_a_fraction_is_drawn_from_0_to_1() -> None:
-    (drift,) = (curve for curve in draw_curves(run()) if curve.key == "drift")
-    ticks = re.findall(r">([\d.]+)</text>", drift.picture.svg)
+    (drift,) = (curve for curve in draw_curves(run()) if curve.data["key"] == "drift")
+    ticks = re.findall(r">([\d.]+)</text>", drift.pictures[0].svg)
     assert "0.0" in ticks and "1.0" in ticks
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from viewsmith.core.errors import InputError
-from viewsmith.reports import ReportContent, SimilarityHistogram, render_report
-from viewsmith.reports.charts import common_bins, draw_histogram
+from viewsmith.reports import ReportContent, draw_similarities, render_report
+from viewsmith.reports.charts import common_bins
 
 
 def kinds() -> dict[str, np.ndarray]:
@@ -17,13 +17,13 @@ def kinds() -> dict[str, np.ndarray]:
 
 
 def test_quantiles_are_in_the_table_and_in_the_alt_text() -> None:
-    drawn = draw_histogram(SimilarityHistogram("s", kinds()))
-    assert [(row.kind, row.count) for row in drawn.rows] == [("generated", 101), ("mixup", 20), ("crops", 51)]
-    generated = drawn.rows[0]
-    assert np.allclose([generated.low, generated.median, generated.high], [0.62, 0.8, 0.98])
-    assert "generated 0.80 (5% 0.62, 95% 0.98); mixup 0.99" in drawn.picture.alt
-    assert "crops 0.25 (5% -0.20, 95% 0.70)" in drawn.picture.alt
-    html = render_report(ReportContent("t", "m", histograms=[SimilarityHistogram("s", kinds(), "cap")]))
+    drawn = draw_similarities("s", kinds())
+    (table,) = drawn.tables.values()
+    assert [(kind, count) for kind, *_, count in table[1:]] == [("generated", "101"), ("mixup", "20"), ("crops", "51")]
+    assert table[1][1:4] == ("0.62", "0.80", "0.98")
+    assert "generated 0.80 (5% 0.62, 95% 0.98); mixup 0.99" in drawn.pictures[0].alt
+    assert "crops 0.25 (5% -0.20, 95% 0.70)" in drawn.pictures[0].alt
+    html = render_report(ReportContent("t", "m", figures=[draw_similarities("s", kinds(), "cap")]))
     cells = re.search(r'<th scope="row">crops</th>(.*?)</tr>', html)
     assert cells and re.findall(r"<td>([^<]*)", cells[1]) == ["−0.20", "0.25", "0.70", "51"]
     assert '<a href="#views">' in html and "cap" in html
@@ -57,7 +57,7 @@ def strips(svg: str) -> list[tuple[float, float, float, float]]:
 
 
 def test_kinds_have_common_bins_and_separate_strips() -> None:
-    svg = draw_histogram(SimilarityHistogram("s", kinds())).picture.svg
+    svg = draw_similarities("s", kinds()).pictures[0].svg
     generated, mixup, crops = strips(svg)
     assert generated[:2] == mixup[:2] == crops[:2]
     assert generated[3] <= mixup[2] and mixup[3] <= crops[2]  # one under the other, in the given order
@@ -67,7 +67,7 @@ def test_kinds_have_common_bins_and_separate_strips() -> None:
 
 
 def test_the_median_is_marked_at_its_position() -> None:
-    svg = draw_histogram(SimilarityHistogram("s", {"a": np.array([0.0, 0.25, 1.0])})).picture.svg
+    svg = draw_similarities("s", {"a": np.array([0.0, 0.25, 1.0])}).pictures[0].svg
     (left, right, _, bottom), *_ = strips(svg)
     lines = re.findall(r'<path d="M ([\d.]+) ([\d.]+) \s*L ([\d.]+) [\d.]+\s*" [^>]*stroke: #1f2933', svg)
     (x0, y0, x1), *_ = lines
@@ -79,18 +79,19 @@ def test_the_median_is_marked_at_its_position() -> None:
 def test_values_at_the_edge_of_a_bin_are_counted() -> None:
     below = np.nextafter(0.9, 0)  # ten times this rounds to 9
     for first, second in ((below, 1.0), (-below, -1.0), (1.001, -1.001)):
-        drawn = draw_histogram(SimilarityHistogram("s", {"a": np.array([first]), "b": np.array([second])}))
-        assert len(strips(drawn.picture.svg)) == 2 and not re.search(r"\bnan\b", drawn.picture.svg)
-        assert all(-1 <= row.low <= row.high <= 1 for row in drawn.rows)
+        drawn = draw_similarities("s", {"a": np.array([first]), "b": np.array([second])})
+        assert len(strips(drawn.pictures[0].svg)) == 2 and not re.search(r"\bnan\b", drawn.pictures[0].svg)
+        (table,) = drawn.tables.values()
+        assert all(abs(float(cell.replace("−", "-"))) <= 1 for row in table[1:] for cell in row[1:4])
 
 
 def test_content_is_checked() -> None:
     with pytest.raises(InputError, match="histogram 's': no similarities"):
-        SimilarityHistogram("s", {})
+        draw_similarities("s", {})
     with pytest.raises(InputError, match=r"similarities of 'a' have shape \(2, 2\)"):
-        SimilarityHistogram("s", {"a": np.zeros((2, 2))})
+        draw_similarities("s", {"a": np.zeros((2, 2))})
     with pytest.raises(InputError, match=r"similarities of 'a' have shape \(0,\)"):
-        SimilarityHistogram("s", {"a": np.zeros(0)})
+        draw_similarities("s", {"a": np.zeros(0)})
     for wrong in (1.1, -2.0, float("nan")):
-        with pytest.raises(InputError, match=r"similarities of 'b' are not all cosines"):
-            SimilarityHistogram("s", {"a": np.zeros(3), "b": np.array([0.5, wrong])})
+        with pytest.raises(InputError, match=r"similarities of 'b' have .* or are not all cosines"):
+            draw_similarities("s", {"a": np.zeros(3), "b": np.array([0.5, wrong])})

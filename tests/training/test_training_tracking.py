@@ -43,7 +43,7 @@ def test_tensorboard_has_numbers_settings_and_pictures(digits, tmp_path):
     for name in ("loss", "learning_rate"):
         logged = [(event.step, event.value) for event in events.Scalars(name)]
         assert logged == [(row["step"], np.float32(row[name])) for row in model.metrics_]
-    assert {"maps_representation", "galleries_views_1"} <= set(events.Tags()["images"])
+    assert {"maps_representation", "views_views_1"} <= set(events.Tags()["images"])
     text = events.Tensors("settings/text_summary")[0].tensor_proto.string_val[0].decode()
     assert "| method | contrastive |" in text and "| batch_size | 64 |" in text
 
@@ -57,7 +57,7 @@ def test_pictures_of_the_channel_are_logged(tmp_path):
         warnings.simplefilter("ignore")
         CRLTAC(epochs=1, batch_size=20, random_state=0, callbacks=["tensorboard"]).fit(images, run=tmp_path)
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    assert {"galleries_where_the_channel_looks", "galleries_views"} <= set(events.Tags()["images"])
+    assert {"views_where_the_channel_looks", "views_views"} <= set(events.Tags()["images"])
 
 
 def test_a_resumed_run_goes_on_in_tensorboard(digits, tmp_path):

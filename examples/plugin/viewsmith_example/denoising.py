@@ -10,11 +10,10 @@ from viewsmith.core.schedule import Batch, Phase, Update
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Rate
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.figures import Figures
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.plan import BuildContext, Resolved
 from viewsmith.methods.contrastive.training import ContrastiveMethod
-from viewsmith.reports import FeatureProfile
+from viewsmith.reports import Figure, draw_profile
 
 
 class DenoisingMethod(ContrastiveMethod):
@@ -84,7 +83,7 @@ class Denoising(ViewsmithEstimator):
     weight: Rate = 0.1
     view_maker: str | nn.Module = "identity"
 
-    def figures(self, dataset: Dataset) -> Figures:
+    def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of all methods, and how well the decoder restores each feature from the noisier view."""
         found = super().figures(dataset)
         rows = torch.from_numpy(dataset.x_train)
@@ -97,7 +96,7 @@ class Denoising(ViewsmithEstimator):
                 .mean(0)
             )
         caption = "mean squared error of the decoder, in scaled units: 1 is no better than the mean"
-        found.profiles.append(FeatureProfile("Restored features", error.numpy(), caption=caption))
+        found.append(draw_profile("Restored features", error.numpy(), caption=caption))
         return found
 
     def _build(self, plan: BuildContext["Denoising", Resolved]) -> DenoisingMethod:

@@ -27,7 +27,7 @@ from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, with_shared
-from viewsmith.estimator.figures import Figures, as_dataset, shared_figures
+from viewsmith.estimator.figures import as_dataset, shared_figures
 from viewsmith.estimator.fitting import check_batch, find_device, find_seed, opened, refresh_batch_norm, scale, train
 from viewsmith.estimator.inputs import (
     framework_reads_labels,
@@ -56,7 +56,7 @@ from viewsmith.estimator.rows import (
 from viewsmith.estimator.strength import with_strengths
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables.array import table_of
-from viewsmith.reports import MapPlot, ReportContent, png_files
+from viewsmith.reports import Figure, MapPlot, ReportContent, png_files
 from viewsmith.reports.maps import LAYOUTS, plot_map
 from viewsmith.training.run import RunFolder
 from viewsmith.training.tracking import with_trackers
@@ -328,15 +328,15 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """``views`` of samples (default: 4 of each), and what else the method provides for each sample, by name."""
         return {"views": self.views(X, n_views or 4, random_state=random_state, pool=pool)}
 
-    def figures(self, dataset: Dataset) -> Figures:
+    def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of the model and the data (test rows if there are any) for a report; subclasses add more."""
         return shared_figures(self, self.views, dataset)
 
     def pictures(self, X: Any, y: Any = None) -> dict[str, bytes]:
         """The figures as PNG files by name, of at most `PICTURED` rows evenly spread over `X`; `y` colors the maps."""
         check_is_fitted(self)
-        content: dict[str, Any] = dict(self.figures(as_dataset(self, X, y, PICTURED)).by_kind())
-        return png_files(ReportContent(self.name, self.name, **content))
+        figures = self.figures(as_dataset(self, X, y, PICTURED))
+        return png_files(ReportContent(self.name, self.name, figures=figures))
 
     def plot(self, X: Any, color: Any = None, *, by: str = "tsne", title: str = "") -> MapPlot:
         """Draw a map of the representations: a notebook shows it, and its `save` writes .png, .svg or .pdf.

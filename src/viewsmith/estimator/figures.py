@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,45 +11,10 @@ from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, TRANSFORMATIONS, with_interval
 from viewsmith.modalities import check_labels, modality_of
-from viewsmith.reports import (
-    EmbeddingMap,
-    FeatureProfile,
-    FeatureViolins,
-    Gallery,
-    Projections,
-    SimilarityHistogram,
-    SortedSimilarities,
-    TransformProbabilities,
-    two_dimensional_map,
-)
+from viewsmith.reports import Figure, draw_gallery, draw_map, two_dimensional_map
 from viewsmith.reports.galleries import match_sample_shape
 
 COMPARED = 400  # samples whose views are compared
-
-
-@dataclass
-class Figures:
-    """Figures of a model by kind; see `viewsmith.reports.ReportContent`."""
-
-    maps: list[EmbeddingMap] = field(default_factory=list)
-    galleries: list[Gallery] = field(default_factory=list)
-    profiles: list[FeatureProfile] = field(default_factory=list)
-    violins: list[FeatureViolins] = field(default_factory=list)
-    histograms: list[SimilarityHistogram] = field(default_factory=list)
-    projections: list[Projections] = field(default_factory=list)
-    sorted_similarities: list[SortedSimilarities] = field(default_factory=list)
-    transform_probabilities: list[TransformProbabilities] = field(default_factory=list)
-    map_rows: np.ndarray | None = None  # numbers of the rows in the maps
-
-    def by_kind(self) -> dict[str, list[Any]]:
-        """Lists of figures by their names in `viewsmith.reports.ReportContent`."""
-        return {kind.name: value for kind in fields(self) if isinstance(value := getattr(self, kind.name), list)}
-
-    def add(self, others: Figures) -> Figures:
-        """Append the figures of `others`, kind by kind."""
-        for kind, pictures in others.by_kind().items():
-            getattr(self, kind).extend(pictures)
-        return self
 
 
 class Transformer(Protocol):
@@ -97,26 +61,25 @@ def gallery_samples(dataset: Dataset) -> np.ndarray:
     return x[np.sort(np.lexsort((codes, turn))[:count])]
 
 
-def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, dataset: Dataset) -> Figures:
+def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, dataset: Dataset) -> list[Figure]:
     """Maps of raw features and representation, and views beside their samples."""
     x, y, split = figure_rows(dataset)
-    found = Figures()
+    found = []
     for name, h in (("raw", list(model.raw_features(x).values())[-1]), ("representation", model.transform(x))):
         xy, index = two_dimensional_map(h)
         caption = f"t-SNE of {len(index)} {split} rows"
-        found.maps.append(EmbeddingMap(name, xy, None if y is None else y[index], caption))
-        found.map_rows = index
+        found.append(draw_map(name, xy, None if y is None else y[index], caption))
     if draw is not None:
         samples = gallery_samples(dataset)
         views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
         caption = f"{len(samples)} {split} rows and six views of each"
-        found.galleries.append(gallery("Views", caption, samples, views, dataset.modality))
+        found.append(gallery("Views", caption, samples, views, dataset.modality))
     if tested := transformed(model.resolved_.symmetries, dataset):
-        found.galleries.append(tested)
+        found.append(tested)
     return found
 
 
-def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Gallery | None:
+def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Figure | None:
     """Samples beside what tested transformations make of them, and what the tests have shown; None without tests."""
     tests = {name: test for name, test in tests.items() if "told_apart" in test}
     if not tests:
@@ -129,12 +92,15 @@ def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Gal
     for name, test in tests.items():
         numbers = [with_interval(test[key], test.get(f"{key}_interval", ())) for key in keys]
         table.append([name, f"{test['rate']:g}", *numbers])
-    return replace(gallery("Symmetries", caption, samples, views, dataset.modality), table=table)
+    return gallery("Symmetries", caption, samples, views, dataset.modality, {"": table})
 
 
-def gallery(title: str, caption: str, samples: np.ndarray, views: np.ndarray, modality: str) -> Gallery:
+def gallery(
+    title: str, caption: str, samples: np.ndarray, views: np.ndarray, modality: str, tables: Any = None
+) -> Figure:
     """Samples (n, ...) beside their views (n, K, ...), drawn as their modality says."""
     kind = modality_of(modality)
     n, k = views.shape[:2]
     drawn = kind.drawn(views.reshape(n * k, *views.shape[2:]))
-    return Gallery(title, caption, kind.drawn(samples), drawn.reshape(n, k, *drawn.shape[1:]), kind.picture)
+    beside = drawn.reshape(n, k, *drawn.shape[1:])
+    return draw_gallery(title, kind.drawn(samples), beside, kind.picture, caption, tables)

@@ -17,14 +17,15 @@ from viewsmith.core.rows import Rows, apply_in_blocks
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator.figures import COMPARED, Figures
+from viewsmith.estimator.figures import COMPARED
 from viewsmith.estimator.model import AnyContext, modality_in
 from viewsmith.estimator.plan import Resolved
 from viewsmith.estimator.rows import fingerprint
 from viewsmith.losses.nt_xent import unit
 from viewsmith.modalities import Modality
 from viewsmith.modalities.base import Picture
-from viewsmith.reports import EmbeddingMap, FeatureViolins, Gallery, SimilarityHistogram
+from viewsmith.reports import Figure, draw_gallery, draw_map, draw_similarities, draw_violins
+from viewsmith.reports.maps import sample_of_rows
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
@@ -113,28 +114,24 @@ class GeneratingModel(Protocol):
     def samples(self, X: Any) -> Rows: ...
 
 
-def learned_map(
-    transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarray | None, split: str, index: np.ndarray
-) -> EmbeddingMap:
-    """The two-dimensional map of rows that the model learned."""
+def learned_map(transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarray | None, split: str) -> Figure:
+    """The two-dimensional map that the model learned, of the rows that are in the other maps."""
+    index = sample_of_rows(len(x))
     caption = f"The learned map of the same {len(index)} {split} rows"
-    return EmbeddingMap("map", transform(x[index], output="map"), None if y is None else y[index], caption)
+    return draw_map("map", transform(x[index], output="map"), None if y is None else y[index], caption)
 
 
-def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Figures:
+def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> list[Figure]:
     """Distributions of features of samples and generated views, and the similarity of views to their samples."""
-    found = Figures(histograms=[_similarities(model, dataset, x)])
-    if model.modality_.picture == "curve":
-        samples = np.asarray(x[:COMPARED], dtype=np.float32)
-        caption = f"{len(samples)} rows and one generated view of each"
-        views = model.views(samples, 1)[:, 0]
-        found.violins.append(
-            FeatureViolins("Generated features", samples, views, model.resolved_.feature_names or None, caption)
-        )
-    return found
+    similarities = _similarities(model, dataset, x)
+    if model.modality_.picture != "curve":
+        return [similarities]
+    samples, names = np.asarray(x[:COMPARED], dtype=np.float32), model.resolved_.feature_names or None
+    caption = f"{len(samples)} rows and one generated view of each"
+    return [draw_violins("Generated features", samples, model.views(samples, 1)[:, 0], names, caption), similarities]
 
 
-def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> SimilarityHistogram:
+def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Figure:
     """Similarity of samples and views in the representation, for generated and common views (DiffAug: figure 5)."""
     samples = model.samples(x[:COMPARED])
     pool, scaled = model.samples(dataset.x_train), samples[:]
@@ -153,7 +150,7 @@ def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Si
                 maker.prepare(pool)
             found[name] = (h * represented(maker(scaled, generator=generator))).sum(1).cpu().numpy()
     caption = "Cosine similarity of a sample and its view in the representation"
-    return SimilarityHistogram("Similarity of samples and views", found, caption)
+    return draw_similarities("Similarity of samples and views", found, caption)
 
 
 def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
@@ -169,7 +166,7 @@ def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
 
 def cache_gallery(
     path: str, rows: np.ndarray, quality: Callable[[np.ndarray, np.ndarray], np.ndarray], picture: Picture
-) -> Gallery | None:
+) -> Figure | None:
     """Training rows of every noise level beside their views in a view cache; None if it is gone or of other rows."""
     try:
         cache = ViewCacheFolder(path)
@@ -190,10 +187,6 @@ def cache_gallery(
         f"row {row}: " + ", ".join(f"{name} {value:.3g}" for name, value in zip(names, found, strict=True))
         for row, *found in numbers
     )
-    return Gallery(
-        "Generated views",
-        "Training rows and their views in the view cache; " + "; ".join(lines),
-        rows[index],
-        selected.reshape(*selected.shape[:2], *rows.shape[1:]),
-        picture,
-    )
+    caption = "Training rows and their views in the view cache; " + "; ".join(lines)
+    views = selected.reshape(*selected.shape[:2], *rows.shape[1:])
+    return draw_gallery("Generated views", rows[index], views, picture, caption)

@@ -1,32 +1,27 @@
-"""The report of a run: one self-contained HTML file, made from plain data."""
+"""The report of a run: one self-contained HTML file, made of figures and plain data."""
 
-from viewsmith.reports.content import (
-    EmbeddingMap,
-    FeatureProfile,
-    FeatureViolins,
-    Gallery,
-    Projections,
-    ReportContent,
-    SimilarityHistogram,
-    SortedSimilarities,
-    TransformProbabilities,
-)
-from viewsmith.reports.drawing import two_dimensional_map
-from viewsmith.reports.maps import MapPlot
-from viewsmith.reports.report import png_files, render_report, write_report
+from viewsmith.reports.charts import draw_bars, draw_profile, draw_similarities, draw_violins
+from viewsmith.reports.figure import Figure, Legend, Picture, new_axes
+from viewsmith.reports.galleries import draw_gallery
+from viewsmith.reports.maps import MapPlot, color_by, draw_map, two_dimensional_map
+from viewsmith.reports.report import ReportContent, png_files, render, render_report, write_report
 
 __all__ = [
-    "EmbeddingMap",
-    "FeatureProfile",
-    "FeatureViolins",
-    "Gallery",
+    "Figure",
+    "Legend",
     "MapPlot",
-    "Projections",
+    "Picture",
     "ReportContent",
-    "SimilarityHistogram",
-    "SortedSimilarities",
-    "TransformProbabilities",
+    "color_by",
+    "draw_bars",
+    "draw_gallery",
+    "draw_map",
+    "draw_profile",
+    "draw_similarities",
+    "draw_violins",
+    "new_axes",
     "png_files",
+    "render",
     "render_report",
     "two_dimensional_map",
     "write_report",

@@ -14,10 +14,9 @@ from viewsmith.evaluation.leaderboard import PURPOSE, main_level, spread_words, 
 from viewsmith.evaluation.level import ROUNDING, SIGNIFICANCE, TIES
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
-from viewsmith.reports.content import EmbeddingMap
-from viewsmith.reports.drawing import INK, PALETTE, Picture, as_svg, new_axes, shorten, style
+from viewsmith.reports.figure import INK, PALETTE, Picture, new_axes, shorten
 from viewsmith.reports.maps import draw_map
-from viewsmith.reports.page import render
+from viewsmith.reports.report import render
 from viewsmith.reports.verdict import protocol_title
 
 #: Fractions of the labels, in percent, of the protocols that few-label curves show.
@@ -38,10 +37,9 @@ def write_comparison(path: Path, result: Mapping[str, Any], maps: Mapping[str, A
 def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str:
     """The page of a comparison as one HTML document; equal content gives equal text."""
     drawn = [
-        draw_map(EmbeddingMap(name, np.asarray(item["xy"], dtype=float).reshape(-1, 2), item["labels"]))
+        draw_map(name, np.asarray(item["xy"], dtype=float).reshape(-1, 2), item["labels"])
         for name, item in list(maps.items())[:MAX_MAPS]
     ]
-    shared = bool(drawn) and all(each.legend == drawn[0].legend for each in drawn)
     kinds = {line["row"]: line["kind"] for line in result["leaderboard"]}
     paired = {line["row"] for line in result["leaderboard"][:MAX_PAIRED]}
     early = sum(cell["status"] == "time limit" for cell in result["cells"])
@@ -77,7 +75,6 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         costs=_costs(result),
         maps=drawn,
         more_maps=max(0, len(maps) - MAX_MAPS),
-        legend_of_all=drawn[0].legend if shared else None,
     )
 
 
@@ -145,8 +142,7 @@ def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Pi
         for row, table in result["rows"].items()
         if kinds.get(row) != "output" and all(table[name]["mean"] is not None for name in names)
     }
-    with style():
-        figure, axes = new_axes(4.4, 3.2 + 0.16 * ((len(rows) + 1) // 2))
+    with new_axes(4.4, 3.2 + 0.16 * ((len(rows) + 1) // 2)) as (figure, axes):
         for number, (row, means) in enumerate(rows.items()):
             line = axes.plot(
                 range(len(names)), means, color=PALETTE[number % len(PALETTE)], marker="o", markersize=3, linewidth=1.4
@@ -154,14 +150,14 @@ def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Pi
             if (dashes := _DASHES.get(kinds.get(row, ""))) is not None:
                 line.set_dashes(dashes)
             line.set_label(shorten(row, 28))
-        axes.set_xticks(range(len(names)), [f"{FRACTIONS[name]} %" for name in names])
+        fractions = [f"{FRACTIONS[name]} %" for name in names]
+        axes.set_xticks(range(len(names)), fractions)
         axes.set_xlabel("labels of the train rows")
         score = "R² of ridge regression" if "r2" in names else "accuracy of a linear probe"
         axes.set_ylabel(score)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        listed = "; ".join(f"{row} {', '.join(f'{mean:.3f}' for mean in means)}" for row, means in rows.items())
-        fractions = ", ".join(f"{FRACTIONS[name]} %" for name in names)
-        return as_svg(figure, f"{score[0].upper()}{score[1:]} with {fractions} labels: {listed}.")
+    listed = "; ".join(f"{row} {', '.join(f'{mean:.3f}' for mean in means)}" for row, means in rows.items())
+    return Picture(f"{score[0].upper()}{score[1:]} with {', '.join(fractions)} labels: {listed}.", figure)
 
 
 def _costs(result: Mapping[str, Any]) -> Picture | None:
@@ -176,8 +172,7 @@ def _costs(result: Mapping[str, Any]) -> Picture | None:
     from matplotlib.ticker import FuncFormatter
 
     middle = 10 ** float(np.mean([np.log10(seconds) for _, seconds, _ in points]))
-    with style():
-        figure, axes = new_axes(4.4, 3.2)
+    with new_axes(4.4, 3.2) as (figure, axes):
         for number, (row, seconds, mean) in enumerate(points):
             axes.plot(seconds, mean, "o", markersize=5, color=PALETTE[number % len(PALETTE)])
             left = seconds > middle
@@ -195,5 +190,5 @@ def _costs(result: Mapping[str, Any]) -> Picture | None:
         axes.margins(x=0.15, y=0.12)
         axes.set_xlabel("seconds of training and embedding")
         axes.set_ylabel("mean of the main scores")
-        listed = "; ".join(f"{row} {mean:.3f} in {seconds:.3g} s" for row, seconds, mean in points)
-        return as_svg(figure, f"Quality by cost: {listed}.")
+    listed = "; ".join(f"{row} {mean:.3f} in {seconds:.3g} s" for row, seconds, mean in points)
+    return Picture(f"Quality by cost: {listed}.", figure)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.reports.drawing import BLUE, INK, RULE, Picture, as_svg, new_axes, shorten, style
-from viewsmith.reports.verdict import score
+from viewsmith.reports.figure import BLUE, INK, RULE, Figure, Picture, new_axes, score, shorten
 
 #: Title of each label-free diagnostic and one sentence that explains its values.
 DIAGNOSTICS: dict[str, tuple[str, str]] = {
@@ -143,16 +142,6 @@ _LETTER, _PANEL_WIDTH = 4.5, 180.0  # in points: width of a letter in the name o
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A panel: its key in the metrics, title, last value and picture."""
-
-    key: str
-    title: str
-    last: float
-    picture: Picture
-
-
-@dataclass(frozen=True)
 class Axis:
     """The common horizontal axis: a position per row, its name, and the (name, start, end) of each phase."""
 
@@ -161,7 +150,7 @@ class Axis:
     phases: tuple[tuple[str, float, float], ...]
 
 
-def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
+def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """One panel for each key with at least one finite number, in the order of first appearance.
 
     A label-free diagnostic describes the representation, which all phases change, so it has one panel. Other keys
@@ -171,11 +160,10 @@ def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Curve]:
     axis = training_axis(metrics)
     keys = dict.fromkeys(key for row in metrics for key in row if key not in _NOT_CURVES)
     ordered = sorted(keys, key=lambda key: list(_TITLES).index(key) if key in _TITLES else len(_TITLES))
-    with style():
-        return [curve for key in ordered for curve in _curves_of(key, metrics, axis)]
+    return [curve for key in ordered for curve in _curves_of(key, metrics, axis)]
 
 
-def _curves_of(key: str, metrics: Sequence[Mapping[str, Any]], axis: Axis) -> Iterator[Curve]:
+def _curves_of(key: str, metrics: Sequence[Mapping[str, Any]], axis: Axis) -> Iterator[Figure]:
     """The panels of a key: one for each kind of phase in which it has a finite number."""
     values = [score(row.get(key)) for row in metrics]
     y = np.array([np.nan if value is None else value for value in values])
@@ -242,32 +230,39 @@ def _joined(counts: Sequence[float], phases: Sequence[str]) -> np.ndarray:
     return x
 
 
-def _curve(key: str, title: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Curve:
+def _curve(key: str, title: str, axis: Axis, x: np.ndarray, y: np.ndarray) -> Figure:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    figure, axes = new_axes(3.1, 1.9)
-    _mark_phases(axes, axis)
     finite = y[np.isfinite(y)]
-    if key not in _LINEAR and finite.min() > 0 and finite.max() > _LOG_RATIO * finite.min():
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    else:
-        axes.yaxis.set_major_locator(MaxNLocator(4, steps=_STEPS))
-    if key in _PROBABILITIES:
-        axes.set_ylim(-0.03, 1.03)
-    axes.plot(x, y, color=BLUE, linewidth=1.3, rasterized=len(x) > _RASTER_POINTS)
-    dots = _without_line(y) if len(finite) > 2 else np.isfinite(y)
-    axes.plot(x[dots], y[dots], color=BLUE, linestyle="", marker="o", markersize=3)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=_STEPS, integer=True, min_n_ticks=1))
-    margin = 0.02 * float(np.ptp(axis.x)) or 0.5
-    # All panels have the same horizontal scale, so that they can be compared.
-    axes.set_xlim(axis.x.min() - margin, axis.x.max() + margin)
-    axes.set_xlabel(axis.name)
+    with new_axes(3.1, 1.9) as (figure, axes):
+        _mark_phases(axes, axis)
+        if key not in _LINEAR and finite.min() > 0 and finite.max() > _LOG_RATIO * finite.min():
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(4, steps=_STEPS))
+        if key in _PROBABILITIES:
+            axes.set_ylim(-0.03, 1.03)
+        axes.plot(x, y, color=BLUE, linewidth=1.3, rasterized=len(x) > _RASTER_POINTS)
+        dots = _without_line(y) if len(finite) > 2 else np.isfinite(y)
+        axes.plot(x[dots], y[dots], color=BLUE, linestyle="", marker="o", markersize=3)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=_STEPS, integer=True, min_n_ticks=1))
+        margin = 0.02 * float(np.ptp(axis.x)) or 0.5
+        # All panels have the same horizontal scale, so that they can be compared.
+        axes.set_xlim(axis.x.min() - margin, axis.x.max() + margin)
+        axes.set_xlabel(axis.name)
     alt = (
         f"{title} over the run: {finite[0]:.4g} at the start, {finite[-1]:.4g} at the end, "
         f"lowest {finite.min():.4g}, highest {finite.max():.4g}."
     )
-    return Curve(key, title, float(finite[-1]), as_svg(figure, alt))
+    return Figure(
+        title,
+        DIAGNOSTICS[key][1] if key in DIAGNOSTICS else "",
+        [Picture(alt, figure)],
+        section="diagnostics" if key in DIAGNOSTICS else "training",
+        value=float(finite[-1]),
+        data={"key": key, "x": x, "y": y},
+    )
 
 
 def _without_line(y: np.ndarray) -> np.ndarray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from typing import Literal
 
 import numpy as np
 
-from viewsmith.reports.content import Gallery
-from viewsmith.reports.drawing import INK, PALETTE, Picture, as_svg, new_axes, pixels_as_png, style
+from viewsmith.core.errors import InputError
+from viewsmith.reports.figure import INK, PALETTE, Figure, Picture, new_axes
 
 _VECTOR_SAMPLES, _IMAGE_SAMPLES, _DNA_SAMPLES = 4, 8, 6
 
@@ -22,140 +24,112 @@ _TILE = 96
 
 _LETTERS = 90
 
+LOWER = np.arange(ord("a"), ord("z") + 1)
+
 OUTSIDE = ord(".")  # marks a position of a sample that its view does not cover
 
 
-@dataclass(frozen=True)
-class AlignedRow:
-    """A row of an alignment: `letters` are (letter, differs from the sample) pairs."""
-
-    name: str
-    letters: tuple[tuple[str, bool], ...]
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """The row of a sample and the rows of its views, from letter `start` (counted from 1) of `length` letters."""
-
-    start: int
-    length: int
-    rows: tuple[AlignedRow, ...]
-
-
-@dataclass(frozen=True)
-class DrawnGallery:
-    """A gallery ready for the page."""
-
-    title: str
-    caption: str
-    note: str
-    pictures: tuple[Picture, ...] = ()
-    alignments: tuple[Alignment, ...] = ()
-    table: Sequence[Sequence[str]] = ()
-
-
-def draw_gallery(gallery: Gallery) -> DrawnGallery:
-    """Draw the first few samples of a gallery with their first few views."""
-    if not len(gallery.samples):
-        return DrawnGallery(gallery.title, gallery.caption, "No samples.")
-    drawn = {"curve": _vectors, "pixels": _images, "letters": _dna, "traces": _recordings}[gallery.kind](gallery)
-    return replace(drawn, table=gallery.table)
+def draw_gallery(
+    title: str,
+    samples: np.ndarray,
+    views: np.ndarray,
+    kind: Literal["curve", "pixels", "letters", "traces"],
+    caption: str = "",
+    tables: Mapping[str, Sequence[Sequence[str]]] | None = None,
+) -> Figure:
+    """Draw the first few samples, (n, ...), with their first few views, (n, k, ...)."""
+    dimensions = {"curve": (2,), "pixels": (3, 4), "letters": (2,), "traces": (3,)}
+    if kind not in dimensions:
+        raise InputError(f"gallery {title!r}: kind {kind!r}; use one of {', '.join(dimensions)}")
+    sample, view = np.shape(samples), np.shape(views)
+    if len(sample) not in dimensions[kind] or view[:1] + view[2:] != sample or len(view) != len(sample) + 1:
+        raise InputError(
+            f"gallery {title!r}: samples of shape {sample} with views of shape {view}; "
+            f"give (n, ...) samples and (n, k, ...) views for kind {kind!r}"
+        )
+    figure = Figure(title, caption, tables=tables or {}, data={"samples": samples, "views": views})
+    if not len(samples):
+        return replace(figure, note="No samples.")
+    if kind == "letters":
+        # Samples may be in lower case, views are not.
+        note, html = _alignments(*(np.where(np.isin(x, LOWER), x - 32, x) for x in (samples, views)))
+        return replace(figure, note=note, html=html)
+    note, pictures = {"curve": _vectors, "pixels": _images, "traces": _recordings}[kind](samples, views)
+    return replace(figure, note=note, pictures=pictures)
 
 
-def _vectors(gallery: Gallery) -> DrawnGallery:
-    samples = np.asarray(gallery.samples, dtype=np.float64)
-    views = np.asarray(gallery.views, dtype=np.float64)[:, :_MAX_VIEWS]
+def _vectors(samples: np.ndarray, views: np.ndarray) -> tuple[str, list[Picture]]:
+    samples, views = np.asarray(samples, dtype=np.float64), np.asarray(views, dtype=np.float64)[:, :_MAX_VIEWS]
     note = f"Dark line: the sample. Colored lines: {views.shape[1]} of its views."
     spread = np.nanstd(np.concatenate([samples[:, None], views], axis=1), axis=(0, 1))
-    selected = np.arange(samples.shape[1])
+    selected, label, axis = np.arange(samples.shape[1]), "value", "feature"
     if len(selected) > _MAX_FEATURES:
         selected = np.sort(np.argsort(-spread, kind="stable")[: _MAX_FEATURES // 2])
         note += f" Shown: the {len(selected)} of {samples.shape[1]} features with the largest variance, in their order."
-    label, axis = (
-        "value",
-        "feature" if len(selected) == samples.shape[1] else f"{len(selected)} features, in their order",
-    )
+        axis = f"{len(selected)} features, in their order"
     # A single feature with large values would flatten all others.
     if np.median(spread[selected]) < 0.05 * spread[selected].max():
         center, scale = np.nanmean(samples, axis=0), np.where(spread > 0, spread, 1)
         samples, views, label = (samples - center) / scale, (views - center) / scale, "standardized value"
     pictures = []
-    with style():
-        for i in range(min(len(samples), _VECTOR_SAMPLES)):
-            figure, axes = new_axes(4.6, 1.9)
+    for i in range(min(len(samples), _VECTOR_SAMPLES)):
+        with new_axes(4.6, 1.9) as (figure, axes):
             for j, view in enumerate(views[i]):
                 axes.plot(view[selected], color=PALETTE[(j + 1) % len(PALETTE)], linewidth=0.9, alpha=0.8)
             axes.plot(samples[i][selected], color=INK, linewidth=1.4)
             axes.margins(x=0.01)
             axes.set_xlabel(axis)
             axes.set_ylabel(label)
-            change = np.nanmean(np.abs(views[i] - samples[i])) if views.size else 0.0
-            alt = (
-                f"Sample {i + 1} and {views.shape[1]} views, {len(selected)} features; "
-                f"mean absolute change {change:.3g}."
-            )
-            pictures.append(as_svg(figure, alt))
-    return DrawnGallery(gallery.title, gallery.caption, note, pictures=tuple(pictures))
+        change = np.nanmean(np.abs(views[i] - samples[i])) if views.size else 0.0
+        seen = f"Sample {i + 1} and {views.shape[1]} views, {len(selected)} features"
+        pictures.append(Picture(f"{seen}; mean absolute change {change:.3g}.", figure))
+    return note, pictures
 
 
-def _recordings(gallery: Gallery) -> DrawnGallery:
+def _recordings(samples: np.ndarray, views: np.ndarray) -> tuple[str, list[Picture]]:
     """Channels below each other; a view that covers a part of its sample is NaN elsewhere."""
-    samples = np.asarray(gallery.samples, dtype=np.float64)
-    views = np.asarray(gallery.views, dtype=np.float64)[:, :_MAX_VIEWS]
+    samples, views = np.asarray(samples, dtype=np.float64), np.asarray(views, dtype=np.float64)[:, :_MAX_VIEWS]
     shown = min(samples.shape[1], _CHANNELS)
     note = f"Dark lines: the sample. Colored lines: {views.shape[1]} of its views. One line for each channel."
     if shown < samples.shape[1]:
         note += f" Shown: the first {shown} of {samples.shape[1]} channels."
     center, spread = np.nanmean(samples, axis=(0, 2)), np.nanstd(samples, axis=(0, 2))
-    offset = -5.0 * np.arange(shown)[:, None] - (center / np.where(spread > 0, spread, 1))[:shown, None]
-    scale = np.where(spread > 0, spread, 1)[:shown, None]
+    scale = np.where(spread > 0, spread, 1)
+    offset = -5.0 * np.arange(shown)[:, None] - (center / scale)[:shown, None]
     pictures = []
-    with style():
-        for i in range(min(len(samples), _VECTOR_SAMPLES)):
-            figure, axes = new_axes(4.6, 0.9 + 0.5 * shown)
-            for j, view in enumerate(views[i]):
-                color = PALETTE[(j + 1) % len(PALETTE)]
-                axes.plot((view[:shown] / scale + offset).T, color=color, linewidth=0.7, alpha=0.8)
-            axes.plot((samples[i, :shown] / scale + offset).T, color=INK, linewidth=1.1)
+    for i in range(min(len(samples), _VECTOR_SAMPLES)):
+        with new_axes(4.6, 0.9 + 0.5 * shown) as (figure, axes):
+            for j, view in enumerate([*views[i], samples[i]]):
+                color, width = (PALETTE[(j + 1) % len(PALETTE)], 0.7) if j < len(views[i]) else (INK, 1.1)
+                axes.plot((view[:shown] / scale[:shown, None] + offset).T, color=color, linewidth=width, alpha=0.8)
             axes.margins(x=0.01)
             axes.set_yticks([])
             axes.set_xlabel("time")
-            pictures.append(as_svg(figure, f"Sample {i + 1} and {views.shape[1]} views, {shown} channels."))
-    return DrawnGallery(gallery.title, gallery.caption, note, pictures=tuple(pictures))
+        pictures.append(Picture(f"Sample {i + 1} and {views.shape[1]} views, {shown} channels.", figure))
+    return note, pictures
 
 
-def _images(gallery: Gallery) -> DrawnGallery:
-    tiles = image_tiles(gallery.samples[:_IMAGE_SAMPLES], gallery.views[:_IMAGE_SAMPLES, :_MAX_VIEWS])
+def _images(samples: np.ndarray, views: np.ndarray) -> tuple[str, list[Picture]]:
+    tiles = image_tiles(samples[:_IMAGE_SAMPLES], views[:_IMAGE_SAMPLES, :_MAX_VIEWS])
     n, k, height, width, _ = tiles.shape
     gap, first = max(1, height // 16), max(2, height // 6)  # a wider gap separates the samples from their views
     page = np.full((n * (height + gap) - gap, k * (width + gap) - gap + first, 3), 255, dtype=np.uint8)
-    for i in range(n):
-        for j in range(k):
-            top, left = i * (height + gap), j * (width + gap) + (first if j else 0)
-            page[top : top + height, left : left + width] = tiles[i, j]
+    for i, j in np.ndindex(n, k):
+        top, left = i * (height + gap), j * (width + gap) + (first if j else 0)
+        page[top : top + height, left : left + width] = tiles[i, j]
     alt = f"{n} images, one per row: the sample on the left, then {k - 1} of its views."
-    return DrawnGallery(
-        gallery.title, gallery.caption, "Left: the sample. Right: its views.", (pixels_as_png(page, alt),)
-    )
+    return "Left: the sample. Right: its views.", [Picture(alt, page)]
 
 
 def image_tiles(samples: np.ndarray, views: np.ndarray) -> np.ndarray:
     """Images (n, ...) and k views of each as tiles of at most 96 x 96 pixels: uint8 (n, 1 + k, h, w, 3)."""
     rows = np.concatenate([np.asarray(samples)[:, None], np.asarray(views)], axis=1)
     rows = rows[..., None] if rows.ndim == 4 else rows
-    return _as_bytes(_reduced(rows), rows.dtype, np.asarray(samples))
-
-
-def _reduced(rows: np.ndarray) -> np.ndarray:
-    """Tiles of at most 96 x 96 pixels, by means over blocks."""
     n, k, height, width, channels = rows.shape
-    b = -(-max(height, width) // _TILE)
-    rows = rows[:, :, : height - height % b, : width - width % b].astype(np.float64)
-    return rows.reshape(n, k, height // b, b, width // b, b, channels).mean(axis=(3, 5))
-
-
-def _as_bytes(tiles: np.ndarray, dtype: np.dtype, samples: np.ndarray) -> np.ndarray:
-    if dtype != np.uint8:
+    b = -(-max(height, width) // _TILE)  # means over blocks
+    tiles = rows[:, :, : height - height % b, : width - width % b].astype(np.float64)
+    tiles = tiles.reshape(n, k, height // b, b, width // b, b, channels).mean(axis=(3, 5))
+    if rows.dtype != np.uint8:
         # Scaled by the samples alone: an outlier pixel of a generated view must not make all pictures pale.
         low, high = np.nanmin(samples), np.nanmax(samples)
         low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
@@ -163,68 +137,53 @@ def _as_bytes(tiles: np.ndarray, dtype: np.dtype, samples: np.ndarray) -> np.nda
     return np.broadcast_to(tiles.clip(0, 255).round().astype(np.uint8), (*tiles.shape[:-1], 3))
 
 
-def _dna(gallery: Gallery) -> DrawnGallery:
-    alignments = []
-    samples, views = _upper(gallery.samples), _upper(gallery.views)
-    for i in range(min(len(samples), _DNA_SAMPLES)):
-        sample, sample_views = samples[i], views[i, :_MAX_VIEWS]
-        changed = _differ(sample_views, sample)
-        length = _length(np.concatenate([sample[None], sample_views]))
-        start = _most_changed_window(changed[:, :length].sum(axis=0), _LETTERS)
-        window = slice(start, min(start + _LETTERS, length))
-        rows = [_aligned_row("sample", sample[window], sample[window])]
-        for j, view in enumerate(sample_views):
-            fraction = changed[j].sum() / max(length, 1)
-            rows.append(_aligned_row(f"view {j + 1}, {fraction:.0%}", view[window], sample[window]))
-        alignments.append(Alignment(start + 1, length, tuple(rows)))
+def _alignments(samples: np.ndarray, views: np.ndarray) -> tuple[str, str]:
+    """Letters of samples, (n, L), with those of their views below them, (n, k, L), as a note and the markup of both."""
+    from markupsafe import Markup
+
+    found, cut = [], False
+    for i, sample in enumerate(samples[:_DNA_SAMPLES]):
+        rows = np.concatenate([sample[None], views[i, :_MAX_VIEWS]])
+        differs = (rows != sample) & (rows != OUTSIDE)  # letters that a view does not cover do not count
+        length = int(
+            np.append(0, np.flatnonzero(rows.any(axis=0)) + 1).max()
+        )  # of the longest row, without its padding
+        start, end = _most_changed_window(differs[:, :length].sum(axis=0), length)
+        cut |= end - start < length
+        names = ["sample", *(f"view {j}, {each.sum() / max(length, 1):.0%}" for j, each in enumerate(differs) if j)]
+        lines = [
+            _strand(name, row[start:end].tolist(), marks[start:end].tolist())
+            for name, row, marks in zip(names, rows, differs, strict=True)
+        ]
+        heading = f"Sample {i + 1}, letters {start + 1:,} to {end:,} of {length:,}"
+        found.append(f'<figure class="alignment" tabindex="0"><p class="note">{heading}</p>{"".join(lines)}</figure>')
     note = (
         "Letters of a view that differ from the sample have a filled background; equal letters are pale. "
         "Beside a view: the percentage of all its letters that differ."
     )
-    if (views == _outside(views)).any():
+    if (views == OUTSIDE).any():
         note += " Dots: letters that a view does not cover."
-    if any(alignment.length > _LETTERS for alignment in alignments):
-        note += f" Shown: the {_LETTERS} letters of each sample with the most changes."
-    return DrawnGallery(gallery.title, gallery.caption, note, alignments=tuple(alignments))
+    return note + (f" Shown: the {_LETTERS} letters of each sample with the most changes." if cut else ""), Markup(
+        "\n".join(found)
+    )
 
 
-def _upper(letters: np.ndarray) -> np.ndarray:
-    """uint8 letters in upper case (samples may be in lower case, views are not); text is returned unchanged."""
-    letters = np.asarray(letters)
-    if letters.dtype != np.uint8:
-        return letters
-    return np.where((letters >= ord("a")) & (letters <= ord("z")), letters - 32, letters)
+def _strand(name: str, codes: list[int], differs: list[bool]) -> str:
+    """A row of an alignment; "-" is after the end of a sequence."""
+    cells = []
+    for code, marked in zip(codes, differs, strict=True):
+        letter = chr(code) if code else "-"
+        kind = letter.upper() if letter.upper() in "ACGT" else "N"
+        cells.append(f'<i class="{"d " if marked else ""}{kind}">{escape(letter)}</i>')
+    return f'<div class="strand{"" if name == "sample" else " view"}"><b>{name}</b>{"".join(cells)}</div>'
 
 
-def _length(rows: np.ndarray) -> int:
-    """Length of the longest row, without the zeros of its padding."""
-    real = np.flatnonzero((rows != 0).any(axis=0)) if rows.dtype == np.uint8 else np.arange(rows.shape[1])
-    return int(real[-1]) + 1 if len(real) else 0
-
-
-def _most_changed_window(changed: np.ndarray, width: int) -> int:
-    """Start of the window of `width` letters with the most changes."""
+def _most_changed_window(changed: np.ndarray, length: int) -> tuple[int, int]:
+    """Start and end of the window of at most `_LETTERS` letters with the most changes."""
     total = np.concatenate([[0], np.cumsum(changed)])
-    inside = total[width:] - total[:-width]
-    return int(np.argmax(inside)) if len(inside) else 0
-
-
-def _differ(views: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """Which letters of views differ from the letters of the sample; letters that a view does not cover do not count."""
-    return (views != sample) & (views != _outside(views))
-
-
-def _outside(letters: np.ndarray) -> int | str:
-    return OUTSIDE if letters.dtype == np.uint8 else chr(OUTSIDE)
-
-
-def _aligned_row(name: str, letters: np.ndarray, sample: np.ndarray) -> AlignedRow:
-    pairs = zip(letters.tolist(), _differ(letters, sample).tolist(), strict=True)
-    return AlignedRow(name, tuple((_letter(letter), differs) for letter, differs in pairs))
-
-
-def _letter(letter: int | str) -> str:
-    return str(letter) if not isinstance(letter, int) else chr(letter) if letter else "-"  # "-": after the end
+    inside = total[_LETTERS:] - total[:-_LETTERS]
+    start = int(np.argmax(inside)) if len(inside) else 0
+    return start, min(start + _LETTERS, length)
 
 
 GRAY = 128

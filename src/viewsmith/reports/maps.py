@@ -1,40 +1,70 @@
-"""Maps of rows in two dimensions: points colored by label, and projections by several models side by side.
-
-Projections as in figures 6 and 7 of CRL-TAC's paper (Koyama et al. 2021): those in two dimensions are drawn as points,
-wider ones as one curve per row over the number of the coordinate.
-"""
+"""Two-dimensional maps colored by label: t-SNE of any features, in a report or as a picture of its own."""
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import atomic_path
 from viewsmith.evaluation.baselines import pca, umap
-from viewsmith.reports.content import EmbeddingMap, Projections
-from viewsmith.reports.drawing import (
-    BLUE,
-    PALETTE,
-    RULE,
-    Picture,
-    as_png,
-    new_axes,
-    sample_of_rows,
-    shorten,
-    style,
-    two_dimensional_map,
-)
+from viewsmith.reports.figure import BLUE, PALETTE, Entry, Figure, Legend, Picture, new_axes, saved, shorten
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+_TSNE_ROWS = 10  # for fewer rows the neighborhoods of t-SNE are meaningless
+
+_PCA_WIDTH = 50
+
+MOST_ROWS = 1500
+
+
+def sample_of_rows(n: int, max_rows: int = MOST_ROWS, seed: int = 0) -> np.ndarray:
+    """At most so many random rows of n, increasing."""
+    if n <= max_rows:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, size=max_rows, replace=False))
+
+
+def two_dimensional_map(x: np.ndarray, *, seed: int = 0, max_rows: int = MOST_ROWS) -> tuple[np.ndarray, np.ndarray]:
+    """Map the rows of `x` to two dimensions by t-SNE, after PCA to 50 dimensions and initialized by PCA."""
+    x = np.asarray(x)
+    if x.ndim == 0 or x.size == 0:
+        raise InputError(f"the map was given an array of shape {x.shape}; give at least one row and one feature")
+    if max_rows < 1:
+        raise InputError(f"max_rows is {max_rows}; give at least 1")
+    index = sample_of_rows(len(x), max_rows, seed)
+    rows = x[index].reshape(len(index), -1).astype(np.float64)
+    if not np.isfinite(rows).all():
+        raise InputError("the map was given values that are not finite; remove or impute them first")
+    return _padded(rows) if rows.shape[1] <= 2 else _layout(rows, seed), index
+
+
+def _layout(rows: np.ndarray, seed: int) -> np.ndarray:
+    from sklearn.decomposition import PCA
+
+    rows = rows - rows.mean(axis=0)
+    scale = np.abs(rows).max()
+    # Collapsed features must not raise an error: the initialization of t-SNE would divide by their spread of zero.
+    if scale < 1e-12:
+        return np.zeros((len(rows), 2))
+    width = _PCA_WIDTH if len(rows) >= _TSNE_ROWS else 2
+    narrow = PCA(n_components=min(width, *rows.shape), random_state=seed).fit_transform(rows / scale)
+    if len(rows) < _TSNE_ROWS:
+        return _padded(narrow * scale)
+
+    from sklearn.manifold import TSNE
+
+    tsne = TSNE(init="pca", perplexity=min(30.0, (len(rows) - 1) / 3), random_state=seed)
+    return np.asarray(tsne.fit_transform(narrow), dtype=np.float64)
+
+
+def _padded(rows: np.ndarray) -> np.ndarray:
+    return np.pad(rows, ((0, 0), (0, 2 - rows.shape[1])))
 
 
 MAX_CLASSES = 20
@@ -47,36 +77,6 @@ _UNLABELED = "#c3c9d0"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A class in the legend: its marker, color, short and full name, and number of rows."""
-
-    glyph: str
-    color: str
-    text: str
-    full: str
-    count: int
-
-
-@dataclass(frozen=True)
-class Legend:
-    """Either `entries` for classes, or the two ends of a color `scale` with a `note`."""
-
-    entries: tuple[Entry, ...] = ()
-    scale: tuple[str, str] | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class DrawnMap:
-    """A map ready for the page."""
-
-    name: str
-    caption: str
-    picture: Picture
-    legend: Legend
-
-
-@dataclass(frozen=True)
 class Coloring:
     """A color and a marker (index) for each row, and the legend that explains them."""
 
@@ -85,15 +85,21 @@ class Coloring:
     legend: Legend
 
 
-def draw_map(item: EmbeddingMap) -> DrawnMap:
-    """Draw a map as a scatter plot; a class has the same color and marker in all maps with the same labels."""
-    coloring = color_by(item.labels, len(item.xy))
-    with style():
-        figure, axes = new_axes(4.2, 4.2)
-        n = _scatter(axes, item.xy, coloring)
-        by = f", colored by label ({_described(coloring.legend)})" if item.labels is not None else ""
-        picture = as_png(figure, f"Map of {shorten(item.name, 60)} in two dimensions, {n} rows{by}.")
-    return DrawnMap(item.name, item.caption, picture, coloring.legend)
+def draw_map(title: str, xy: np.ndarray, labels: Sequence[Any] | np.ndarray | None = None, caption: str = "") -> Figure:
+    """Draw a map (n, 2) as a scatter plot; a class has the same color and marker in all maps with the same labels."""
+    if np.ndim(xy) != 2 or np.shape(xy)[1] != 2:
+        raise InputError(f"map {title!r}: xy has shape {np.shape(xy)}; give an (n, 2) array")
+    if labels is not None and len(labels) != len(xy):
+        raise InputError(f"map {title!r}: {len(labels)} labels for {len(xy)} rows; give one for each")
+    coloring = color_by(labels, len(xy))
+    legend = coloring.legend
+    with new_axes(4.2, 4.2) as (figure, axes):
+        n = _scatter(axes, xy, coloring)
+        axes.set_rasterization_zorder(2)  # many points: pixels are smaller than their SVG
+    by = f"{len(legend.entries)} classes" if legend.entries else legend.note or "a continuous scale"
+    by = f", colored by label ({by})" if labels is not None else ""
+    picture = Picture(f"Map of {shorten(title, 60)} in two dimensions, {n} rows{by}.", figure)
+    return Figure(title, caption, [picture], section="maps", legend=legend, data={"xy": xy, "labels": labels})
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,31 +122,16 @@ class MapPlot:
     def __repr__(self) -> str:
         return f"MapPlot of {len(self.index):,} rows"
 
-    @classmethod
-    def of(cls, item: EmbeddingMap, index: np.ndarray, legend_title: str = "") -> MapPlot:
-        """Draw a map of the rows at `index`."""
-        coloring = color_by(item.labels, len(item.xy))
-        with style():
-            figure, axes = new_axes(6.2 if item.labels is not None else 4.6, 4.6)
-            _scatter(axes, item.xy, coloring)
-            axes.set_title(item.caption, fontsize=8)
-            _draw_legend(figure, axes, coloring.legend, legend_title)
-        return cls(item.xy, index, figure)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture: .png, .svg or .pdf by the ending of the name; atomically."""
         kind = os.fspath(path).rpartition(".")[2].lower()
         if kind not in ("png", "svg", "pdf"):
             raise InputError(f"the picture is {os.fspath(path)!r}, expected a name that ends in .png, .svg or .pdf")
-        with style(), atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
-            metadata: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-            self.figure.savefig(file, format=kind, dpi=200, metadata=metadata[kind])
+        with atomic_path(Path(path)) as temporary:
+            temporary.write_bytes(saved(self.figure, kind, dpi=200))
 
     def _repr_png_(self) -> bytes:
-        buffer = io.BytesIO()
-        with style():
-            self.figure.savefig(buffer, format="png", dpi=110)
-        return buffer.getvalue()
+        return saved(self.figure, "png", dpi=110)
 
 
 def plot_map(h: np.ndarray, color: Any = None, by: str = "tsne", title: str = "") -> MapPlot:
@@ -154,7 +145,12 @@ def plot_map(h: np.ndarray, color: Any = None, by: str = "tsne", title: str = ""
     xy, _ = two_dimensional_map(rows)
     color = None if color is None else np.asarray(color, dtype=object)
     labels = None if color is None else [None if color[i] == "" else color[i] for i in index]
-    return MapPlot.of(EmbeddingMap("representation", xy, labels, f"{LAYOUTS[by]} of {len(index):,} rows"), index, title)
+    coloring = color_by(labels, len(xy))
+    with new_axes(4.6 if labels is None else 6.2, 4.6) as (figure, axes):
+        _scatter(axes, xy, coloring)
+        axes.set_title(f"{LAYOUTS[by]} of {len(index):,} rows", fontsize=8)
+        _draw_legend(figure, axes, coloring.legend, title)
+    return MapPlot(xy, index, figure)
 
 
 def _scatter(axes: Any, xy: np.ndarray, coloring: Coloring) -> int:
@@ -204,45 +200,39 @@ def color_by(labels: Sequence[Any] | np.ndarray | None, n: int) -> Coloring:
     if labels is None:
         return Coloring(np.full(n, BLUE, dtype=object), np.zeros(n, dtype=int), Legend())
     values = [_plain(label) for label in labels]
-    known = [value for value in values if value is not None]
-    if all(isinstance(value, int | float) for value in known) and any(isinstance(value, float) for value in known):
-        return _scale(values, [float(value) for value in known], _number)
-    classes = _sorted(set(known))
-    if len(classes) > MAX_CLASSES:
-        rank = {value: float(i) for i, value in enumerate(classes)}
-        colored = _scale([None if v is None else rank[v] for v in values], list(rank.values()), lambda i: "")
-        ends = (shorten(classes[0], 24), shorten(classes[-1], 24))
-        note = f"{len(classes)} labels in sorted order"
-        return Coloring(colored.colors, colored.markers, Legend(scale=ends, note=note))
-    return _classes(values, classes)
-
-
-def _classes(values: list[Any], classes: list[Any]) -> Coloring:
+    # Numbers and numbers written as text first, by value; then the other labels in alphabetical order.
+    classes = sorted({value for value in values if value is not None}, key=_place)
+    numbers = all(isinstance(each, int | float) for each in classes) and any(
+        isinstance(each, float) for each in classes
+    )
+    if numbers or len(classes) > MAX_CLASSES:
+        return _scale(values, classes, numbers)
     code = {value: i for i, value in enumerate(classes)}
-    colors, markers, entries = [], [], []
-    for value in values:
-        i = code.get(value)
-        colors.append(_UNLABELED if i is None else PALETTE[i % len(PALETTE)])
-        markers.append(0 if i is None else i // len(PALETTE))
-    for value, i in code.items():
-        glyph, color = _GLYPHS[i // len(PALETTE)], PALETTE[i % len(PALETTE)]
-        entries.append(Entry(glyph, color, shorten(value, 28), str(value), values.count(value)))
+    entries = [
+        Entry(_GLYPHS[i // len(PALETTE)], PALETTE[i % len(PALETTE)], shorten(each, 28), str(each), values.count(each))
+        for each, i in code.items()
+    ]
     if missing := values.count(None):
         entries.append(Entry(_GLYPHS[0], _UNLABELED, "unlabeled", "no label", missing))
-    return Coloring(np.array(colors, dtype=object), np.array(markers, dtype=int), Legend(tuple(entries)))
+    colors = [_UNLABELED if each is None else PALETTE[code[each] % len(PALETTE)] for each in values]
+    markers = np.array([code.get(each, 0) // len(PALETTE) for each in values], dtype=int)
+    return Coloring(np.array(colors, dtype=object), markers, Legend(tuple(entries)))
 
 
-def _scale(values: list[Any], known: list[float], end: Any) -> Coloring:
+def _scale(values: list[Any], classes: list[Any], numbers: bool) -> Coloring:
+    """Colors by value, or by the place among the sorted classes."""
     import matplotlib
-    from matplotlib.colors import to_hex
+    from matplotlib.colors import Normalize
 
-    low, high = min(known), max(known)
-    width = high - low or 1.0
-    viridis = matplotlib.colormaps["viridis"]
-    colors = [_UNLABELED if v is None else to_hex(viridis((float(v) - low) / width)) for v in values]
-    note = f"Gray: no label ({values.count(None)})." if None in values else ""
-    legend = Legend(scale=(end(low), end(high)), note=note)
-    return Coloring(np.array(colors, dtype=object), np.zeros(len(values), dtype=int), legend)
+    place = {each: float(each) if numbers else i for i, each in enumerate(classes)}
+    scaled = Normalize(min(place.values()), max(place.values()))(np.array([place.get(each, np.nan) for each in values]))
+    colors = matplotlib.colormaps["viridis"].with_extremes(bad=_UNLABELED)(np.ma.masked_invalid(scaled))
+    ends = [f"{each:.3g}".replace("-", "−", 1) if numbers else shorten(each, 24) for each in (classes[0], classes[-1])]
+    note = "" if numbers else f"{len(classes)} labels in sorted order"
+    if numbers and None in values:
+        note = f"Gray: no label ({values.count(None)})."
+    codes = np.array([matplotlib.colors.to_hex(color) for color in colors], dtype=object)
+    return Coloring(codes, np.zeros(len(values), dtype=int), Legend(scale=(ends[0], ends[1]), note=note))
 
 
 def _plain(label: Any) -> Any:
@@ -250,86 +240,12 @@ def _plain(label: Any) -> Any:
     label = label.item() if hasattr(label, "item") else label
     if label is None or (isinstance(label, float) and not math.isfinite(label)):
         return None
-    if isinstance(label, bool):
-        return str(label)
     if isinstance(label, float) and label.is_integer():
         return int(label)
-    return label if isinstance(label, int | float) else str(label)
+    return label if isinstance(label, int | float) and not isinstance(label, bool) else str(label)
 
 
-def _sorted(classes: set[Any]) -> list[Any]:
-    """Numbers and numbers written as text first, by value; then the other labels in alphabetical order."""
-
-    def key(value: Any) -> tuple[bool, float, str]:
-        text = str(value)
-        number = not isinstance(value, str) or text.isdecimal()
-        return not number, float(text) if number else 0.0, text
-
-    return sorted(classes, key=key)
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−", 1)
-
-
-def _described(legend: Legend) -> str:
-    return f"{len(legend.entries)} classes" if legend.entries else legend.note or "a continuous scale"
-
-
-CURVES = 200  # rows that are drawn as curves, as in the paper
-
-
-@dataclass(frozen=True)
-class DrawnProjections:
-    """Panels ready for the page."""
-
-    name: str
-    caption: str
-    note: str
-    picture: Picture
-    legend: Legend
-
-
-def draw_projections(item: Projections) -> DrawnProjections:
-    """Draw the projections by each model in a panel of its own, with common axes."""
-    from matplotlib.figure import Figure
-
-    kinds = {kind: np.asarray(z, dtype=np.float64) for kind, z in item.projections.items()}
-    n = len(next(iter(kinds.values())))
-    coloring = color_by(item.labels, n)
-    colors = np.resize(np.array(PALETTE, dtype=object), n) if item.labels is None else coloring.colors
-    flat = all(z.shape[1] == 2 for z in kinds.values())
-    with style():
-        figure = Figure(figsize=(8.6, 3.9 if flat else 2.6), layout="constrained")
-        for axes, (kind, z) in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds.items(), strict=True):
-            draw_panel(axes, z, colors)
-            axes.set_title(shorten(kind, 40), fontsize=9)
-        spreads = "; ".join(f"{shorten(kind)} {spread(z):.2f}" for kind, z in kinds.items())
-        picture = as_png(figure, f"Projections of {n} rows; standard deviation over rows, by kind: {spreads}.")
-    drawn = "Each point is a row" if flat else f"Each curve is a row ({-(-n // -(-n // CURVES))} of {n})"
-    note = f"{drawn}. All alike: the projections have collapsed. Standard deviation over rows: {spreads}."
-    return DrawnProjections(item.name, item.caption, note, picture, coloring.legend)
-
-
-def draw_panel(axes: Axes, z: np.ndarray, colors: np.ndarray) -> None:
-    """Draw unit vectors (n, d) with a color for each: points and the unit circle if d is 2, otherwise curves."""
-    if z.shape[1] == 2:
-        from matplotlib.patches import Circle
-
-        axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=RULE, linewidth=1))
-        axes.scatter(z[:, 0], z[:, 1], c=list(colors), s=9, alpha=0.7, linewidths=0)
-        axes.set_xlim(-1.15, 1.15)
-        axes.set_ylim(-1.15, 1.15)
-        axes.set_aspect("equal")
-        return
-    every = -(-len(z) // CURVES)
-    for row, color in zip(z[::every], colors[::every], strict=True):
-        axes.plot(row, color=color, linewidth=0.5, alpha=0.6)
-    axes.set_xlim(0, z.shape[1] - 1)
-    axes.set_ylim(-1, 1)
-    axes.set_xlabel("coordinate of the projection")
-
-
-def spread(z: np.ndarray) -> float:
-    """Root mean squared distance of rows (n, d) from their mean: 0 for equal rows, near 1 for a covered sphere."""
-    return float(np.sqrt(((z - z.mean(axis=0)) ** 2).sum(axis=1).mean()))
+def _place(label: Any) -> tuple[bool, float, str]:
+    text = str(label)
+    number = not isinstance(label, str) or text.isdecimal()
+    return not number, float(text) if number else 0.0, text

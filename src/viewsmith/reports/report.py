@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from viewsmith.core.files import write_text_atomic
-from viewsmith.reports.charts import (
-    draw_histogram,
-    draw_profile,
-    draw_sorted,
-    draw_transform_probabilities,
-    draw_violins,
-)
-from viewsmith.reports.content import ReportContent
 from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings
-from viewsmith.reports.drawing import rasterized
-from viewsmith.reports.galleries import draw_gallery
-from viewsmith.reports.maps import draw_map, draw_projections
-from viewsmith.reports.page import format_number, plain_value, render
+from viewsmith.reports.figure import Figure, format_number, score
 from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_title, verdict
 
-#: Parts of the page with pictures of the model.
-_PICTURED = (
-    *("curves", "maps", "galleries", "transform_probabilities", "profiles", "violins"),
-    *("histograms", "projections", "sorted_similarities"),
-)
+
+@dataclass(frozen=True, eq=False)
+class ReportContent:
+    """The content of a report; all parts except title and method may be empty."""
+
+    title: str
+    method: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[str] = ()
+    evaluation: Mapping[str, Any] | None = None
+    figures: Sequence[Figure] = ()
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template of this package as an HTML document; all values are escaped."""
+    import jinja2
+
+    def read(name: str) -> str:
+        return resources.files("viewsmith.reports").joinpath(name).read_text(encoding="utf-8")
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(read),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=format_number, score=_score, signed=_signed)
+    page = environment.get_template(template).render(values)
+    # A lone surrogate (possible in file names) cannot be encoded: it becomes a question mark.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _score(value: Any) -> str:
+    number = score(value)
+    return "–" if number is None else f"{number:.3f}"
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 3) + 0.0:+.3f}".replace("-", "−")  # + 0.0: no minus sign before zero
+
 
 #: CSS class and explanation of each status of a run.
 _STATES = {
@@ -57,17 +85,11 @@ def render_report(content: ReportContent) -> str:
 
 def png_files(content: ReportContent) -> dict[str, bytes]:
     """The pictures of a report as PNG files by name; views of DNA are text, and are left out."""
-    with rasterized():
-        page, found = _page(content), {}
-    for kind in _PICTURED:
-        for item in page[kind]:
-            title = getattr(item, "title", None) or item.name
-            pictures = [each for each in (*getattr(item, "pictures", ()), getattr(item, "picture", None)) if each]
-            for number, picture in enumerate(pictures, start=1):
-                name = re.sub(r"[^a-z0-9]+", "_", f"{kind} {title}".lower()).strip("_")
-                found[name if len(pictures) == 1 else f"{name}_{number}"] = base64.b64decode(
-                    picture.uri.partition(",")[2]
-                )
+    found = {}
+    for figure in [*draw_curves(content.metrics), *content.figures]:
+        name = re.sub(r"[^a-z0-9]+", "_", f"{figure.section} {figure.title}".lower()).strip("_")
+        for number, picture in enumerate(figure.pictures, start=1):
+            found[name if len(figure.pictures) == 1 else f"{name}_{number}"] = picture.png
     return found
 
 
@@ -76,8 +98,6 @@ def _page(content: ReportContent) -> dict[str, Any]:
     evaluation = content.evaluation
     status = str(content.summary.get("status") or "unknown")
     tone, meaning = _STATES.get(status, ("plain", ""))
-    maps = [draw_map(item) for item in content.maps]
-    shared = bool(maps) and all(drawn.legend == maps[0].legend for drawn in maps)
     collapse = collapse_warnings(content.metrics, evaluation, content.summary.get("rows"))
     drift = drift_warnings(content.metrics)
     return {
@@ -91,19 +111,13 @@ def _page(content: ReportContent) -> dict[str, Any]:
         "collapse": collapse,
         "drift": drift,
         "comparison": _comparison(evaluation) if evaluation and evaluation.get("embeddings") else None,
-        "maps": maps,
-        "shared_legend": shared,
-        "curves": [curve for curve in curves if curve.key not in DIAGNOSTICS],
-        "split": len({curve.key for curve in curves}) < len(curves),
-        "readings": _readings(curves),
+        "figures": {
+            section: [figure for figure in [*curves, *content.figures] if figure.section == section]
+            for section in ("maps", "training", "diagnostics", "features", "views")
+        },
+        "split": len({curve.data["key"] for curve in curves}) < len(curves),
+        "explained": dict(DIAGNOSTICS.values()),
         "label_free": _label_free(evaluation),
-        "profiles": [draw_profile(profile) for profile in content.profiles],
-        "galleries": [draw_gallery(gallery) for gallery in content.galleries],
-        "transform_probabilities": [draw_transform_probabilities(item) for item in content.transform_probabilities],
-        "violins": [draw_violins(violins) for violins in content.violins],
-        "histograms": [draw_histogram(histogram) for histogram in content.histograms],
-        "projections": [draw_projections(item) for item in content.projections],
-        "sorted_similarities": [draw_sorted(item) for item in content.sorted_similarities],
         "config": "\n".join(_config_lines(content.config)),
         "summary": _groups(content.summary),
     }
@@ -125,11 +139,6 @@ def _comparison(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _readings(curves: Iterable[Any]) -> list[dict[str, Any]]:
-    logged = {curve.key: curve for curve in curves}
-    return [{"title": title, "text": text, "curve": logged.get(key)} for key, (title, text) in DIAGNOSTICS.items()]
-
-
 def _label_free(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
     table = (evaluation or {}).get("label_free") or {}
     present = {key for row in table.values() for key in row}
@@ -147,7 +156,8 @@ def _config_lines(config: Mapping[str, Any], path: str = "") -> list[str]:
     plain = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
     lines = [f"[{path}]"] if path and (plain or not config) else []
     lines += [
-        f"{key} = {json.dumps(plain_value(value), ensure_ascii=False, default=str)}" for key, value in plain.items()
+        f"{key} = {json.dumps(value.tolist() if hasattr(value, 'tolist') else value, ensure_ascii=False, default=str)}"
+        for key, value in plain.items()
     ]
     for key, value in config.items():
         if isinstance(value, Mapping):

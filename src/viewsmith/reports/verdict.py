@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from viewsmith.evaluation.level import ROUNDING, TIES
 from viewsmith.evaluation.numbers import LOWER_IS_BETTER
+from viewsmith.reports.figure import score
 
 #: Column title of each protocol and the largest difference that counts as a tie, in the order of the table.
 PROTOCOLS: dict[str, tuple[str, float]] = {
@@ -77,14 +78,6 @@ def named_rows(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The scores of an evaluation by the names that its rows are shown with."""
     names = evaluation.get("names") or {}
     return {names.get(name, name): scores for name, scores in evaluation["embeddings"].items()}
-
-
-def score(value: Any) -> float | None:
-    """`value` as a float; None for anything that is not a finite number."""
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
 
 
 def caveat(test_rows: int | None) -> str:

@@ -24,8 +24,8 @@ from viewsmith.evaluation.leaderboard import Results, as_csv, leaderboard
 from viewsmith.evaluation.level import Repeats
 from viewsmith.evaluation.protocol import check_protocols, scored_rows
 from viewsmith.modalities.base import works_in
+from viewsmith.reports import two_dimensional_map
 from viewsmith.reports.comparison import write_comparison
-from viewsmith.reports.drawing import two_dimensional_map
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import (
     already_finished,

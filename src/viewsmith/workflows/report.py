@@ -60,7 +60,7 @@ def report_content(
                 raise InputError("the run has no path of its data; give --data")
             is_array = data is not None and not isinstance(data, str | Path)
             rows = as_dataset(model, data, y) if is_array else load_for(model, data or str(source), label, labels)
-            content |= model.figures(rows.in_memory()).by_kind()
+            content["figures"] = model.figures(rows.in_memory())
         except InputError as error:
             if data is not None and rows is None:  # they cannot be read
                 raise

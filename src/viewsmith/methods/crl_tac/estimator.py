@@ -22,7 +22,7 @@ from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Auto, Count, Positive, Rate
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.figures import Figures, shared_figures
+from viewsmith.estimator.figures import shared_figures
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, modality_in
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe
 from viewsmith.estimator.resolve import default_epochs
@@ -58,6 +58,7 @@ from viewsmith.methods.crl_tac.figures import channel_figures, cut, locate
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Detrend
 from viewsmith.modalities import Modality
+from viewsmith.reports import Figure
 
 # Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -448,10 +449,10 @@ class CRLTAC(ViewsmithEstimator):
 
     configuration.__doc__ = ViewsmithEstimator.configuration.__doc__
 
-    def figures(self, dataset: Dataset) -> Figures:
+    def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of all methods, and of P(T|x)."""
         views = self.views if self.views_like_samples else None
-        return shared_figures(self, views, dataset).add(channel_figures(self, dataset))
+        return [*shared_figures(self, views, dataset), *channel_figures(self, dataset)]
 
     @property
     def _method(self) -> CRLTACMethod:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -12,14 +12,19 @@ import torch
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows
 from viewsmith.data import Dataset
-from viewsmith.estimator.figures import Figures, figure_rows, gallery_samples
+from viewsmith.estimator.figures import figure_rows, gallery_samples
 from viewsmith.estimator.plan import Resolved
 from viewsmith.methods.crl_tac.locations import crop_boxes, largest_effective, locate_boxes, locate_features
 from viewsmith.methods.crl_tac.training import CRLTACMethod
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
 from viewsmith.modalities import Modality
-from viewsmith.reports import FeatureProfile, Gallery, Projections, SortedSimilarities, TransformProbabilities
-from viewsmith.reports.galleries import match_sample_shape
+from viewsmith.reports import Figure, Picture, color_by, draw_bars, draw_gallery, draw_profile, new_axes
+from viewsmith.reports.charts import OTHER_KINDS
+from viewsmith.reports.figure import MUTED, PALETTE, RULE, VERMILION, shorten, style
+from viewsmith.reports.galleries import image_tiles, match_sample_shape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BLOCK = 256  # samples whose P(T|x) is in memory at a time
 
@@ -117,7 +122,7 @@ class FindsBoxes(Locator, Protocol):
     def locate(self, X: np.ndarray, n: int = 1) -> np.ndarray: ...
 
 
-def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Gallery:
+def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Figure:
     """Some images with boxes and heat maps, in the order of the probability of their boxes, the smallest first."""
     family = model.method_.channel.family
     if not isinstance(family, Crops):
@@ -141,7 +146,8 @@ def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Gallery:
         f"{probability[selected[0]]:.2f} to {probability[selected[-1]]:.2f}; no location is found in {without}. "
         "Image; box; probability that a pixel is in a view (white: the largest)"
     )
-    return Gallery("Where the channel looks", caption, images, np.stack([boxed, _in_color(white)], axis=1), "pixels")
+    views = np.stack([boxed, _in_color(white)], axis=1)
+    return draw_gallery("Where the channel looks", images, views, "pixels", caption)
 
 
 def cover(p: np.ndarray, boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -194,7 +200,7 @@ class ChannelModel(FindsBoxes, ProjectingModel, Protocol):
     def untrained(self, X: Any) -> ChannelModel: ...
 
 
-def channel_figures(model: ChannelModel, dataset: Dataset) -> Figures:
+def channel_figures(model: ChannelModel, dataset: Dataset) -> list[Figure]:
     """Boxes and heat maps (crops of images) or bars of P(T|x), the features that masks keep, projections of rows."""
     x, labels, _ = figure_rows(dataset)
     family, some, samples = model.method_.channel.family, x[:PAIRS], gallery_samples(dataset)
@@ -203,16 +209,13 @@ def channel_figures(model: ChannelModel, dataset: Dataset) -> Figures:
     models = {"trained": model, "before training": model.untrained(x[spread])}
     found = projection_figures(models, x[spread], None if labels is None else labels[spread])
     if isinstance(family, Crops):
-        found.galleries.append(box_gallery(model, some, len(samples)))
-        return found
+        return [box_gallery(model, some, len(samples)), *found]
     p = model.distribution(some)
-    found.transform_probabilities.append(_transform_probabilities(model, p, samples[:BARS]))
-    if isinstance(family, Masks):
-        found.profiles.append(_kept(model, family, p))
-    return found
+    kept = [_kept(model, family, p)] if isinstance(family, Masks) else []
+    return [_chosen(model, p, samples[:BARS]), *kept, *found]
 
 
-def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np.ndarray | None = None) -> Figures:
+def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np.ndarray | None = None) -> list[Figure]:
     """Projections of rows by several models, and the similarities of all pairs of rows (Koyama et al. 2021, figs. 6-8).
 
     Projections of two features are drawn as points (figure 6), others as curves (figure 7).
@@ -220,14 +223,86 @@ def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np
     found = {name: _unit_rows(model.transform(X, output="projection")) for name, model in models.items()}
     n, (first, *others) = len(next(iter(found.values()))), found
     beside = f": {first}, and {' and '.join(others)} for comparison" if others else ""
-    drawn = Projections("Projections", found, labels, f"Projections of {n} rows, at length one{beside}")
-    caption = f"Absolute inner products of the projections of {n} rows, all pairs"
-    pairs = {name: _pairs(h) for name, h in found.items()}
-    similar = SortedSimilarities("Similarity of different samples", pairs, caption)
-    return Figures(projections=[drawn], sorted_similarities=[similar])
+    pairs = {name: np.abs(z @ z.T)[np.triu_indices(n, 1)].clip(0, 1) for name, z in found.items()}
+    return [
+        draw_projections(found, labels, f"Projections of {n} rows, at length one{beside}"),
+        draw_sorted(pairs, f"Absolute inner products of the projections of {n} rows, all pairs"),
+    ]
 
 
-def _transform_probabilities(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> TransformProbabilities:
+CURVES = 200  # rows that are drawn as curves, as in the paper
+
+
+def draw_projections(projections: Mapping[str, np.ndarray], labels: np.ndarray | None, caption: str) -> Figure:
+    """Draw the projections of the same rows by each model, (n, d), in a panel of its own, with common axes."""
+    from matplotlib.figure import Figure as Drawing
+
+    n = len(next(iter(projections.values())))
+    coloring = color_by(labels, n)
+    colors = np.resize(np.array(PALETTE, dtype=object), n) if labels is None else coloring.colors
+    flat = all(z.shape[1] == 2 for z in projections.values())
+    with style():
+        drawing = Drawing(figsize=(8.6, 3.9 if flat else 2.6), layout="constrained")
+        panels = drawing.subplots(1, len(projections), squeeze=False)[0]
+        for axes, (kind, z) in zip(panels, projections.items(), strict=True):
+            draw_panel(axes, z, colors)
+            axes.set_title(shorten(kind, 40), fontsize=9)
+    spreads = "; ".join(f"{shorten(kind)} {spread(z):.2f}" for kind, z in projections.items())
+    drawn = "Each point is a row" if flat else f"Each curve is a row ({-(-n // -(-n // CURVES))} of {n})"
+    return Figure(
+        "Projections",
+        caption,
+        [Picture(f"Projections of {n} rows; standard deviation over rows, by kind: {spreads}.", drawing)],
+        f"{drawn}. All alike: the projections have collapsed. Standard deviation over rows: {spreads}.",
+        legend=coloring.legend,
+        data={"projections": projections, "labels": labels},
+    )
+
+
+def draw_panel(axes: Axes, z: np.ndarray, colors: np.ndarray) -> None:
+    """Draw unit vectors (n, d) with a color for each: points and the unit circle if d is 2, otherwise curves."""
+    if z.shape[1] == 2:
+        from matplotlib.patches import Circle
+
+        axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=RULE, linewidth=1))
+        axes.scatter(z[:, 0], z[:, 1], c=list(colors), s=9, alpha=0.7, linewidths=0)
+        axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
+        return
+    interval = -(-len(z) // CURVES)
+    for row, color in zip(z[::interval], colors[::interval], strict=True):
+        axes.plot(row, color=color, linewidth=0.5, alpha=0.6, rasterized=True)
+    axes.set(xlim=(0, z.shape[1] - 1), ylim=(-1, 1), xlabel="coordinate of the projection")
+
+
+def spread(z: np.ndarray) -> float:
+    """Root mean squared distance of rows (n, d) from their mean: 0 for equal rows, near 1 for a covered sphere."""
+    return float(np.sqrt(((z - z.mean(axis=0)) ** 2).sum(axis=1).mean()))
+
+
+def draw_sorted(similarities: Mapping[str, np.ndarray], caption: str) -> Figure:
+    """Draw absolute cosines of pairs, by kind, as curves over the fraction of pairs (Koyama et al. 2021, figure 8)."""
+    medians = []
+    with new_axes(4.8, 2.6) as (drawing, axes):
+        for i, (kind, values) in enumerate(similarities.items()):
+            fraction = np.linspace(0, 1, min(len(values), 200))
+            heights = np.quantile(values, 1 - fraction)
+            axes.plot(fraction, heights, color=OTHER_KINDS if i else VERMILION, label=shorten(kind, 24), linewidth=1.4)
+            medians.append(f"{shorten(kind)} {np.median(values):.2f} (95% {np.quantile(values, 0.95):.2f})")
+        axes.set(
+            xlabel="fraction of pairs, the most similar first", ylabel="absolute cosine", xlim=(0, 1), ylim=(0, 1.02)
+        )
+        if len(similarities) > 1:
+            axes.legend(frameon=False)
+    return Figure(
+        "Similarity of different samples",
+        caption,
+        [Picture(f"Absolute cosine of pairs of different samples, median by kind: {'; '.join(medians)}.", drawing)],
+        "Near zero for most pairs: the projections cover the sphere. High for all pairs: they have collapsed.",
+        data={"similarities": similarities},
+    )
+
+
+def _chosen(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> Figure:
     """Bars of P(T|x), (n, M): of the first rows, beside their images if the rows are images, and the mean of all."""
     family = model.method_.channel.family
     names = family.names or [f"transformation {number}" for number in range(family.size)]
@@ -236,17 +311,62 @@ def _transform_probabilities(model: ChannelModel, p: np.ndarray, samples: np.nda
         f"P(T|x) of {len(p)} rows and of {len(samples)} of them; a row draws from {each:.3g} of {family.size} "
         f"transformations (mean effective number), all rows together from {all_rows:.3g}"
     )
-    images = model.modality_.picture == "pixels" and model.views_like_samples
-    views = match_sample_shape(_most_probable(model, p[: len(samples)], samples), samples) if images else None
-    return TransformProbabilities(
-        "What the channel chooses",
-        caption,
-        names,
-        p[: len(samples)],
-        p.mean(axis=0),
-        samples if images else None,
-        views,
-    )
+    views = None
+    if model.modality_.picture == "pixels" and model.views_like_samples:
+        views = match_sample_shape(_most_probable(model, p[: len(samples)], samples), samples)
+    return draw_probabilities(names, np.concatenate([p.mean(axis=0)[None], p[: len(samples)]]), caption, samples, views)
+
+
+#: Up to this number of transformations, each has a bar; with more, only the MOST_SHOWN most probable have one.
+ALL_SHOWN = 16
+
+MOST_SHOWN = 12
+
+
+def draw_probabilities(
+    names: Sequence[str], p: np.ndarray, caption: str, samples: np.ndarray, views: np.ndarray | None = None
+) -> Figure:
+    """Draw probabilities of transformations, (1 + n, M): the mean of the rows, then those of n samples.
+
+    With the most probable `views` of the samples, (n, k, ...), these are beside the bars.
+    """
+    m = p.shape[1]
+    note = f"Dotted line: equal probabilities, {1 / m:.2g}."
+    if m > ALL_SHOWN:
+        note += f" Shown: the {MOST_SHOWN} most probable of {m} transformations."
+    tiles = [None] * len(p) if views is None else [None, *image_tiles(samples, views)]
+    if views is not None:
+        note += f" Images: the sample, then its {views.shape[1]} most probable views, the most probable first."
+    titles = ["Mean of the rows", *(f"Sample {i}" for i in range(1, len(p)))]
+    pictures = [_bars(title, names, row, own) for title, row, own in zip(titles, p, tiles, strict=True)]
+    return Figure("What the channel chooses", caption, pictures, note, data={"names": names, "p": p, "views": views})
+
+
+def _bars(title: str, names: Sequence[str], p: np.ndarray, tiles: np.ndarray | None) -> Picture:
+    from matplotlib.figure import Figure as Drawing
+
+    p, images = np.asarray(p, dtype=np.float64), 0 if tiles is None else len(tiles)
+    ranked = [int(k) for k in np.argsort(-p, kind="stable")]
+    selected = list(range(len(p))) if len(p) <= ALL_SHOWN else ranked[:MOST_SHOWN]
+    height = 0.5 + 0.19 * len(selected)
+    with style():
+        drawing = Drawing(figsize=(8.6, max(height, 1.7)) if images else (4.6, height), layout="constrained")
+        axes, *panels = drawing.subplots(1, 1 + images, squeeze=False, width_ratios=[3.2, *[1] * images])[0]
+        draw_bars(axes, p[selected], [names[k] for k in selected])
+        axes.axvline(1 / len(p), color=MUTED, linestyle=":", linewidth=1)
+        axes.set_xlim(0, 1.05 * max(p.max(), 1 / len(p)))
+        others = len(p) - len(selected)
+        rest = f"; sum of the {others} others {1 - p[selected].sum():.2f}" if others else ""
+        axes.set_xlabel(f"{title}: probability{rest}")
+        for j, panel in enumerate(panels):
+            assert tiles is not None
+            panel.imshow(tiles[j], interpolation="none")
+            panel.set_axis_off()
+            panel.set_title("sample" if j == 0 else shorten(names[ranked[j - 1]], 14), fontsize=7)
+    largest = ", ".join(f"{shorten(names[k])} {p[k]:.2f}" for k in ranked[:3])
+    effective = np.exp(-(p * np.log(np.maximum(p, 1e-300))).sum())
+    alt = f"{title}: effectively {effective:.3g} of {len(p)} transformations; most probable {largest}."
+    return Picture(alt, drawing)
 
 
 @torch.no_grad()
@@ -259,18 +379,14 @@ def _most_probable(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> n
     return made.reshape(*most.shape, *made.shape[1:3], *samples.shape[3:])
 
 
-def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> FeatureProfile:
+def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> Figure:
     """Probability that the channel keeps a feature, less that of uniformly drawn masks."""
     masks = family.masks.cpu().numpy()
     more = p.mean(axis=0) @ masks - masks.mean(axis=0)
     unit = "probability above that of uniformly drawn masks"
     caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its fraction of all masks"
-    return FeatureProfile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
+    return draw_profile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
 
 
 def _unit_rows(h: np.ndarray) -> np.ndarray:
     return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
-
-
-def _pairs(h: np.ndarray) -> np.ndarray:
-    return np.abs(h @ h.T)[np.triu_indices(len(h), 1)].clip(0, 1)

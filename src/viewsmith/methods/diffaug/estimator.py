@@ -28,7 +28,7 @@ from viewsmith.estimator.arguments import (
     Widths,
 )
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.figures import Figures, figure_rows
+from viewsmith.estimator.figures import figure_rows
 from viewsmith.estimator.generated import (
     GeneratorSettings,
     generated_figures,
@@ -43,6 +43,7 @@ from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
 from viewsmith.methods.diffaug.training import DiffAugMethod, parse_phases
 from viewsmith.networks.base import MLP
+from viewsmith.reports import Figure
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 
 #: Published settings that are the same for all modalities (appendices D and E).
@@ -347,14 +348,14 @@ class DiffAug(ViewsmithEstimator):
             on_top=modality_in(plan).on_top,
         )
 
-    def figures(self, dataset: Dataset) -> Figures:
+    def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of all methods, the learned map, and generated views compared with samples."""
         found = super().figures(dataset)
         x, y, split = figure_rows(dataset)
-        if self.options_.map_components == 2 and found.map_rows is not None:
-            found.maps.append(learned_map(self.transform, x, y, split, found.map_rows))
+        if self.options_.map_components == 2:
+            found.append(learned_map(self.transform, x, y, split))
         if self.generates:
-            found.add(generated_figures(self, dataset, x))
+            found += generated_figures(self, dataset, x)
         return found
 
 

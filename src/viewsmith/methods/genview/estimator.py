@@ -28,7 +28,6 @@ from viewsmith.estimator.arguments import (
     Rate,
 )
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.figures import Figures
 from viewsmith.estimator.generated import cache_gallery, make_generator_optimizer, resolve_generator
 from viewsmith.estimator.model import make_model, make_optimizer, modality_in
 from viewsmith.estimator.plan import BuildContext, TrainingData
@@ -47,6 +46,7 @@ from viewsmith.methods.genview.parts import (
 )
 from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.methods.genview.training import GenViewMethod
+from viewsmith.reports import Figure
 from viewsmith.views.generated.noise_level import MAX_ROWS, strength_to_level
 
 # Published settings: NAME for vectors, NAME-MODALITY for others.
@@ -334,7 +334,7 @@ class GenView(ViewsmithEstimator):
             warn(line)
         return super().described_views(X, n_views, random_state=random_state, pool=pool)
 
-    def figures(self, dataset: Dataset) -> Figures:
+    def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of all methods, and views of the view cache by noise level."""
         found = super().figures(dataset)
         if self.options_.view_cache is not None:
@@ -342,7 +342,7 @@ class GenView(ViewsmithEstimator):
             gallery = cache_gallery(
                 self.options_.view_cache, dataset.fit_rows(transductive), self._quality_of_one, self.modality_.picture
             )
-            found.galleries += [] if gallery is None else [gallery]
+            found += [] if gallery is None else [gallery]
         return found
 
     def _quality_of_one(self, rows: np.ndarray, views: np.ndarray) -> np.ndarray:

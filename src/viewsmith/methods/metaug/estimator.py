@@ -18,7 +18,7 @@ from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import RATE_RANGES, Auto, Count, Fraction, Positive, Rate, Widths
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.figures import COMPARED, Figures, figure_rows, shared_figures
+from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
 from viewsmith.estimator.model import (
     AnyContext,
     make_encoder,
@@ -36,7 +36,7 @@ from viewsmith.losses.oucl import Logits
 from viewsmith.methods.metaug.networks import ColorSplit, MetaFeatures
 from viewsmith.methods.metaug.training import MetAugMethod
 from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
-from viewsmith.reports import SimilarityHistogram
+from viewsmith.reports import Figure, draw_similarities
 
 # Section 4.1, appendices A.4 and B; settings that are missing there are those of the authors' program.
 _METAUG: dict[str, Any] = {
@@ -86,7 +86,7 @@ _GENERATORS = {**RATE_RANGES, "feature_weight": "0.1..10.0", "margin_weight": "0
 SEARCH: dict[str, dict[str, str]] = {"*": _GENERATORS}
 
 
-def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> SimilarityHistogram:
+def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> Figure:
     """Similarity of features of two views, of the same sample and of different samples (MetAug: figure 2)."""
     z, a = (part[:, 0].reshape(len(part), views, -1) for part in (made["features"], made["augmented"]))
     apart = ~np.eye(len(z), dtype=bool)
@@ -97,7 +97,7 @@ def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> Similari
         if len(z) > 1:
             found[f"others, {kind}"] = cosines[apart]
     caption = f"Features of two views of {len(z)} rows: of the same row, and of different ones"
-    return SimilarityHistogram("Similarity of features", found, caption, of="features")
+    return draw_similarities("Similarity of features", found, caption, of="features")
 
 
 DEFAULT_BETA = 16.0
@@ -476,11 +476,11 @@ class MetAug(ViewsmithEstimator):
         made = self.feature_views(X, n_views or 4, random_state=random_state, pool=pool)
         return {"views": made["augmented"], "features": made["features"]}
 
-    def figures(self, dataset: Dataset) -> Figures:
+    def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of all methods, with views before the encoder, and the similarity of features."""
         found = shared_figures(self, self.input_views, dataset)  # augmented features cannot be drawn
         if self.options_.meta != "none":
             x = figure_rows(dataset)[0]
             made = self.feature_views(x[:COMPARED], 1, pool=dataset.x_train)
-            found.histograms.append(feature_similarities(made, self.resolved_.n_views))
+            found.append(feature_similarities(made, self.resolved_.n_views))
         return found

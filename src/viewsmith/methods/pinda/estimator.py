@@ -20,7 +20,7 @@ from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Auto, Fraction, Positive, Rate, Widths
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.figures import Figures, gallery_samples
+from viewsmith.estimator.figures import gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData, check_least
 from viewsmith.estimator.resolve import packages_of, part_options
@@ -29,7 +29,7 @@ from viewsmith.methods.pinda import networks  # noqa: F401, it registers the noi
 from viewsmith.methods.pinda.training import PiNDAMethod
 from viewsmith.methods.pinda.views import PiNoise
 from viewsmith.networks.base import NoiseContext
-from viewsmith.reports import FeatureProfile, Gallery
+from viewsmith.reports import Figure, draw_gallery, draw_profile
 
 # Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -81,9 +81,9 @@ _STRENGTH = {"strength": "0.05..1.0"}
 SEARCH: dict[str, dict[str, str]] = {"vectors": {**NEIGHBORS_RANGES, **_STRENGTH}, "*": {**RATE_RANGES, **_STRENGTH}}
 
 
-def noise_profile(mean: np.ndarray, scale: np.ndarray, names: list[str] | None) -> FeatureProfile:
+def noise_profile(mean: np.ndarray, scale: np.ndarray, names: list[str] | None) -> Figure:
     """Mean deviation of the noise for each feature, (d,), in standard deviations of the data."""
-    return FeatureProfile(
+    return draw_profile(
         "Learned noise",
         mean / scale,
         names,
@@ -92,7 +92,7 @@ def noise_profile(mean: np.ndarray, scale: np.ndarray, names: list[str] | None) 
     )
 
 
-def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Gallery:
+def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Figure:
     """Images beside the noise made for them (`PiNDA.noise_parts`)."""
     sigma = made["sigma"]
     # White is the largest sigma; gray is a mean or noise of 0.
@@ -106,7 +106,7 @@ def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Galler
         f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); {mean}"
         "a draw of the noise; the image with it"
     )
-    return Gallery("Learned noise", caption, samples, np.stack([*tiles, made["view"]], axis=1), "pixels")
+    return draw_gallery("Learned noise", samples, np.stack([*tiles, made["view"]], axis=1), "pixels", caption)
 
 
 OneOrTwo = Annotated[int, Field(ge=1, le=2)]
@@ -276,17 +276,16 @@ class PiNDA(ViewsmithEstimator):
         noise = self.noise_parts(X, random_state=random_state)
         return found | {"sigma": noise["sigma"], "noise": noise["noise"]}
 
-    def figures(self, dataset: Dataset) -> Figures:
+    def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of all methods, and of the learned noise."""
         found = super().figures(dataset)
         if self.modality_.picture == "curve":
             mean, _ = self.noise_profile(dataset.x_train)
-            found.profiles.append(
-                noise_profile(mean, self.scaler_.scale.cpu().numpy(), self.resolved_.feature_names or None)
-            )
+            scale, names = self.scaler_.scale.cpu().numpy(), self.resolved_.feature_names or None
+            found.append(noise_profile(mean, scale, names))
         elif self.modality_.picture == "pixels":
             samples = gallery_samples(dataset)
-            found.galleries.append(noise_gallery(samples, self.noise_parts(samples)))
+            found.append(noise_gallery(samples, self.noise_parts(samples)))
         return found
 
     @property
