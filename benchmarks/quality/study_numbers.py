@@ -24,7 +24,7 @@ from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import command, rounded
 from viewsmith import Contrastive
 from viewsmith.evaluation.baselines import predictor_of
-from viewsmith.evaluation.numbers import few_number_rows, number_scores, r_squared
+from viewsmith.evaluation.protocol import evaluate_embedding, few_number_rows, r_squared
 
 PATH = RESULTS / "study_numbers.jsonl"
 #: Target, and columns that are left out because they sum up to it.
@@ -58,7 +58,8 @@ def work(name: str, seed: int, rows: int = ROWS, steps: int = STEPS) -> dict[str
         represented = {"contrastive": plain, "numbers": model}
         parts = {"raw": raw} | {row: [m.transform(part) for part in (train, test)] for row, m in represented.items()}
         for row, (h, h_test) in parts.items():
-            scores = number_scores(h[known], y_train[known], h_test, y_test, ("r2", "knn_r2"), k=5, draws=())
+            probe: Any = {"protocols": ("r2", "knn_r2"), "target": "number"}
+            scores = evaluate_embedding(h[known], y_train[known], h_test, y_test, **probe)
             found |= {f"{row} {score} {fraction}": value for score, value in scores.items()}
         boosted = predictor_of("gradient-boosting")
         assert boosted is not None

@@ -7,9 +7,8 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from viewsmith.core.errors import InputError
 from viewsmith.evaluation import evaluate_embedding
-from viewsmith.evaluation.linear import standardize
-from viewsmith.evaluation.numbers import few_number_rows, fit_ridge, r_squared
-from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, PROTOCOLS
+from viewsmith.evaluation.linear import fit_ridge, standardize
+from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, PROTOCOLS, few_number_rows, r_squared
 
 
 @pytest.fixture(scope="module")

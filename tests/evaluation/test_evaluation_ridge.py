@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation.numbers import PENALTIES, fit_ridge
+from viewsmith.evaluation.linear import PENALTIES, fit_ridge
 
 
 def rows(n, d, seed=0):

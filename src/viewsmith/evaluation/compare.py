@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,9 +16,8 @@ from viewsmith.core.registry import entries
 from viewsmith.data.labels import Target, numbers_of
 from viewsmith.evaluation.baselines import BaselineContext, Model, TrainTest, predictor_of
 from viewsmith.evaluation.label_free import MEASURED_ROWS, label_free, measures
-from viewsmith.evaluation.level import WIDTH, aligned, in_blocks, marked
-from viewsmith.evaluation.neighbors import GROUP_SCORES, Metric, group_scores
-from viewsmith.evaluation.numbers import LOWER_IS_BETTER, few_number_rows
+from viewsmith.evaluation.level import LOWER_IS_BETTER, WIDTH, aligned, in_blocks, marked
+from viewsmith.evaluation.neighbors import GROUP_SCORES, group_scores
 from viewsmith.evaluation.protocol import (
     NUMBER_PROTOCOLS,
     OPTIONAL,
@@ -26,6 +25,7 @@ from viewsmith.evaluation.protocol import (
     ScoredRows,
     check_protocols,
     evaluate_embedding,
+    few_number_rows,
     scored_rows,
 )
 
@@ -108,32 +108,32 @@ def compare(
     if target == "class":
         _warn_new_classes(y_train, y_test)
 
-    scores: dict[str, dict[str, float]] = {}
-    diagnostics: dict[str, dict[str, float]] = {}
-    seconds: dict[str, dict[str, float]] = {}
-    of_groups: dict[str, dict[str, float]] = {}
     raw, maps = _select_raw_features(model, x_train[chosen.train], y_train, target), getattr(model, "outputs", {})
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
+
+    def score(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
+        return evaluate_embedding(
+            train[chosen.train],
+            y_train,
+            test,
+            y_test,
+            protocols=selected,
+            name=name,
+            metric="euclidean" if name in maps else "cosine",
+            groups=groups_train,
+            target=target,
+            predict=predictor_of(name),
+        )
+
+    scores: dict[str, dict[str, float]] = {}
+    diagnostics: dict[str, dict[str, float]] = {}
+    of_groups: dict[str, dict[str, float]] = {}
+    seconds: dict[str, dict[str, float]] = {}
     requested = {*(rows or ()), *(("umap",) if umap else ())}
-    for name, embed in _embeddings(model, raw, maps, x_train, x_test, requested):
-        if rows is not None and name not in rows:
-            continue
-        started = time.perf_counter()
-        predict = predictor_of(name)
-        metric: Metric = "euclidean" if name in maps else "cosine"
-        options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
-        options |= {"target": target, "predict": predict}
-        try:
-            train, test = embed()
-            embedded = time.perf_counter()
-            scores[name] = evaluate_embedding(train[chosen.train], y_train, test, y_test, **options)
-        except Exception as error:  # also of other packages: the other rows stand
-            if failures is None or name == "representation":
-                raise
-            failures[name] = str(error) if isinstance(error, InputError) else error_text(error)
-            continue
-        seconds[name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
-        if predict is not None:
+    embeddings = _embeddings(model, raw, maps, x_train, x_test, requested)
+    for name, test, scored in _computed(embeddings, rows, score, seconds, failures):
+        scores[name] = scored
+        if predictor_of(name) is not None:
             continue
         if on_row is not None:
             on_row(name, test, y_test)
@@ -144,25 +144,51 @@ def compare(
                 diagnostics[name] = label_free(test[few], view(x_test[few], pool=x_train)) | diagnostics[name]
             if target == "class" and groups is not None and len(np.unique(groups)) > 1:
                 of_groups[name] = group_scores(test[sample], groups[sample], y_test[sample])
-    left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
-    labels = {"trained_with": label_used is not None, "test_rows_left_out": left_out}
-    result = {
+    result: dict[str, Any] = {
         "embeddings": scores,
         "raw": raw,
         "protocols": {name: (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS)[name] for name in selected},
-        "rows": {
-            "train": len(y_train),
-            "test": len(x_test),
-            **({} if target == "number" else {"classes": len(np.union1d(y_train, y_test))}),
-        },
-        **({"target": target} if target == "number" else {}),
+        "rows": {"train": len(y_train), "test": len(x_test)},
         "label_free": diagnostics,
         "seconds": seconds,
-        **({} if label_used is None and not chosen.unlabeled else {"labels": labels}),
-        **({"groups": of_groups} if of_groups else {}),
-        **({"names": {"untrained": "given encoder"}} if getattr(model, "given_weights", False) else {}),
     }
+    if target == "number":
+        result["target"] = target
+    else:
+        result["rows"]["classes"] = len(np.union1d(y_train, y_test))
+    if label_used is not None or chosen.unlabeled:
+        left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
+        result["labels"] = {"trained_with": label_used is not None, "test_rows_left_out": left_out}
+    if of_groups:
+        result["groups"] = of_groups
+    if getattr(model, "given_weights", False):
+        result["names"] = {"untrained": "given encoder"}
     return Scores(result)
+
+
+def _computed(
+    embeddings: Sequence[tuple[str, Callable[[], TrainTest]]],
+    rows: Sequence[str] | None,
+    score: Callable[[str, np.ndarray, np.ndarray], dict[str, float]],
+    seconds: dict[str, dict[str, float]],
+    failures: dict[str, str] | None,
+) -> Iterator[tuple[str, np.ndarray, dict[str, float]]]:
+    """Name, features of the test rows and scores of each of `rows`; of a baseline that fails, `failures` takes why."""
+    for name, embed in embeddings:
+        if rows is not None and name not in rows:
+            continue
+        started = time.perf_counter()
+        try:
+            train, test = embed()
+            embedded = time.perf_counter()
+            found = score(name, train, test)
+        except Exception as error:  # also of other packages: the other rows stand
+            if failures is None or name == "representation":
+                raise
+            failures[name] = str(error) if isinstance(error, InputError) else error_text(error)
+            continue
+        seconds[name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
+        yield name, test, found
 
 
 class Scores(dict[str, Any]):
@@ -193,23 +219,20 @@ def compare_unlabeled(
     raw = list(model.raw_features(x[:2]))[-1]
     features = model.raw_features(x)[raw], model.raw_features(x_test[few])[raw]
     found: dict[str, Any] = {"embeddings": {}, "seconds": {}}
-    for name, embed in _embeddings(model, raw, getattr(model, "outputs", {}), x, x_test, rows):
-        if name not in rows:
-            continue
-        started = time.perf_counter()
-        try:
-            if predictor_of(name) is not None:
-                raise InputError("it predicts labels, and the data have none")
-            train, test = embed()
-            embedded = time.perf_counter()
-            views = {"model": model, "x": x, "x_test": x_test[few]} if name == "representation" else {}
-            found["embeddings"][name] = measures(train, test[few], features, **views)
-        except Exception as error:  # also of other packages: the other rows stand
-            if name == "representation":
-                raise
-            failures[name] = str(error) if isinstance(error, InputError) else error_text(error)
-            continue
-        found["seconds"][name] = {"embed": embedded - started, "score": time.perf_counter() - embedded}
+
+    def score(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
+        views = {"model": model, "x": x, "x_test": x_test[few]} if name == "representation" else {}
+        return measures(train, test[few], features, **views)
+
+    def embedded(name: str, embed: Callable[[], TrainTest]) -> TrainTest:
+        if predictor_of(name) is not None:
+            raise InputError("it predicts labels, and the data have none")
+        return embed()
+
+    listed = _embeddings(model, raw, getattr(model, "outputs", {}), x, x_test, rows)
+    embeddings = [(name, partial(embedded, name, embed)) for name, embed in listed]
+    for name, test, scores in _computed(embeddings, rows, score, found["seconds"], failures):
+        found["embeddings"][name] = scores
         if on_row is not None:
             on_row(name, test, None)
     return found

@@ -13,8 +13,18 @@ from typing import Any
 import numpy as np
 
 from viewsmith.evaluation.label_free import STUDY
-from viewsmith.evaluation.level import TIES, WIDTH, Repeats, aligned, all_pairs, by_repeat, in_blocks, level_at, marked
-from viewsmith.evaluation.numbers import LOWER_IS_BETTER
+from viewsmith.evaluation.level import (
+    LOWER_IS_BETTER,
+    TIES,
+    WIDTH,
+    Repeats,
+    aligned,
+    all_pairs,
+    by_repeat,
+    in_blocks,
+    level_at,
+    marked,
+)
 
 #: Protocols that decide which rows are level with the best ones everywhere: few labels, many, neighbors and clusters.
 MAIN = ("linear_1pct", "linear", "knn", "kmeans_accuracy", "r2_1pct", "r2", "knn_r2")

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from viewsmith.evaluation.numbers import LOWER_IS_BETTER
-
 CONFIDENCE, SIGNIFICANCE = 0.95, 0.05
 
 
@@ -167,6 +165,15 @@ TIES: dict[str, float] = {
 
 # 0.955 - 0.940 is a tie of 0.015, although it is 0.0150...01 in binary floats.
 ROUNDING = 1e-9
+
+
+#: Protocols of which a lower score is better.
+LOWER_IS_BETTER = frozenset({"mae"})
+
+
+def best_of(protocol: str) -> Callable[..., Any]:
+    """The function that finds the best score of a protocol: `max`, or `min` where lower is better."""
+    return min if protocol in LOWER_IS_BETTER else max
 
 
 def level_at(protocol: str, values: Mapping[str, Mapping[int, float]], overlap: float = 0.0) -> list[str]:

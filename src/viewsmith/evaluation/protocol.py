@@ -14,9 +14,8 @@ from scipy.optimize import linear_sum_assignment
 
 from viewsmith.core.errors import InputError, warn
 from viewsmith.data.labels import MISSING, Target, missing_labels, numbers_of, without_label
-from viewsmith.evaluation.linear import Loss, fit_linear, standardize, train_softmax
+from viewsmith.evaluation.linear import fit_linear, fit_ridge, standardize, train_softmax
 from viewsmith.evaluation.neighbors import Metric, majority, neighbors
-from viewsmith.evaluation.numbers import FRACTIONS, few_number_rows, in_turn, number_scores, protocols_of, r_squared
 from viewsmith.modalities.checks import check_finite, check_labels, check_numbers
 
 
@@ -61,6 +60,8 @@ def _absent(y: np.ndarray, dataset: Any) -> np.ndarray:
 
 ClassCodes = NDArray[np.int64]
 
+Numbers = NDArray[np.float64]
+
 Rows = NDArray[np.float32]
 
 #: From train rows, their class codes or numbers, test rows and the target to predictions.
@@ -72,14 +73,15 @@ STARTS = 10
 
 DRAWS = (0, 1, 2)
 
-_LABEL_FRACTIONS = {"linear_1pct": 0.01, "linear_10pct": 0.10}
+_FRACTIONS = {"linear_1pct": 0.01, "linear_10pct": 0.10, "r2_1pct": 0.01, "r2_10pct": 0.10}
 
 _K_MEANS = f"{{score}} of k-means on the test rows {{rows}}: as many clusters as classes, {STARTS} starts, seed 0"
 
-_FEW_LABELS = (
-    "as linear, fitted on {fraction} of the labels: per class max(1, round({fraction} of its rows)), "
-    f"mean over draws {', '.join(map(str, DRAWS))}"
-)
+_MEAN = f"mean over draws {', '.join(map(str, DRAWS))}"
+
+_FEW_LABELS = "as linear, fitted on {fraction} of the labels: per class max(1, round({fraction} of its rows)), " + _MEAN
+
+_FEW_NUMBERS = "as r2, fitted on {fraction} of the labels: max(2, round({fraction} of the rows)), " + _MEAN
 
 _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)", "adjusted Rand index"
 
@@ -106,7 +108,14 @@ OPTIONAL: dict[str, str] = {
 }
 
 #: The same for numbers (a continuous target). Lower is better for `mae` alone.
-NUMBER_PROTOCOLS: dict[str, str] = protocols_of(NEIGHBORS, DRAWS)
+NUMBER_PROTOCOLS: dict[str, str] = {
+    "r2": "R^2 of ridge regression, columns standardized on the train rows, penalty by leave-one-out errors: "
+    "1 is perfect, 0 the mean of the test rows",
+    "mae": "mean absolute error of the same ridge regression, in units of the target; lower is better",
+    "knn_r2": f"R^2 of the mean of the {NEIGHBORS} nearest train rows by cosine (map: Euclidean)",
+    "r2_1pct": _FEW_NUMBERS.format(fraction="1 %"),
+    "r2_10pct": _FEW_NUMBERS.format(fraction="10 %"),
+}
 
 
 def evaluate_embedding(
@@ -156,7 +165,8 @@ def evaluate_embedding(
         Unknown protocol, shapes that do not match, values that are not finite, missing or mixed labels, or train rows
         of fewer than two classes or numbers.
     """
-    y = np.asarray(y_train)
+    y: Any = np.asarray(y_train)
+    tested: Any = np.asarray(y_test)
     target = target or ("class" if numbers_of(y, "y_train") is None else "number")
     selected = check_protocols(protocols, target)
     rows, test_rows = _rows(train, f"{name} (train)"), _rows(test, f"{name} (test)")
@@ -165,28 +175,39 @@ def evaluate_embedding(
             f"{name} has {rows.shape[1]} columns in train and {test_rows.shape[1]} in test, expected equal numbers"
         )
     if target == "number":
-        y, y_test = _numbers(y, len(rows), "y_train"), _numbers(np.asarray(y_test), len(test_rows), "y_test")
-        if predict is not None:
-            return _predictor_scores(predict, rows, y, test_rows, y_test, target, selected, groups)
-        options = {"k": NEIGHBORS, "draws": DRAWS, "metric": metric, "groups": groups}
-        return number_scores(rows, y, test_rows, y_test, selected, **options)  # type: ignore[arg-type]
-    codes, test_codes, n_classes = _encode(y_train, len(rows), y_test, len(test_rows))
+        y, tested = _numbers(y, len(rows), "y_train"), _numbers(tested, len(test_rows), "y_test")
+        _check_spread(y, tested)
+        n_classes = 0
+    else:
+        y, tested, n_classes = _encode(y_train, len(rows), y_test, len(test_rows))
     if predict is not None:
-        return _predictor_scores(predict, rows, codes, test_rows, test_codes, target, selected, groups)
+        found = _probe_scores(predict, rows, y, test_rows, tested, target, selected, groups)
+        return dict.fromkeys(selected, float("nan")) | found
+
+    def linear(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarray:
+        probe = fit_ridge(train, y) if target == "number" else fit_linear(train, y, n_classes, loss="logistic")
+        return probe.predict(test)
 
     scores: dict[str, float] = {}
-    if any(protocol.startswith(("linear", "svm")) for protocol in selected):
-        scores |= _linear_scores(*standardize(rows, test_rows), codes, test_codes, n_classes, selected, groups)
+    if any(protocol.startswith(("linear", "svm", "r2", "mae")) for protocol in selected):
+        scaled, scaled_test = standardize(rows, test_rows)
+        scores |= _probe_scores(linear, scaled, y, scaled_test, tested, target, selected, groups)
+        if "svm" in selected:
+            svm = fit_linear(scaled, y, n_classes, loss="squared_hinge")
+            scores["svm"] = _accuracy(tested, svm.predict(scaled_test))
     if "softmax_50" in selected:
-        layer = train_softmax(torch.from_numpy(rows), torch.from_numpy(codes), n_classes)
-        scores["softmax_50"] = _accuracy(layer(torch.from_numpy(test_rows)).argmax(1).numpy(), test_codes)
-    if "knn" in selected:
-        predicted = majority(codes[neighbors(rows, test_rows, NEIGHBORS, metric)], n_classes)
-        scores["knn"] = _accuracy(predicted, test_codes)
+        layer = train_softmax(torch.from_numpy(rows), torch.from_numpy(y), n_classes)
+        scores["softmax_50"] = _accuracy(tested, layer(torch.from_numpy(test_rows)).argmax(1).numpy())
+    if {"knn", "knn_r2"} & set(selected):
+        near = y[neighbors(rows, test_rows, NEIGHBORS, metric)]
+        if target == "number":
+            scores["knn_r2"] = r_squared(tested, near.mean(axis=1))
+        else:
+            scores["knn"] = _accuracy(tested, majority(near, n_classes))
     for suffix in ("", "_l2"):
         names = [measure + suffix for measure in ("kmeans_accuracy", "nmi", "ari")]
         if any(measure in selected for measure in names):
-            clustered = _cluster_scores(_normalized(test_rows) if suffix else test_rows, test_codes, n_classes)
+            clustered = _cluster_scores(_normalized(test_rows) if suffix else test_rows, tested, n_classes)
             scores |= dict(zip(names, clustered, strict=True))
     return {protocol: scores[protocol] for protocol in selected}
 
@@ -220,6 +241,26 @@ def few_label_rows(codes: ClassCodes, fraction: float, draw: int, groups: ArrayL
     return np.sort(np.concatenate(labeled))
 
 
+def few_number_rows(n: int, fraction: float, draw: int, groups: ArrayLike | None = None) -> NDArray[np.int64]:
+    """Rows of a fraction of n labels, ``max(2, round(fraction * n))`` random ones, increasing.
+
+    With groups, (n,), they are taken from the groups in turn, so that every group has as many.
+    """
+    members = np.random.default_rng(draw).permutation(n)
+    if groups is not None:
+        members = in_turn(members, np.asarray(groups)[members])
+    return np.sort(members[: max(2, round(fraction * n))])
+
+
+def in_turn(members: NDArray[np.int64], groups: np.ndarray) -> NDArray[np.int64]:
+    """Rows in an order in which the groups take turns; rows of a group keep their order."""
+    turn = np.zeros(len(members), dtype=np.int64)
+    for group in np.unique(groups):
+        here = groups == group
+        turn[here] = np.arange(here.sum())
+    return members[np.argsort(turn, kind="stable")]
+
+
 def matched_accuracy(clusters: ClassCodes, classes: ClassCodes) -> float:
     """Accuracy of a clustering under the best one-to-one matching of clusters to classes (Hungarian algorithm)."""
     counts = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
@@ -227,32 +268,7 @@ def matched_accuracy(clusters: ClassCodes, classes: ClassCodes) -> float:
     return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(classes))
 
 
-def _linear_scores(
-    train: Rows,
-    test: Rows,
-    codes: ClassCodes,
-    test_codes: ClassCodes,
-    n_classes: int,
-    selected: Sequence[str],
-    groups: ArrayLike | None,
-) -> dict[str, float]:
-    def score(loss: Loss, labeled: ClassCodes | slice = slice(None)) -> float:
-        model = fit_linear(train[labeled], codes[labeled], n_classes, loss=loss)
-        return _accuracy(model.predict(test), test_codes)
-
-    scores = {}
-    if "linear" in selected:
-        scores["linear"] = score("logistic")
-    if "svm" in selected:
-        scores["svm"] = score("squared_hinge")
-    for protocol, fraction in _LABEL_FRACTIONS.items():
-        if protocol in selected:
-            draws = [score("logistic", few_label_rows(codes, fraction, draw, groups)) for draw in DRAWS]
-            scores[protocol] = float(np.mean(draws))
-    return scores
-
-
-def _predictor_scores(
+def _probe_scores(
     predict: Predict,
     train: Rows,
     y: np.ndarray,
@@ -262,25 +278,26 @@ def _predictor_scores(
     selected: Sequence[str],
     groups: ArrayLike | None,
 ) -> dict[str, float]:
-    """Scores of predictions, on the same labeled rows as those of linear probes."""
-    numbers = target == "number"
+    """Scores of predictions from all train rows, and from few of them, by the names in `selected`."""
+    numbers, scores = target == "number", dict[str, float]()
     score = r_squared if numbers else _accuracy
-    scores = dict.fromkeys(selected, float("nan"))
     if {"linear", "r2", "mae"} & set(selected):
         predicted = predict(train, y, test, target)
-        found = {"r2" if numbers else "linear": score(y_test, predicted)}
-        found |= {"mae": float(np.abs(y_test - predicted).mean())} if numbers else {}
-        scores |= {name: value for name, value in found.items() if name in selected}
-    for name, fraction in (FRACTIONS if numbers else _LABEL_FRACTIONS).items():
+        scores["r2" if numbers else "linear"] = score(y_test, predicted)
+        if numbers:
+            scores["mae"] = float(np.abs(y_test - predicted).mean())
+    for name, fraction in _FRACTIONS.items():
         if name in selected:
-            parts = [
-                few_number_rows(len(y), fraction, draw, groups)
-                if numbers
-                else few_label_rows(y, fraction, draw, groups)
-                for draw in DRAWS
-            ]
-            scores[name] = float(np.mean([score(y_test, predict(train[p], y[p], test, target)) for p in parts]))
-    return scores
+            found = []
+            for draw in DRAWS:
+                part = (
+                    few_number_rows(len(y), fraction, draw, groups)
+                    if numbers
+                    else few_label_rows(y, fraction, draw, groups)
+                )
+                found.append(score(y_test, predict(train[part], y[part], test, target)))
+            scores[name] = float(np.mean(found))
+    return {name: value for name, value in scores.items() if name in selected}
 
 
 def _cluster_scores(rows: Rows, codes: ClassCodes, n_classes: int) -> tuple[float, float, float]:
@@ -301,8 +318,14 @@ def _cluster_scores(rows: Rows, codes: ClassCodes, n_classes: int) -> tuple[floa
     )
 
 
-def _accuracy(predicted: ClassCodes, codes: ClassCodes) -> float:
+def _accuracy(codes: ClassCodes, predicted: ClassCodes) -> float:
     return float((predicted == codes).mean())
+
+
+def r_squared(y: Numbers, predicted: Numbers) -> float:
+    """``1 - sum (y - f)^2 / sum (y - mean y)^2``, at most 1; NaN if all of `y` are equal."""
+    total = np.square(y - y.mean()).sum()
+    return float(1 - np.square(y - predicted).sum() / total) if (y != y[0]).any() else float("nan")
 
 
 def _normalized(rows: Rows) -> Rows:
@@ -330,6 +353,17 @@ def _numbers(y: np.ndarray, n_rows: int, source_name: str) -> NDArray[np.float64
     if missing := int(np.isnan(numbers).sum()):
         raise InputError(f"{source_name} has {missing} missing numbers (NaN): leave these rows out")
     return numbers
+
+
+def _check_spread(y: Numbers, y_test: Numbers) -> None:
+    """Raise InputError if all numbers of the train rows are equal; warn if those of the test rows are."""
+    if len(y) < 2 or (y == y[0]).all():
+        raise InputError(
+            f"all {len(y)} train rows have the target {y[0]:g}, so there is nothing to predict: expected numbers that "
+            "differ"
+        )
+    if (y_test == y_test[0]).all():
+        warn(f"all {len(y_test)} test rows have the target {y_test[0]:g}: R^2 is nan")
 
 
 def _encode(y_train: ArrayLike, n_train: int, y_test: ArrayLike, n_test: int) -> tuple[ClassCodes, ClassCodes, int]:

@@ -11,8 +11,7 @@ import numpy as np
 from viewsmith.core.files import write_text_atomic
 from viewsmith.evaluation.label_free import MEASURES
 from viewsmith.evaluation.leaderboard import PURPOSE, main_level, spread_words, standard_error
-from viewsmith.evaluation.level import ROUNDING, SIGNIFICANCE, TIES
-from viewsmith.evaluation.numbers import LOWER_IS_BETTER
+from viewsmith.evaluation.level import LOWER_IS_BETTER, ROUNDING, SIGNIFICANCE, TIES, best_of
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 from viewsmith.reports.figure import INK, PALETTE, Picture, new_axes, shorten
 from viewsmith.reports.maps import draw_map
@@ -80,13 +79,13 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
 
 def _best(result: Mapping[str, Any], protocol: str) -> float | None:
     means = [row[protocol]["mean"] for row in result["rows"].values() if row[protocol]["mean"] is not None]
-    return (min if protocol in LOWER_IS_BETTER else max)(means, default=None)
+    best: float | None = best_of(protocol)(means, default=None)
+    return best
 
 
 def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:
     """The rows that are level with the best one, as a sentence."""
-    choose = min if protocol in LOWER_IS_BETTER else max
-    best = choose(rows, key=lambda row: result["rows"][row][protocol]["mean"])
+    best = best_of(protocol)(rows, key=lambda row: result["rows"][row][protocol]["mean"])
     score = f"{best} is best with {result['rows'][best][protocol]['mean']:.3f}"
     others = [row for row in rows if row != best]
     source_name = (
@@ -115,8 +114,7 @@ def _against_best(result: Mapping[str, Any], protocol: str) -> dict[str, Any]:
     of_protocol = [test for test in result["differences"] if test["protocol"] == protocol]
     means = {row: table[protocol]["mean"] for row, table in result["rows"].items()}
     known = {row: mean for row, mean in means.items() if mean is not None}
-    choose = min if protocol in LOWER_IS_BETTER else max
-    best = choose(known, key=lambda row: known[row], default="")
+    best = best_of(protocol)(known, key=lambda row: known[row], default="")
     tests = [_turned(test, best) for test in of_protocol if best in (test["row"], test["other"])]
     tests.sort(key=lambda test: -test["mean"])
     return {"title": protocol_title(protocol), "best": best, "tests": [t | {"word": _word(t)} for t in tests]}

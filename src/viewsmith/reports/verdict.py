@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from viewsmith.evaluation.level import ROUNDING, TIES
-from viewsmith.evaluation.numbers import LOWER_IS_BETTER
+from viewsmith.evaluation.level import LOWER_IS_BETTER, ROUNDING, TIES, best_of
 from viewsmith.reports.figure import score
 
 #: Column title of each protocol and the largest difference that counts as a tie, in the order of the table.
@@ -129,7 +128,7 @@ def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: b
     keys = [key for key in keys if key.endswith("_l2") == unit_rows]
     names = [*_baselines(embeddings), *(name for name in embeddings if name in _LEARNED)]
     best = {
-        key: _best(key)((s for n in names if (s := score(embeddings[n].get(key))) is not None), default=None)
+        key: best_of(key)((s for n in names if (s := score(embeddings[n].get(key))) is not None), default=None)
         for key in keys
     }
     rows = []
@@ -157,17 +156,13 @@ def _compare(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outco
     theirs = [s for name in _baselines(embeddings) if (s := score(embeddings[name].get(key))) is not None]
     if key not in PROTOCOLS or ours is None or not theirs:
         return None
-    difference = ours - _best(key)(theirs)
+    difference = ours - best_of(key)(theirs)
     width = max(PROTOCOLS[key][1], 1 / test_rows if test_rows else 0.0)
     if key in LOWER_IS_BETTER:  # in units of the target
         width = PROTOCOLS[key][1] * min(theirs)
     if abs(difference) <= width + ROUNDING:
         return "ties", difference
     return ("beats" if (difference > 0) != (key in LOWER_IS_BETTER) else "loses"), difference
-
-
-def _best(key: str) -> Callable[..., Any]:
-    return min if key in LOWER_IS_BETTER else max
 
 
 def _baselines(embeddings: Scores) -> list[str]:
