@@ -74,13 +74,13 @@ def test_counts_for_a_model_of_other_values_are_not_taken_without_a_word(tmp_pat
     with pytest.warns(UserWarning, match=f"X of the AnnData has {expected}"):
         model.transform(cells())
     with pytest.warns(UserWarning, match=f"counts.h5ad has {expected}"):
-        load_for(model, str(tmp_path / "counts.h5ad"), None)
+        load_for(model, str(tmp_path / "counts.h5ad"))
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*raw counts")
         model.transform(cells(log_normalize(COUNTS)))
         asked = Contrastive(**TINY, normalization="none").fit(cells())
         asked.transform(cells())
-        load_for(asked, str(tmp_path / "counts.h5ad"), None)
+        load_for(asked, str(tmp_path / "counts.h5ad"))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_file_and_its_object_are_the_same_to_a_model(tmp_path):
     rich().write_h5ad(tmp_path / "cells.h5ad")
     for options in ({}, {"layer": "log"}, {"use_rep": "X_pca"}):
         model = Contrastive(**TINY, **options).fit(anndata.read_h5ad(tmp_path / "cells.h5ad"))
-        data = load_for(model, str(tmp_path / "cells.h5ad"), None)
+        data = load_for(model, str(tmp_path / "cells.h5ad"))
         expected = model.transform(anndata.read_h5ad(tmp_path / "cells.h5ad"))
         assert np.array_equal(model.transform(data.x), expected)
         backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")

@@ -9,23 +9,22 @@ import typer
 
 from viewsmith.cli.errors import writing
 from viewsmith.cli.options import (
+    OF_MODEL,
     Data,
-    Debug,
-    ImageSize,
-    Label,
-    Labels,
-    Target,
-    Threads,
+    Json,
+    Settings,
+    check_budget,
+    data_options,
     make_estimator,
     names,
-    read_with,
-    roles,
-    set_threads,
+    with_flags,
 )
 
 
+@with_flags("label", "labels", "target", "image_size", "modality", "columns", "impute", "threads", "debug")
 def compare(
     data: Data,
+    read: dict[str, Any],
     out: Annotated[
         Path,
         typer.Option(
@@ -45,45 +44,24 @@ def compare(
     ] = None,
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of all methods.")
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    label: Label = None,
-    labels: Labels = None,
-    target: Target = None,
-    image_size: ImageSize = None,
-    modality: Annotated[str | None, typer.Option(help="[modality] (default: from the data)")] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=ROLE,...", help="Roles of columns of a table: numeric, category, text, date or drop."
-        ),
-    ] = None,
-    impute: Annotated[str | None, typer.Option(help="none or median: what to do with missing values")] = None,
-    threads: Threads = None,
-    debug: Debug = False,
+    set_: Settings = None,
+    json_: Json = False,
 ) -> None:
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
-    from viewsmith.core.errors import InputError, lines_once, say
-    from viewsmith.data import load_dataset
+    from viewsmith.core.errors import lines_once, say
+    from viewsmith.data.sources import read_dataset
     from viewsmith.evaluation.leaderboard import format_comparison
     from viewsmith.workflows.compare import BOARD, compare_methods
 
-    if budget is not None and not 0 < budget < float("inf"):
-        raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
-    set_threads(threads)
-    common = {"impute": impute, "columns": roles(columns)}
-    given = {name: value for name, value in common.items() if value is not None}
+    check_budget(budget)
+    given = {name: value for name, value in read.items() if name in OF_MODEL}
     chosen = methods if methods in ("auto", "all") else names(methods)
     # How the data are read is an option of all methods.
     first = None if isinstance(chosen, str) else next(iter(chosen), None)
     model = make_estimator(first, None, None, set_ or [], given)
-    read: dict[str, Any] = {"label": label, "labels": labels, "target": target, "image_size": image_size}
-    read |= read_with(model, modality)
     with writing(out), lines_once():
         result = compare_methods(
-            lambda split: load_dataset(data, split_seed=split, **read).in_memory(),
+            lambda split: read_dataset(data, data_options(read, model, split_seed=split)).in_memory(),
             out,
             lambda method, seed, kind: make_estimator(
                 method, None, None, set_ or [], given | {"random_state": seed}, kind

@@ -8,90 +8,60 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import (
-    Cache,
-    Data,
-    Debug,
-    Label,
-    Labels,
-    Run,
-    Stream,
-    Threads,
-    check_out,
-    load_run_and_data,
-    names,
-    set_threads,
-)
+from viewsmith.cli.options import Data, Run, Seed, check_out, load_run_and_data, names, with_flags
 from viewsmith.core.errors import InputError
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 
 
+#: Flags of both commands.
+of_run = with_flags("label", "labels", "stream", "cache", "threads", "debug")
+
+
+@of_run
 def locate(
     run: Run,
     data: Data,
+    read: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="FILE", help=".csv; for sequences also .bed")],
     n: N = 1,
-    label: Label = None,
-    labels: Labels = None,
-    stream: Stream = False,
-    cache: Cache = None,
-    threads: Threads = None,
-    debug: Debug = False,
 ) -> None:
     """Write the locations that a run of crl-tac, or discover, finds in DATA: boxes, windows of sequences, features.
 
     One row for each location, train rows first. Samples without a location have no row.
     """
-    from viewsmith.workflows.locate import locate_to
-    from viewsmith.workflows.runs import is_discovery
-
-    check_out(out, data)
-    if is_discovery(run):
-        from viewsmith.workflows.discover import locate_again
-
-        set_threads(threads)
-        with writing(out):
-            locate_again(out, run, data, n)
-        typer.echo(str(out))
-        return
-    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
-    with writing(out):
-        locate_to(out, model, dataset, n)
-    typer.echo(str(out))
+    _find("locate", run, data, read, out, n)
 
 
+@of_run
 def crop(
     run: Run,
     data: Data,
+    read: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder of images; or .npz; for DNA .fasta")],
     n: N = 1,
-    label: Label = None,
-    labels: Labels = None,
-    stream: Stream = False,
-    cache: Cache = None,
-    threads: Threads = None,
-    debug: Debug = False,
 ) -> None:
     """Write crops of images or windows of sequences at the locations that a run of crl-tac, or discover, finds."""
-    from viewsmith.workflows.locate import crop_to
+    _find("crop", run, data, read, out, n)
+
+
+def _find(command: str, run: Path, data: str, read: dict[str, Any], out: Path, n: int) -> None:
+    from viewsmith.workflows import discover as of_discovery
+    from viewsmith.workflows import locate as of_crl_tac
     from viewsmith.workflows.runs import is_discovery
 
     check_out(out, data)
     if is_discovery(run):
-        from viewsmith.workflows.discover import crop_again
-
-        set_threads(threads)
         with writing(out):
-            crop_again(out, run, data, n)
-        typer.echo(str(out))
-        return
-    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
-    with writing(out):
-        crop_to(out, model, dataset, n)
+            getattr(of_discovery, f"{command}_again")(out, run, data, n)
+    else:
+        model, dataset = load_run_and_data(run, data, read)
+        with writing(out):
+            getattr(of_crl_tac, f"{command}_to")(out, model, dataset, n)
     typer.echo(str(out))
 
 
+@with_flags("threads", "debug")
 def discover(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="A folder of images of any sizes, FASTA, or a file with an array.")
@@ -131,9 +101,7 @@ def discover(
     crop_size: Annotated[
         int | None, typer.Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of patches and folds.")] = 0,
-    threads: Threads = None,
-    debug: Debug = False,
+    seed: Seed = 0,
 ) -> None:
     """Find what recurs in images, DNA or recordings, and where, without labels: places, crops and a report.
 
@@ -164,7 +132,6 @@ def discover(
     if out.exists() and (not out.is_dir() or any(path.name != CACHE for path in out.iterdir())):
         raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
 
-    set_threads(threads)
     with writing(out):
         model = discover_to(out, data, options, crop_size)
     typer.echo(model.describe())

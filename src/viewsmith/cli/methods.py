@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from viewsmith.cli.options import Debug
+from viewsmith.cli.options import Json, with_flags
 
 #: Kinds of parts that depend on the modality, with the option that names them on the command line.
 BY_MODALITY = {
@@ -18,7 +18,8 @@ BY_MODALITY = {
 }
 
 
-def methods(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, debug: Debug = False) -> None:
+@with_flags("debug")
+def methods(json_: Json = False) -> None:
     """List methods, frameworks, view makers, encoders, modalities and baselines, with their options and papers."""
     found = listing()
     typer.echo(json.dumps(found, indent=2) if json_ else as_text(found))

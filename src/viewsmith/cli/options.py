@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.options import Flag, annotations_of, texts_of
+from viewsmith.data.options import DataOptions, ModelDataOptions
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
@@ -29,20 +34,6 @@ Data = Annotated[
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
 
-Label = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Label column of a table or of obs (h5ad); fit reads it only with supcon."),
-]
-
-Labels = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Labels of a FASTA file: name and label in two columns.")
-]
-
-Target = Annotated[
-    str | None,
-    typer.Option(help="Labels are class or number (default: number if they have a fraction).", metavar="KIND"),
-]
-
 Features = Annotated[
     str | None,
     typer.Option(
@@ -52,21 +43,28 @@ Features = Annotated[
     ),
 ]
 
-ImageSize = Annotated[int | None, typer.Option(metavar="PIXELS", help="Crop and resize images of a folder to squares.")]
-
-Cache = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Folder for decoded images of a folder (default: RUN.cache, above 1 GiB)."),
-]
-
-Stream = Annotated[
-    bool,
-    typer.Option("--stream", help="Leave vectors on disk, and read them as they are needed (default: above 1 GiB)."),
-]
-
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Config = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+MethodName = Annotated[str | None, typer.Option(help="[method] (contrastive is the default)")]
+
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
+
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of the method or its parts.")
+]
+
+#: Flags of many commands that are no options of `load_dataset`.
+COMMON = {
+    "threads": Threads,
+    "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")],
+}
+
+#: Options of `load_dataset` that estimators have, too.
+OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))
 
 #: The registered names that help lists, written here because to look them up takes seconds (a test compares them).
 LISTED = {
@@ -101,6 +99,90 @@ def listed(kind: str) -> str:
     from viewsmith.core.registry import names as registered
 
     return ", ".join(registered(kind))  # type: ignore[arg-type]
+
+
+def with_flags(*names: str, **of_model: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator of a command: it gets options of `load_dataset` that were given as flags in `read`, by name.
+
+    Arguments of estimators, with their types, it gets in `given`. Names in `COMMON` are flags, too.
+    """
+    declared = of_model | {name: COMMON[name] if name in COMMON else _flag(name) for name in names}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p for p in signature.parameters.values() if p.name not in ("read", "given")]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for name, annotation in declared.items()
+        ]
+        added = [p.replace(default=False) if get_args(p.annotation)[0] is bool else p for p in added]
+
+        @functools.wraps(command)
+        def run(**values: Any) -> None:
+            found = {name: _value(name, values.pop(name)) for name in declared}
+            set_threads(found.get("threads"))
+            found = {name: value for name, value in found.items() if value is not None and name not in COMMON}
+            for argument in {"read", "given"} & signature.parameters.keys():
+                values[argument] = {n: v for n, v in found.items() if (n in of_model) == (argument == "given")}
+            command(**values)
+
+        run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in (*own, *added)}
+        return run
+
+    return decorate
+
+
+def _flag(name: str) -> Any:
+    """The flag of an option of `load_dataset`, as typer reads it."""
+    annotation = annotations_of(DataOptions)[name]
+    inner, *further = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    told = next((each for each in further if isinstance(each, Flag)), Flag())
+    text = texts_of(DataOptions)[name].partition("\n\n")[0]
+    kinds = {inner, *get_args(inner)} & {bool, int, Path}
+    option = typer.Option(
+        f"--{flag_name(name)}", metavar=told.metavar, help=f"[{told.lists}]: {text}" if told.lists else text
+    )
+    return Annotated[bool if bool in kinds else (kinds.pop() if kinds else str) | None, option]
+
+
+def flag_name(name: str) -> str:
+    """The flag of an option of `load_dataset`, without its dashes."""
+    further = getattr(annotations_of(DataOptions)[name], "__metadata__", ())
+    return next((each.name for each in further if isinstance(each, Flag) and each.name), name.replace("_", "-"))
+
+
+def _value(name: str, given: Any) -> Any:
+    """The value of a flag as `load_dataset` takes it; None if it is not given."""
+    if name in ("drop", "one_hot") and given is not None:
+        return names(given)
+    return roles(given) if name == "columns" else None if given is False else given
+
+
+def as_arguments(read: Mapping[str, Any]) -> list[str]:
+    """Options of `load_dataset` as flags, for a command that is suggested."""
+    words = []
+    for name, value in read.items():
+        text = ",".join(value) if isinstance(value, list) else str(value)
+        words += [f"--{flag_name(name)}", *([] if value is True else [text])]
+    return words
+
+
+def data_options(
+    read: Mapping[str, Any], model: ViewsmithEstimator | None = None, run: Path | None = None, **further: Any
+) -> DataOptions:
+    """How a command reads data: by its flags, as options of a model say, and what stays on disk beside a run."""
+    options = {**read, **further}
+    if model is not None:
+        options |= {name: getattr(model, name) for name in OF_MODEL}
+        options |= {} if "modality" in read or model.modality == "auto" else {"modality": model.modality}
+    return DataOptions(**options, **({} if run is None else beside(run)))
+
+
+def beside(run: Path) -> dict[str, Any]:
+    """Options of `load_dataset` for data of a run: processes share them, decoded images of a large folder are kept."""
+    shared = int(os.environ.get("WORLD_SIZE", "1")) > 1  # as torchrun sets it
+    return {"shared": shared, "cache_if_large": run.with_name(f"{run.name}.cache")}
 
 
 def make_estimator(
@@ -160,12 +242,6 @@ def check_out(out: Path, data: str) -> None:
         raise InputError(f"--out is {str(out)!r}, the data themselves: choose another file")
 
 
-def storage(run: Path, stream: bool, cache: Path | None) -> dict[str, Any]:
-    """Options of `load_dataset`: what stays on disk, and where decoded images of a large folder are kept."""
-    shared = int(os.environ.get("WORLD_SIZE", "1")) > 1  # as torchrun sets it
-    return {"stream": stream, "shared": shared, "cache": cache, "cache_if_large": run.with_name(f"{run.name}.cache")}
-
-
 def label_column(label: str | None, supervise: str | None) -> str | None:
     """The column of the labels, from --label and --supervise; raises InputError if they differ."""
     if label is not None and supervise is not None and label != supervise:
@@ -200,23 +276,19 @@ def set_threads(threads: int | None) -> None:
 
 
 def load_run_and_data(
-    run: Path,
-    data: str,
-    label: str | None,
-    labels: Path | None,
-    threads: int | None,
-    *,
-    stream: bool = False,
-    cache: Path | None = None,
-    labeled: bool = False,
-    target: str | None = None,
+    run: Path, data: str, read: Mapping[str, Any], *, labeled: bool = False
 ) -> tuple[ViewsmithEstimator, Dataset]:
-    """The model of a run, and data read in the form that it takes, see `load_for`; sets the number of threads."""
+    """The model of a run, and data read in the form that it takes, see `load_for`."""
     from viewsmith.workflows.runs import load_for, load_run
 
-    set_threads(threads)
     model = load_run(run)
-    return model, load_for(model, data, label, labels, labeled=labeled, target=target, **storage(run, stream, cache))
+    return model, load_for(model, data, labeled=labeled, **read, **beside(run))
+
+
+def check_budget(budget: float | None) -> None:
+    """Raise InputError unless a number of minutes is above 0."""
+    if budget is not None and not 0 < budget < float("inf"):
+        raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> dict[str, Any]:
@@ -233,14 +305,6 @@ def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> d
     if full_name not in cls.presets:
         raise InputError(f"{cls.name} has no preset {name!r} for {modality}: leave --preset out")
     return cls.presets[full_name]
-
-
-def read_with(model: ViewsmithEstimator, modality: str | None) -> dict[str, Any]:
-    """Options of `load_dataset` that are options of an estimator."""
-    found = {
-        name: getattr(model, name) for name in ("layer", "use_rep", "normalization", "columns", "strict", "impute")
-    }
-    return found | {"modality": modality if modality is not None or model.modality == "auto" else model.modality}
 
 
 def _config_file(path: Path) -> dict[str, Any]:

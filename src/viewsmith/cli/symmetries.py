@@ -4,52 +4,43 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from viewsmith.cli.options import Data, Debug, ImageSize, Label, Labels, Threads, names, set_threads
+from viewsmith.cli.options import Data, Json, Seed, data_options, names, with_flags
 from viewsmith.core.errors import InputError
 
 
+@with_flags("label", "labels", "image_size", "groups", "modality", "threads", "debug")
 def symmetries(
     data: Data,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    read: dict[str, Any],
+    json_: Json = False,
     option: Annotated[
         str | None, typer.Option(metavar="NAME", help="An option of the views, such as noise_strength, to vary.")
     ] = None,
     values: Annotated[str | None, typer.Option(metavar="V,V", help="Values of --option, such as .1,.25,.5.")] = None,
     views: Annotated[str, typer.Option(metavar="NAME", help="With --option: the view maker.")] = "auto",
-    label: Label = None,
-    labels: Labels = None,
-    image_size: ImageSize = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Groups of the rows, each on one side of a held-out test.")
-    ] = None,
-    modality: Annotated[str | None, typer.Option(help="[modality] (default: from the data)")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the rows and of the folds.")] = 0,
-    threads: Threads = None,
-    debug: Debug = False,
+    seed: Seed = 0,
 ) -> None:
     """Test without labels which transformations of DATA are safe as views: mirror, turns, reverse complement.
 
     A transformation is off the data if transformed samples are far from all other samples, and a classifier tells them
-    apart from the samples. Only train rows are read; labels are not. With --option, views are tested at several values
-    of an option instead: how far do they leave the data, from which strength?
+    apart from the samples. Only train rows are read, those of a group on one side of the test; labels are not. With
+    --option, views are tested at several values of an option instead: how far do they leave the data, from which
+    strength?
     """
     if (option is None) != (values is None):
         given, missing = ("--option", "--values") if values is None else ("--values", "--option")
         raise InputError(
             f"{given} is given without {missing}, expected both, such as --option noise_strength --values .1,.5"
         )
-    from viewsmith.data import load_dataset
+    from viewsmith.data.sources import read_dataset
     from viewsmith.evaluation.symmetries import symmetries as tested
     from viewsmith.evaluation.symmetries import with_interval
 
-    set_threads(threads)
-    path = None if labels is None else Path(labels)
-    dataset = load_dataset(data, label=label, labels=path, image_size=image_size, modality=modality, groups=groups)
+    dataset = read_dataset(data, data_options(read))
     if option is not None and values is not None:
         from viewsmith.workflows.views import strength_curve
 

@@ -8,30 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import (
-    Cache,
-    Data,
-    Debug,
-    ImageSize,
-    Label,
-    Labels,
-    Run,
-    Stream,
-    Target,
-    Threads,
-    check_only,
-    check_out,
-    load_run_and_data,
-    names,
-    set_threads,
-    storage,
-)
+from viewsmith.cli.options import Data, Json, Run, beside, check_only, check_out, load_run_and_data, names, with_flags
 from viewsmith.core.errors import InputError
 
 
+@with_flags("label", "labels", "stream", "cache", "threads", "debug")
 def embed(
     run: Run,
     data: Data,
+    read: dict[str, Any],
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="A .npz, .npy, .csv or .parquet file; .h5ad for .h5ad data.")
     ],
@@ -42,28 +27,24 @@ def embed(
         str | None,
         typer.Option(help="(crl-tac) average over views: expectation, top or uniform; default: the run's."),
     ] = None,
-    label: Label = None,
-    labels: Labels = None,
-    stream: Stream = False,
-    cache: Cache = None,
-    threads: Threads = None,
-    debug: Debug = False,
 ) -> None:
     """Write the representations of DATA, or another output of the model."""
     from viewsmith.data import write_representations
     from viewsmith.workflows.locate import inferring
 
     check_out(out, data)
-    model, dataset = load_run_and_data(run, data, label, labels, threads, stream=stream, cache=cache)
+    model, dataset = load_run_and_data(run, data, read)
     model = inferring(model, inference)
     with writing(out):
         write_representations(out, dataset, model.transform_blocks(dataset.x, output=output))
     typer.echo(str(out))
 
 
+@with_flags("labels", "threads", "debug")
 def plot(
     run: Run,
     data: Data,
+    read: dict[str, Any],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file; default: RUN/map.png.")
     ] = None,
@@ -71,15 +52,12 @@ def plot(
         str | None, typer.Option(metavar="COLUMN", help="Any column of a table or of obs; default: the labels.")
     ] = None,
     by: Annotated[str, typer.Option(help="tsne, umap (extra viz), pca or, for diffaug, map")] = "tsne",
-    labels: Labels = None,
-    threads: Threads = None,
-    debug: Debug = False,
 ) -> None:
     """Draw a map of the representations of DATA, colored by a column."""
     from viewsmith.workflows.runs import column_of
 
     check_out(out := out or run / "map.png", data)
-    model, dataset = load_run_and_data(run, data, None, labels, threads)
+    model, dataset = load_run_and_data(run, data, read)
     values = dataset.y if color is None else column_of(data, color, len(dataset.x))
     title = dataset.label_name or "" if color is None else color
     with writing(out):
@@ -87,21 +65,17 @@ def plot(
     typer.echo(str(out))
 
 
+@with_flags("labels", "target", "stream", "cache", "threads", "debug")
 def evaluate(
     run: Run,
     data: Data,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    read: dict[str, Any],
+    json_: Json = False,
     umap: Annotated[bool, typer.Option("--umap", help="Also compare with UMAP (extra viz).")] = False,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
     label: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Label column; several, each scored: give it again.")
     ] = None,
-    labels: Labels = None,
-    target: Target = None,
-    stream: Stream = False,
-    cache: Cache = None,
-    threads: Threads = None,
-    debug: Debug = False,
 ) -> None:
     """Compare the representation with raw features, PCA and the untrained encoder."""
     from viewsmith.core.files import write_json_atomic
@@ -112,9 +86,7 @@ def evaluate(
 
     results: dict[str | None, dict[str, Any]] = {}
     for column in label or (None,):
-        model, dataset = load_run_and_data(
-            run, data, column, labels, threads, stream=stream, cache=cache, labeled=True, target=target
-        )
+        model, dataset = load_run_and_data(run, data, {**read, "label": column}, labeled=True)
         sample = dataset.in_memory()
         result = compare(
             model,
@@ -139,23 +111,18 @@ def evaluate(
         typer.echo(f"{heading}{format_table(scored)}\n\n{verdict(named_rows(scored), scored['rows']['test'])}")
 
 
+@with_flags("label", "labels", "image_size", "stream", "cache", "threads", "debug")
 def views(
     context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
     data: Data,
+    read: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .npz file; for a table also .csv, .tsv or .parquet.")],
     n: Annotated[
         int | None, typer.Option("--n", min=1, help="Views of each row; default: 4, or all of a view cache.")
     ] = None,
     split: Annotated[str, typer.Option(help="train or test")] = "train",
     seed: Annotated[int | None, typer.Option(min=0, help="Default: the run's.")] = None,
-    label: Label = None,
-    labels: Labels = None,
-    image_size: ImageSize = None,
-    stream: Stream = False,
-    cache: Cache = None,
-    threads: Threads = None,
-    debug: Debug = False,
 ) -> None:
     """Write augmented views of DATA, in the units of DATA; views of a table as a table: --out views.csv.
 
@@ -170,7 +137,6 @@ def views(
 
     check_views_path(out)
     check_out(out, data)
-    set_threads(threads)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
     if (view_cache := ViewCacheFolder(run)).exists():
         check_only(context, "for a view cache", (*shared, "image_size"))
@@ -178,29 +144,28 @@ def views(
             raise InputError(
                 f"--out is {str(out)!r}, and views of a view cache are written to a file that ends in .npz"
             )
-        arrays = views_of_cache(view_cache, data, n, label=label, labels=labels, image_size=image_size)
+        arrays = views_of_cache(view_cache, data, n, **read)
     else:
         check_only(context, "for a run", (*shared, "split", "seed", "stream", "cache"))
         model = load_run(run)
-        dataset = load_for(model, data, label, labels, **storage(run, stream, cache))
+        dataset = load_for(model, data, **read, **beside(run))
         arrays = views_of_model(model, dataset, n, split=split, seed=seed)
+    with writing(out):
         if out.suffix.lower() != ".npz":
-            with writing(out):
-                write_views_table(out, arrays, dataset.x, dataset.feature_names)
-            typer.echo(str(out))
-            return
-    with writing(out), atomic_path(out) as temporary, temporary.open("wb") as file:
-        write_npz(file, arrays, compressed=True)
+            write_views_table(out, arrays, dataset.x, dataset.feature_names)
+        else:
+            with atomic_path(out) as temporary, temporary.open("wb") as file:
+                write_npz(file, arrays, compressed=True)
     typer.echo(str(out))
 
 
+@with_flags("debug")
 def export(
     run: Run,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
     format_: Annotated[
         str, typer.Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
     ] = "safetensors",
-    debug: Debug = False,
 ) -> None:
     """Write the encoder of RUN in a format that other libraries can load."""
     from viewsmith.workflows.export import export_encoder
@@ -215,28 +180,18 @@ def export(
     typer.echo(str(out))
 
 
+@with_flags("label", "labels", "threads", "debug")
 def report(
     run: Run,
+    read: dict[str, Any],
     data: Annotated[str | None, typer.Option(metavar="DATA", help="Default: the data of the run.")] = None,
-    label: Label = None,
-    labels: Labels = None,
-    threads: Threads = None,
-    debug: Debug = False,
 ) -> None:
     """Write RUN/report.html with curves, diagnostics, comparison and maps."""
-    set_threads(threads)
-    typer.echo(str(write_run_report(run, data=data, label=label, labels=labels, pictures=True)))
+    typer.echo(str(write_run_report(run, data=data, pictures=True, **read)))
 
 
-def write_run_report(
-    run: Path,
-    *,
-    data: str | None = None,
-    label: str | None = None,
-    labels: Path | None = None,
-    pictures: bool = False,
-) -> Path:
-    """Write the report of a run, in the first process only; returns its path."""
+def write_run_report(run: Path, **of_data: Any) -> Path:
+    """Write the report of a run, in the first process only; `of_data` are arguments of `report_content`."""
     from viewsmith.core import distributed
     from viewsmith.reports import write_report
     from viewsmith.training.run import RunFolder
@@ -245,21 +200,19 @@ def write_run_report(
     folder = RunFolder(run)
     folder.check_exists()
     if distributed.rank() == 0:
-        write_report(folder.report, report_content(folder, data=data, label=label, labels=labels, pictures=pictures))
+        write_report(folder.report, report_content(folder, **of_data))
     return folder.report
 
 
+@with_flags("threads", "debug")
 def push(
     run: Run,
     to: Annotated[str, typer.Argument(metavar="TO", help="hf://OWNER/NAME (extra hub), or a new folder.")],
     private: Annotated[bool, typer.Option("--private", help="A new repository is private.")] = False,
     license_: Annotated[str | None, typer.Option("--license", metavar="NAME", help="Of the weights.")] = None,
-    threads: Threads = None,
-    debug: Debug = False,
 ) -> None:
     """Publish RUN on the Hugging Face Hub, with a card, or write such a repository to a folder."""
     from viewsmith.workflows.hub import push as publish
 
-    set_threads(threads)
     with writing(Path(to)):
         typer.echo(publish(run, to, private=private, license=license_))

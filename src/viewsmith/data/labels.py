@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -198,15 +198,6 @@ Target = Literal["class", "number"]
 
 # Numbers with a fraction and so few values may be classes; so many different integers may be numbers.
 FEW_VALUES, MANY_VALUES = 20, 100
-
-
-def check_target(target: str | None) -> Target | None:
-    """The option, None for automatic; raises InputError for another value."""
-    if target in (None, "auto"):
-        return None
-    if target not in get_args(Target):
-        raise InputError(f"target is {one_line(target, 60)!r}, expected auto, class or number")
-    return target  # type: ignore[return-value]
 
 
 def numbers_of(

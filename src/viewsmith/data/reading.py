@@ -1,4 +1,4 @@
-"""The interface of readers, from a path and `ReadOptions` to `FileContents`; and work that processes share: a folder
+"""The interface of readers, from a path and `DataOptions` to `FileContents`; and work that processes share: a folder
 in which each piece is claimed, and files that one process reads for all.
 """
 
@@ -14,23 +14,20 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from viewsmith.core.device import return_freed_memory
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.files import read_mapped, write_mapped, write_text_atomic
-from viewsmith.core.rows import BLOCK_VALUES, RowSource, is_large, stamp
-from viewsmith.data.labels import Target, as_classes, lacks_labels, numbers_of, partial_labels, without_label
-from viewsmith.modalities.checks import Impute, check_labels, warn_outer_spaces
-from viewsmith.modalities.vectors.counts import Normalization
-
-if TYPE_CHECKING:
-    from viewsmith.modalities.tables.encoder import TableEncoder
+from viewsmith.core.rows import BLOCK_VALUES, RowSource, stamp
+from viewsmith.data.labels import as_classes, lacks_labels, numbers_of, partial_labels, without_label
+from viewsmith.data.options import DataOptions
+from viewsmith.modalities.checks import check_labels, warn_outer_spaces
 
 T = TypeVar("T")
 
@@ -150,74 +147,6 @@ def _is_alive(process: int) -> bool:
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """Options of `load_dataset` for a reader."""
-
-    label: str | None = None
-    drop: tuple[str, ...] = ()
-    one_hot: tuple[str, ...] = ()
-    impute: Impute = "none"
-    schema: dict[str, Any] | None = None
-    labels: Path | None = None
-    layer: str | None = None
-    image_size: int | None = None
-    neighbors: str | None = None
-    stream: bool = False
-    shared: bool = False
-    cache: Path | None = None
-    cache_if_large: Path | None = None
-    columns: dict[str, str] | None = None
-    strict: bool = False
-    table: TableEncoder | None = None
-    groups: str | None = None
-    few_labels: bool | None = None
-    split_by_groups: bool = False
-    split_seed: int | None = None
-    test_groups: np.ndarray | None = None  # groups of the rows of a new table that is split by groups
-    use_rep: str | None = None
-    target: Target | None = None
-    normalization: Normalization = "auto"
-
-    def or_fitted(self, option: str) -> Any:
-        """The value of an option; if it is not given, the value that the run was fitted with."""
-        given = getattr(self, option)
-        return given if given is not None or self.schema is None else self.schema.get(option)
-
-    @property
-    def target_or_fitted(self) -> Target | None:
-        """What labels are, as given; as in the run, if the label is that of the run; None: by the rule."""
-        if self.target is not None or self.schema is None:
-            return self.target
-        same = self.label in (None, self.schema.get("label")) and self.labels is None
-        return self.schema.get("target") if same else None
-
-    def streams(self, shape: Sequence[int], dtype: Any = np.float32) -> bool:
-        """Whether rows of this shape stay on disk: if it was asked for, or if they are large."""
-        return self.stream or is_large(shape, dtype)
-
-    def maps(self, shape: Sequence[int], dtype: Any = np.float32) -> bool:
-        """Whether rows of this shape, in a file that can be read by index, stay there: also for several processes."""
-        return self.shared or self.streams(shape, dtype)
-
-    def check_no_table_options(self, source: str, labels: str = "") -> None:
-        """Raise InputError if an option names a column, because arrays have no named columns.
-
-        `labels` says where labels come from instead.
-        """
-        # Files that hold their labels as y have no other name for them.
-        label = None if self.few_labels and self.label == "y" else self.label
-        for option, value in (
-            ("label", label),
-            ("drop", self.drop),
-            ("one_hot", self.one_hot),
-            ("columns", self.columns),
-        ):
-            if value:
-                todo = labels if labels and option == "label" else f"leave {option} out"
-                raise InputError(f"{source} is not a table and has no column for {option}={one_line(value)}; {todo}")
-
-
-@dataclass(frozen=True)
 class FileContents:
     """What a reader found in a file, before the checks for all sources.
 
@@ -257,10 +186,10 @@ class FileContents:
     cells: bool = False
 
 
-Reader = Callable[[Path, ReadOptions], FileContents]
+Reader = Callable[[Path, DataOptions], FileContents]
 
 
-def find_labels(found: FileContents, request: ReadOptions, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
+def find_labels(found: FileContents, request: DataOptions, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
     """Labels, and whether some may be missing: because it was said, or because there are gaps, which is then said."""
     label = request.or_fitted("label")
     column = "y" if label is None else f"the label column {one_line(label, 60)!r}"
@@ -286,7 +215,7 @@ def find_labels(found: FileContents, request: ReadOptions, n_rows: int, name: st
 
 
 def labels_of(
-    y: np.ndarray, request: ReadOptions, n_rows: int, source_name: str, *, say: bool = False
+    y: np.ndarray, request: DataOptions, n_rows: int, source_name: str, *, say: bool = False
 ) -> tuple[np.ndarray, bool]:
     """Checked labels, classes or numbers, and whether some may be missing; `say` where the kind may be wrong."""
     target, expected = request.target_or_fitted, bool(request.or_fitted("few_labels"))
@@ -307,7 +236,7 @@ def _warn_labels(y: np.ndarray, source_name: str) -> None:
         warn_outer_spaces(np.unique(y).tolist(), source_name)
 
 
-def labels_may_lack(request: ReadOptions) -> bool:
+def labels_may_lack(request: DataOptions) -> bool:
     """Whether rows are read without labels if the labels cannot be used: for a fitted run that found them by itself."""
     return request.schema is not None and request.label is None and request.labels is None
 
@@ -339,7 +268,7 @@ def reading(source_name: str, kind: str) -> Iterator[None]:
 _PLAIN = (str, int, float, type(None))
 
 
-def read_once(reader: Reader, path: Path, request: ReadOptions, place: Path) -> FileContents:
+def read_once(reader: Reader, path: Path, request: DataOptions, place: Path) -> FileContents:
     """What a reader finds in a file, with the rows in a memory map.
 
     The first process reads the file while the others wait, and writes rows, labels, names and warnings into `place`.
@@ -360,7 +289,7 @@ def read_once(reader: Reader, path: Path, request: ReadOptions, place: Path) -> 
 class _Kept:
     """What one reading of one state of a file has found: a JSON file, and the rows beside it."""
 
-    def __init__(self, place: Path, path: Path, request: ReadOptions) -> None:
+    def __init__(self, place: Path, path: Path, request: DataOptions) -> None:
         options = asdict(replace(request, table=None, stream=False, shared=False, cache=None, cache_if_large=None))
         files = [path.resolve(), *([] if request.labels is None else [request.labels.resolve()])]
         state = [[str(file), stamp(file)] for file in files]
@@ -371,7 +300,7 @@ class _Kept:
     def exists(self) -> bool:
         return self.contents.exists()
 
-    def write(self, reader: Reader, path: Path, request: ReadOptions) -> FileContents | None:
+    def write(self, reader: Reader, path: Path, request: DataOptions) -> FileContents | None:
         """Read the file and write what is found; return it if it cannot be kept."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")

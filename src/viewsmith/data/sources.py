@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest_names, warn
+from viewsmith.core.errors import InputError, one_line, pluralize, suggest_names, warn
+from viewsmith.core.options import Normalization, declare
 from viewsmith.core.rows import AnyRows, RowSource, is_large
-from viewsmith.data.dataset import Dataset, split_by_groups, split_by_label
-from viewsmith.data.labels import check_target, group_names, kind_of, without_label
+from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
+from viewsmith.data.labels import group_names, kind_of, without_label
+from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.arrays import BUILTIN, read_builtin, read_npy, read_npz
 from viewsmith.data.readers.fasta import read_fasta
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.h5ad import read_h5ad
 from viewsmith.data.readers.tables import advice, read_csv, read_parquet, read_tsv
-from viewsmith.data.reading import FileContents, Reader, ReadOptions, find_labels, labels_may_lack, read_once
-from viewsmith.modalities.base import modality_of
-from viewsmith.modalities.checks import Impute
+from viewsmith.data.reading import FileContents, Reader, find_labels, labels_may_lack, read_once
+from viewsmith.modalities.base import Modality, modality_of
 from viewsmith.modalities.detect import find_modality
-from viewsmith.modalities.images.modality import SMALLEST_SIDE
-from viewsmith.modalities.vectors.counts import (
-    NORMALIZED,
-    Normalization,
-    check_counts,
-    log_normalized,
-    looks_like_counts,
-)
+from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts
 from viewsmith.modalities.vectors.modality import VECTORS
-
-if TYPE_CHECKING:
-    from viewsmith.modalities.tables.encoder import TableEncoder
 
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
@@ -65,34 +54,7 @@ _SOURCE_OPTIONS = (
 )
 
 
-def load_dataset(
-    source: str | Path,
-    *,
-    label: str | None = None,
-    modality: str | None = None,
-    drop: Sequence[str] = (),
-    one_hot: Sequence[str] = (),
-    impute: Impute = "none",
-    schema: dict[str, Any] | None = None,
-    labels: str | Path | None = None,
-    layer: str | None = None,
-    image_size: int | None = None,
-    neighbors: str | None = None,
-    stream: bool = False,
-    cache: str | Path | None = None,
-    cache_if_large: str | Path | None = None,
-    columns: Mapping[str, str] | None = None,
-    strict: bool = False,
-    table: TableEncoder | None = None,
-    groups: str | None = None,
-    split_by_groups: bool = False,
-    few_labels: bool = False,
-    use_rep: str | None = None,
-    normalization: Normalization = "auto",
-    shared: bool = False,
-    target: str | None = None,
-    split_seed: int | None = None,
-) -> Dataset:
+def load_dataset(source: str | Path, **options: Any) -> Dataset:
     """Rows, labels and split from a built-in name, a file or a folder of images.
 
     Parameters
@@ -102,65 +64,7 @@ def load_dataset(
         with an extension in `READERS`. An ``.npz`` holds ``X_train`` and ``X_test`` (``y_train``, ``y_test``) or ``X``
         (``y``). A folder holds ``CLASS/*.png``, or ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or images without
         labels. Headers of a FASTA file may have ``label=VALUE`` and ``split=train`` or ``split=test``.
-    label : str, optional
-        Column of the labels, in a table or in ``obs`` of an .h5ad file; it is never a feature.
-    modality : str, optional
-        Name of a modality. Default: the modality that `find_modality` detects.
-    drop, one_hot : sequence of str
-        Columns of a table to leave out, and to encode as one indicator column per category.
-    impute : {"none", "median"}
-        "none": missing values of arrays are an error; in tables they become the median and an indicator. "median": they
-        stay NaN in `Dataset.x`, or become the median without an indicator in a table that is not plain numbers.
-    schema : dict, optional
-        ``Dataset.schema`` of the data that a run was fitted on. The file must have the same columns, in any order.
-        Labels are then optional, and left out if they cannot be used (`Dataset.label_fault`) and `label` is not given;
-        a single row is allowed, and rows too few to split are not split. Images must have the same shape; DNA may have
-        any length. `layer` and `image_size` default to those of the fitted data.
-    labels : str or Path, optional
-        Labels of the records of a FASTA file: lines of name and label, separated by a tab or a comma.
-    layer : str, optional
-        Layer of an .h5ad file to use instead of its ``X``.
-    image_size : int, optional
-        Crop the center square of every image of a folder and resize it to this number of pixels per side.
-    neighbors : str, optional
-        Key of a sparse matrix in ``obsp`` of an .h5ad file, such as scanpy's ``connectivities``: `Dataset.neighbors`.
-    columns : mapping, optional
-        Roles of columns of a table by name, in place of those that are inferred: numeric, category, text, date or drop.
-    strict : bool
-        Refuse a table with columns that are not numbers and neither dropped nor one-hot encoded, and missing values.
-    table : TableEncoder, optional
-        Encoder of the table that a model was fitted on, ``model.table_`` or ``data.x.table``: a table is read by it.
-    use_rep : str, optional
-        Key of ``obsm`` of an .h5ad file to use instead of its ``X``.
-    normalization : {"auto", "log", "none"}
-        "log": rows are counts, which are log-normalized (`viewsmith.modalities.log_normalize`). "auto": "log" for an
-        .h5ad file with raw counts, which is said, else "none". With `schema`: what was done with the fitted data.
-    stream : bool
-        Leave vectors on disk, and read them as they are needed, whatever their size. Rows that take more than a GiB as
-        float32 are always read so (`viewsmith.core.rows.STREAM_ABOVE`).
-    shared : bool
-        Several processes read these data: arrays, .h5ad files and images with a cache stay on disk, where they share
-        them, and the model that is trained on them is that of rows in memory. With `cache_if_large`, one process reads
-        tables of numbers and FASTA files, and the others its copy of the rows there.
-    cache : str or Path, optional
-        Folder in which the decoded images of a folder of images are kept, to be read by index from there; they are
-        decoded again if the names, sizes or dates of the files have changed.
-    cache_if_large : str or Path, optional
-        The same for images that take more than a GiB. Without any of the two, images are read into memory.
-    groups : str, optional
-        Column of the groups (batches, subjects) in a table or in ``obs``, which is no feature; or an array of an .npz
-        file: ``NAME``, or ``NAME_train`` and ``NAME_test``.
-    split_by_groups : bool
-        Whole groups are test rows.
-    few_labels : bool
-        Labels may be missing (-1, NaN or empty); `Dataset.y` then has -1 or "". `label` may be "y" for files that hold
-        labels without a name.
-    target : {"auto", "class", "number"}, optional
-        What labels are. "auto", the default: numbers if they are of a numeric type and some have a fraction, else
-        classes. Numbers are float64 in `Dataset.y`, NaN where they are missing; -1 is then no missing label.
-    split_seed : int, optional
-        Seed of the random split of data that have none, default 0; what a mixed table is encoded by is fitted on the
-        train rows of this split. If it is given, rows without labels are split, too.
+    [options]
 
     Returns
     -------
@@ -173,79 +77,25 @@ def load_dataset(
     MissingExtra
         Parquet without pyarrow, .h5ad without anndata, a folder of images without pillow.
     """
-    request, modality = _request(label, modality, drop, one_hot, impute, schema)
-    request = dataclasses.replace(
-        request,
-        labels=None if labels is None else Path(labels),
-        layer=layer,
-        image_size=_check_image_size(image_size),
-        neighbors=neighbors,
-        stream=stream,
-        shared=shared,
-        cache=None if cache is None else Path(cache),
-        cache_if_large=None if cache_if_large is None else Path(cache_if_large),
-        groups=groups,
-        few_labels=few_labels or None,
-        split_by_groups=split_by_groups,
-        use_rep=use_rep,
-        normalization=normalization,
-        target=check_target(target),
-        split_seed=split_seed,
-    )
-    if columns is not None or strict or table is not None:
-        request = dataclasses.replace(
-            request, columns=None if columns is None else dict(columns), strict=strict, table=table
-        )
-    if split_by_groups and groups is None:
-        raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
-    name = _name(source)
-    return _dataset(_read(name, request), request, modality, name, split_by_groups)
+    return read_dataset(source, DataOptions(**options))
 
 
-def _dataset(found: FileContents, request: ReadOptions, modality: str | None, name: str, by_groups: bool) -> Dataset:
-    """Check what a reader found, and split it into train and test rows."""
-    schema = request.schema
-    kind = find_modality(found.x, modality, name)
+declare(load_dataset, DataOptions)
+
+
+def read_dataset(source: str | Path, options: DataOptions) -> Dataset:
+    """`load_dataset`, with its options as one object."""
+    request, name = options.checked(), _name(source)
+    schema, found = request.schema, _read(name, request)
+    kind = find_modality(found.x, request.modality, name)
     names = found.names if kind.named_features else None
-    x = kind.from_file(found.x, names, request.impute, name)
-    normalization = _normalization(x, found, request, kind.name, name)
-    if normalization == "log":
-        x = log_normalized(x)
-    if isinstance(x, RowSource):
-        x.small = request.shared and not request.stream and not is_large(x.shape, x.dtype)
-    new_schema = {
-        **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
-        "modality": kind.name,
-        "impute": request.impute,
-        "row_shape": kind.required_shape(x.shape[1:]),
-        "feature_names": names,
-        **found.options,
-        **_about_rows(request, by_groups),
-        **({"normalization": "log"} if normalization == "log" else {}),
-    }
+    x, normalization = _rows(found, request, kind, names, name)
     if schema is not None:
         _check_schema(x, names, schema, name)
-    y, partial, fault = None, False, None
-    try:
-        y, partial = find_labels(found, request, len(x), name)
-    except InputError as error:
-        if not labels_may_lack(request):
-            raise
-        fault = str(error)
-    if request.groups is not None and found.groups is None:
-        raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
-    groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
-    if by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
-        train, test, split = split_by_groups(
-            groups, found.n_train, name, fresh=schema is None, seed=request.split_seed or 0
-        )
-    else:
-        labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~without_label(y))
-        train, test, split = split_by_label(
-            len(x), y, labeled, found.n_train, name, fresh=schema is None, seed=request.split_seed
-        )
-    if (y is not None and kind_of(y) == "number") or request.target is not None:
-        new_schema["target"] = "class" if y is None else kind_of(y)
+    y, partial, fault = _labels(found, request, len(x), name)
+    groups = _groups(found, request, len(x), name)
+    train, test, split = _split(found, request, len(x), None if y is None else (y, partial), groups, name)
+    new_schema = _new_schema(found, request, kind, names, kind.required_shape(x.shape[1:]), normalization, y)
     dataset = Dataset(
         x=x,
         y=y,
@@ -268,47 +118,84 @@ def _dataset(found: FileContents, request: ReadOptions, modality: str | None, na
     return dataset
 
 
-def _about_rows(request: ReadOptions, by_groups: bool) -> dict[str, Any]:
-    """What later files of a run are read with: groups, how they split rows, and whether labels may be missing."""
-    given = {"groups": request.groups, "split_by_groups": by_groups or None, "few_labels": request.few_labels}
-    return {name: value for name, value in given.items() if value is not None}
+def _rows(
+    found: FileContents, request: DataOptions, kind: Modality, names: list[str] | None, name: str
+) -> tuple[AnyRows, dict[str, str]]:
+    """Checked rows, counts log-normalized if they are to be, which is part of the schema."""
+    x = kind.from_file(found.x, names, request.impute, name)
+    normalization = _normalization(x, found, request, kind.name, name)
+    if normalization == "log":
+        x = log_normalized(x)
+    if isinstance(x, RowSource):
+        x.small = request.shared and not request.stream and not is_large(x.shape, x.dtype)
+    return x, {"normalization": "log"} if normalization == "log" else {}
 
 
-def _request(
-    label: str | None,
-    modality: str | None,
-    drop: Sequence[str],
-    one_hot: Sequence[str],
-    impute: str,
-    schema: dict[str, Any] | None,
-) -> tuple[ReadOptions, str | None]:
-    if impute not in get_args(Impute):
-        raise InputError(f"unknown impute {one_line(impute, 60)!r}, expected one of {name_list(get_args(Impute))}")
-    for option, value in (("drop", drop), ("one_hot", one_hot)):
-        if isinstance(value, str):
-            raise InputError(f"{option} is the text {one_line(value, 60)!r}, expected a list of column names")
-    if schema is None:
-        return ReadOptions(label, tuple(drop), tuple(one_hot), impute), modality  # type: ignore[arg-type]
-    for option, given, fitted in (
-        ("modality", modality, schema["modality"]),
-        ("drop", list(drop) or None, schema["drop"]),
-        ("one_hot", list(one_hot) or None, list(schema["one_hot"])),
-        ("impute", None if impute == "none" else impute, schema["impute"]),
-    ):
-        if given is not None and given != fitted:
-            raise InputError(
-                f"{option}={one_line(given, 60)}, but the run was fitted with {one_line(fitted, 60)}; leave it out"
-            )
-    return ReadOptions(label, impute=schema["impute"], schema=schema), schema["modality"]
+def _labels(
+    found: FileContents, request: DataOptions, n_rows: int, name: str
+) -> tuple[np.ndarray | None, bool, str | None]:
+    """Labels, whether some may be missing, and why they are left out, if they are."""
+    try:
+        return *find_labels(found, request, n_rows, name), None
+    except InputError as error:
+        if not labels_may_lack(request):
+            raise
+        return None, False, str(error)
+
+
+def _groups(found: FileContents, request: DataOptions, n_rows: int, name: str) -> np.ndarray | None:
+    if request.groups is not None and found.groups is None:
+        raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
+    return None if found.groups is None else group_names(found.groups, n_rows, f"the groups in {name}")
+
+
+def _split(
+    found: FileContents,
+    request: DataOptions,
+    n_rows: int,
+    labels: tuple[np.ndarray, bool] | None,
+    groups: np.ndarray | None,
+    name: str,
+) -> tuple[np.ndarray, np.ndarray | None, Split]:
+    """Train rows, test rows and kind of the split: by groups, or by labels, of which some may be missing."""
+    schema, seed = request.schema, request.split_seed
+    if request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
+        return split_by_groups(groups, found.n_train, name, fresh=schema is None, seed=seed or 0)
+    y, partial = labels or (None, False)
+    labeled = np.arange(n_rows) if y is None or not partial else np.flatnonzero(~without_label(y))
+    return split_by_label(n_rows, y, labeled, found.n_train, name, fresh=schema is None, seed=seed)
+
+
+def _new_schema(
+    found: FileContents,
+    request: DataOptions,
+    kind: Modality,
+    names: list[str] | None,
+    row_shape: Any,
+    normalization: dict[str, Any],
+    y: np.ndarray | None,
+) -> dict[str, Any]:
+    """What later files of a run are read with."""
+    asked = {name: getattr(request, name) or None for name in ("groups", "split_by_groups", "few_labels")}
+    asked |= normalization
+    if (y is not None and kind_of(y) == "number") or request.target is not None:
+        asked["target"] = "class" if y is None else kind_of(y)
+    return {
+        **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
+        "modality": kind.name,
+        "impute": request.impute,
+        "row_shape": row_shape,
+        "feature_names": names,
+        **found.options,
+        **{name: value for name, value in asked.items() if value is not None},
+    }
 
 
 def _normalization(
-    x: AnyRows, found: FileContents, request: ReadOptions, modality: str, source_name: str
+    x: AnyRows, found: FileContents, request: DataOptions, modality: str, source_name: str
 ) -> Normalization:
     """Whether rows are counts to be log-normalized; says so where they are recognized."""
     wanted = request.normalization if request.schema is None else request.schema.get("normalization", "none")
-    if wanted not in get_args(Normalization):
-        raise InputError(f"unknown normalization {wanted!r}, expected one of {name_list(get_args(Normalization))}")
     if wanted == "auto" and found.cells and looks_like_counts(x):
         warn(f"{source_name}: {NORMALIZED}")
         return "log"
@@ -322,19 +209,13 @@ def _normalization(
     return "none"
 
 
-def _check_image_size(image_size: int | None) -> int | None:
-    if image_size is not None and image_size < SMALLEST_SIDE:
-        raise InputError(f"image_size is {image_size}, expected a side of at least {SMALLEST_SIDE} pixels")
-    return image_size
-
-
 def _name(source: str | os.PathLike[str]) -> str:
     """The source as text, in which a path is never a built-in name."""
     name = str(source)
     return name if isinstance(source, str) or name not in BUILTIN else os.path.join(os.curdir, name)
 
 
-def _read(name: str, request: ReadOptions) -> FileContents:
+def _read(name: str, request: DataOptions) -> FileContents:
     if name in BUILTIN:
         if Path(name).exists():
             warn(
@@ -379,7 +260,7 @@ def _reader(path: Path) -> Reader:
     return reader
 
 
-def _check_source_options(name: str, request: ReadOptions, reader: Reader | None) -> None:
+def _check_source_options(name: str, request: DataOptions, reader: Reader | None) -> None:
     for option, reader_of_option, kind in _SOURCE_OPTIONS:
         value = getattr(request, option)
         if value is not None and reader is not reader_of_option:

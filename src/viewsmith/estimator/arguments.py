@@ -14,10 +14,10 @@ from torch import nn
 
 import viewsmith.frameworks
 import viewsmith.modalities  # noqa: F401, they register what the documentation names
+from viewsmith.core.options import Normalization
 from viewsmith.core.registry import Entry, get, registered
 from viewsmith.core.schedule import Role
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.vectors.counts import Normalization
 
 # Ranges that the searches of several methods share, see `viewsmith tune`.
 RATE_RANGES = {"learning_rate": "0.0005..0.02"}

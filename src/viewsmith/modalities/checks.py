@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError, duplicates, name_list, one_line, pluralize, warn
+from viewsmith.core.options import Impute
 from viewsmith.core.rows import RowSource, row_blocks
 
 # Values that float32 must tell apart in a column; with fewer a warning is given.
 LEVELS = 64
-
-Impute = Literal["none", "median"]
 
 
 class _NotNumbers(InputError, TypeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,16 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.options import declare
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data import Dataset
 from viewsmith.data.readers.folders import SUFFIXES, read_images
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
-from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.generated import check_has_generator
 from viewsmith.estimator.rows import fingerprint, unscaled
 from viewsmith.methods.genview.parts import (
     ENCODER,
-    Choose,
     FeatureExtractor,
     FeaturesOption,
     ViewGenerator,
@@ -118,27 +118,92 @@ def _array(path: Path, rows: AnyRows) -> np.ndarray:
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
 
 
+@dataclass(frozen=True, kw_only=True)
+class GeneratorOptions:
+    """How views are generated: the keyword arguments of `generate_cache`."""
+
+    generator: str = "diffusion"
+    """``diffusion``, ``unclip:FOLDER``, ``unclip:OWNER/NAME`` or ``folder:PATH``."""
+    run: Path | None = None
+    """A DiffAug run with the generator to use; None: `diffusion` trains one and saves it in the view cache."""
+    seed: int = 0
+    """Same seed, same views."""
+    views_per_sample: int | None = None
+    """Default: 1; from a folder, as many as it has."""
+    steps: int | None = None
+    """Steps of the sampler."""
+    guidance: float | None = None
+    """Guidance of unclip."""
+    scheduler: str | None = None
+    """Sampler of unclip."""
+    noise: str | None = None
+    """``adaptive`` (the default), ``random`` or ``constant:L``."""
+    candidates: int | None = None
+    """For diffusion: views generated for each one that is kept; default: 1. If there are several, those outside the
+    neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
+    in input space. With random noise, where the views of a sample differ in their level, there is no choice."""
+    features: FeaturesOption = ENCODER
+    """For diffusion and folder on images: source of foreground and quality. ``clip:FOLDER``, ``clip:OWNER/NAME`` or a
+    network from scaled images (B, C, H, W) to feature maps (B, D, h, w), for every noise; ``encoder``: the encoder
+    of the run, for adaptive noise only."""
+    shard: tuple[int, int] = (1, 1)
+    """(i, n): generate part i of n."""
+    batch_size: int | None = None
+    """Samples in a block."""
+    epochs: int | None = None
+    """Epochs of the encoder, if a generator is trained; by default as many as fit the budget of
+    `viewsmith.workflows.generator_training.plan_training`."""
+    minutes: float | None = None
+    """That budget; a training that takes longer stops."""
+    device: str = "auto"
+    """auto, cpu or cuda"""
+
+    @property
+    def name(self) -> str:
+        """The kind of generator."""
+        return self.generator.partition(":")[0]
+
+    @property
+    def where(self) -> str:
+        """Its weights or path."""
+        return self.generator.partition(":")[2]
+
+    def check(self, *, separate: bool = False) -> None:
+        """Raise InputError for an unknown generator, or options that it lacks, `separate` features included."""
+        name, where = self.name, self.where
+        if name not in BLOCKS or (name == "diffusion" and where):
+            raise InputError(f"the generator is {name!r}, expected unclip:WEIGHTS, diffusion or folder:PATH")
+        if name == "unclip" and not where:
+            raise InputError(
+                "the generator unclip needs weights: give unclip:FOLDER, or unclip:OWNER/NAME to download a model from "
+                "the hub, such as unclip:stabilityai/stable-diffusion-2-1-unclip"
+            )
+        if name == "folder" and not where:
+            raise InputError("the generator folder needs a path: give folder:PATH")
+        accepted = {
+            "diffusion": ("run", "noise", "steps", "candidates", "features", "epochs", "minutes"),
+            "unclip": ("guidance", "scheduler", "noise", "steps"),  # it includes a CLIP network
+            "folder": ("features",),
+        }[name]
+        given = [option for option in OF_ONE_KIND if getattr(self, option) is not None]
+        for option in [*given, *(["features"] if separate else [])]:
+            if option not in accepted:
+                raise InputError(f"the generator {name!r} has no option {option}: leave --{option} out")
+        if (self.candidates or 1) > 1 and self.noise == "random":
+            raise InputError(
+                f"candidates is {self.candidates}, and the noise is random, which gives each view a level of its own: "
+                "use adaptive or constant:L, or leave --candidates out"
+            )
+        if self.run is not None and (length := [o for o in given if o in ("epochs", "minutes")]):
+            raise InputError(f"the generator of {self.run} is trained already: leave --{length[0]} out, or --run")
+
+
+#: Options that not every generator has, besides `features`.
+OF_ONE_KIND = ("run", "guidance", "scheduler", "noise", "steps", "candidates", "epochs", "minutes")
+
+
 def generate_cache(
-    dataset: Dataset,
-    out: Path,
-    *,
-    generator: str = "diffusion",
-    run: Path | None = None,
-    seed: int = 0,
-    views_per_sample: int | None = None,
-    steps: int | None = None,
-    guidance: float | None = None,
-    scheduler: str | None = None,
-    noise: str | None = None,
-    candidates: int | None = None,
-    features: FeaturesOption = ENCODER,
-    shard: tuple[int, int] = (1, 1),
-    batch_size: int | None = None,
-    epochs: int | None = None,
-    minutes: float | None = None,
-    transductive: bool = False,
-    device: str = "auto",
-    progress: bool = False,
+    dataset: Dataset, out: Path, *, transductive: bool = False, progress: bool = False, **options: Any
 ) -> ViewCacheFolder:
     """Generate the view cache of a data set, or its missing blocks, as the command ``viewsmith generate`` does.
 
@@ -150,40 +215,9 @@ def generate_cache(
         Views are generated of its training rows, or of all rows if `transductive`.
     out : Path
         Folder of the view cache.
-    generator : str
-        ``diffusion``, ``unclip:FOLDER``, ``unclip:OWNER/NAME`` or ``folder:PATH``.
-    run : Path, optional
-        A DiffAug run with the generator to use; None: `diffusion` trains one and saves it in the view cache.
-    seed : int
-    views_per_sample : int, optional
-        Default: 1; from a folder, as many as it has.
-    steps : int, optional
-        Steps of the sampler.
-    guidance : float, optional
-    scheduler : str, optional
-        Sampler of unclip.
-    noise : str, optional
-        ``adaptive`` (the default), ``random`` or ``constant:L``.
-    candidates : int, optional
-        For diffusion: views generated for each one that is kept; default: 1. If there are several, those outside the
-        neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
-        in input space. With random noise, where the views of a sample differ in their level, there is no choice.
-    features : str or nn.Module
-        For diffusion and folder on images: source of foreground and quality. ``clip:FOLDER``, ``clip:OWNER/NAME`` or a
-        network from scaled images (B, C, H, W) to feature maps (B, D, h, w), for every noise; ``encoder``: the encoder
-        of the run, for adaptive noise only.
-    shard : (int, int)
-        (i, n): generate part i of n.
-    batch_size : int, optional
-        Samples in a block.
-    epochs : int, optional
-        Epochs of the encoder, if a generator is trained; by default as many as fit the budget of
-        `viewsmith.workflows.generator_training.plan_training`.
-    minutes : float, optional
-        That budget; a training that takes longer stops.
     transductive : bool
-    device : str
     progress : bool
+    [options]
 
     Raises
     ------
@@ -192,63 +226,49 @@ def generate_cache(
     StoppedEarly
         The training of a generator was stopped, by a signal or after `minutes`. The same call resumes it.
     """
+    return fill_cache(dataset, out, GeneratorOptions(**options), transductive=transductive, progress=progress)
+
+
+declare(generate_cache, GeneratorOptions)
+
+
+def fill_cache(
+    dataset: Dataset, out: Path, options: GeneratorOptions, *, transductive: bool, progress: bool
+) -> ViewCacheFolder:
+    """`generate_cache`, with its options as one object."""
     rows = dataset.fit_rows(transductive)
     rows = rows if isinstance(rows, RowSource) else np.ascontiguousarray(rows)
-    name, _, where = generator.partition(":")
-    separate = uses_extractor(features, dataset.modality)
-    check_options(
-        generator,
-        run=run,
-        guidance=guidance,
-        scheduler=scheduler,
-        noise=noise,
-        steps=steps,
-        candidates=candidates,
-        features=features if separate else None,
-        epochs=epochs,
-        minutes=minutes,
-    )
+    name, separate = options.name, uses_extractor(options.features, dataset.modality)
+    options.check(separate=separate)
     if name == "diffusion":
         check_has_generator(modality_of(dataset.modality))
-    record = _record_of(rows, dataset, transductive) | {
-        "seed": seed,
-        "noise": "none" if name == "folder" else check_noise(noise or "adaptive"),
-        "candidates": candidates or 1,
-        "block": batch_size or BLOCKS[name],
+    record: dict[str, Any] = {
+        "data": {"fingerprint": fingerprint(rows), "modality": dataset.modality, "transductive": transductive}
+        | {name: dataset.schema[name] for name in OF_CELLS if dataset.schema.get(name)},
+        "rows": len(rows),
+        "seed": options.seed,
+        "noise": "none" if name == "folder" else check_noise(options.noise or "adaptive"),
+        "candidates": options.candidates or 1,
+        "block": options.batch_size or BLOCKS[name],
     }
     cache = ViewCacheFolder(out)
     cache.check_record(record)  # before any training
     with _removed_on_error(cache):
         made: ViewGenerator
-        choose: Choose | None = None
+        views, choose = options.views_per_sample or 1, None
+        extractor = _image_extractor(options, rows) if separate and options.run is None else None  # before any training
         if name == "folder":
-            extractor = _image_extractor(features, rows, device) if separate else None
-            made = precomputed = _precomputed(Path(where), rows, dataset, transductive, extractor)
-            views_per_sample = _all_views(precomputed.n_views, views_per_sample, where)
+            made = precomputed = _precomputed(options, rows, dataset, transductive, extractor)
+            views = precomputed.n_views
         elif name == "unclip":
-            made = _unclip(where, dataset.modality, steps, guidance, scheduler, device)
+            made = _unclip(options, dataset.modality)
         else:
-            if run is None and separate:
-                _image_extractor(features, rows, device)  # test it before any training
-            options: dict[str, Any] = {"context": data_record(dataset, transductive)}
-            options |= {"seed": seed, "epochs": epochs, "minutes": minutes, "device": device, "progress": progress}
-            model = (
-                _trained_in(cache, rows, dataset, shard, **options)
-                if run is None
-                else _load_matching(run, rows, dataset.modality)
-            )
-            made = diffusion = DiffusionGenerator(model, steps, features)
+            context = data_record(dataset, transductive)
+            made = diffusion = _diffusion(cache, rows, dataset, options, context, progress)
             choose = diffusion.choose
-        cache.open_for(record | {"views_per_sample": views_per_sample or 1, "generator": made.describe()})
-        generate(cache, unscaled(rows), made, shard=shard, choose=choose, progress=progress)
+        cache.open_for(record | {"views_per_sample": views, "generator": made.describe()})
+        generate(cache, unscaled(rows), made, shard=options.shard, choose=choose, progress=progress)
     return cache
-
-
-def _record_of(rows: AnyRows, dataset: Dataset, transductive: bool) -> dict[str, Any]:
-    """The data of a view cache in its record."""
-    data = {"fingerprint": fingerprint(rows), "modality": dataset.modality, "transductive": transductive}
-    data |= {name: dataset.schema[name] for name in OF_CELLS if dataset.schema.get(name)}
-    return {"data": data, "rows": len(rows)}
 
 
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
@@ -261,93 +281,59 @@ def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
 
 
 def _precomputed(
-    path: Path, rows: AnyRows, dataset: Dataset, transductive: bool, extractor: FeatureExtractor | None
+    options: GeneratorOptions, rows: AnyRows, dataset: Dataset, transductive: bool, extractor: FeatureExtractor | None
 ) -> PrecomputedViews:
     """Precomputed views; those of images are matched by file names."""
     names = dataset.row_names
     if names is not None:
         names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
-    return PrecomputedViews(path, rows, names if modality_of(dataset.modality).picture == "pixels" else None, extractor)
-
-
-def _all_views(found: int, asked: int | None, where: str) -> int:
-    """The number of precomputed views of each sample; InputError if another one was asked for."""
-    if asked not in (None, found):
+    is_image = modality_of(dataset.modality).picture == "pixels"
+    made = PrecomputedViews(Path(options.where), rows, names if is_image else None, extractor)
+    if options.views_per_sample not in (None, made.n_views):
         raise InputError(
-            f"views_per_sample is {asked}, but {where} has {found} views of each sample: leave --views-per-sample out"
+            f"views_per_sample is {options.views_per_sample}, but {options.where} has {made.n_views} views of each "
+            "sample: leave --views-per-sample out"
         )
-    return found
+    return made
 
 
-def _image_extractor(features: FeaturesOption, rows: AnyRows, device: str) -> FeatureExtractor:
+def _image_extractor(options: GeneratorOptions, rows: AnyRows) -> FeatureExtractor:
     """A feature extractor for images without a model, with its own input scaling."""
     scaler = Pixels(rows.shape[1:])
     scaler.fit(unscaled(rows), "auto")
-    return FeatureExtractor(features, scaler, torch.from_numpy(rows[:1]), find_device(device))
+    return FeatureExtractor(options.features, scaler, torch.from_numpy(rows[:1]), find_device(options.device))
 
 
-def _load_matching(run: Path, rows: AnyRows, modality: str) -> ViewsmithEstimator:
-    """Load the model of a run, which must accept these rows."""
-    model = load_run(run)
+def _diffusion(
+    cache: ViewCacheFolder,
+    rows: AnyRows,
+    dataset: Dataset,
+    options: GeneratorOptions,
+    context: dict[str, Any],
+    progress: bool,
+) -> DiffusionGenerator:
+    """The generator of a run, which must accept these rows; or of the view cache, trained by one process for all."""
+    if options.run is None:
+        folder = RunFolder(cache.path / "generator")
+        if options.shard != (1, 1) and folder.read_summary().get("status") != "finished":
+            raise InputError(
+                "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug --set phases=AB "
+                "--out RUN`, and give --run RUN to every shard"
+            )
+        with cache.claims.hold("generator", wait=True):
+            model = train_generator(folder, rows, dataset, context, options, progress=progress)
+        return DiffusionGenerator(model, options.steps, options.features)
+    model = load_run(options.run)
     resolved = model.resolved_
-    if resolved.modality != modality or not model.modality_.same_shape(rows.shape[1:], resolved.row_shape):
+    if resolved.modality != dataset.modality or not model.modality_.same_shape(rows.shape[1:], resolved.row_shape):
         raise InputError(
-            f"the run {run} is of {resolved.modality} of shape {tuple(resolved.row_shape)}, but the data "
-            f"are {modality} of shape {rows.shape[1:]}: give a run on data of this shape"
+            f"the run {options.run} is of {resolved.modality} of shape {tuple(resolved.row_shape)}, but the data "
+            f"are {dataset.modality} of shape {rows.shape[1:]}: give a run on data of this shape"
         )
-    return model
+    return DiffusionGenerator(model, options.steps, options.features)
 
 
-def _trained_in(
-    cache: ViewCacheFolder, rows: AnyRows, dataset: Dataset, shard: tuple[int, int], **training: Any
-) -> ViewsmithEstimator:
-    """The model with the generator that is saved in a view cache, trained by one process while others wait for it.
-
-    `training` are the further arguments of `train_generator`.
-    """
-    folder = RunFolder(cache.path / "generator")
-    if shard != (1, 1) and folder.read_summary().get("status") != "finished":
-        raise InputError(
-            "shards need a trained generator: train it with `viewsmith fit DATA --method diffaug --set phases=AB "
-            "--out RUN`, and give --run RUN to every shard"
-        )
-    with cache.claims.hold("generator", wait=True):
-        return train_generator(folder, rows, dataset, **training)
-
-
-def check_options(generator: str, **given: Any) -> None:
-    """Raise InputError for an unknown generator, or an option that it does not have, by name."""
-    name, _, where = generator.partition(":")
-    if name not in BLOCKS or (name == "diffusion" and where):
-        raise InputError(f"the generator is {name!r}, expected unclip:WEIGHTS, diffusion or folder:PATH")
-    if name == "unclip" and not where:
-        raise InputError(
-            "the generator unclip needs weights: give unclip:FOLDER, or unclip:OWNER/NAME to download a model from the "
-            "hub, such as unclip:stabilityai/stable-diffusion-2-1-unclip"
-        )
-    if name == "folder" and not where:
-        raise InputError("the generator folder needs a path: give folder:PATH")
-    accepted = {
-        "diffusion": ("run", "noise", "steps", "candidates", "features", "epochs", "minutes"),
-        "unclip": ("guidance", "scheduler", "noise", "steps"),  # it includes a CLIP network
-        "folder": ("features",),
-    }[name]
-    for option, value in given.items():
-        if value is not None and option not in accepted:
-            raise InputError(f"the generator {name!r} has no option {option}: leave --{option} out")
-    if (given["candidates"] or 1) > 1 and given["noise"] == "random":
-        raise InputError(
-            f"candidates is {given['candidates']}, and the noise is random, which gives each view a level of its own: "
-            "use adaptive or constant:L, or leave --candidates out"
-        )
-    if given["run"] is not None and (given["epochs"] is not None or given["minutes"] is not None):
-        option = "epochs" if given["epochs"] is not None else "minutes"
-        raise InputError(f"the generator of {given['run']} is trained already: leave --{option} out, or --run")
-
-
-def _unclip(
-    where: str, modality: str, steps: int | None, guidance: float | None, scheduler: str | None, device: str
-) -> ViewGenerator:
+def _unclip(options: GeneratorOptions, modality: str) -> ViewGenerator:
     from viewsmith.methods.genview.unclip import GUIDANCE, STEPS, StableUnCLIP
 
     if modality_of(modality).picture != "pixels":
@@ -355,11 +341,11 @@ def _unclip(
             f"the generator unclip is for images, but the data are {modality}: use the generator 'diffusion'"
         )
     return StableUnCLIP.load(
-        where,
-        device=find_device(device),
-        steps=STEPS if steps is None else steps,
-        guidance=GUIDANCE if guidance is None else guidance,
-        scheduler=scheduler,
+        options.where,
+        device=find_device(options.device),
+        steps=STEPS if options.steps is None else options.steps,
+        guidance=GUIDANCE if options.guidance is None else options.guidance,
+        scheduler=options.scheduler,
     )
 
 

@@ -197,16 +197,7 @@ def plan_training(
 
 
 def train_generator(
-    folder: RunFolder,
-    rows: AnyRows,
-    dataset: Dataset,
-    context: dict[str, Any],
-    *,
-    seed: int,
-    epochs: int | None,
-    minutes: float | None,
-    device: str,
-    progress: bool,
+    folder: RunFolder, rows: AnyRows, dataset: Dataset, context: dict[str, Any], asked: Any, *, progress: bool
 ) -> ViewsmithEstimator:
     """A DiffAug run for the sake of its generator in a folder: trained now, resumed, or read."""
     if folder.exists() and folder.read_summary().get("status") == "finished":
@@ -215,12 +206,13 @@ def train_generator(
         phases="AB",
         modality=dataset.modality,
         impute=dataset.schema.get("impute", "none"),
-        epochs=epochs or "auto",
-        random_state=seed,
-        device=device,
+        epochs=asked.epochs or "auto",
+        random_state=asked.seed,
+        device=asked.device,
         verbose=progress,
     )
-    line = _set_length(model, folder, rows, epochs, minutes)
+    minutes = asked.minutes
+    line = _set_length(model, folder, rows, asked.epochs, minutes)
     if minutes is not None:
         done = folder.checkpoint.seconds() if folder.exists() else 0.0
         model.set_params(minutes=minutes + done / 60)

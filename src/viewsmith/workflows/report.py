@@ -59,7 +59,8 @@ def report_content(
             if data is None and source is None:
                 raise InputError("the run has no path of its data; give --data")
             is_array = data is not None and not isinstance(data, str | Path)
-            rows = as_dataset(model, data, y) if is_array else load_for(model, data or str(source), label, labels)
+            of_file: dict[str, Any] = {"label": label, "labels": labels}
+            rows = as_dataset(model, data, y) if is_array else load_for(model, data or str(source), **of_file)
             content["figures"] = model.figures(rows.in_memory())
         except InputError as error:
             if data is not None and rows is None:  # they cannot be read

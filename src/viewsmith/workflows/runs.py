@@ -20,9 +20,10 @@ import torch
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, InUseError, pluralize, warn
 from viewsmith.core.hub import downloaded
-from viewsmith.data import Dataset, load_dataset
-from viewsmith.data.dataset import Split, take
+from viewsmith.data.dataset import Dataset, Split, take
 from viewsmith.data.labels import few_label_codes, few_label_numbers, group_codes, without_label
+from viewsmith.data.options import DataOptions
+from viewsmith.data.sources import read_dataset
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest, graph_record, read_neighbors
 from viewsmith.estimator.resolve import MODULE
@@ -260,17 +261,9 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
     }
 
 
-def load_for(
-    model: ViewsmithEstimator,
-    data: str | Path,
-    label: str | None,
-    labels: Path | None = None,
-    *,
-    labeled: bool = False,
-    **storage: Any,
-) -> Dataset:
+def load_for(model: ViewsmithEstimator, data: str | Path, *, labeled: bool = False, **options: Any) -> Dataset:
     """Read data as the training data of the model were read: same columns, same order, same modality, same split."""
-    dataset = load_dataset(data, label=label, labels=labels, schema=_schema(model), table=model.table_, **storage)
+    dataset = read_dataset(data, DataOptions(schema=_schema(model), table=model.table_, **options))
     if dataset.label_fault is not None:
         if labeled:
             raise InputError(dataset.label_fault)
@@ -291,7 +284,7 @@ def column_of(data: str | Path, column: str, n_rows: int) -> np.ndarray:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `load_for` has said what is to be said of the data
-        found = load_dataset(data, label=column, few_labels=True)
+        found = read_dataset(data, DataOptions(label=column, few_labels=True))
     if found.y is None or len(found.y) != n_rows:
         raise InputError(f"the column {column!r} of {data} cannot be matched with the {n_rows} rows of the map")
     values = found.y.astype(object)

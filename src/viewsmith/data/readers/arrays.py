@@ -11,7 +11,8 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
-from viewsmith.data.reading import FileContents, ReadOptions, reading
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.modality import dna_rows
 
@@ -22,7 +23,7 @@ _ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
-def read_npy(path: Path, request: ReadOptions) -> FileContents:
+def read_npy(path: Path, request: DataOptions) -> FileContents:
     """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
@@ -31,7 +32,7 @@ def read_npy(path: Path, request: ReadOptions) -> FileContents:
     return FileContents(_letters(rows, str(path)))
 
 
-def read_npz(path: Path, request: ReadOptions) -> FileContents:
+def read_npz(path: Path, request: DataOptions) -> FileContents:
     """``X_train`` and ``X_test``, or ``X``, numbers or strings of DNA; labels and ``feature_names``, if present."""
     request.check_no_table_options(str(path))
     # The file is opened here because numpy does not close a damaged file.
@@ -65,7 +66,7 @@ def _warn_unused(path: Path, keys: set[str]) -> None:
         )
 
 
-def _groups(path: Path, archive: Any, keys: set[str], request: ReadOptions) -> np.ndarray | None:
+def _groups(path: Path, archive: Any, keys: set[str], request: DataOptions) -> np.ndarray | None:
     """The array of groups: NAME_train followed by NAME_test, or NAME."""
     name = request.or_fitted("groups")
     if name is None:
@@ -79,7 +80,7 @@ def _groups(path: Path, archive: Any, keys: set[str], request: ReadOptions) -> n
     return np.concatenate([np.asarray(_load(path, archive, key)) for key in wanted])
 
 
-def _given_split(path: Path, archive: Any, keys: set[str], request: ReadOptions) -> FileContents:
+def _given_split(path: Path, archive: Any, keys: set[str], request: DataOptions) -> FileContents:
     for one, other in (("X_train", "X_test"), ("X_test", "X_train"), ("y_train", "y_test"), ("y_test", "y_train")):
         if one in keys and other not in keys:
             hint = "; name the array X if there is no split" if one == "X_train" else ""
@@ -137,7 +138,7 @@ def _load(path: Path, archive: Any, key: str) -> np.ndarray:
     return array
 
 
-def _load_rows(path: Path, archive: Any, key: str, request: ReadOptions) -> np.ndarray:
+def _load_rows(path: Path, archive: Any, key: str, request: DataOptions) -> np.ndarray:
     """An array of rows, mapped if it is large and not compressed."""
     with reading(f"{key} in {path}", "an array"):
         info = archive.zip.getinfo(f"{key}.npy")
@@ -153,7 +154,7 @@ def _load_rows(path: Path, archive: Any, key: str, request: ReadOptions) -> np.n
     return _load(path, archive, key)
 
 
-def map_array(path: Path, start: int, request: ReadOptions) -> np.ndarray | None:
+def map_array(path: Path, start: int, request: DataOptions) -> np.ndarray | None:
     """The numpy array that begins at a position of a file, as a memory map; None if it has to be read as a whole.
 
     That is: if it is small, text, objects or in Fortran order.
@@ -197,7 +198,7 @@ def _open(path: Path, start: bytes, kind: str) -> BinaryIO:
 BUILTIN = ("digits", "breast_cancer", "wine")
 
 
-def read_builtin(name: str, request: ReadOptions) -> FileContents:
+def read_builtin(name: str, request: DataOptions) -> FileContents:
     """Vectors and classes of one of `BUILTIN`."""
     from sklearn import datasets
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
-from viewsmith.data.reading import FileContents, ReadOptions, reading
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, pad_rows
 
 _GZIP = b"\x1f\x8b"
@@ -18,7 +19,7 @@ _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_fasta(path: Path, request: ReadOptions) -> FileContents:
+def read_fasta(path: Path, request: DataOptions) -> FileContents:
     """Sequences as ASCII letters, uint8 (n, L), padded with 0 after their ends.
 
     Labels are read from the file given as ``labels``, or else from ``label=VALUE`` in the headers; a record without one

@@ -17,7 +17,8 @@ import numpy as np
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
 from viewsmith.core.files import read_mapped, write_json_atomic, write_mapped
-from viewsmith.data.reading import Claims, FileContents, ReadOptions, reading
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class _Images:
     ignored: list[Path] = field(default_factory=list)
 
 
-def read_folder(path: Path, request: ReadOptions) -> FileContents:
+def read_folder(path: Path, request: DataOptions) -> FileContents:
     """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in color, in the order of their names."""
     request.check_no_table_options(str(path), "the labels of images are the names of their folders")
     if importlib.util.find_spec("PIL") is None:
@@ -110,7 +111,7 @@ def read_folder(path: Path, request: ReadOptions) -> FileContents:
     return FileContents(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
 
 
-def _pixels(path: Path, files: list[Path], side: int | None, color: bool, request: ReadOptions) -> np.ndarray:
+def _pixels(path: Path, files: list[Path], side: int | None, color: bool, request: DataOptions) -> np.ndarray:
     """Pixels of all files: in memory, or decoded once into a cache."""
     place = request.cache or request.cache_if_large
     if place is None:

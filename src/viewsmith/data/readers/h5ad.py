@@ -30,8 +30,9 @@ from viewsmith.core.errors import (
 )
 from viewsmith.core.files import atomic_path
 from viewsmith.core.rows import AnyRows, RowSource
+from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.tables import group_column
-from viewsmith.data.reading import FileContents, ReadOptions, reading
+from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.checks import check_numbers
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def _kind(path: Path) -> str:
     return f"an {path.suffix.lower()} file"
 
 
-def read_h5ad(path: Path, request: ReadOptions) -> FileContents:
+def read_h5ad(path: Path, request: DataOptions) -> FileContents:
     """``X``, a layer or a representation as float32 (n, d), ``var_names``, labels of ``obs``, a graph of ``obsp``."""
     dataclasses.replace(request, label=None).check_no_table_options(str(path))
     kind = _kind(path)
@@ -362,7 +363,7 @@ def column_order(names: list[str], schema: dict[str, Any] | None, source_name: s
     return None if names == fitted else np.array([position[name] for name in fitted])
 
 
-def _label(obs: pd.DataFrame, request: ReadOptions, source_name: str) -> str | None:
+def _label(obs: pd.DataFrame, request: DataOptions, source_name: str) -> str | None:
     columns = [str(column) for column in obs.columns]
     if request.label is not None and request.label not in columns:
         known = suggest_names(request.label, columns, "its columns are") if columns else "it has no columns"

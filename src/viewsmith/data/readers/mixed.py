@@ -13,7 +13,8 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest_names, warn
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, without_label
-from viewsmith.data.reading import FileContents, ReadOptions, labels_of, reading
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents, labels_of, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +100,7 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
 SAMPLE = 1000  # lines in which codes are looked for
 
 
-def given_roles(request: ReadOptions) -> dict[str, str]:
+def given_roles(request: DataOptions) -> dict[str, str]:
     """Roles that the user gave, as such or by the options drop and one_hot."""
     roles = dict.fromkeys(request.drop, "drop") | dict.fromkeys(request.one_hot, "category")
     for name, role in (request.columns or {}).items():
@@ -108,7 +109,7 @@ def given_roles(request: ReadOptions) -> dict[str, str]:
     return roles
 
 
-def encode_new(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents | None:
+def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents | None:
     """A new table: roles by dtype and content, and an encoder that is fitted to the training rows."""
     from viewsmith.data.readers.leaks import warn_leaks, warn_leaks_of_numbers
     from viewsmith.modalities import frames
@@ -128,7 +129,9 @@ def encode_new(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> F
         raise InputError(f"{source_name} has no feature, only the label: {name_list(columns)}")
     y = None if request.label is None else frames.labels(frame[request.label])
     roles = choose_roles(features, given, source_name)
-    numbers = None if y is None else numbers_of(y, f"{source_name}: label column {request.label}", request.target)
+    numbers = (
+        None if y is None else numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
+    )
     if numbers is not None and request.label is not None:
         y, used = numbers, [name for name, role in roles.items() if role == "numeric"]
         warn_leaks_of_numbers(features[used], numbers, request.label, source_name)
@@ -152,7 +155,7 @@ def encode_new(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> F
     return FileContents(table.encode(features, source_name), y, names=table.features, table=described)
 
 
-def encode_later(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
+def encode_later(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """A table for a model that was fitted on one: its columns by name, and labels if there are some."""
     from viewsmith.modalities import frames
 
@@ -181,7 +184,7 @@ def check_label_is_free(label: str | None, features: Collection[str], source_nam
         )
 
 
-def text_columns(path: Path, separator: str, skipped: int, request: ReadOptions) -> Iterable[str]:
+def text_columns(path: Path, separator: str, skipped: int, request: DataOptions) -> Iterable[str]:
     """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234.
 
     `skipped` is the number of lines before the header.
@@ -221,7 +224,7 @@ def refuse_encoding(path: Path) -> None:
     )
 
 
-def _train_rows(y: np.ndarray | None, request: ReadOptions, source_name: str, n: int) -> Any:
+def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n: int) -> Any:
     """Rows of the train split; all rows where there will be none (`load_dataset` then says why)."""
     seed = request.split_seed or 0
     try:

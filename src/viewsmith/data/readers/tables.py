@@ -22,6 +22,7 @@ from viewsmith.core.errors import (
     warn,
 )
 from viewsmith.core.rows import RowSource
+from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.mixed import (
     check_label_is_free,
     encode_later,
@@ -34,7 +35,7 @@ from viewsmith.data.readers.mixed import (
     text_columns,
     warn_open_quotes,
 )
-from viewsmith.data.reading import FileContents, ReadOptions, reading
+from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.checks import as_vectors, check_missing
 
 if TYPE_CHECKING:
@@ -131,17 +132,17 @@ def advice(extension: str, path: Path) -> str:
 HEAD_ROWS = 1000
 
 
-def read_csv(path: Path, request: ReadOptions) -> FileContents:
+def read_csv(path: Path, request: DataOptions) -> FileContents:
     """Table with a header line, separated by commas; if the header has none, by semicolons or tabs."""
     return _rows(_text_table(path, request, ","), request, str(path))
 
 
-def read_tsv(path: Path, request: ReadOptions) -> FileContents:
+def read_tsv(path: Path, request: DataOptions) -> FileContents:
     """Table with a header line, separated by tabs."""
     return _rows(_text_table(path, request, "\t"), request, str(path))
 
 
-def read_parquet(path: Path, request: ReadOptions) -> FileContents:
+def read_parquet(path: Path, request: DataOptions) -> FileContents:
     """Parquet file; an index that pandas stored in it is not a column."""
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "reading parquet files")
@@ -159,7 +160,7 @@ def read_parquet(path: Path, request: ReadOptions) -> FileContents:
     return _rows_on_disk(frame, path, request) if stays else _rows(frame, request, str(path))
 
 
-def _rows_on_disk(head: pd.DataFrame, path: Path, request: ReadOptions) -> FileContents:
+def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileContents:
     """As for a table in memory, whose first rows are `head`; labels and categories are read of all rows."""
     from viewsmith.modalities import frames
 
@@ -185,7 +186,7 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: ReadOptions) -> FileC
     return FileContents(x, y, names=first.names, table=table)
 
 
-def _text_table(path: Path, request: ReadOptions, separator: str) -> pd.DataFrame:
+def _text_table(path: Path, request: DataOptions, separator: str) -> pd.DataFrame:
     import pandas as pd
 
     kind = f"a {path.suffix.lower()} table in UTF-8"
@@ -248,7 +249,7 @@ def _check_duplicates(columns: list[str], source_name: str) -> None:
         )
 
 
-def _rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
+def _rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     if len(frame) == 0:
         raise InputError(f"{source_name} has no rows, only a header line with {pluralize(frame.shape[1], 'column')}")
     groups = group_column(frame, request, source_name)
@@ -258,7 +259,7 @@ def _rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileCo
     return dataclasses.replace(_read_rows(frame, request, source_name), groups=groups)
 
 
-def _read_rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
+def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     if request.table is not None:
         return encode_later(frame, request, source_name)
     if request.schema is not None and request.schema["columns"] is not None:
@@ -276,7 +277,7 @@ def _read_rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> F
     )
 
 
-def group_column(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> np.ndarray | None:
+def group_column(frame: pd.DataFrame, request: DataOptions, source_name: str) -> np.ndarray | None:
     """The column of groups, (n,), of a table or of ``obs``; None without one, for a fitted run also if it is absent."""
     name = request.or_fitted("groups")
     if request.groups is not None and name not in frame.columns:
@@ -286,7 +287,7 @@ def group_column(frame: pd.DataFrame, request: ReadOptions, source_name: str) ->
     return frame[name].astype(object).to_numpy() if name in frame.columns else None
 
 
-def _new_rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
+def _new_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """Select the columns for a new run: all columns, which must be numbers, except those dropped or to be encoded."""
     from viewsmith.modalities import frames
 
@@ -310,7 +311,7 @@ def _new_rows(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> Fi
     return _encode(frame, table, y, request, source_name)
 
 
-def _rows_by_schema(frame: pd.DataFrame, request: ReadOptions, source_name: str) -> FileContents:
+def _rows_by_schema(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """Select the columns that a run was fitted on, in its order."""
     from viewsmith.modalities import frames
 
@@ -342,7 +343,7 @@ def _rows_by_schema(frame: pd.DataFrame, request: ReadOptions, source_name: str)
 
 
 def _encode(
-    frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: ReadOptions, source_name: str
+    frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: DataOptions, source_name: str
 ) -> FileContents:
     """Numeric columns, followed by the indicator columns of each encoded column."""
     from viewsmith.modalities import frames
@@ -362,7 +363,7 @@ def _encode(
     return FileContents(x, y, names=names, table=table)
 
 
-def _check_options(columns: list[str], request: ReadOptions, source_name: str) -> None:
+def _check_options(columns: list[str], request: DataOptions, source_name: str) -> None:
     named = [("label", [request.label] if request.label is not None else [])]
     named += [("drop", list(request.drop)), ("one_hot", list(request.one_hot))]
     seen: dict[str, str] = {}

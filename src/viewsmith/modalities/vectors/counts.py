@@ -15,8 +15,6 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.core.rows import RowSource
 from viewsmith.views.base import ViewContext, ViewMaker
 
-Normalization = Literal["auto", "log", "none"]
-
 #: Counts of each cell after normalization, as in Seurat and in scanpy's tutorials.
 TOTAL = 10_000.0
 

@@ -1,0 +1,127 @@
+"""Options that are declared once, as an attribute of a class with a type, a default and, below it, what it means.
+
+Checks, documentation and flags of commands follow from that: the first paragraph of the text is the help of a flag.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from viewsmith.core.errors import check_choice
+from viewsmith.core.registry import Bounds
+
+Impute = Literal["none", "median"]
+
+Normalization = Literal["auto", "log", "none"]
+
+ColumnRole = Literal["numeric", "category", "text", "date", "drop"]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How commands show an option: the placeholder of its value, another name, the kind of part that it names."""
+
+    metavar: str | None = None
+    name: str | None = None
+    lists: str | None = None
+
+
+@functools.cache
+def annotations_of(cls: type) -> dict[str, Any]:
+    """Types of the attributes of a class and its bases, with bounds."""
+    return get_type_hints(cls, include_extras=True)
+
+
+def check_declared(options: Any, name: str) -> None:
+    """Raise InputError unless an option is one of the values of its type, and within its bounds."""
+    value, annotation = getattr(options, name), annotations_of(options.__class__)[name]
+    if value is None:
+        return
+    for further in getattr(annotation, "__metadata__", ()):
+        if isinstance(further, Bounds):
+            further.check(name, value)
+    inner = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    for each in (inner, *get_args(inner)):
+        if get_origin(each) is Literal:
+            check_choice(name, value, each)
+
+
+@functools.cache
+def texts_of(cls: type) -> dict[str, str]:
+    """What is written below the attributes of a class and its bases, by name."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if "__annotations__" in base.__dict__:
+            found |= _own_texts(base)
+    return found
+
+
+def _own_texts(cls: type) -> dict[str, str]:
+    try:
+        lines = inspect.getsource(sys.modules[cls.__module__]).splitlines()
+    except (KeyError, OSError, TypeError):  # typed into an interpreter
+        return {}
+    heads = (f"class {cls.__name__}(", f"class {cls.__name__}:")
+    start = next((number for number, line in enumerate(lines) if line.startswith(heads)), None)
+    if start is None:  # in a function
+        return {}
+    ends = (number for number in range(start + 1, len(lines)) if lines[number] and not lines[number][0].isspace())
+    (defined,) = ast.parse("\n".join(lines[start : next(ends, len(lines))])).body
+    assert isinstance(defined, ast.ClassDef)
+    found = {}
+    for declared, text in zip(defined.body, defined.body[1:], strict=False):
+        if isinstance(declared, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[ast.unparse(declared.target)] = inspect.cleandoc(str(text.value.value))
+    return found
+
+
+def entries_of(cls: type) -> dict[str, str]:
+    """Entries of a section "Parameters" for the documented attributes of a class, by name."""
+    found = {}
+    for name, text in texts_of(cls).items():
+        lines = textwrap.wrap(" ".join(text.split()), 112, initial_indent="    ", subsequent_indent="    ")
+        found[name] = "\n".join([f"{name} : {type_text(annotations_of(cls)[name])}", *lines, ""])
+    return found
+
+
+def declare(function: Callable[..., Any], cls: type) -> None:
+    """Give a function the documented attributes of a dataclass as keyword arguments: in its signature and its text."""
+    signature, documented, hints = inspect.signature(function), entries_of(cls), get_type_hints(cls)
+    given = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    given += [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+        for f in dataclasses.fields(cls)
+        if f.name in documented
+    ]
+    function.__signature__ = signature.replace(parameters=given)  # type: ignore[attr-defined]
+    text = inspect.cleandoc(function.__doc__ or "")  # none if Python removes documentation
+    function.__doc__ = text.replace("[options]\n", "".join(documented.values()))
+
+
+def type_text(annotation: Any) -> str:
+    """A type as documentation writes it: ``float or "auto"``, ``{"batch", "none"}``, ``tuple of int``."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return type_text(inner[0])
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(type_text(each) for each in inner))
+    if origin is Literal:
+        values = ", ".join(f'"{value}"' if isinstance(value, str) else repr(value) for value in inner)
+        return values if len(inner) == 1 else f"{{{values}}}"
+    if origin in (tuple, Sequence):
+        return f"{type_text(origin)} of {type_text(inner[0])}"
+    if origin is not None:
+        return type_text(origin)
+    if annotation in (Any, type(None)):
+        return "None" if annotation is type(None) else "object"
+    name = str(annotation.__qualname__)
+    return {"Module": "torch.nn.Module", "Sequence": "sequence", "Mapping": "mapping"}.get(name, name)

@@ -1,0 +1,181 @@
+"""The options of `load_dataset`, each declared once: its checks, documentation and flags follow from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from viewsmith.core.errors import InputError, one_line
+from viewsmith.core.options import ColumnRole, Flag, Impute, Normalization, check_declared, texts_of
+from viewsmith.core.registry import Bounds
+
+
+@dataclass(kw_only=True)
+class ModelDataOptions:
+    """Options of `load_dataset` that are also arguments of estimators, and are saved with a model."""
+
+    layer: Annotated[str | None, Flag("NAME")] = None
+    """Layer of an AnnData or h5ad file instead of X."""
+    use_rep: Annotated[str | None, Flag("KEY")] = None
+    """obsm key of an AnnData or h5ad file instead of X ("X_pca")."""
+    normalization: Normalization = "auto"
+    """Raw counts of cells are log-normalized: auto, log or none.
+
+    log scales each cell to 10,000 counts and takes log(1 + x); "auto" does so where ``X`` or the layer of an AnnData or
+    h5ad file has raw counts (whole numbers, more than half of them zero), and says so. Arrays are never recognized."""
+    columns: Annotated[Mapping[str, ColumnRole] | None, Flag("NAME=ROLE,...")] = None
+    """Roles of columns of a table: numeric, category, text, date or drop.
+
+    They are used in place of those that are inferred."""
+    strict: bool = False
+    """Refuse a table with columns that are not numbers, or missing values."""
+    impute: Impute = "none"
+    """What to do with missing values: none or median.
+
+    none: an error in arrays; in tables they become the median, and an indicator of them is added. median: they become
+    the median of the training rows (`load_dataset` leaves them NaN for the model, except in tables that are not plain
+    numbers)."""
+
+
+@dataclass(kw_only=True)
+class DataOptions(ModelDataOptions):
+    """How a data set is read: the keyword arguments of `load_dataset`, which has the defaults, too."""
+
+    label: Annotated[str | None, Flag("COLUMN")] = None
+    """Label column of a table or of obs (h5ad); fit reads it only with supcon.
+
+    It is never a feature."""
+    labels: Annotated[Path | None, Flag("FILE")] = None
+    """Labels of a FASTA file: name and label in two columns.
+
+    They are separated by a tab or a comma."""
+    target: Annotated[Literal["auto", "class", "number"] | None, Flag("KIND")] = None
+    """Labels are class or number (default: number if they have a fraction).
+
+    Numbers are float64 in `Dataset.y`, NaN where they are missing; -1 is then no missing label."""
+    few_labels: bool | None = False
+    """Labels may be missing (-1, NaN or empty).
+
+    `Dataset.y` then has -1 or "". `label` may be "y" for files that hold labels without a name."""
+    groups: Annotated[str | None, Flag("COLUMN")] = None
+    """Groups of the rows: batches, subjects, plates.
+
+    A column of a table or of ``obs``, which is no feature; or an array of an .npz file: ``NAME``, or ``NAME_train`` and
+    ``NAME_test``."""
+    split_by_groups: Annotated[bool, Flag(name="split-groups")] = False
+    """Whole groups are test rows."""
+    split_seed: int | None = None
+    """Seed of the random split of data that have none, default 0.
+
+    What a mixed table is encoded by is fitted on the train rows of this split. If it is given, rows without labels are
+    split, too."""
+    image_size: Annotated[int | None, Flag("PIXELS"), Bounds(ge=4)] = None
+    """Crop and resize images of a folder to squares.
+
+    The center square of every image is resized to this number of pixels per side."""
+    modality: Annotated[str | None, Flag(lists="modality")] = None
+    """Kind of the data (default: found from the data)."""
+    drop: Annotated[Sequence[str], Flag("COL,COL")] = ()
+    """Columns of a table to leave out."""
+    one_hot: Annotated[Sequence[str], Flag("COL,COL")] = ()
+    """Text columns of a table to one-hot encode."""
+    neighbors: Annotated[str | None, Flag("KEY")] = None
+    """Neighbor graph in obsp of an h5ad file, in place of a search.
+
+    The key of a sparse matrix, such as scanpy's ``connectivities``: `Dataset.neighbors`."""
+    stream: bool = False
+    """Leave vectors on disk, and read them as they are needed (default: above 1 GiB).
+
+    The size is that of the rows as float32 (`viewsmith.core.rows.STREAM_ABOVE`)."""
+    cache: Annotated[Path | None, Flag("DIR")] = None
+    """Folder for decoded images of a folder (default: RUN.cache, above 1 GiB).
+
+    They are read by index from there, and are decoded again if the names, sizes or dates of the files have changed."""
+    cache_if_large: Path | None = None
+    """As `cache`, for images that take more than a GiB. Without any of the two, images are read into memory."""
+    shared: bool = False
+    """Several processes read these data: what can be read by index stays on disk, where they share it.
+
+    The model that is trained on it is that of rows in memory. With `cache_if_large`, one process reads tables of
+    numbers and FASTA files, and the others its copy of the rows there."""
+    schema: dict[str, Any] | None = None
+    """``Dataset.schema`` of the data that a run was fitted on.
+
+    The file must have the same columns, in any order. Labels are then optional, and left out if they cannot be used
+    (`Dataset.label_fault`) and `label` is not given; a single row is allowed, and rows too few to split are not split.
+    Images must have the same shape; DNA may have any length. Options that are not given are those of these data."""
+    table: Any = None
+    """Encoder of the table that a model was fitted on, ``model.table_`` or ``data.x.table``: a table is read by it."""
+    test_groups: Any = None  # of a reader: groups of the rows of a new table that is split by groups
+
+    def checked(self) -> DataOptions:
+        """The options with values of their types, and with those of a fitted run; raises InputError for others."""
+        for name in ("drop", "one_hot"):
+            if isinstance(value := getattr(self, name), str):
+                raise InputError(f"{name} is the text {one_line(value, 60)!r}, expected a list of column names")
+        for name in texts_of(DataOptions).keys() - {"columns", "schema", "table"}:
+            check_declared(self, name)
+        if self.split_by_groups and self.groups is None:
+            raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
+        paths: dict[str, Any] = {
+            name: Path(path)
+            for name in ("labels", "cache", "cache_if_large")
+            if (path := getattr(self, name)) is not None
+        }
+        found = replace(
+            self,
+            **cast(dict[str, Any], paths),
+            drop=tuple(self.drop),
+            one_hot=tuple(self.one_hot),
+            columns=None if self.columns is None else dict(self.columns),
+            few_labels=self.few_labels or None,
+            target=None if self.target == "auto" else self.target,
+        )
+        return found if self.schema is None else found._as_fitted(self.schema)
+
+    def _as_fitted(self, schema: dict[str, Any]) -> DataOptions:
+        for option, given, fitted in (
+            ("modality", self.modality, schema["modality"]),
+            ("drop", list(self.drop) or None, schema["drop"]),
+            ("one_hot", list(self.one_hot) or None, list(schema["one_hot"])),
+            ("impute", None if self.impute == "none" else self.impute, schema["impute"]),
+        ):
+            if given is not None and given != fitted:
+                raise InputError(
+                    f"{option}={one_line(given, 60)}, but the run was fitted with {one_line(fitted, 60)}; leave it out"
+                )
+        return replace(self, modality=schema["modality"], drop=(), one_hot=(), impute=schema["impute"])
+
+    def or_fitted(self, option: str) -> Any:
+        """The value of an option; if it is not given, the value that the run was fitted with."""
+        given = getattr(self, option)
+        return given if given is not None or self.schema is None else self.schema.get(option)
+
+    def streams(self, shape: Sequence[int], dtype: Any = "float32") -> bool:
+        """Whether rows of this shape stay on disk: if it was asked for, or if they are large."""
+        from viewsmith.core.rows import is_large  # imports torch, which is slow
+
+        return self.stream or is_large(shape, dtype)
+
+    def maps(self, shape: Sequence[int], dtype: Any = "float32") -> bool:
+        """Whether rows of this shape, in a file that can be read by index, stay there: also for several processes."""
+        return self.shared or self.streams(shape, dtype)
+
+    @property
+    def target_or_fitted(self) -> Any:
+        """What labels are, as given; as in the run, if the label is that of the run; None: by the rule."""
+        if self.target is not None or self.schema is None:
+            return self.target
+        same = self.label in (None, self.schema.get("label")) and self.labels is None
+        return self.schema.get("target") if same else None
+
+    def check_no_table_options(self, source: str, labels: str = "") -> None:
+        """Raise InputError if an option names a column of an array; `labels` says where labels come from instead."""
+        # Files that hold their labels as y have no other name for them.
+        label = None if self.few_labels and self.label == "y" else self.label
+        for option in ("label", "drop", "one_hot", "columns"):
+            if value := label if option == "label" else getattr(self, option):
+                todo = labels if labels and option == "label" else f"leave {option} out"
+                raise InputError(f"{source} is not a table and has no column for {option}={one_line(value)}; {todo}")
