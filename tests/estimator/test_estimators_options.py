@@ -336,7 +336,7 @@ def test_messages_about_unknown_options_have_similar_names():
 
 def test_unknown_options_are_refused_with_the_known_ones():
     with pytest.raises(
-        InputError, match="Contrastive has no option 'lr': its options are modality, framework, framework_options, view"
+        InputError, match="Contrastive has no option 'lr': its options are layer, use_rep, normalization"
     ):
         check_options(Contrastive, {"lr": 1})
 

@@ -57,14 +57,16 @@ def check_declared(options: Any, name: str) -> None:
 
 @functools.cache
 def texts_of(cls: type) -> dict[str, str]:
-    """What is written below the attributes of a class and its bases, by name."""
+    """What is written below the attributes of a class and its bases, by name; its own come first."""
     found: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
+    for base in cls.__mro__:
         if "__annotations__" in base.__dict__:
-            found |= _own_texts(base)
+            for name, text in _own_texts(base).items():
+                found.setdefault(name, text)
     return found
 
 
+@functools.cache
 def _own_texts(cls: type) -> dict[str, str]:
     try:
         lines = inspect.getsource(sys.modules[cls.__module__]).splitlines()
@@ -88,8 +90,7 @@ def entries_of(cls: type) -> dict[str, str]:
     """Entries of a section "Parameters" for the documented attributes of a class, by name."""
     found = {}
     for name, text in texts_of(cls).items():
-        lines = textwrap.wrap(" ".join(text.split()), 112, initial_indent="    ", subsequent_indent="    ")
-        found[name] = "\n".join([f"{name} : {type_text(annotations_of(cls)[name])}", *lines, ""])
+        found[name] = f"{name} : {type_text(annotations_of(cls)[name])}\n    {' '.join(text.split())}\n"
     return found
 
 
@@ -104,7 +105,14 @@ def declare(function: Callable[..., Any], cls: type) -> None:
     ]
     function.__signature__ = signature.replace(parameters=given)  # type: ignore[attr-defined]
     text = inspect.cleandoc(function.__doc__ or "")  # none if Python removes documentation
-    function.__doc__ = text.replace("[options]\n", "".join(documented.values()))
+    function.__doc__ = wrapped(text.replace("[options]\n", "".join(documented.values())))
+
+
+def wrapped(doc: str) -> str:
+    """Documentation with its long lines wrapped; what follows is indented as an entry of a list."""
+    lines = doc.split("\n")
+    long = (textwrap.wrap(line, 116, subsequent_indent="    ") if len(line) > 116 else [line] for line in lines)
+    return "\n".join(part for parts in long for part in parts)
 
 
 def type_text(annotation: Any) -> str:

@@ -14,9 +14,10 @@ from torch import nn
 
 import viewsmith.frameworks
 import viewsmith.modalities  # noqa: F401, they register what the documentation names
-from viewsmith.core.options import Normalization
+from viewsmith.core.options import entries_of, wrapped
 from viewsmith.core.registry import Entry, get, registered
 from viewsmith.core.schedule import Role
+from viewsmith.data.options import ModelDataOptions
 from viewsmith.modalities import modality_of
 
 # Ranges that the searches of several methods share, see `viewsmith tune`.
@@ -45,156 +46,6 @@ Auto = Literal["auto"]
 
 Jitter = Annotated[float, Field(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
 
-SHARED_DOC = """\
-    modality : {"auto", {modalities}}
-        Type of the samples; "auto" detects it.
-    framework : str or viewsmith.frameworks.Framework
-        Self-supervised objective: {frameworks}; or a custom framework object, which is copied and, if it has no encoder
-        yet, connected to the estimator's encoder.
-    framework_options : dict or None
-        Further options of the framework by name; `viewsmith methods` lists them.
-    view_maker : str or viewsmith.views.ViewMaker
-        Names joined by "+". {view makers}. Or channel:RUN, views drawn from the augmentation channel of a crl-tac run;
-        or a custom view maker, which is copied. "auto": {default views}.
-    view_options : dict or None
-        Further options of the view makers by name.
-    kernel : {"auto", "cauchy", "cosine"}
-        Similarity of projections in SimCLR: cauchy is 1 / (1 + d^2), without normalization; cosine is
-        exp(cosine / temperature). "auto": cauchy for vectors and with neighbor views, cosine otherwise.
-    temperature : float or None
-        None: the framework's default; 1 with the Cauchy kernel.
-    momentum : float or "auto"
-        Momentum of the momentum encoder (moco, moco-v3, byol, dino).
-    queue_size : int or "auto"
-        Number of earlier keys used as negatives (moco). "auto": half of the rows, at most 65,536.
-    prototypes : int or "auto"
-        Number of prototypes (swav) or outputs (dino).
-    encoder : str or torch.nn.Module
-        {encoders}. Or a custom module from scaled samples (B, ...) to representations (B, d); it is copied. "auto":
-        {default encoders}.
-    encoder_options : dict or None
-        Further options of the encoder by name.
-    encoder_weights : str or None
-        Safetensors file with initial weights: those of the published HyenaDNA for hyena, with torchvision's names for
-        ResNets, with timm's for timm:NAME. "pretrained": the published weights of timm:NAME, downloaded once.
-    n_components : int or "auto"
-        Width of the representation, if the encoder does not fix it ("auto": 256 for mlp and cnn, 200 for crl-cnn).
-    stem : {"auto", "small", "standard"}
-        First layers of a ResNet: small is a 3x3 convolution without max-pooling, standard a 7x7 convolution with
-        max-pooling. "auto": small for images of up to 64 pixels.
-    hidden : tuple of int
-        Widths of the hidden layers of the mlp encoder.
-    norm : {"batch", "none"}
-        batch: BatchNorm and ReLU after every layer of the mlp encoder, the representation included; none: ReLU between
-        layers.
-    projector_dims : tuple of int or "auto"
-        Widths of the projection head; the last is the width of the projection. "auto": the framework's default.
-    predictor_dims : tuple of int or "auto"
-        Widths of the predictor. "auto": the framework's default.
-    representation_noise : float
-        Strength of the noise that is added to the representation before the head (SimCL); 0: no noise.
-    input_components : int, "auto" or None
-        Number of principal components of vectors that are the encoder's input; None: the features are the input.
-        "auto": 50 for more than 200 features (of rows on disk: 50) with neighbor views, None otherwise.
-    max_rows : int or None
-        Of rows on disk that are trained on in their principal components: so many random ones at most, unless labels or
-        neighbors are given. Scaling and components are fitted to all rows. None: all are trained on.
-    n_neighbors : int
-        Number of neighbors of each row in the neighbor graph.
-    neighbor_space : {"input", "encoder"}
-        Space in which neighbors are searched. input: principal components, for DNA k-mer frequencies; encoder: the
-        representation, searched again after each quarter of the training.
-    noise_strength : float or "auto"
-        Standard deviation of noise views in scaled units; "auto" chooses it without labels: vectors, by the distance of
-        noisy rows from the data; others, among 0.25, 0.5, 1 and 2 by short trainings.
-    noise_distribution : {"gaussian", "uniform"}
-    corruption_rate : float
-        Fraction of the features that corruption and conditional corruption replace.
-    mixup_minimum, neighbor_mix_minimum : float
-        Smallest weight of the sample in a mixture.
-    adversarial_strength : float
-        Step size of adversarial views in scaled units.
-    crop_minimum : float or "auto"
-        Smallest area of a crop, as a fraction of the image; "auto": the value of the recipe.
-    flip : float or "auto"
-        Probability that a view of an image is mirrored; "auto": 0.5, or 0 if a test of the samples without labels shows
-        that mirrored images are far from all images (`viewsmith.evaluation.symmetries`).
-    color_strength : float
-        Factor on the recipe's color jitter, at most 5; 0: no jitter.
-    local_crops : int
-        Number of small crops of each image (multicrop).
-    max_edits : int
-        Largest number of edits of one sequence (dna).
-    mutation_rate : float
-        Fraction of the letters that mutation changes, at most 0.75.
-    strand : float or "auto"
-        Probability of the reverse complement (dna); "auto" as for `flip`.
-    supervision : {"none", "labels", "numbers"}
-        labels: the labels in ``fit(X, y)`` are used, where rows have one (others: -1, NaN or empty); a supervised
-        contrastive term on the labeled rows is added to the loss. numbers: `y` is a continuous target, NaN where rows
-        have none, and the term is Rank-N-Contrast. none: `y` is not used.
-    supervision_weight : float
-        Weight of that term.
-    group_mode : {"none", "align"}
-        align: with neighbor views and ``fit(X, groups=...)``, mutual nearest neighbors in other groups (batches,
-        subjects) are positives, too.
-    scaling : {"auto", "standard", "global", "none"}
-        Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero.
-    impute : {"none", "median"}
-        Missing values: none raises an error, median replaces them with the median of the training rows. In tables none
-        does so, too, and adds an indicator of them.
-    columns : dict or None
-        Roles of columns of a table by name, in place of those that are inferred: numeric, category, text, date or drop.
-    strict : bool
-        Refuse tables with columns that are not numbers, and missing values.
-    layer, use_rep : str or None
-        Matrix of an AnnData to use in place of its ``X``: a key of ``layers``, or of ``obsm`` ("X_pca").
-    normalization : {"auto", "log", "none"}
-        Raw counts in an AnnData: log scales each cell to 10,000 counts and takes log(1 + x); "auto" does so where
-        ``X`` or the layer has raw counts (whole numbers, more than half of them zero), and says so. Arrays are never
-        normalized.
-    epochs : int or "auto"
-        "auto": as many as 2,000 training steps take (images and DNA: 1,500; more on a GPU).
-    batch_size : int
-        Rows in a training step, at least 2: the other rows of a batch are the negatives.
-    optimizer : {"adamw", "adam", "sgd", "lars"}
-        lars scales the learning rate of each layer, for large batches.
-    learning_rate : float or "auto"
-        "auto": 0.003; with lars 0.3 for every 256 rows of a batch.
-    weight_decay, warmup : float
-        `warmup` is the fraction of the steps in which the learning rate increases.
-    final_weight_decay : float or None
-        The weight decay follows half a cosine from `weight_decay` to this value (DINO); None: it is constant.
-    exclude_norm_and_bias : bool or "auto"
-        No weight decay for biases and the weights of normalization layers and, with lars, no scaling of their learning
-        rate. "auto": only with lars.
-    trust_coefficient : float or "auto"
-        Of lars. "auto": 0.001.
-    schedule : {"cosine", "constant"}
-    constant_predictor_rate : bool
-        The predictor keeps its learning rate, whatever the schedule, as published with SimSiam ({predictors}).
-    freeze : int or "all"
-        So many first layers of the encoder keep their initial weights and BatchNorm statistics (MoCo v3 with
-        transformers: 1). "all": the whole encoder, whose weights are given, and only what follows it is trained.
-    freeze_last_layer : float
-        Fraction of the steps at whose start the prototypes do not move ({prototypes}).
-    gradient_clip : float or None
-        Largest norm of the gradient; None: no clipping.
-    precision : {"32", "bf16"}
-    device : {"auto", "cpu", "cuda"} or "cuda:N"
-    minutes : float or None
-        Stop after this many minutes of training; None: no limit.
-    checkpoint_every : float
-        Seconds between checkpoints, if there is a run folder.
-    callbacks : list of viewsmith.training.Callback or str, or None
-        Called during the training. The names tensorboard, mlflow and wandb stand for loggers
-        (`viewsmith.training.Tracker`).
-    verbose : bool
-        Show progress on stderr when it is a terminal.
-    random_state : int, RandomState or None
-        Seed. The same seed, machine and number of threads give the same result.
-"""
-
 ATTRIBUTES_DOC = """\
     method_ : Method
         The trained modules; ``method_.framework.output_networks`` has encoder and head.
@@ -212,17 +63,17 @@ ATTRIBUTES_DOC = """\
 """
 
 
-def with_shared(doc: str) -> str:
-    """Replace the lines "[shared]" and "[attributes]" of a class's documentation by the shared entries.
+def with_shared(cls: type, doc: str) -> str:
+    """A class's documentation, with its options for the line "[shared]" and the attributes for "[attributes]".
 
-    A shared entry is left out if the class documents the same name. The result is not indented.
+    What the class documents itself is left out. The result is not indented.
     """
     doc = f"{inspect.cleandoc(doc)}\n"  # Python 3.13 has removed the indentation already
-    for marker, shared in (("[shared]", _filled(SHARED_DOC)), ("[attributes]", ATTRIBUTES_DOC)):
-        entries = re.split(r"^(?=\S)", textwrap.dedent(shared), flags=re.MULTILINE)
+    attributes = re.split(r"^(?=\S)", textwrap.dedent(ATTRIBUTES_DOC), flags=re.MULTILINE)
+    for marker, entries in (("[shared]", _filled([*entries_of(cls).values()])), ("[attributes]", attributes)):
         fresh = [entry for entry in entries if entry.strip() and f"\n{entry.split(' :')[0]} :" not in doc]
         doc = doc.replace(f"{marker}\n", "".join(fresh))
-    return doc
+    return wrapped(doc)
 
 
 def with_role(role: Role) -> list[str]:
@@ -235,11 +86,11 @@ def roles_of(entry: Entry | None) -> Mapping[Role, str]:
     return getattr(entry.build, "training_roles", {}) if entry else {}
 
 
-def _filled(doc: str) -> str:
+def _filled(entries: list[str]) -> list[str]:
     """Fill in the names of the registered parts."""
     modalities = [modality_of(name) for name in registered("modality")]
     lists = {
-        "modalities": ", ".join(f'"{modality.name}"' for modality in modalities),
+        "modalities": ", ".join(modality.name for modality in modalities),
         "frameworks": ", ".join(registered("framework", general=True)),
         "view makers": ". ".join(
             f"{d.name.capitalize()}: {', '.join(registered('view maker', d.name))}" for d in modalities
@@ -250,83 +101,152 @@ def _filled(doc: str) -> str:
         "prototypes": ", ".join(with_role("last layer")),
         "default encoders": ", ".join(f"{d.default_encoder} ({d.name})" for d in modalities),
     }
-    for name, text in lists.items():
-        doc = doc.replace("{" + name + "}", text)
-    lines = (
-        textwrap.wrap(line, 116, subsequent_indent=" " * 8) if len(line) > 116 else [line] for line in doc.split("\n")
-    )
-    return "\n".join(part for wrapped in lines for part in wrapped)
+    return [re.sub(r"\{([a-z ]+)\}", lambda found: lists.get(found[1], found[0]), entry) for entry in entries]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Arguments:
-    """The constructor's arguments, documented in `SHARED_DOC`: stored unchanged, validated in `fit`."""
+class Arguments(ModelDataOptions):
+    """The arguments of all estimators' constructors: stored unchanged, validated in `fit`."""
 
     modality: str = "auto"
+    """Kind of the samples: {modalities}; "auto" detects it."""
     framework: str | nn.Module = "simclr"
+    """Self-supervised objective: {frameworks}; or a custom framework object, which is copied and, if it has no encoder
+    yet, connected to the estimator's encoder."""
     framework_options: dict[str, Any] | None = None
+    """Further options of the framework by name; `viewsmith methods` lists them."""
     view_maker: str | nn.Module = "auto"
+    """Names joined by "+". {view makers}. Or channel:RUN, views drawn from the augmentation channel of a crl-tac run;
+    or a custom view maker, which is copied. "auto": {default views}."""
     view_options: dict[str, Any] | None = None
+    """Further options of the view makers by name."""
     kernel: Literal["auto", "cauchy", "cosine"] = "auto"
+    """Similarity of projections in SimCLR: cauchy is 1 / (1 + d^2), without normalization; cosine is exp(cosine /
+    temperature). "auto": cauchy for vectors and with neighbor views, cosine otherwise."""
     temperature: Positive | None = None
+    """None: the framework's default; 1 with the Cauchy kernel."""
     momentum: Fraction | Auto = "auto"
+    """Momentum of the momentum encoder (moco, moco-v3, byol, dino)."""
     queue_size: Count | Auto = "auto"
+    """Number of earlier keys used as negatives (moco). "auto": half of the rows, at most 65,536."""
     prototypes: Count | Auto = "auto"
+    """Number of prototypes (swav) or outputs (dino)."""
     encoder: str | nn.Module = "auto"
+    """{encoders}. Or a custom module from scaled samples (B, ...) to representations (B, d); it is copied. "auto":
+    {default encoders}."""
     encoder_options: dict[str, Any] | None = None
+    """Further options of the encoder by name."""
     encoder_weights: str | None = None
+    """Safetensors file with initial weights: those of the published HyenaDNA for hyena, with torchvision's names for
+    ResNets, with timm's for timm:NAME. "pretrained": the published weights of timm:NAME, downloaded once."""
     n_components: Count | Auto = "auto"
+    """Width of the representation, if the encoder does not fix it ("auto": 256 for mlp and cnn, 200 for crl-cnn)."""
     stem: Literal["auto", "small", "standard"] = "auto"
+    """First layers of a ResNet: small is a 3x3 convolution without max-pooling, standard a 7x7 convolution with
+    max-pooling. "auto": small for images of up to 64 pixels."""
     hidden: Widths = (256,)
+    """Widths of the hidden layers of the mlp encoder."""
     norm: Literal["batch", "none"] = "batch"
+    """batch: BatchNorm and ReLU after every layer of the mlp encoder, the representation included; none: ReLU between
+    layers."""
     projector_dims: Widths | Auto = "auto"
+    """Widths of the projection head; the last is the width of the projection. "auto": the framework's default."""
     predictor_dims: Widths | Auto = "auto"
+    """Widths of the predictor. "auto": the framework's default."""
     representation_noise: Rate = 0.0
+    """Strength of the noise that is added to the representation before the head (SimCL); 0: no noise."""
     input_components: Count | Auto | None = "auto"
+    """Number of principal components of vectors that are the encoder's input; None: the features are the input. "auto":
+    50 for more than 200 features (of rows on disk: 50) with neighbor views, None otherwise."""
     max_rows: Count | None = 1_000_000
+    """Of rows on disk that are trained on in their principal components: so many random ones at most, unless labels or
+    neighbors are given. Scaling and components are fitted to all rows. None: all are trained on."""
     n_neighbors: Count = 5
+    """Number of neighbors of each row in the neighbor graph."""
     neighbor_space: Literal["input", "encoder"] = "input"
+    """Space in which neighbors are searched. input: principal components, for DNA k-mer frequencies; encoder: the
+    representation, searched again after each quarter of the training."""
     noise_strength: Positive | Auto = 1.0
+    """Standard deviation of noise views in scaled units; "auto" chooses it without labels: vectors, by the distance of
+    noisy rows from the data; others, among 0.25, 0.5, 1 and 2 by short trainings."""
     noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
+    """Distribution of the noise of noise views."""
     corruption_rate: Fraction = 0.6
+    """Fraction of the features that corruption and conditional corruption replace."""
     mixup_minimum: Fraction = 0.9
+    """Smallest weight of the sample in a mixture (mixup)."""
     neighbor_mix_minimum: Fraction = 0.5
+    """Smallest weight of the sample in a mixture (neighbor-mix)."""
     adversarial_strength: Positive = 0.1
+    """Step size of adversarial views in scaled units."""
     crop_minimum: Portion | Auto = "auto"
+    """Smallest area of a crop, as a fraction of the image; "auto": the value of the recipe."""
     flip: Fraction | Auto = "auto"
+    """Probability that a view of an image is mirrored; "auto": 0.5, or 0 if a test of the samples without labels shows
+    that mirrored images are far from all images (`viewsmith.evaluation.symmetries`)."""
     color_strength: Jitter = 1.0
+    """Factor on the recipe's color jitter, at most 5; 0: no jitter."""
     local_crops: Count = 4
+    """Number of small crops of each image (multicrop)."""
     max_edits: Count = 2
+    """Largest number of edits of one sequence (dna)."""
     mutation_rate: Fraction = 0.05
+    """Fraction of the letters that mutation changes, at most 0.75."""
     strand: Fraction | Auto = "auto"
+    """Probability of the reverse complement (dna); "auto" as for `flip`."""
     supervision: Literal["none", "labels", "numbers"] = "none"
+    """labels: the labels in ``fit(X, y)`` are used, where rows have one (others: -1, NaN or empty); a supervised
+    contrastive term on the labeled rows is added to the loss. numbers: `y` is a continuous target, NaN where rows have
+    none, and the term is Rank-N-Contrast. none: `y` is not used."""
     supervision_weight: Positive = 1.0
+    """Weight of that term."""
     group_mode: Literal["none", "align"] = "none"
+    """align: with neighbor views and ``fit(X, groups=...)``, mutual nearest neighbors in other groups (batches,
+    subjects) are positives, too."""
     scaling: Literal["auto", "standard", "global", "none"] = "auto"
-    impute: Literal["none", "median"] = "none"
-    columns: dict[str, Literal["numeric", "category", "text", "date", "drop"]] | None = None
-    strict: bool = False
-    layer: str | None = None
-    use_rep: str | None = None
-    normalization: Normalization = "auto"
+    """Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero."""
     epochs: Count | Auto = "auto"
+    """"auto": as many as 2,000 training steps take (images and DNA: 1,500; more on a GPU)."""
     batch_size: BatchSize = 256
+    """Rows in a training step, at least 2: the other rows of a batch are the negatives."""
     optimizer: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
+    """lars scales the learning rate of each layer, for large batches."""
     learning_rate: Positive | Auto = "auto"
+    """"auto": 0.003; with lars 0.3 for every 256 rows of a batch."""
     weight_decay: Rate = 0.0
+    """Decay of the weights in each step, decoupled from the gradient."""
     final_weight_decay: Rate | None = None
+    """The weight decay follows half a cosine from `weight_decay` to this value (DINO); None: it is constant."""
     exclude_norm_and_bias: bool | Auto = "auto"
+    """No weight decay for biases and the weights of normalization layers and, with lars, no scaling of their learning
+    rate. "auto": only with lars."""
     trust_coefficient: Positive | Auto = "auto"
+    """Of lars. "auto": 0.001."""
     warmup: Fraction = 0.0
+    """Fraction of the steps in which the learning rate increases."""
     schedule: Literal["cosine", "constant"] = "cosine"
+    """The learning rate falls along half a cosine, or stays."""
     constant_predictor_rate: bool = False
+    """The predictor keeps its learning rate, whatever the schedule, as published with SimSiam ({predictors})."""
     freeze: Natural | Literal["all"] = 0
+    """So many first layers of the encoder keep their initial weights and BatchNorm statistics (MoCo v3 with
+    transformers: 1). "all": the whole encoder, whose weights are given, and only what follows it is trained."""
     freeze_last_layer: Fraction = 0.0
+    """Fraction of the steps at whose start the prototypes do not move ({prototypes})."""
     gradient_clip: Positive | None = None
+    """Largest norm of the gradient; None: no clipping."""
     precision: Literal["32", "bf16"] = "32"
+    """32 bits, or bfloat16 in forward passes."""
     device: str = "auto"
+    """auto, cpu, cuda or cuda:N"""
     minutes: Positive | None = None
+    """Stop after this many minutes of training; None: no limit."""
     checkpoint_every: Rate = 30.0
+    """Seconds between checkpoints, if there is a run folder."""
     callbacks: Any = None
+    """Called during the training. The names tensorboard, mlflow and wandb stand for loggers
+    (`viewsmith.training.Tracker`)."""
     verbose: bool = False
+    """Show progress on stderr when it is a terminal."""
     random_state: Any = None
+    """Seed. The same seed, machine and number of threads give the same result."""

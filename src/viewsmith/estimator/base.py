@@ -150,7 +150,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = with_shared(cls.__doc__ or "")
+        cls.__doc__ = with_shared(cls, cls.__doc__ or "")
 
     # ---- implemented by subclasses --------------------------------------------------------------------------------
 

@@ -211,17 +211,12 @@ def make_optimizer(plan: AnyContext, head_lr_scale: float = 1.0) -> Optimizer:
     lars = options.optimizer == "lars"
     return Optimizer(
         name=options.optimizer,
-        learning_rate=plan.resolved.learning_rate,
-        weight_decay=options.weight_decay,
-        warmup=options.warmup,
-        schedule=options.schedule,
         clip=options.gradient_clip,
-        final_weight_decay=options.final_weight_decay,
         exclude_norm_and_bias=lars if options.exclude_norm_and_bias == "auto" else options.exclude_norm_and_bias,
         trust_coefficient=1e-3 if options.trust_coefficient == "auto" else options.trust_coefficient,
-        constant_predictor_rate=options.constant_predictor_rate,
-        freeze_last_layer=options.freeze_last_layer,
         head_lr_scale=head_lr_scale,
+        **plan.settings("learning_rate weight_decay final_weight_decay warmup schedule"),
+        **plan.settings("constant_predictor_rate freeze_last_layer"),
     )
 
 

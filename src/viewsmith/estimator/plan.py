@@ -211,6 +211,10 @@ class BuildContext(Generic[O, R]):
         """The plan of a new model for training rows; `given` are `inputs`, `labels` and `few_labels`."""
         return cls(options, resolved, fresh=True, neighbors=data.neighbors, layer=data.layer, **given)
 
+    def settings(self, names: str) -> dict[str, Any]:
+        """Settings by name, from a text of names: resolved ones, if they can be "auto", and options."""
+        return {n: getattr(self.resolved if hasattr(self.resolved, n) else self.options, n) for n in names.split()}
+
 
 # Features from which vectors are projected to their principal axes, and the number of axes.
 WIDE, AXES = 200, 50

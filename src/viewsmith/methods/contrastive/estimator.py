@@ -125,15 +125,9 @@ class Contrastive(ViewsmithEstimator):
         "auto": on up to 10,000 vectors with the default views, framework, encoder, projection and optimizer as many as
         1,000 training steps take, on up to 1,000 as many as 500 take; otherwise 2,000 steps (images and DNA: 1,500;
         more on a GPU).
-    batch_size : int or "auto"
-        Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500
-        steps, otherwise 256.
     learning_rate : float or "auto"
         "auto": 0.0045 in those 1,000 or 500 steps (0.006 in those 500 if `batch_size` is given), otherwise 0.003; with
         lars 0.3 for every 256 rows of a batch.
-    head_learning_rate : float or "auto"
-        Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
-        encoder, otherwise the same.
     [shared]
 
     Attributes
@@ -150,7 +144,11 @@ class Contrastive(ViewsmithEstimator):
     """
 
     batch_size: BatchSize | Auto = "auto"  # type: ignore[assignment]
+    """Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500 steps,
+    otherwise 256."""
     head_learning_rate: Positive | Auto = "auto"
+    """Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
+    encoder, otherwise the same."""
 
     name = "contrastive"
     presets = PRESETS

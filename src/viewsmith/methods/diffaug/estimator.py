@@ -159,80 +159,6 @@ class DiffAug(ViewsmithEstimator):
 
     Parameters
     ----------
-    framework : {"soft", "simclr"}
-        The soft contrastive loss; or, as in the paper's ablation, InfoNCE with its `kernel` and `temperature`.
-    kernel : {"auto", "paper", "plain", "published", "cauchy", "cosine"}
-        Similarity of projections. For the soft loss: paper, plain or published, see
-        `viewsmith.losses.soft_contrastive`; for simclr: cauchy or cosine. "auto": paper and cauchy.
-    normalize : bool
-        Normalize the similarities of the soft loss over the batch, see `viewsmith.losses.soft_contrastive`.
-    directions : bool or "auto"
-        Compare the directions of projections, with `temperature`; "auto": for images and DNA. The map is never
-        compared by direction.
-    nu, nu_map : float
-        Degrees of freedom of the kernel in the projection ("auto": 1, or 100 for directions) and in the map; small
-        values give heavy tails.
-    nu_target : float
-        Degrees of freedom of the kernel that computes soft labels from representations.
-    target_distance : float or None
-        Representations are scaled to this mean squared distance in a batch before soft labels are computed. With a
-        smaller value more rows count as similar; with too small a value, representations collapse. None: no scaling,
-        as published.
-    targets : {"samples", "views"}
-        Whether soft labels compare the samples of a batch, as in the authors' program, or samples with views, as in the
-        paper.
-    beta : float
-        Added to the log-similarity of the two views of a sample in the soft labels, 0 to 1.
-    negative_weight : float or "auto"
-        Weight of a pair of different samples; "auto": 1 for normalized similarities; otherwise 5 / (B - 1) for narrow
-        projections with heavy tails, and 1 for others.
-    detach_targets : bool
-        No gradient through the soft labels; with False, as published, this gradient drives representations apart.
-    map_components : int
-        Width of the map.
-    map_hidden : tuple of int
-        Widths of the hidden layers between representation and map.
-    map_gradient : float
-        Fraction of the map's gradient that reaches the encoder, 0 to 1.
-    projector_dims : tuple of int, "auto" or None
-        Widths of the projection head whose loss trains the encoder; None: no such head, only the map has a loss, as
-        published.
-    phases : str
-        Training phases in order, A for the encoder and B for the generator: "ABA" or "ABABA"; "AB" to train a
-        generator; "A" for no generator. "J": joint training of both. With the epochs of each phase, "A200 B400 A800";
-        `epochs` and `generator_epochs` then scale those of the A and of the B phases. Without them all A phases are
-        equally long, and all B phases.
-    replacement : float
-        lambda, the fraction of positives that are generated.
-    generator_epochs : int or "auto"
-        Epochs of all B phases together; "auto": a fraction of the encoder's epochs that depends on the modality.
-    generator_learning_rate : float or "auto"
-    cached_views : int
-        Number of generated views of each sample in the view cache.
-    refresh : int or "batch"
-        Epochs after which the view cache is generated again; 0: once per phase; "batch": new views for every batch.
-    keep_outliers : bool
-        Also use generated views whose nearest row is outside the sample's neighborhood.
-    condition : {"representation", "map", "labels", "random"}
-        Condition of the generator for a sample. labels (fit then reads `y`) and random are ablations.
-    denoiser : {"fast", "small", "published"}
-        Network of the generator; "small": for images, with a third of the work of "fast".
-    predicts : {"auto", "eps", "v", "x0"}
-        What the denoiser predicts: the noise, the velocity or the clean sample.
-    noise_schedule : {"auto", "linear", "cosine"}
-    sampler : {"auto", "ddim", "ddpm", "dpm"}
-    sampler_steps : int or "auto"
-    strength : float or "auto"
-        Noise from which sampling starts. 1: views are generated from pure noise; less: from the sample with this amount
-        of noise.
-    guidance : float
-        Weight of classifier-free guidance; 1: no guidance.
-    condition_drop : float
-        Probability that the condition of a sample is dropped in the training of the generator; needed for guidance.
-    condition_blur : float
-        Standard deviation of the noise that is added to the standardized condition, so that views vary more.
-    average : float
-        Decay of the exponential moving average of the generator's weights.
     [shared]
 
     Attributes
@@ -257,39 +183,86 @@ class DiffAug(ViewsmithEstimator):
     presets = PRESETS
 
     framework: str = "soft"
+    """The soft contrastive loss; or, as in the paper's ablation, InfoNCE with its `kernel` and `temperature`."""
     kernel: Literal["auto", "paper", "plain", "published", "cauchy", "cosine"] = "auto"  # type: ignore[assignment]
+    """Similarity of projections. For the soft loss: paper, plain or published, see `viewsmith.losses.soft_contrastive`;
+    for simclr: cauchy or cosine. "auto": paper and cauchy."""
     normalize: bool = True
+    """Normalize the similarities of the soft loss over the batch, see `viewsmith.losses.soft_contrastive`."""
     directions: bool | Auto = "auto"
+    """Compare the directions of projections, with `temperature`; "auto": for images and DNA. The map is never compared
+    by direction."""
     nu: Positive | Auto = "auto"
+    """Degrees of freedom of the kernel in the projection ("auto": 1, or 100 for directions) and in the map; small
+    values give heavy tails."""
     nu_map: Positive = 1.0
+    """Degrees of freedom of the kernel in the projection ("auto": 1, or 100 for directions) and in the map; small
+    values give heavy tails."""
     nu_target: Positive = 100.0
+    """Degrees of freedom of the kernel that computes soft labels from representations."""
     target_distance: Positive | None = 100.0
+    """Representations are scaled to this mean squared distance in a batch before soft labels are computed. With a
+    smaller value more rows count as similar; with too small a value, representations collapse. None: no scaling, as
+    published."""
     targets: Literal["samples", "views"] = "samples"
+    """Whether soft labels compare the samples of a batch, as in the authors' program, or samples with views, as in the
+    paper."""
     beta: Fraction = 0.0
+    """Added to the log-similarity of the two views of a sample in the soft labels, 0 to 1."""
     negative_weight: Positive | Auto = "auto"
+    """Weight of a pair of different samples; "auto": 1 for normalized similarities; otherwise 5 / (B - 1) for narrow
+    projections with heavy tails, and 1 for others."""
     detach_targets: bool = True
+    """No gradient through the soft labels; with False, as published, this gradient drives representations apart."""
     map_components: Count = 2
+    """Width of the map."""
     map_hidden: Widths = (256,)
+    """Widths of the hidden layers between representation and map."""
     map_gradient: Fraction = 1.0
+    """Fraction of the map's gradient that reaches the encoder, 0 to 1."""
     projector_dims: Widths | Auto | None = "auto"  # type: ignore[assignment]
+    """Widths of the projection head whose loss trains the encoder; None: no such head, only the map has a loss, as
+    published."""
     phases: str = "ABA"
+    """Training phases in order, A for the encoder and B for the generator: "ABA" or "ABABA"; "AB" to train a generator;
+    "A" for no generator. "J": joint training of both. With the epochs of each phase, "A200 B400 A800"; `epochs` and
+    `generator_epochs` then scale those of the A and of the B phases. Without them all A phases are equally long, and
+    all B phases."""
     replacement: Fraction = 0.1
+    """lambda, the fraction of positives that are generated."""
     generator_epochs: Count | Auto = "auto"
+    """Epochs of all B phases together; "auto": a fraction of the encoder's epochs that depends on the modality."""
     generator_learning_rate: Positive | Auto = "auto"
+    """Learning rate of the generator."""
     cached_views: Count = 2
+    """Number of generated views of each sample in the view cache."""
     refresh: Natural | Literal["batch"] = 0
+    """Epochs after which the view cache is generated again; 0: once per phase; "batch": new views for every batch."""
     keep_outliers: bool = True
+    """Also use generated views whose nearest row is outside the sample's neighborhood."""
     condition: Literal["representation", "map", "labels", "random"] = "representation"
+    """Condition of the generator for a sample. labels (fit then reads `y`) and random are ablations."""
     denoiser: Literal["fast", "small", "published"] = "fast"
+    """Network of the generator; "small": for images, with a third of the work of "fast"."""
     predicts: Literal["auto", "eps", "v", "x0"] = "auto"
+    """What the denoiser predicts: the noise, the velocity or the clean sample."""
     noise_schedule: Literal["auto", "linear", "cosine"] = "auto"
+    """Schedule of the noise in the diffusion model."""
     sampler: Literal["auto", "ddim", "ddpm", "dpm"] = "auto"
+    """Sampler of the diffusion model."""
     sampler_steps: Count | Auto = "auto"
+    """Steps of the sampler."""
     strength: Strength | Auto = "auto"
+    """Noise from which sampling starts. 1: views are generated from pure noise; less: from the sample with this amount
+    of noise."""
     guidance: Rate = 1.0
+    """Weight of classifier-free guidance; 1: no guidance."""
     condition_drop: Decay = 0.0
+    """Probability that the condition of a sample is dropped in the training of the generator; needed for guidance."""
     condition_blur: Rate = 0.0
+    """Standard deviation of the noise that is added to the standardized condition, so that views vary more."""
     average: Decay = 0.999
+    """Decay of the exponential moving average of the generator's weights."""
 
     def reads_labels(self) -> bool:
         """Whether fit needs labels: with supervision, or if the generator is conditioned on them (an ablation)."""
@@ -330,22 +303,19 @@ class DiffAug(ViewsmithEstimator):
         return DiffAugResolved(**shared, **found, n_classes=n_classes), DiffAugInputs(labels)
 
     def _build(self, plan: BuildContext[DiffAug, DiffAugResolved]) -> Method:
-        options, resolved = plan.options, plan.resolved
-        encoder = make_encoder(plan)
+        encoder, refresh = make_encoder(plan), plan.options.refresh
         framework = make_soft(plan, encoder)
         return DiffAugMethod(
             framework,
             make_views(plan, encoder),
             make_generated(plan, framework),
-            schedule=options.phases,
-            epochs=resolved.epochs,
-            generator_epochs=resolved.generator_epochs,
+            schedule=plan.options.phases,
             optimizer=make_optimizer(plan),
-            generator_optimizer=make_generator_optimizer(plan, resolved),
-            replacement=options.replacement,
-            refresh=0 if options.refresh == "batch" else options.refresh,
-            fresh=options.refresh == "batch",
+            generator_optimizer=make_generator_optimizer(plan, plan.resolved),
+            refresh=0 if refresh == "batch" else refresh,
+            fresh=refresh == "batch",
             on_top=modality_in(plan).on_top,
+            **plan.settings("epochs generator_epochs replacement"),
         )
 
     def figures(self, dataset: Dataset) -> list[Figure]:
@@ -413,15 +383,11 @@ def _loss(plan: BuildContext[DiffAug, DiffAugResolved], *, of_map: bool) -> Soft
         return InfoNCESettings("cauchy") if of_map else InfoNCESettings(kernel, temperature)
     return SoftSettings(
         nu=options.nu_map if of_map else resolved.nu,
-        nu_target=options.nu_target,
-        target_distance=options.target_distance,
         kernel=kernel,
-        beta=options.beta,
         negative_weight=None if options.negative_weight == "auto" else options.negative_weight,
-        targets=options.targets,
         detach=options.detach_targets,
-        normalize=options.normalize,
         temperature=temperature if resolved.directions and not of_map else None,
+        **plan.settings("nu_target target_distance beta targets normalize"),
     )
 
 
@@ -434,21 +400,15 @@ def make_generated(plan: BuildContext[DiffAug, DiffAugResolved], framework: Soft
         framework.encoder,
         resolved,
         condition=width,
-        strength=resolved.strength,
-        denoiser=options.denoiser,
-        guidance=options.guidance,
         drop=options.condition_drop,
         blur=options.condition_blur,
-        average=options.average,
+        **plan.settings("strength denoiser guidance average"),
     )
     return GeneratedViews(
         generator,
         framework.encoder,
         framework.map_network,
-        n_components=resolved.n_components,
-        condition=options.condition,
         labels=None if plan.inputs is None else plan.inputs.labels,
-        n_classes=resolved.n_classes,
         n_views=options.cached_views,
-        keep_outliers=options.keep_outliers,
+        **plan.settings("n_components condition n_classes keep_outliers"),
     )

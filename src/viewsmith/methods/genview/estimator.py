@@ -115,43 +115,6 @@ class GenView(ViewsmithEstimator):
 
     Parameters
     ----------
-    view_cache : str or None
-        Folder of a view cache of the training rows; None: train a generator.
-    alpha : float
-        Probability that one of the two sources of a pair is a generated view; 0: no generated views.
-    quality : bool
-        Weight pairs by their quality: it is high if the foregrounds of the two views agree and their backgrounds
-        differ, in the features of a copy of the encoder that is made after `first_fraction` of the epochs. Vectors and
-        DNA have no background: their quality is the similarity of the two views.
-    quality_features : {"views", "encoder", "cached"}
-        Features from which quality is computed. "views": a frozen copy of the encoder processes every view, as
-        published. "encoder": the feature maps of the views that the encoder computes in training. "cached": the copy
-        processes every image once, and a view gets the part of the feature map that it covers, whatever its colors.
-        Costs and agreement: docs, GenView. Vectors and DNA: always views.
-    features : str or torch.nn.Module
-        For images, the network whose features give foreground and quality. "encoder": a copy of the encoder, made after
-        `first_fraction` of the epochs. Or a separate network, which is frozen and not saved: "clip:FOLDER" or, to
-        download it from the hub, "clip:OWNER/NAME", the image network of CLIP (extra `unclip`); or a custom module from
-        scaled images (B, C, H, W) to feature maps (B, D, h, w). With it, pairs are weighted from the first step.
-    quality_diversity : bool
-        For vectors and DNA, quality is the similarity of the two representations minus that of the two views, which
-        rewards views that differ and mean the same. For images the background has this effect in any case.
-    gamma : float
-        Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1.
-    noise : str
-        Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`.
-    first_fraction : float
-        Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator.
-    cached_views : int
-        Without a view cache: number of generated views of each sample.
-    candidates : int
-        Without a view cache: number of views generated for each one that is kept. If there are several, those outside
-        the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and
-        novelty in input space.
-    generator_epochs : int or "auto"
-        Without a view cache; "auto": a fraction of the encoder's epochs that depends on the modality.
-    generator_learning_rate : float or "auto"
-    sampler_steps : int or "auto"
     [shared]
 
     Attributes
@@ -177,19 +140,44 @@ class GenView(ViewsmithEstimator):
     streams_views = False
 
     view_cache: str | None = None
+    """Folder of a view cache of the training rows; None: train a generator."""
     alpha: Fraction = 1.0
+    """Probability that one of the two sources of a pair is a generated view; 0: no generated views."""
     quality: bool = True
+    """Weight pairs by their quality: it is high if the foregrounds of the two views agree and their backgrounds differ,
+    in the features of a copy of the encoder that is made after `first_fraction` of the epochs. Vectors and DNA have no
+    background: their quality is the similarity of the two views."""
     quality_features: Literal["views", "encoder", "cached"] = "views"
+    """Features from which quality is computed. "views": a frozen copy of the encoder processes every view, as
+    published. "encoder": the feature maps of the views that the encoder computes in training. "cached": the copy
+    processes every image once, and a view gets the part of the feature map that it covers, whatever its colors. Costs
+    and agreement: docs, GenView. Vectors and DNA: always views."""
     features: str | nn.Module = ENCODER
+    """For images, the network whose features give foreground and quality. "encoder": a copy of the encoder, made after
+    `first_fraction` of the epochs. Or a separate network, which is frozen and not saved: "clip:FOLDER" or, to download
+    it from the hub, "clip:OWNER/NAME", the image network of CLIP (extra `unclip`); or a custom module from scaled
+    images (B, C, H, W) to feature maps (B, D, h, w). With it, pairs are weighted from the first step."""
     quality_diversity: bool = False
+    """For vectors and DNA, quality is the similarity of the two representations minus that of the two views, which
+    rewards views that differ and mean the same. For images the background has this effect in any case."""
     gamma: Rate = 1.0
+    """Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1."""
     noise: str = "adaptive"
+    """Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`."""
     first_fraction: Fraction = 0.5
+    """Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator."""
     cached_views: Count = 1
+    """Without a view cache: number of generated views of each sample."""
     candidates: Count = 1
+    """Without a view cache: number of views generated for each one that is kept. If there are several, those outside
+    the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
+    in input space."""
     generator_epochs: Count | Auto = "auto"
+    """Without a view cache; "auto": a fraction of the encoder's epochs that depends on the modality."""
     generator_learning_rate: Positive | Auto = "auto"
+    """Learning rate of the generator."""
     sampler_steps: Count | Auto = "auto"
+    """Steps of the sampler."""
 
     @property
     def generates(self) -> bool:
@@ -299,27 +287,18 @@ class GenView(ViewsmithEstimator):
         quality = None
         if options.quality and options.gamma:
             blank = modality_in(plan).blank(resolved.row_shape)
-            quality = ViewQuality(
-                framework.encoder,
-                blank,
-                source=options.quality_features,
-                maps=maps,
-                diversity=options.quality_diversity,
-            )
+            of_features: dict[str, Any] = {"source": options.quality_features, "diversity": options.quality_diversity}
+            quality = ViewQuality(framework.encoder, blank, maps=maps, **of_features)
         return GenViewMethod(
             framework,
             views,
             generated,
             quality,
-            alpha=options.alpha,
-            gamma=options.gamma,
             on_top=modality_in(plan).on_top,
-            first_fraction=options.first_fraction,
-            epochs=resolved.epochs,
-            generator_epochs=resolved.generator_epochs,
             optimizer=make_optimizer(plan),
             generator_optimizer=make_generator_optimizer(plan, resolved),
             precomputed=[] if inputs is None else inputs.views,
+            **plan.settings("alpha gamma first_fraction epochs generator_epochs"),
         )
 
     def described_views(

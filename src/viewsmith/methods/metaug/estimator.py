@@ -224,12 +224,7 @@ def make_contrast(plan: AnyContext, width: int) -> FeatureContrast:
         momentum=options.memory_momentum,
     )
     logits = Logits(
-        options.form,
-        beta=resolved.beta,
-        margin=options.loss_margin,
-        gamma=options.gamma,
-        detach=options.detach_weights,
-        attenuation=options.attenuation,
+        margin=options.loss_margin, detach=options.detach_weights, **plan.settings("form beta gamma attenuation")
     )
     return FeatureContrast(memory, logits, united=options.united, stored_positives=options.positives == "memory")
 
@@ -281,63 +276,6 @@ class MetAug(ViewsmithEstimator):
 
     Parameters
     ----------
-    framework : str or viewsmith.frameworks.Framework
-        Objective of the encoder besides the augmented features: oucl, MetAug's unified loss, or another framework.
-    n_views : int
-        Number of views of each sample, at least 2 (oucl).
-    encoders : {"shared", "per-view"}
-        One encoder for all views, or one for each (oucl), whose representations are then concatenated.
-    split : {"none", "color", "ydbdr"}
-        The views are parts of the colors of one augmented image, with one encoder each (oucl). "color": RGB, L and ab;
-        "ydbdr": Y, Db and Dr, as in one of the paper's trials (table 6).
-    meta : {"second-order", "first-order", "frozen", "none"}
-        Training of the generators: through the encoder's step; without the gradient through that step; not at all; or
-        no generators.
-    feature_weight : float
-        delta, the weight of the losses with augmented features.
-    inner_rate : float
-        ell, the learning rate of the encoder's step in the objective of the generators.
-    margin : {"large", "medium", "small"}
-        Size of the margins that keep augmented features from being copies of the features.
-    margin_weight : float
-        alpha / delta, the weight of the margins in the objective of the generators; 0: no margins.
-    margin_scope : {"batch", "sample"}
-        Whether margins are computed from the pairs of the batch or of each sample.
-    feature_hidden : tuple of int
-        Widths of a generator's hidden layers.
-    residual : bool
-        Generators add to a projection; otherwise they replace it, as published.
-    feature_learning_rate : float or "auto"
-        "auto": the learning rate of the encoder.
-    feature_every : int
-        Steps from one update of the generators to the next.
-    united : bool
-        All pairs of views share one loss; otherwise each has its own (the standard contrast).
-    form : {"linear", "circle", "squared"}
-        Form of the exponent of the loss; see `viewsmith.losses.Logits`.
-    beta : float or "auto"
-        Sharpness of the loss; 2 / temperature in the linear form. "auto": 2 / temperature if oucl is given a
-        temperature, otherwise 16.
-    loss_margin : float
-        lambda of the linear form.
-    gamma : float
-        Margin of the circle and squared forms.
-    detach_weights : bool
-        No gradient through the weights of the circle form.
-    attenuation : float
-        phi_dec, the divisor of the weights of the circle form.
-    memory : {"queue", "bank"}
-        Negatives are the most recent features, or are drawn from running averages of the features of all training rows.
-    memory_size : int or "auto"
-        Features of each view in a queue; "auto": 256, but at least a batch. A bank has one feature for each row.
-    negatives : int or "auto"
-        Features of each view drawn in a step; "auto": 256 of a queue, 4,096 of a bank, but at most all.
-    negative_draws : {"batch", "sample"}
-        One draw of negatives for the batch, or one for each sample, as published.
-    positives : {"views", "memory"}
-        The projections of the other views, or earlier projections from a bank without gradient, as published.
-    memory_momentum : float
-        Momentum of the running averages of a bank.
     [shared]
 
     Attributes
@@ -364,38 +302,67 @@ class MetAug(ViewsmithEstimator):
     streams_views = False
 
     framework: str = "oucl"
+    """Objective of the encoder besides the augmented features: oucl, MetAug's unified loss, or another framework."""
     n_views: AtLeastTwo = 2
+    """Number of views of each sample, at least 2 (oucl)."""
     encoders: Literal["shared", "per-view"] = "shared"
+    """One encoder for all views, or one for each (oucl), whose representations are then concatenated."""
     split: Literal["none", "color", "ydbdr"] = "none"
+    """The views are parts of the colors of one augmented image, with one encoder each (oucl). "color": RGB, L and ab;
+    "ydbdr": Y, Db and Dr, as in one of the paper's trials (table 6)."""
     meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
+    """Training of the generators: through the encoder's step; without the gradient through that step; not at all; or no
+    generators."""
     feature_weight: Positive = 0.3
+    """delta, the weight of the losses with augmented features."""
     inner_rate: Rate = 0.1
+    """ell, the learning rate of the encoder's step in the objective of the generators."""
     margin: Literal["large", "medium", "small"] = "large"
+    """Size of the margins that keep augmented features from being copies of the features."""
     margin_weight: Rate = 1.0
+    """alpha / delta, the weight of the margins in the objective of the generators; 0: no margins."""
     margin_scope: Literal["batch", "sample"] = "batch"
+    """Whether margins are computed from the pairs of the batch or of each sample."""
     feature_hidden: Widths = (256,)
+    """Widths of a generator's hidden layers."""
     residual: bool = True
+    """Generators add to a projection; otherwise they replace it, as published."""
     feature_learning_rate: Positive | Auto = "auto"
+    """"auto": the learning rate of the encoder."""
     feature_every: Count = 2
+    """Steps from one update of the generators to the next."""
     united: bool = True
+    """All pairs of views share one loss; otherwise each has its own (the standard contrast)."""
     form: Literal["linear", "circle", "squared"] = "linear"
+    """Form of the exponent of the loss; see `viewsmith.losses.Logits`."""
     beta: Positive | Auto = "auto"
+    """Sharpness of the loss; 2 / temperature in the linear form. "auto": 2 / temperature if oucl is given a
+    temperature, otherwise 16."""
     loss_margin: Rate = 0.0
+    """lambda of the linear form."""
     gamma: Rate = 0.4
+    """Margin of the circle and squared forms."""
     detach_weights: bool = True
+    """No gradient through the weights of the circle form."""
     attenuation: Positive = 1.0
+    """phi_dec, the divisor of the weights of the circle form."""
     memory: Literal["queue", "bank"] = "queue"
+    """Negatives are the most recent features, or drawn from running averages of the features of all training rows."""
     memory_size: Count | Auto = "auto"
+    """Features of each view in a queue; "auto": 256, but at least a batch. A bank has one feature for each row."""
     negatives: Count | Auto = "auto"
+    """Features of each view drawn in a step; "auto": 256 of a queue, 4,096 of a bank, but at most all."""
     negative_draws: Literal["batch", "sample"] = "batch"
+    """One draw of negatives for the batch, or one for each sample, as published."""
     positives: Literal["views", "memory"] = "views"
+    """The projections of the other views, or earlier projections from a bank without gradient, as published."""
     memory_momentum: Fraction = 0.5
+    """Momentum of the running averages of a bank."""
 
     def _resolve(self, options: MetAug, shared: dict[str, Any], data: TrainingData) -> tuple[MetAugResolved, None]:
         return MetAugResolved(**shared, **resolve_features(options, shared, len(data.rows))), None
 
     def _build(self, plan: BuildContext[MetAug, MetAugResolved]) -> Method:
-        options, resolved = plan.options, plan.resolved
         framework = make_metaug_framework(plan)
         generators, contrast = make_features(plan, framework)
         return MetAugMethod(
@@ -403,17 +370,11 @@ class MetAug(ViewsmithEstimator):
             make_views(plan, framework.encoder),
             generators,
             contrast,
-            n_views=resolved.n_views,
-            meta=options.meta,
-            feature_weight=options.feature_weight,
-            inner_rate=options.inner_rate,
-            margin=options.margin,
-            margin_weight=options.margin_weight,
-            margin_per_sample=options.margin_scope == "sample",
-            epochs=resolved.epochs,
+            margin_per_sample=plan.options.margin_scope == "sample",
             optimizer=make_optimizer(plan),
             feature_optimizer=make_feature_optimizer(plan),
-            interval=options.feature_every,
+            interval=plan.options.feature_every,
+            **plan.settings("n_views meta feature_weight inner_rate margin margin_weight epochs"),
         )
 
     @property

@@ -142,33 +142,6 @@ class PiNDA(ViewsmithEstimator):
 
     Parameters
     ----------
-    strength : float or "auto"
-        Noise level in scaled units: the average level if `level` is "fixed", otherwise the initial level. "auto"
-        chooses among 0.25, 0.5, 1 and 2 without labels.
-    level : {"fixed", "drawn", "free"}
-        fixed: only how the noise is distributed over features is learned; drawn: so, and each draw has exactly the
-        level `strength` (figure 1 of the paper); free, as published: the level is learned, too.
-    distribution : {"gaussian", "uniform"}
-    learn_mean : bool
-        Also learn the mean mu of the noise; the authors recommend mu = 0.
-    algorithm : {1, 2}
-        The paper's algorithm. 1: one view of every pair carries noise, on top of `view_maker`. 2: each view of each
-        sample is, with equal probability, the sample with noise or a view of `view_maker`.
-    two_sided : bool
-        Noise on both views of a pair instead of one.
-    penalty : {"log_barrier", "inverse_norm", "none"}
-        Penalty against collapse: log_barrier on features without noise, inverse_norm (published) on small noise.
-    penalty_weight : float
-    objective : {"cooperative", "adversarial"}
-        The generator decreases the loss (published), or increases it.
-    random_fraction : float
-        Fraction of the noise power spread evenly over all features, with a fixed level.
-    generator : {"auto", "mlp", "low-resolution", "unet", "resnet18", "resnet50", "shared", "sequence"}
-        Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 and
-        resnet50 (without their classifiers, as published), shared (a small head on the first stage of the encoder).
-        DNA: sequence, shared. "auto": mlp, low-resolution, sequence.
-    generator_hidden : tuple of int
-        Widths of the mlp generator's hidden layers.
     [shared]
 
     Attributes
@@ -191,17 +164,34 @@ class PiNDA(ViewsmithEstimator):
     streams_views = False
 
     strength: Positive | Auto = 0.25
+    """Noise level in scaled units: the average level if `level` is "fixed", otherwise the initial level. "auto" chooses
+    among 0.25, 0.5, 1 and 2 without labels."""
     level: Literal["fixed", "drawn", "free"] = "fixed"
+    """fixed: only how the noise is distributed over features is learned; drawn: so, and each draw has exactly the level
+    `strength` (figure 1 of the paper); free, as published: the level is learned, too."""
     distribution: Literal["gaussian", "uniform"] = "gaussian"
+    """Distribution of the learned noise."""
     learn_mean: bool = False
+    """Also learn the mean mu of the noise; the authors recommend mu = 0."""
     algorithm: OneOrTwo = 1
+    """The paper's algorithm. 1: one view of every pair carries noise, on top of `view_maker`. 2: each view of each
+    sample is, with equal probability, the sample with noise or a view of `view_maker`."""
     two_sided: bool = False
+    """Noise on both views of a pair instead of one."""
     penalty: Literal["log_barrier", "inverse_norm", "none"] = "log_barrier"
+    """Penalty against collapse: log_barrier on features without noise, inverse_norm (published) on small noise."""
     penalty_weight: Rate = 1.0
+    """Weight of the penalty."""
     objective: Literal["cooperative", "adversarial"] = "cooperative"
+    """The generator decreases the loss (published), or increases it."""
     random_fraction: Fraction = 0.0
+    """Fraction of the noise power spread evenly over all features, with a fixed level."""
     generator: str = "auto"
+    """Network of the generator. Vectors: mlp. Images: low-resolution (a small map, upsampled), unet, resnet18 and
+    resnet50 (without their classifiers, as published), shared (a small head on the first stage of the encoder). DNA:
+    sequence, shared. "auto": mlp, low-resolution, sequence."""
     generator_hidden: Widths = (64,)
+    """Widths of the mlp generator's hidden layers."""
     # "auto" is for the strength of the learned noise only.
     noise_strength: Positive = 1.0
 
@@ -215,19 +205,9 @@ class PiNDA(ViewsmithEstimator):
         return PiNDAResolved(**shared, generator=generator, generator_options=further), None
 
     def _build(self, plan: BuildContext[PiNDA, PiNDAResolved]) -> Method:
-        options = plan.options
         framework, views = make_model(plan)
-        return PiNDAMethod(
-            framework,
-            views,
-            make_noise(plan, framework.encoder),
-            algorithm=options.algorithm,
-            two_sided=options.two_sided,
-            penalty=options.penalty,
-            penalty_weight=options.penalty_weight,
-            epochs=plan.resolved.epochs,
-            optimizer=make_optimizer(plan),
-        )
+        noise, further = make_noise(plan, framework.encoder), "algorithm two_sided penalty penalty_weight epochs"
+        return PiNDAMethod(framework, views, noise, optimizer=make_optimizer(plan), **plan.settings(further))
 
     def noise_profile(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, over the samples of `X`, of the learned noise of each feature.
@@ -324,10 +304,6 @@ def make_noise(plan: BuildContext[PiNDA, PiNDAResolved], encoder: nn.Module) -> 
     entry = find("noise generator", resolved.generator, resolved.modality)
     return PiNoise(
         entry.build(context, **resolved.generator_options),
-        distribution=options.distribution,
-        learn_mean=options.learn_mean,
-        strength=resolved.strength,
-        level=options.level,
-        random_fraction=options.random_fraction,
         adversarial=options.objective == "adversarial",
+        **plan.settings("distribution learn_mean strength level random_fraction"),
     )
