@@ -13,7 +13,7 @@ from viewsmith.core import Optimizer
 from viewsmith.core.errors import join_names
 from viewsmith.core.rows import ArrayRows
 from viewsmith.estimator.arguments import with_role
-from viewsmith.estimator.recipe import freeze_layers
+from viewsmith.estimator.model import freeze_layers
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods.contrastive import estimator as contrastive
 from viewsmith.modalities.vectors.modality import Vectors

@@ -200,8 +200,7 @@ def make_estimator(
     """
     from viewsmith.core.registry import find
     from viewsmith.estimator.options import check_options
-    from viewsmith.estimator.resolve import check_framework
-    from viewsmith.estimator.routing import route_options
+    from viewsmith.estimator.resolve import check_framework, route_options
     from viewsmith.methods import loading as _  # noqa: F401, it registers methods
     from viewsmith.modalities import modality_of
 

@@ -148,42 +148,20 @@ def _is_alive(process: int) -> bool:
 
 @dataclass(frozen=True)
 class FileContents:
-    """What a reader found in a file, before the checks for all sources.
+    """What a reader found in a file, before the checks for all sources."""
 
-    Attributes
-    ----------
-    x : ndarray, shape (n, ...), or RowSource
-        A memory map or a source for rows that are not to be read as a whole.
-    y : ndarray, shape (n,), or None
-        Labels of the file, unchanged.
-    n_train : int or None
-        If the file gives the split: the first `n_train` rows are the train rows.
-    names : list of str, or None
-        Names of the columns of `x`.
-    table : dict
-        The schema of a table: ``columns``, ``one_hot``, ``drop``, ``label``. Empty for arrays.
-    options : dict
-        Options for reading later files, as part of the schema: ``layer`` and ``image_size``, if given.
-    row_names : list of str, or None
-        Names of the rows, if the file has names: image files, FASTA records, cells.
-    neighbors : sparse matrix, shape (n, n), or None
-        Neighbor graph of the rows; None if it was not requested.
-    groups : ndarray, shape (n,), or None
-        Groups of the rows, unchanged; None if they were not requested.
-    cells : bool
-        Whether rows are single cells, whose raw counts are recognized.
-    """
-
-    x: np.ndarray | RowSource
-    y: np.ndarray | None = None
-    n_train: int | None = None
-    names: list[str] | None = None
+    x: np.ndarray | RowSource  # (n, ...): A memory map or a source for rows that are not to be read as a whole
+    y: np.ndarray | None = None  # (n,): labels of the file, unchanged
+    n_train: int | None = None  # if the file gives the split: the first `n_train` rows are the train rows
+    names: list[str] | None = None  # names of the columns of `x`
+    # the schema of a table: ``columns``, ``one_hot``, ``drop``, ``label``. Empty for arrays.
     table: dict[str, Any] = field(default_factory=dict)
+    # options for reading later files, as part of the schema: ``layer`` and ``image_size``, if given
     options: dict[str, Any] = field(default_factory=dict)
-    row_names: list[str] | None = None
-    neighbors: Any = None
-    groups: np.ndarray | None = None
-    cells: bool = False
+    row_names: list[str] | None = None  # names of the rows, if the file has names: image files, FASTA records, cells
+    neighbors: Any = None  # (n, n): neighbor graph of the rows; None if it was not requested
+    groups: np.ndarray | None = None  # (n,): groups of the rows, unchanged; None if they were not requested
+    cells: bool = False  # whether rows are single cells, whose raw counts are recognized
 
 
 Reader = Callable[[Path, DataOptions], FileContents]

@@ -26,6 +26,9 @@ NEIGHBORS_RANGES = {**RATE_RANGES, "n_neighbors": "3..30"}
 CROPS_RANGES = {**RATE_RANGES, "crop_minimum": "0.08..0.7", "color_strength": "0..1.5"}
 EDITS_RANGES = {**RATE_RANGES, "mutation_rate": "0.02..0.3", "max_edits": "1..4"}
 
+#: The optimizer of several published settings.
+ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "constant"}
+
 Count = Annotated[int, Field(ge=1)]
 
 Natural = Annotated[int, Field(ge=0)]

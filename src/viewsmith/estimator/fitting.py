@@ -43,22 +43,12 @@ from viewsmith.views.base import PrecomputedGraph
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a training.
+    """Result of a training."""
 
-    Attributes
-    ----------
-    status : str
-        "finished", "interrupted" or "time limit".
-    metrics : list of dict
-    warnings : list of str
-    summary : dict
-        Versions, seeds, hardware, durations.
-    """
-
-    status: str
+    status: str  # "finished", "interrupted" or "time limit"
     metrics: list[dict[str, Any]]
     warnings: list[str]
-    summary: dict[str, Any]
+    summary: dict[str, Any]  # versions, seeds, hardware, durations
 
 
 def scale(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,6 @@ from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.estimator.plan import BuildContext
-from viewsmith.estimator.recipe import freeze_layers, keep_frozen_parts
 from viewsmith.estimator.resolve import MODULE, check_named, view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.modalities import Modality, modality_of
@@ -141,6 +141,49 @@ def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, moda
                 f"pixels): set stem='{stem}' (--set stem={stem})"
             )
     load_weights(encoder, kept, f"{path} (encoder_weights)", f"the encoder {name}")
+
+
+def freeze_layers(encoder: nn.Module, count: int | Literal["all"]) -> None:
+    """Freeze the first `count` layers of an encoder: linear layers, convolutions and embeddings, in order.
+
+    What follows a frozen layer before the next layer, such as its BatchNorm, is frozen with it. Frozen modules stay in
+    evaluation mode: they keep their running statistics, and have no dropout. MoCo v3 freezes the patch embedding of a
+    transformer, its first layer (Chen, Xie and He 2021, section 4.2).
+    """
+    leaves = [module for module in encoder.modules() if not list(module.children())]
+    layers = [i for i, module in enumerate(leaves) if any(p.ndim > 1 for p in module.parameters())]
+    if count == "all":
+        encoder.requires_grad_(False)
+        keep_in_evaluation_mode(encoder)
+    elif count and count >= len(layers):
+        raise InputError(
+            f"freeze is {count}, and the encoder has {len(layers)} layers: expected fewer, so that something is left "
+            "to train, or 'all' for an encoder with given weights"
+        )
+    elif count:
+        for module in leaves[: layers[count]]:
+            module.requires_grad_(False)
+            keep_in_evaluation_mode(module)
+
+
+def keep_frozen_parts(encoder: nn.Module) -> None:
+    """Keep the parts of an encoder whose parameters are all frozen in evaluation mode."""
+    for module in encoder.modules():
+        parameters = list(module.parameters())
+        if parameters and not any(p.requires_grad for p in parameters):
+            keep_in_evaluation_mode(module)
+
+
+def keep_in_evaluation_mode(module: nn.Module) -> None:
+    """Put a module, and those in it, into evaluation mode; its parents' `train()` does not change it."""
+    module.eval()
+    for each in module.modules():
+        # A partial function, whose module a copy of the module replaces by itself.
+        each.train = functools.partial(_unchanged, each)  # type: ignore[method-assign]
+
+
+def _unchanged(module: nn.Module, mode: bool = True) -> nn.Module:
+    return module
 
 
 # ---- frameworks -----------------------------------------------------------------------------------------------------

@@ -29,50 +29,23 @@ R = TypeVar("R", bound="Resolved")
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Training rows as read, checked and scaled.
-
-    Attributes
-    ----------
-    modality : Modality
-    rows : ndarray, shape (n, ...), or RowSource
-        As read: float32 vectors, uint8 images or letters.
-    layer : nn.Module
-        The input layer, fitted on them.
-    x : Rows
-        Scaled rows, or samples that are scaled, and if on disk read, when they are indexed.
-    scaling : str
-        Name of the scaling, with "auto" resolved.
-    statistics : dict
-        Statistics of the input layer that view makers need.
-    device : torch.device
-        Device of the training.
-    seed : int
-        Seed of the run.
-    labels : array-like or None
-        As given to fit; used only by methods that need them (`reads_labels`).
-    neighbors : PrecomputedGraph or None
-        Neighbor graph of the rows, as given to fit or with mutual neighbors in other groups.
-    groups : dict
-        Facts about the groups of the rows, for the summary; empty if there are none.
-    group_codes : ndarray of int, shape (n,), or None
-        The group of each row, as given to fit.
-    normalization : {"log", "none"}
-        Whether the rows are counts that were log-normalized.
-    """
+    """Training rows as read, checked and scaled."""
 
     modality: Modality
-    rows: np.ndarray | RowSource
-    layer: nn.Module
-    x: Rows
-    scaling: str
-    statistics: dict[str, Any]
-    device: torch.device
-    seed: int
-    labels: Any = None
+    rows: np.ndarray | RowSource  # (n, ...): as read: float32 vectors, uint8 images or letters
+    layer: nn.Module  # the input layer, fitted on them
+    x: Rows  # scaled rows, or samples that are scaled, and if on disk read, when they are indexed
+    scaling: str  # name of the scaling, with "auto" resolved
+    statistics: dict[str, Any]  # statistics of the input layer that view makers need
+    device: torch.device  # device of the training
+    seed: int  # seed of the run
+    labels: Any = None  # as given to fit; used only by methods that need them (`reads_labels`)
+    # neighbor graph of the rows, as given to fit or with mutual neighbors in other groups
     neighbors: PrecomputedGraph | None = None
+    # facts about the groups of the rows, for the summary; empty if there are none
     groups: dict[str, Any] = field(default_factory=dict)
-    group_codes: np.ndarray | None = None
-    normalization: str = "none"
+    group_codes: np.ndarray | None = None  # (n,): the group of each row, as given to fit
+    normalization: str = "none"  # whether the rows are counts that were log-normalized
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -81,73 +54,42 @@ class TrainingData:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """A value for every setting that may be "auto": plain values, saved with the model.
-
-    Attributes
-    ----------
-    modality : str
-    row_shape : tuple of int
-    seed : int
-    scaling : str
-    statistics : dict
-        See `TrainingData`.
-    framework : str
-        Its name, or ``module:CLASS`` for a custom object; `framework_options` are its options.
-    view_maker : str
-        Names joined by "+"; `view_options` are their options, `view_derived` what they derived from options and data.
-    encoder : str
-        As for `framework`; `encoder_options` are its options.
-    input_components : int
-        Principal axes before the encoder of vectors; 0: none.
-    n_components : int
-        Width of the representation.
-    epochs : int
-    learning_rate, noise_strength : float
-    strength_scores : dict
-        By strength, if it was chosen automatically: the distance of views from the data, or label-free scores.
-    symmetries : dict
-        By transformation: whether views use it, and what a test of the samples has shown, if that decided.
-    table : dict or None
-        Plain values of the encoder of a table (`TableEncoder.as_dict`); None for plain numbers.
-    named : bool
-        Whether the features have names from a DataFrame; `feature_names` are these names, or those of a file or an
-        AnnData.
-    normalization : {"log", "none"}
-        Whether the rows are counts that were log-normalized when they were read.
-    packages : dict
-        Parts registered by other packages, ``KIND NAME``, and the package of each.
-    labeled_rows : str
-        Digests of the rows whose labels were used (``supervision="labels"``), joined: they are not scored.
-    given : str
-        Digest of the labels and groups that the training used, which a resumed training needs again.
-    """
+    """A value for every setting that may be "auto": plain values, saved with the model."""
 
     modality: str
     row_shape: tuple[int, ...]
     seed: int
     scaling: str
-    statistics: dict[str, Any] = field(default_factory=dict)
-    framework: str
+    statistics: dict[str, Any] = field(default_factory=dict)  # see `TrainingData`
+    framework: str  # its name, or ``module:CLASS`` for a custom object; `framework_options` are its options
     framework_options: dict[str, Any]
+    # names joined by "+"; `view_options` are their options, `view_derived` what they derived from options and data
     view_maker: str
     view_options: dict[str, Any]
     view_derived: dict[str, Any] = field(default_factory=dict)
-    encoder: str
+    encoder: str  # as for `framework`; `encoder_options` are its options
     encoder_options: dict[str, Any]
-    input_components: int
-    n_components: int
+    input_components: int  # principal axes before the encoder of vectors; 0: none
+    n_components: int  # width of the representation
     epochs: int
     learning_rate: float
     noise_strength: float = 1.0
+    # by strength, if it was chosen automatically: the distance of views from the data, or label-free scores
     strength_scores: dict[str, float] = field(default_factory=dict)
+    # by transformation: whether views use it, and what a test of the samples has shown, if that decided
     symmetries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # plain values of the encoder of a table (`TableEncoder.as_dict`); None for plain numbers
     table: dict[str, Any] | None = None
+    # whether the features have names from a DataFrame; `feature_names` are these names, or those of a file or an
+    # AnnData
     named: bool = False
     feature_names: list[str] = field(default_factory=list)
+    # whether the rows are counts that were log-normalized when they were read
     normalization: Literal["log", "none"] = "none"
-    packages: dict[str, str]
+    packages: dict[str, str]  # parts registered by other packages, ``KIND NAME``, and the package of each
+    # digests of the rows whose labels were used (``supervision="labels"``), joined: they are not scored
     labeled_rows: str = ""
-    given: str = ""
+    given: str = ""  # digest of the labels and groups that the training used, which a resumed training needs again
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values by name."""
@@ -175,36 +117,19 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class BuildContext(Generic[O, R]):
-    """Everything that a model is built from.
+    """Everything that a model is built from."""
 
-    Attributes
-    ----------
-    options : Arguments
-        The estimator's arguments, validated.
-    resolved : Resolved
-    inputs : object, optional
-        Inputs that only a new model needs and that a configuration cannot describe, such as the views of a view cache:
-        a dataclass of the method.
-    fresh : bool
-        Whether the model is new, so that files of initial weights are read; otherwise weights come from a run.
-    labels : Tensor of int64, shape (n,), or None
-        Classes of the training rows, for a new model whose framework reads labels.
-    neighbors : PrecomputedGraph or None
-        Neighbor graph of the training rows, for a new model.
-    few_labels : FewLabels or None
-        Labels of some training rows, for a new model with ``supervision="labels"``.
-    layer : nn.Module or None
-        The input layer; for a new model fitted to the training rows.
-    """
-
-    options: O
+    options: O  # the estimator's arguments, validated
     resolved: R
+    # inputs that only a new model needs and that a configuration cannot describe, such as the views of a view cache: a
+    # dataclass of the method
     inputs: Any = None
+    # whether the model is new, so that files of initial weights are read; otherwise weights come from a run
     fresh: bool = False
-    labels: Tensor | None = None
-    neighbors: PrecomputedGraph | None = None
-    few_labels: FewLabels | None = None
-    layer: nn.Module | None = None
+    labels: Tensor | None = None  # (n,): classes of the training rows, for a new model whose framework reads labels
+    neighbors: PrecomputedGraph | None = None  # neighbor graph of the training rows, for a new model
+    few_labels: FewLabels | None = None  # labels of some training rows, for a new model with ``supervision="labels"``
+    layer: nn.Module | None = None  # the input layer; for a new model fitted to the training rows
 
     @classmethod
     def of_new(cls, options: O, resolved: R, data: TrainingData, **given: Any) -> BuildContext[O, R]:

@@ -1,4 +1,10 @@
-"""Resolve "auto": settings that depend on the modality, the registered parts and the number of rows."""
+"""Resolve "auto": settings that depend on the modality, the registered parts and the number of rows; and options by
+name, given to the chosen parts that have them.
+
+A view maker names options that may be "auto" in the tag `symmetry`, as in ``symmetry={"flip": ("mirror", 0.5)}``: the
+name of a transformation in `viewsmith.evaluation.symmetries`, and its rate without a test. The transformation is used
+if it keeps samples among the samples of the data.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +16,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from viewsmith.core.errors import InputError, join_names, pluralize, warn
-from viewsmith.core.registry import Entry, find, get, names
+from viewsmith.core import distributed
+from viewsmith.core.errors import InputError, join_names, name_list, pluralize, warn
+from viewsmith.core.registry import Entry, Kind, entries, find, get, names
 from viewsmith.core.rows import Rows, too_large_for_memory
-from viewsmith.estimator.arguments import Arguments
+from viewsmith.core.schedule import Role
+from viewsmith.estimator.arguments import Arguments, roles_of
 from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
-from viewsmith.estimator.recipe import check_recipe, default_rate, resolve_rates
 from viewsmith.frameworks import DataSummary
-from viewsmith.modalities import Modality
+from viewsmith.modalities import Modality, modality_of
 from viewsmith.networks.base import EncoderContext
 
 MODULE = "module:"  # prefix of the class of a custom part in configurations
@@ -316,3 +323,154 @@ def _n_components(
             f"n_components is {wanted}, but the encoder {encoder} has width {width}: leave n_components out"
         )
     return int(width)
+
+
+# ---- beside the loss: rates of views, the learning rate ----
+RATE = 0.5  # of a transformation that is used
+
+FEWEST_GROUPS = 10  # whole groups are held out, if there are so many
+
+
+def resolve_rates(
+    views: Sequence[Entry], options: Mapping[str, Any], data: TrainingData
+) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
+    """Rates of the options that are "auto", and for each transformation what its test has shown.
+
+    With too few samples for a test, the rates are those without a test, and the reason is in the result.
+    """
+    from viewsmith.evaluation.symmetries import TRANSFORMATIONS, symmetries
+
+    asked = {
+        option: symmetry
+        for view in views
+        for option, symmetry in view.tag("symmetry", {}).items()
+        if options.get(option, view.options[option].default) == "auto"
+    }
+    groups = data.group_codes
+    if groups is not None and groups.max() + 1 < FEWEST_GROUPS:
+        groups = None
+    rates: dict[str, float] = {}
+    tests: dict[str, dict[str, Any]] = {}
+    for option, (name, untested) in asked.items():
+        transformation = {name: TRANSFORMATIONS[data.modality.name][name]}
+        try:
+            (test,) = symmetries(data.rows, data.modality.name, transformation, groups=groups, seed=data.seed)
+        except InputError as error:
+            verdict = f"{name}: {'on' if untested else 'off'}, not tested: {error}"
+            rates[option], tests[name] = untested, {"rate": untested, "verdict": verdict}
+            continue
+        # All processes of a training have to make the same views.
+        used = distributed.broadcast_flag(test.on_the_data, data.device)
+        rates[option] = RATE if used else 0.0
+        tests[name] = {
+            "rate": rates[option],
+            "told_apart": round(test.told_apart, 3),
+            "told_apart_interval": [round(end, 3) for end in test.told_apart_interval],
+            "distance_ratio": round(test.ratio, 3),
+            "distance_ratio_interval": [round(end, 3) for end in test.ratio_interval],
+            "verdict": f"{name}: {'on' if used else 'off'}, told apart in {test.told_apart:.0%} of held-out samples, "
+            f"distance ratio {test.ratio:.2f} (off above 1.3)",
+        }
+    return rates, tests
+
+
+#: Options for a part that not every framework has.
+ROLE_OPTIONS: dict[str, Role] = {"constant_predictor_rate": "predictor", "freeze_last_layer": "last layer"}
+
+
+def default_rate(options: Arguments) -> float:
+    """The learning rate for "auto"; with lars that of SimCLR, proportional to the batch size (section 2.1)."""
+    return 0.3 * options.batch_size / 256 if options.optimizer == "lars" else 3e-3
+
+
+def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
+    """Raise InputError for options of a recipe that the optimizer or the framework does not have."""
+    if options.trust_coefficient != "auto" and options.optimizer != "lars":
+        raise InputError(
+            f"trust_coefficient is {options.trust_coefficient}, an option of the optimizer lars, not of "
+            f"{options.optimizer}: set optimizer='lars', or leave it out"
+        )
+    roles = roles_of(get("framework", framework))
+    if isinstance(custom := options.framework, nn.Module):
+        framework, roles = type(custom).__name__, getattr(custom, "training_roles", {})
+    for option, role in ROLE_OPTIONS.items():
+        value = getattr(options, option)
+        if not value or role in roles:
+            continue
+        others = [name for name in known if role in roles_of(get("framework", name))]
+        advice = f"take one of {join_names(others)}, or leave it out" if others else "leave it out"
+        raise InputError(f"{option} is {value}, but the framework {framework!r} has no {role}: {advice}")
+
+
+# ---- options by name, to the chosen parts that have them ----
+#: Arguments with options of parts, by the argument with the names of the parts.
+OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
+
+KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
+
+
+def route_options(
+    cls: type[Arguments], given: Mapping[str, Any], modality: str | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Arguments for an estimator; options that it does not have are passed to the chosen parts that have them."""
+    own = {field.name for field in dataclasses.fields(cls)}
+    left = given.keys() - own
+    if not left:
+        return dict(given), []
+    chosen = {argument: _chosen(cls, given, argument, modality) for argument in OPTIONS_OF}
+    arguments = {name: value for name, value in given.items() if name in own}
+    for name in sorted(left):
+        takers = {arg: entry for arg, found in chosen.items() for entry in found[::-1] if name in entry.options}
+        if len(takers) > 1:
+            parts = " and ".join(f"the {entry.kind} {entry.name!r}" for entry in takers.values())
+            tables = " or ".join(f"[{OPTIONS_OF[argument]}]" for argument in takers)
+            raise InputError(f"{name} is an option of {parts}: set it in a file (--config), in the table {tables}")
+        if not takers:
+            _check_not_elsewhere(cls, name, modality)
+            arguments[name] = given[name]
+        for argument, entry in takers.items():
+            value = given[name] if modality is None else check_part_options(entry, {name: given[name]})[name]
+            there = arguments.get(OPTIONS_OF[argument])
+            arguments[OPTIONS_OF[argument]] = (there if isinstance(there, dict) else {}) | {name: value}
+    return arguments, sorted({name for found in chosen.values() for entry in found for name in entry.options} - own)
+
+
+def _check_not_elsewhere(cls: type[Arguments], name: str, modality: str | None) -> None:
+    """Raise InputError, with the name of the part, for an option of a part that is not chosen."""
+    for argument, kind in KINDS.items():
+        for entry in entries(kind, modality):
+            if name in entry.options and entry.tag("general", True):
+                raise InputError(
+                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: set "
+                    f"{argument} to it, or leave {name} out"
+                )
+    methods: list[Any] = entries("method")
+    owners = [each.name for each in methods if name in {field.name for field in dataclasses.fields(each.build)}]
+    if owners:
+        raise InputError(
+            f"{cls.__name__} has no option {name!r}, which is one of {name_list(owners)}: choose the method "
+            f"(--method), or leave {name} out"
+        )
+
+
+def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, modality: str | None) -> list[Entry]:
+    """Registry entries of the parts that an argument names; for "auto", the possible defaults."""
+    text = str(given.get(argument, getattr(cls, argument)))
+    if text.startswith(MODULE):
+        return []
+    kind = KINDS[argument]
+    if kind == "framework":
+        return [find(kind, text)]
+    found: list[Entry] = []
+    for each in [modality_of(e.name) for e in entries("modality")] if modality is None else [modality_of(modality)]:
+        names = _defaults(each, argument) if text == "auto" else text.split("+") if kind == "view maker" else [text]
+        found += [entry for name in names if (entry := get(kind, name, each.name)) is not None]
+    if not found and text != "auto":
+        find(kind, text.split("+")[0], modality)
+    return found
+
+
+def _defaults(modality: Modality, argument: str) -> list[str]:
+    if argument == "encoder":
+        return [modality.default_encoder, modality.default_encoder_on_gpu]
+    return modality.default_views.split("+")

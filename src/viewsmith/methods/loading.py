@@ -74,14 +74,8 @@ def load(
         raise InputError(
             f"{folder.config} does not describe a model of this version (method {config.get('method')!r}): train again"
         )
-    parts: dict[str, Any] = {
-        "encoder": encoder,
-        "framework": framework,
-        "view_maker": view_maker,
-        "family": family,
-        "features": features,
-    }
-    custom = {name: part for name, part in parts.items() if part is not None}
+    parts = {"encoder": encoder, "framework": framework, "view_maker": view_maker, "family": family}
+    custom: dict[str, Any] = {n: part for n, part in (parts | {"features": features}).items() if part is not None}
     for name in custom:
         known = str(config["parameters"].get(name))
         if not known.startswith((MODULE, CUSTOM)):

@@ -137,22 +137,12 @@ PLANNED = ("epochs", "generator_epochs", "denoiser")
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How a generator is trained.
+    """How a generator is trained."""
 
-    Attributes
-    ----------
-    epochs, generator_epochs : int
-        Of the encoder, and of the generator after it.
-    denoiser : str
-        Network of the generator: "fast" or "small".
-    cpu_seconds : float
-        Estimate of the CPU time; 0 where it is small or unknown.
-    """
-
-    epochs: int
+    epochs: int  # of the encoder, and of the generator after it
     generator_epochs: int
-    denoiser: str
-    cpu_seconds: float
+    denoiser: str  # network of the generator: "fast" or "small"
+    cpu_seconds: float  # estimate of the CPU time; 0 where it is small or unknown
 
     def minutes(self, threads: int) -> float:
         """Estimate of the time on a number of cores that do nothing else."""

@@ -8,11 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from torch import nn
-
 from viewsmith.core.errors import InputError, warn
 from viewsmith.estimator.figures import as_dataset
-from viewsmith.methods.crl_tac.families import FamilyOption
 from viewsmith.reports import ReportContent, write_report
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import custom_part, load_for, load_run, reading_run
@@ -76,11 +73,7 @@ def report(
     *,
     label: str | None = None,
     labels: Path | None = None,
-    encoder: nn.Module | None = None,
-    framework: nn.Module | None = None,
-    view_maker: nn.Module | None = None,
-    family: FamilyOption | None = None,
-    features: nn.Module | None = None,
+    **custom: Any,
 ) -> Path:
     """Write ``report.html`` of a run, as the command does, also for models with custom parts.
 
@@ -93,8 +86,8 @@ def report(
         Labels of an array, for the colors of maps.
     label, labels : str, path, optional
         Labels of a file, see `viewsmith.data.load_dataset`.
-    encoder, framework, view_maker, family, features : optional
-        As in `viewsmith.load`.
+    **custom
+        ``encoder``, ``framework``, ``view_maker``, ``family`` or ``features`` as in `viewsmith.load`.
 
     Returns
     -------
@@ -106,14 +99,6 @@ def report(
     InputError
         There is no run, it is damaged, or the custom parts are not those of the run; `data` cannot be read.
     """
-    parts = {
-        "encoder": encoder,
-        "framework": framework,
-        "view_maker": view_maker,
-        "family": family,
-        "features": features,
-    }
-    custom = {name: part for name, part in parts.items() if part is not None}
     folder = RunFolder(run)
     folder.check_exists()
     content = report_content(folder, data=data, y=y, label=label, labels=labels, pictures=True, custom=custom)

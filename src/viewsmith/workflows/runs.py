@@ -275,13 +275,7 @@ def load_for(model: ViewsmithEstimator, data: str | Path, *, labeled: bool = Fal
 
 
 def column_of(data: str | Path, column: str, n_rows: int) -> np.ndarray:
-    """Any column of a table, or of obs, for the rows of a data set in order, also one that a model reads as a feature.
-
-    Raises
-    ------
-    InputError
-        There is no such column, or the data set leaves out rows.
-    """
+    """Any column of a table or of obs, also one that a model reads as a feature, for rows of a data set in order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `load_for` has said what is to be said of the data
         found = read_dataset(data, DataOptions(label=column, few_labels=True))

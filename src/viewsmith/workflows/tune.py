@@ -27,9 +27,10 @@ from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find
 from viewsmith.data import Dataset
 from viewsmith.data.dataset import validation_split
+from viewsmith.data.options import ModelDataOptions
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest
-from viewsmith.estimator.routing import KINDS
+from viewsmith.estimator.resolve import KINDS
 from viewsmith.estimator.rows import fingerprint
 from viewsmith.evaluation.level import LOWER_IS_BETTER, WIDTH, aligned, beside
 from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding, scored_rows
@@ -208,7 +209,7 @@ def _quiet(optuna: Any) -> Iterator[None]:
 RESERVED = {"random_state": "--seed", "minutes": "--budget, or epochs"}
 
 #: Options with which the data are read, once for all trainings.
-OF_DATA = ("modality", "columns", "impute", "strict", "layer", "use_rep", "normalization", "supervision")
+OF_DATA = ("modality", "supervision", *(field.name for field in dataclasses.fields(ModelDataOptions)))
 
 #: Scores that are fractions of the validation rows.
 ACCURACIES = ("linear", "knn", "svm", "softmax_50")

@@ -13,6 +13,7 @@ from viewsmith.core.registry import find, register
 from viewsmith.core.rows import RowSource, too_large_for_memory
 from viewsmith.core.schedule import Method
 from viewsmith.estimator.arguments import (
+    ADAM,
     CROPS_RANGES,
     EDITS_RANGES,
     NEIGHBORS_RANGES,
@@ -29,7 +30,6 @@ from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.modalities import Modality
 from viewsmith.networks.scaling import are_sparse_and_equal, variance_kept
 
-# Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
     # SimCLR as the noise papers run it on vectors (PiNDA, section 4.2 and appendix B).
     "paper": {
@@ -38,10 +38,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": (1024, 1024),
         "norm": "none",
         "projector_dims": (256, 128),
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
-        "schedule": "constant",
         "epochs": 100,
+        **ADAM,
     },
     # SimCLR as the same paper runs it on images (section 4.2, table 3, appendix B).
     "paper-images": {
@@ -52,16 +50,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "encoder": "resnet18",
         "projector_dims": (256, 128),
         "batch_size": 256,
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
-        "schedule": "constant",
         "epochs": 1000,
+        **ADAM,
     },
 }
 
-# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
-# trials of the documentation, or that depend on the data.
-
+# Searched by `viewsmith tune`, see `default_space`.
 SEARCH: dict[str, dict[str, str]] = {"vectors": NEIGHBORS_RANGES, "images": CROPS_RANGES, "dna": EDITS_RANGES}
 
 BATCH_SIZE = 256
@@ -86,16 +80,9 @@ FEW_BATCH_SIZE, FEW_RATE = 128, 4.5e-3
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveResolved(Resolved):
-    """Settings of Contrastive with "auto" resolved.
+    """Settings of Contrastive with "auto" resolved."""
 
-    Attributes
-    ----------
-    head_learning_rate : float or None
-        None: that of the encoder.
-    batch_size : int
-    """
-
-    head_learning_rate: float | None = None
+    head_learning_rate: float | None = None  # None: that of the encoder
     batch_size: int = BATCH_SIZE
 
 

@@ -121,36 +121,18 @@ Model = TypeVar("Model", bound=Any)
 
 @dataclass(frozen=True, kw_only=True)
 class CRLTACResolved(Resolved):
-    """Resolved settings, with the transformations and the settings of the channel.
+    """Resolved settings, with the transformations and the settings of the channel."""
 
-    Attributes
-    ----------
-    projector_dims : tuple of int
-        Widths of the head.
-    family_options : dict
-        Options of the modality's transformations.
-    crop_size_scores : dict
-        Information by size of crops, if the size was chosen automatically.
-    custom_family : dict or None
-        Size and shapes of a custom family, see `inspect_family`.
-    centered : bool
-    effective_target : float or None
-    start_steps : int
-    start : {"discovery", "none"}
-    discovered : str
-        What discovery found, in one sentence; empty if it was not asked.
-    recurrence_weight : float
-    """
-
-    projector_dims: tuple[int, ...]
-    family_options: dict[str, Any]
+    projector_dims: tuple[int, ...]  # widths of the head
+    family_options: dict[str, Any]  # options of the modality's transformations
+    # information by size of crops, if the size was chosen automatically
     crop_size_scores: dict[str, float] = field(default_factory=dict)
-    custom_family: dict[str, Any] | None = None
+    custom_family: dict[str, Any] | None = None  # size and shapes of a custom family, see `inspect_family`
     centered: bool
     effective_target: float | None = None
     start_steps: int = 0
     start: str = "none"
-    discovered: str = ""
+    discovered: str = ""  # what discovery found, in one sentence; empty if it was not asked
     recurrence_weight: float = 0.0
 
 
@@ -197,18 +179,10 @@ def start_steps_of(options: Any, scaling: str, family: Family, places: Places | 
 
 @dataclass(frozen=True)
 class Places:
-    """What discovery found in the training images.
+    """What discovery found in the training images."""
 
-    Attributes
-    ----------
-    boxes : Tensor, shape (n, 4)
-        Top, left, height, width; NaN without a part.
-    side : int
-        Side of crops of this size, a multiple of 4 pixels and at least 20.
-    """
-
-    boxes: Tensor
-    side: int
+    boxes: Tensor  # (n, 4): top, left, height, width; NaN without a part
+    side: int  # side of crops of this size, a multiple of 4 pixels and at least 20
 
 
 def discovered(options: Any, encoder: str, data: TrainingData) -> tuple[Places | None, str]:

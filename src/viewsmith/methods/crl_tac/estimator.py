@@ -20,7 +20,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.rows import RowSource, apply_in_blocks
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
-from viewsmith.estimator.arguments import Auto, Count, Positive, Rate
+from viewsmith.estimator.arguments import ADAM, Auto, Count, Positive, Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import shared_figures
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, modality_in
@@ -60,7 +60,6 @@ from viewsmith.methods.crl_tac.transforms import Detrend
 from viewsmith.modalities import Modality
 from viewsmith.reports import Figure
 
-# Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
     # Sections 3, 5.2 and 5.3, which do not give optimizer, learning rates, batch size and epochs.
     "paper-images": {
@@ -80,16 +79,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "entropy_weight": 0.0025,
         "effective_target": None,
         "batch_size": 256,
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
         "channel_learning_rate": 1e-3,
-        "schedule": "constant",
+        **ADAM,
         "epochs": 50,
     },
 }
 
-# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
-# trials of the documentation, or that depend on the data.
+# Searched by `viewsmith tune`, see `default_space`.
 _CHANNEL = {"learning_rate": "0.0003..0.005", "beta": "0.5..10.0"}  # a large beta fails at a larger rate
 SEARCH: dict[str, dict[str, str]] = {
     "vectors": {**_CHANNEL, "mask_fraction": "0.2..0.8"},

@@ -71,7 +71,6 @@ _DIFFAUG: dict[str, Any] = {
     "schedule": "constant",
 }
 
-# Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
     # Appendix E.2 and table 11; epochs of section 3.2. The number of neighbors is that of the authors' program.
     "paper": {
@@ -101,9 +100,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
-# trials of the documentation, or that depend on the data.
-
+# Searched by `viewsmith tune`, see `default_space`.
 SEARCH: dict[str, dict[str, str]] = {
     "vectors": {**NEIGHBORS_RANGES, "target_distance": "30.0..300.0"},
     "images": CROPS_RANGES,

@@ -49,7 +49,6 @@ from viewsmith.methods.genview.training import GenViewMethod
 from viewsmith.reports import Figure
 from viewsmith.views.generated.noise_level import MAX_ROWS, strength_to_level
 
-# Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
     # Appendix 0.A, CIFAR-10 (table 5): MoCo v2 on views of Stable unCLIP, with quality by CLIP; see docs/genview.md.
     "paper-images": {
@@ -87,9 +86,7 @@ PRESET_NEEDS: dict[str, dict[str, str]] = {
     }
 }
 
-# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
-# trials of the documentation, or that depend on the data.
-
+# Searched by `viewsmith tune`, see `default_space`.
 SEARCH: dict[str, dict[str, str]] = {"vectors": NEIGHBORS_RANGES, "images": CROPS_RANGES, "dna": EDITS_RANGES}
 
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")

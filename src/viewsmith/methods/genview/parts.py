@@ -296,18 +296,12 @@ def digest(weights: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class GenViewResolved(Resolved, GeneratorSettings):
-    """Resolved settings, with those of the generator.
+    """Resolved settings, with those of the generator."""
 
-    Attributes
-    ----------
-    feature_shape, feature_weights
-        Shape and digest of a separate feature extractor, if there is one.
-    level_references : int
-        Number of training rows with which the density of a row is compared to find its noise level.
-    """
-
+    # shape and digest of a separate feature extractor, if there is one
     feature_shape: tuple[int, int, int] | None = None
     feature_weights: str | None = None
+    # number of training rows with which the density of a row is compared to find its noise level
     level_references: int = 0
 
 

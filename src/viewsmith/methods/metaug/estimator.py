@@ -16,7 +16,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
-from viewsmith.estimator.arguments import RATE_RANGES, Auto, Count, Fraction, Positive, Rate, Widths
+from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fraction, Positive, Rate, Widths
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
 from viewsmith.estimator.model import (
@@ -51,13 +51,10 @@ _METAUG: dict[str, Any] = {
     "negative_draws": "sample",
     "positives": "memory",
     "batch_size": 64,
-    "optimizer": "adam",
-    "learning_rate": 1e-3,
-    "schedule": "constant",
+    **ADAM,
     "epochs": 300,
 }
 
-# Published settings: NAME for vectors, NAME-MODALITY for others.
 PRESETS: dict[str, dict[str, Any]] = {
     # In the paper delta is the weight of a sum of terms (4 for images, 3 for vectors), here of their mean. alpha is
     # 1e-13 for both.
@@ -80,8 +77,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
-# trials of the documentation, or that depend on the data.
+# Searched by `viewsmith tune`, see `default_space`.
 _GENERATORS = {**RATE_RANGES, "feature_weight": "0.1..10.0", "margin_weight": "0.1..10.0"}
 SEARCH: dict[str, dict[str, str]] = {"*": _GENERATORS}
 

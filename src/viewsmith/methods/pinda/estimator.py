@@ -25,58 +25,36 @@ from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData, check_least
 from viewsmith.estimator.resolve import packages_of, part_options
 from viewsmith.estimator.rows import extent
+from viewsmith.methods.contrastive.estimator import PRESETS as SIMCLR
 from viewsmith.methods.pinda import networks  # noqa: F401, it registers the noise generators
 from viewsmith.methods.pinda.training import PiNDAMethod
 from viewsmith.methods.pinda.views import PiNoise
 from viewsmith.networks.base import NoiseContext
 from viewsmith.reports import Figure, draw_gallery, draw_profile
 
-# Published settings: NAME for vectors, NAME-MODALITY for others.
+_NOISE: dict[str, Any] = {"level": "free", "algorithm": 1, "two_sided": False, "strength": 0.5}
+
 PRESETS: dict[str, dict[str, Any]] = {
     # Section 4.2, Algorithm 1 and appendix B; a penalty is published for images only.
     "paper": {
+        **SIMCLR["paper"],
+        **_NOISE,
         "view_maker": "identity",
-        "kernel": "cosine",
         "temperature": 0.1,
-        "level": "free",
         "penalty": "none",
-        "algorithm": 1,
-        "two_sided": False,
-        "strength": 0.5,
         "generator_hidden": (1024, 1024),
-        "hidden": (1024, 1024),
-        "norm": "none",
-        "projector_dims": (256, 128),
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
-        "schedule": "constant",
-        "epochs": 100,
     },
     # Table 3, appendix B: on top of SimCLR, with a second ResNet-18.
     "paper-images": {
-        "view_maker": "simclr",
-        "flip": 0.5,
-        "kernel": "cosine",
-        "temperature": 0.1,
-        "level": "free",
+        **SIMCLR["paper-images"],
+        **_NOISE,
         "penalty": "inverse_norm",
         "penalty_weight": 1.0,
-        "algorithm": 1,
-        "two_sided": False,
-        "strength": 0.5,
         "generator": "resnet18",
-        "encoder": "resnet18",
-        "projector_dims": (256, 128),
-        "batch_size": 256,
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
-        "schedule": "constant",
-        "epochs": 1000,
     },
 }
 
-# What `viewsmith tune` searches by default, by modality, `*` for others: options that made a difference in the
-# trials of the documentation, or that depend on the data.
+# Searched by `viewsmith tune`, see `default_space`.
 _STRENGTH = {"strength": "0.05..1.0"}
 SEARCH: dict[str, dict[str, str]] = {"vectors": {**NEIGHBORS_RANGES, **_STRENGTH}, "*": {**RATE_RANGES, **_STRENGTH}}
 
