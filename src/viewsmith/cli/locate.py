@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,10 @@ def locate(
 
     One row for each location, train rows first. Samples without a location have no row.
     """
-    _find("locate", run, data, read, out, n)
+    from viewsmith.workflows.discover import locate_again
+    from viewsmith.workflows.locate import locate_to
+
+    _find(locate_again, locate_to, run, data, read, out, n)
 
 
 @of_run
@@ -42,22 +46,26 @@ def crop(
     n: N = 1,
 ) -> None:
     """Write crops of images or windows of sequences at the locations that a run of crl-tac, or discover, finds."""
-    _find("crop", run, data, read, out, n)
+    from viewsmith.workflows.discover import crop_again
+    from viewsmith.workflows.locate import crop_to
+
+    _find(crop_again, crop_to, run, data, read, out, n)
 
 
-def _find(command: str, run: Path, data: str, read: dict[str, Any], out: Path, n: int) -> None:
-    from viewsmith.workflows import discover as of_discovery
-    from viewsmith.workflows import locate as of_crl_tac
+def _find(
+    again: Callable[..., Any], find: Callable[..., Any], run: Path, data: str, read: dict[str, Any], out: Path, n: int
+) -> None:
+    """Work with a run of discover, or of crl-tac."""
     from viewsmith.workflows.runs import is_discovery
 
     check_out(out, data)
     if is_discovery(run):
         with writing(out):
-            getattr(of_discovery, f"{command}_again")(out, run, data, n)
+            again(out, run, data, n)
     else:
         model, dataset = load_run_and_data(run, data, read)
         with writing(out):
-            getattr(of_crl_tac, f"{command}_to")(out, model, dataset, n)
+            find(out, model, dataset, n)
     typer.echo(str(out))
 
 

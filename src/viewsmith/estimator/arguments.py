@@ -49,6 +49,8 @@ Auto = Literal["auto"]
 
 Jitter = Annotated[float, Field(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
 
+SECTIONS = "Parameters\n----------\n[shared]\n\nAttributes\n----------\n[attributes]"
+
 ATTRIBUTES_DOC = """\
     method_ : Method
         The trained modules; ``method_.framework.output_networks`` has encoder and head.
@@ -69,9 +71,12 @@ ATTRIBUTES_DOC = """\
 def with_shared(cls: type, doc: str) -> str:
     """A class's documentation, with its options for the line "[shared]" and the attributes for "[attributes]".
 
-    What the class documents itself is left out. The result is not indented.
+    Without these lines the sections are added. What the class documents itself is left out. It is not indented.
     """
     doc = f"{inspect.cleandoc(doc)}\n"  # Python 3.13 has removed the indentation already
+    if "[shared]\n" not in doc:
+        text, heading, examples = doc.partition("Examples\n--------\n")
+        doc = "\n\n".join([text.rstrip(), SECTIONS, heading + examples])
     attributes = re.split(r"^(?=\S)", textwrap.dedent(ATTRIBUTES_DOC), flags=re.MULTILINE)
     for marker, entries in (("[shared]", _filled([*entries_of(cls).values()])), ("[attributes]", attributes)):
         fresh = [entry for entry in entries if entry.strip() and f"\n{entry.split(' :')[0]} :" not in doc]

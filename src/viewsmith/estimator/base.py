@@ -99,11 +99,6 @@ def read_encoder(resolved: Resolved, where: object) -> TableEncoder | None:
     return encoder
 
 
-def copied_weights(modules: nn.Module) -> dict[str, Tensor]:
-    """Weights and buffers on the CPU."""
-    return {name: value.detach().cpu().clone() for name, value in modules.state_dict().items()}
-
-
 def check_packages(packages: Mapping[str, str], where: object) -> None:
     """Raise InputError if a part of a model, ``KIND NAME``, comes from a package that is not installed."""
     for part, package in packages.items():
@@ -121,14 +116,6 @@ def check_package(kind: Kind, name: str, package: str, where: object) -> None:
     else:
         missing = f"is part of the package {package!r}, which is not installed: install it first"
     raise InputError(f"the model of {where} uses the {kind} {name!r}, which {missing}")
-
-
-def with_saved_seed(options: Any, folder: RunFolder | None) -> Any:
-    """The options, with the seed of the run in the folder if there is one and the options have no seed."""
-    if options.random_state is not None or folder is None or not folder.exists():
-        return options
-    seed = folder.read_config().get("parameters", {}).get("random_state")
-    return dataclasses.replace(options, random_state=seed)
 
 
 PICTURED = 500  # rows
@@ -238,7 +225,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         folder = RunFolder(run) if run is not None else None
         if context is None:
             context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if folder else {}
-        options = with_saved_seed(options, folder if resume else None)
+        if resume and options.random_state is None and folder is not None and folder.exists():
+            seed = folder.read_config().get("parameters", {}).get("random_state")
+            options = dataclasses.replace(options, random_state=seed)
         device = find_device(options.device)
         check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
@@ -430,7 +419,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def weights(self) -> dict[str, Tensor]:
         """Weights of the input layer and the method, on the CPU."""
-        return copied_weights(self._modules())
+        return {name: value.detach().cpu().clone() for name, value in self._modules().state_dict().items()}
 
     @property
     def given_weights(self) -> bool:

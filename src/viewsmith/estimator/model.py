@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed
-from viewsmith.core.registry import Entry, find
+from viewsmith.core.registry import find
 from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
@@ -296,13 +296,9 @@ def make_views(plan: AnyContext, encoder: nn.Module) -> PairMaker:
             layer=plan.layer,
         )
         selected = {option: given[option] for option in entry.options if option in given}
-        makers.append(entry.build(context, **selected) if _takes_context(entry) else entry.build(**selected))
+        of_context = () if isinstance(entry.build, type) else (context,)  # a class takes only its options
+        makers.append(entry.build(*of_context, **selected))
     return PairMaker(makers, refreshed=refreshed, changes_shape=any(entry.tag("changes_shape") for entry in entries))
-
-
-def _takes_context(entry: Entry) -> bool:
-    """Whether a view maker is built by a function of a context; a class takes only its options."""
-    return not isinstance(entry.build, type)
 
 
 def _space(modality: Modality, row_shape: tuple[int, ...], encoder: nn.Module) -> Callable[[Tensor], Tensor] | None:

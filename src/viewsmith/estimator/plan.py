@@ -154,7 +154,7 @@ def check_sample(
     data: TrainingData,
 ) -> None:
     """Raise InputError unless the encoder accepts samples, and smaller views of them."""
-    sizes = (view.tag("smaller", _no_size)(data.row_shape, derived) for view in views)
+    sizes = (view.tag("smaller", lambda *_: None)(data.row_shape, derived) for view in views)
     smaller = [size for size in sizes if size is not None]
     if entry is None:
         assert isinstance(options.encoder, nn.Module)
@@ -207,10 +207,6 @@ def check_crops(
         least,
         f"{todo}{', or another encoder' if others else ''}{enlarge}",
     )
-
-
-def _no_size(row_shape: tuple[int, ...], derived: dict[str, Any]) -> None:
-    return None
 
 
 def probe(module: nn.Module, name: str, sample: Tensor) -> int:

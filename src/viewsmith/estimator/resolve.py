@@ -53,7 +53,9 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     view_options = part_options(options, views, options.view_options, "view_options")
     rates, symmetries = resolve_rates(views, view_options, data)
     view_options |= rates
-    derived = {name: value for view in views for name, value in view.tag("derive", _nothing)(options, data).items()}
+    derived = {
+        name: value for view in views for name, value in view.tag("derive", lambda *_: {})(options, data).items()
+    }
     _check_views(views, view_options, data)
     _check_neighbors(options, view_maker, views, data)
     check_sample(encoder_entry, encoder, views, derived, options, data)
@@ -63,6 +65,8 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     used = [find("modality", modality.name), *views, *([] if encoder_entry is None else [encoder_entry])]
     if not isinstance(options.framework, nn.Module):
         used.append(find("framework", framework))
+    # With lars that of SimCLR, proportional to the batch size (section 2.1).
+    rate = 0.3 * options.batch_size / 256 if options.optimizer == "lars" else 3e-3
     return {
         "modality": modality.name,
         "row_shape": data.row_shape,
@@ -81,7 +85,7 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         "epochs": default_epochs(trained, options.batch_size, steps) if options.epochs == "auto" else options.epochs,
         "input_components": principal_axes(options, data, views),
         "n_components": _n_components(options, encoder, encoder_entry, encoder_options, x, data),
-        "learning_rate": default_rate(options) if options.learning_rate == "auto" else options.learning_rate,
+        "learning_rate": rate if options.learning_rate == "auto" else options.learning_rate,
         "packages": packages_of(used),
     }
 
@@ -157,10 +161,6 @@ def _check_required(part: Entry, found: Mapping[str, Any], argument: str) -> Non
             )
 
 
-def _nothing(options: Arguments, data: TrainingData) -> dict[str, Any]:
-    return {}
-
-
 def _check_views(views: Sequence[Entry], options: dict[str, Any], data: TrainingData) -> None:
     for view in views:
         if check := view.tag("check"):
@@ -172,7 +172,7 @@ def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry]
     if data.neighbors is None:
         return
     if not any(view.tag("neighbors") for view in views):
-        with_graph = [name for name in names("view maker", data.modality.name) if _uses_graph(name, data.modality)]
+        with_graph = sorted({e.name for e in entries("view maker", data.modality.name) if e.tag("neighbors")})
         raise InputError(
             f"neighbors is given, but the views {view_maker!r} use no neighbor graph: choose {join_names(with_graph)} "
             "(view_maker, --views), or leave neighbors out"
@@ -186,11 +186,6 @@ def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry]
             f"neighbors: {pluralize(alone, 'row')} of {len(data.x):,} without neighbors: the second view of such a row "
             "is the row itself"
         )
-
-
-def _uses_graph(view_maker: str, modality: Modality) -> bool:
-    entry = get("view maker", view_maker, modality.name)
-    return entry is not None and bool(entry.tag("neighbors"))
 
 
 def _check_local_views(views: Sequence[Entry], framework: str, options: Arguments) -> None:
@@ -271,14 +266,11 @@ def given_framework_options(options: Arguments, entry: Entry) -> dict[str, Any]:
         if value in (None, "auto"):
             continue
         if name not in entry.options:
-            raise InputError(_no_option(entry, name, value))
+            lacks = f"an option that the framework {entry.name!r} does not have"
+            theirs = f"its options are {', '.join(entry.options)}" if entry.options else "it has none"
+            raise InputError(f"{name} is {value!r}, {lacks}: {theirs}; leave it out")
         given[name] = value
     return given | check_part_options(entry, options.framework_options or {})
-
-
-def _no_option(entry: Entry, name: str, value: Any) -> str:
-    theirs = f"its options are {', '.join(entry.options)}" if entry.options else "it has none"
-    return f"{name} is {value!r}, an option that the framework {entry.name!r} does not have: {theirs}; leave it out"
 
 
 # ---- encoders -------------------------------------------------------------------------------------------------------
@@ -376,11 +368,6 @@ def resolve_rates(
 
 #: Options for a part that not every framework has.
 ROLE_OPTIONS: dict[str, Role] = {"constant_predictor_rate": "predictor", "freeze_last_layer": "last layer"}
-
-
-def default_rate(options: Arguments) -> float:
-    """The learning rate for "auto"; with lars that of SimCLR, proportional to the batch size (section 2.1)."""
-    return 0.3 * options.batch_size / 256 if options.optimizer == "lars" else 3e-3
 
 
 def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:

@@ -19,6 +19,7 @@ from viewsmith.estimator.arguments import (
     NEIGHBORS_RANGES,
     Auto,
     BatchSize,
+    Count,
     Positive,
     with_role,
 )
@@ -106,21 +107,6 @@ class Contrastive(ViewsmithEstimator):
     the rows are sparse and have one length (tf-idf). Images (`cnn`): 64 of pixels. DNA (`cnn`): 96 of bases and
     4-mers. ``encoder_options={"appended_pca": 0}`` leaves them out.
 
-    Parameters
-    ----------
-    epochs : int or "auto"
-        "auto": on up to 10,000 vectors with the default views, framework, encoder, projection and optimizer as many as
-        1,000 training steps take, on up to 1,000 as many as 500 take; otherwise 2,000 steps (images and DNA: 1,500;
-        more on a GPU).
-    learning_rate : float or "auto"
-        "auto": 0.0045 in those 1,000 or 500 steps (0.006 in those 500 if `batch_size` is given), otherwise 0.003; with
-        lars 0.3 for every 256 rows of a batch.
-    [shared]
-
-    Attributes
-    ----------
-    [attributes]
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -130,6 +116,13 @@ class Contrastive(ViewsmithEstimator):
     (1797, 256)
     """
 
+    epochs: Count | Auto = "auto"
+    """"auto": on up to 10,000 vectors with the default views, framework, encoder, projection and optimizer as many as
+    1,000 training steps take, on up to 1,000 as many as 500 take; otherwise 2,000 steps (images and DNA: 1,500; more on
+    a GPU)."""
+    learning_rate: Positive | Auto = "auto"
+    """"auto": 0.0045 in those 1,000 or 500 steps (0.006 in those 500 if `batch_size` is given), otherwise 0.003; with
+    lars 0.3 for every 256 rows of a batch."""
     batch_size: BatchSize | Auto = "auto"  # type: ignore[assignment]
     """Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500 steps,
     otherwise 256."""

@@ -20,7 +20,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.rows import RowSource, apply_in_blocks
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
-from viewsmith.estimator.arguments import ADAM, Auto, Count, Positive, Rate
+from viewsmith.estimator.arguments import ADAM, Auto, Count, Positive, Rate, Widths
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import shared_figures
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, modality_in
@@ -124,17 +124,6 @@ class CRLTAC(ViewsmithEstimator):
     representation is the expectation of the encoder's output over them. The defaults are measured (docs, CRL-TAC); with
     "crl-cnn" on a CPU, "auto" epochs are about 2,800 steps. ``presets["paper-images"]`` has the published settings.
 
-    Parameters
-    ----------
-    projector_dims : tuple of int or "auto"
-        Widths of the head, after a ReLU; the last is the width of the projection. "auto": 128 with "crl-cnn",
-        otherwise 200 and 50, as published.
-    [shared]
-
-    Attributes
-    ----------
-    [attributes]
-
     Examples
     --------
     >>> import numpy as np
@@ -149,6 +138,9 @@ class CRLTAC(ViewsmithEstimator):
     frameworks, presets = ("info-max",), PRESETS
     resolved_type = CRLTACResolved
 
+    projector_dims: Widths | Auto = "auto"
+    """Widths of the head, after a ReLU; the last is the width of the projection. "auto": 128 with "crl-cnn", otherwise
+    200 and 50, as published."""
     framework: str = "info-max"
     """The objective of CRL-TAC; see `viewsmith.losses.info_max`."""
     view_maker: str = "auto"

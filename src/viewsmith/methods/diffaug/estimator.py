@@ -154,14 +154,6 @@ class DiffAug(ViewsmithEstimator):
     ``DiffAug(**DiffAug.presets["paper"])`` has the published settings for vectors, ``presets["paper-images"]`` those
     for images. ``transform(X, output="map")`` returns the map, also for new rows; `views` returns generated samples.
 
-    Parameters
-    ----------
-    [shared]
-
-    Attributes
-    ----------
-    [attributes]
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -110,16 +110,6 @@ class GenView(ViewsmithEstimator):
     for a fraction of the epochs; then a diffusion model learns to generate samples from its representation; then the
     training of the encoder continues. The noise is adapted to each sample. Every framework and modality is supported.
 
-    Parameters
-    ----------
-    [shared]
-
-    Attributes
-    ----------
-    metrics_ : list of dict
-        Loss, quality and label-free diagnostics during training.
-    [attributes]
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -187,7 +187,9 @@ def make_metaug_framework(plan: AnyContext) -> Framework:
     options, resolved = plan.options, plan.resolved
     if resolved.framework != "oucl":
         return make_framework(plan)
-    dims = _dims(plan)
+    dims = options.projector_dims
+    if dims == "auto":
+        dims = modality_in(plan).defaults.get("simclr_dims", (resolved.n_components, 128))
     contrast = make_contrast(plan, (resolved.n_components, *dims)[-1])
     if not has_encoders(options):
         return Unified(make_encoder(plan), make_head(plan, dims), contrast)
@@ -244,12 +246,6 @@ def make_feature_optimizer(plan: AnyContext) -> Optimizer:
     return replace(make_optimizer(plan), **changes)
 
 
-def _dims(plan: AnyContext) -> tuple[int, ...]:
-    if plan.options.projector_dims != "auto":
-        return tuple(plan.options.projector_dims)
-    return tuple(modality_in(plan).defaults.get("simclr_dims", (plan.resolved.n_components, 128)))
-
-
 AtLeastTwo = Annotated[int, Field(ge=2)]
 
 
@@ -268,18 +264,8 @@ class MetAug(ViewsmithEstimator):
     augmented features; the generators are trained to improve the encoder's next step. They can be combined with other
     frameworks: ``MetAug(framework="simclr")``. The paper's "MetAug (only OUCL)" is ``meta="none"``, its "MetAug (only
     MAG)" is ``united=False``; ``MetAug(**MetAug.presets["paper-images"])`` has the published settings,
-    ``presets["paper"]`` those for vectors. The defaults are measured (docs, MetAug).
-
-    Parameters
-    ----------
-    [shared]
-
-    Attributes
-    ----------
-    metrics_ : list of dict
-        Loss and label-free diagnostics during training; ``feature_cosine`` is the cosine similarity of augmented
-        features and projections.
-    [attributes]
+    ``presets["paper"]`` those for vectors. The defaults are measured (docs, MetAug). ``feature_cosine`` in ``metrics_``
+    is the cosine similarity of augmented features and projections.
 
     Examples
     --------

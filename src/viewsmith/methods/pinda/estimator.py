@@ -118,14 +118,6 @@ class PiNDA(ViewsmithEstimator):
     a log barrier keeps noise on all features. ``PiNDA(**PiNDA.presets["paper"])`` has the published settings for
     vectors, ``presets["paper-images"]`` those for images.
 
-    Parameters
-    ----------
-    [shared]
-
-    Attributes
-    ----------
-    [attributes]
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits
