@@ -1,5 +1,6 @@
 """The commands and code in the documentation work."""
 
+import dataclasses
 import gzip
 import importlib
 import re
@@ -14,7 +15,9 @@ from cli_tools import good
 
 from cases import slow
 from viewsmith.cli import app
+from viewsmith.core.options import texts_of
 from viewsmith.core.registry import entries
+from viewsmith.data.options import DataOptions
 from viewsmith.estimator import figures as pictures
 from viewsmith.estimator import strength
 from viewsmith.methods.contrastive import estimator as contrastive
@@ -89,7 +92,7 @@ def test_there_are_command_lines_to_parse():
 
 @pytest.mark.parametrize("command", OPTIONS)
 def test_the_options_are_those_of_the_interface(command):
-    parameters = typer.main.get_command(app).commands[command].params
+    parameters = commands()[command].params
     options = {name[2:] for parameter in parameters for name in parameter.opts if name.startswith("--")}
     assert options - {"help"} == set(OPTIONS[command].split())
 
@@ -240,3 +243,19 @@ def test_the_names_of_the_api_page_exist(name):
 
 def test_the_api_page_lists_names():
     assert len(list(api_names())) > 60
+
+
+def test_the_table_of_data_options_is_that_of_the_declaration():
+    texts, flags = texts_of(DataOptions), {p.name: p for c in commands().values() for p in c.params}
+    rows = ["| option | flag | default | meaning |", "|---|---|---|---|"]
+    for field in dataclasses.fields(DataOptions):
+        if field.name in texts:
+            flag = f"`{flags[field.name].opts[0]}`" if field.name in flags else ""
+            meaning = texts[field.name].partition("\n\n")[0].replace("\n", " ")
+            rows.append(f"| `{field.name}` | {flag} | `{field.default!r}` | {meaning} |")
+    given = (ROOT / "docs" / "data.md").read_text().partition("<!-- options -->\n")[2].partition("\n<!-- end -->")[0]
+    assert given == "\n".join(rows)
+
+
+def commands():
+    return typer.main.get_command(app).commands

@@ -62,25 +62,14 @@ class DenoisingMethod(ContrastiveMethod):
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class Denoising(ViewsmithEstimator):
-    """Representations of vectors in which two noise levels of a sample agree.
-
-    Parameters
-    ----------
-    levels : tuple of two floats
-        Standard deviations of the noise on the two views, in scaled units.
-    weight : float
-        Weight of the decoder's error in the loss of the encoder.
-    [shared]
-
-    Attributes
-    ----------
-    [attributes]
-    """
+    """Representations of vectors in which two noise levels of a sample agree."""
 
     name = "denoising"
 
     levels: tuple[Rate, Rate] = (0.25, 1.0)
+    """Standard deviations of the noise on the two views, in scaled units."""
     weight: Rate = 0.1
+    """Weight of the decoder's error in the loss of the encoder."""
     view_maker: str | nn.Module = "identity"
 
     def figures(self, dataset: Dataset) -> list[Figure]:
