@@ -105,7 +105,7 @@ def declare(function: Callable[..., Any], cls: type) -> None:
     ]
     function.__signature__ = signature.replace(parameters=given)  # type: ignore[attr-defined]
     text = inspect.cleandoc(function.__doc__ or "")  # none if Python removes documentation
-    function.__doc__ = wrapped(text.replace("[options]\n", "".join(documented.values())))
+    function.__doc__ = wrapped(text.replace("[options]", "".join(documented.values()).rstrip()))
 
 
 def wrapped(doc: str) -> str:
