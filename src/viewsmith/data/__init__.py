@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from viewsmith.core.lazy import lazily
+from viewsmith.core import lazily
 
 if TYPE_CHECKING:
     from viewsmith.data.dataset import Dataset, split_indices
