@@ -143,6 +143,19 @@ def test_discover_in_recordings_writes_events(tmp_path):
     assert "Mean and deciles" in page and "Pieces, from the best score" in page
 
 
+@pytest.mark.parametrize("name", ["one.npy", "two.npy", "one.csv"])
+def test_recordings_with_missing_values_are_refused_with_what_can_be_done(name, tmp_path):
+    x = np.random.default_rng(0).normal(size=(30, 100)).astype(np.float32)
+    x[3, 5] = np.nan
+    if name == "one.csv":
+        pd.DataFrame(x, columns=[f"t{i}" for i in range(100)]).to_csv(tmp_path / name, index=False)
+    else:
+        np.save(tmp_path / name, x if name == "one.npy" else np.stack([x, x], 1))
+    result = call("discover", tmp_path / name, "--modality", "series", "--out", tmp_path / "out")
+    assert result.refused("NaN or infinite values in 1 piece of 30, expected numbers: fill them in the data, or leave")
+    assert not (tmp_path / "out").exists()
+
+
 def test_discover_with_the_features_of_a_trained_model(folder, tmp_path):
     x = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
     viewsmith.Contrastive(encoder="cnn", epochs=1, batch_size=20, random_state=0).fit(x).save(tmp_path / "run")

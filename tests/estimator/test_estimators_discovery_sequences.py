@@ -197,7 +197,11 @@ def test_what_cannot_be_used():
         ({"windows": [60]}, x, "expected windows of at most half of a piece"),
         ({}, np.repeat(x[:1], 8, 0), "all samples are equal, expected recordings that differ"),
         ({}, np.arange(8.0)[:, None] * np.ones(100), "all channels are flat"),
-        ({}, np.where(np.arange(len(x))[:, None] == 3, np.nan, x), "1 pieces have NaN or infinite values, expected"),
+        (
+            {},
+            np.where(np.arange(len(x))[:, None] == 3, np.nan, x),
+            f"NaN or infinite values in 1 piece of {len(x)}, expected",
+        ),
         ({"modality": "text"}, texts, "modality is 'text', expected 'auto', 'images', 'dna', 'series'"),
     ):
         assert message in refusal(Discovery(**options).fit, samples), message

@@ -32,9 +32,12 @@ def read_samples(data: str, modality: str = "auto") -> tuple[Any, list[str] | No
     path = Path(data)
     if path.is_dir() and modality in ("auto", "images"):
         return *_folder(path), "images"
-    dataset = load_dataset(data, modality="series" if modality == "series" and not _one_channel(path) else None)
+    series = modality == "series"
+    # Missing values stay NaN, which discovery refuses with what can be done here.
+    impute: Any = "median" if series else "none"
+    dataset = load_dataset(data, modality="series" if series and not _one_channel(path) else None, impute=impute)
     found, x = dataset.modality, np.asarray(dataset.x)
-    if modality == "series" and found == "vectors":
+    if series and found == "vectors":
         found = "series"
     if found == "vectors" or modality not in ("auto", found):
         raise InputError(

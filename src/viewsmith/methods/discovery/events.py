@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, pluralize
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds, q_values
 from viewsmith.modalities import modality_of
 
@@ -301,7 +301,10 @@ def pieces(X: Any) -> np.ndarray:
     x = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         count = int((~np.isfinite(x)).reshape(len(x), -1).any(1).sum())
-        raise InputError(f"{count} pieces have NaN or infinite values, expected numbers: fill them, or leave these out")
+        raise InputError(
+            f"NaN or infinite values in {pluralize(count, 'piece')} of {len(x)}, expected numbers: fill them in the "
+            "data, or leave these pieces out"
+        )
     x = np.asarray(modality_of("series").read(x[:, None] if x.ndim == 2 else x))
     if len(x) < 4:
         raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across pieces")

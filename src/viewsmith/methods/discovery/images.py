@@ -47,6 +47,8 @@ WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
 
 BOX_ROUNDS = 2
 
+BLOCK = 16  # images whose features are computed at once: more take more memory and no less time
+
 OUTSIDE = -1e6  # of a cell that no box may contain
 
 BACKGROUND = 0.4  # mean posterior above which a solution is background
@@ -102,8 +104,12 @@ class Part:
 
 def window_means(maps: np.ndarray, side: int) -> np.ndarray:
     """The mean features of every window of side x side cells, (n, h - side + 1, w - side + 1, d)."""
-    x = torch.from_numpy(np.ascontiguousarray(maps.transpose(0, 3, 1, 2)))
-    return F.avg_pool2d(x, side, stride=1).permute(0, 2, 3, 1).contiguous().numpy()
+    n, height, width, d = maps.shape
+    means = np.empty((n, height - side + 1, width - side + 1, d), np.float32)
+    for start in range(0, n, BLOCK):  # the copies in other orders of axes would take twice the memory of all maps
+        x = torch.from_numpy(np.ascontiguousarray(maps[start : start + BLOCK].transpose(0, 3, 1, 2)))
+        means[start : start + BLOCK] = F.avg_pool2d(x, side, stride=1).permute(0, 2, 3, 1).numpy()
+    return means
 
 
 def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
@@ -188,8 +194,6 @@ NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
 SURROGATES = 100  # images with random phases
 
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
-
-BLOCK = 16  # images whose features are computed at once: more take more memory and no less time
 
 #: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score and q-value.
 PARTS = np.dtype(
@@ -308,7 +312,10 @@ class ImageSearch:
         largest = max(height for height, _ in cells) * max(width for _, width in cells)
         rows = np.sort(rng.permutation(len(images))[: max(64, FITTED // largest)])
         maps, valid = self._features(images, rows, "features")
-        if float(maps[valid].std(0).max()) < 1e-6:
+        least, most = (
+            f((0, 1, 2), where=valid[..., None], initial=i) for f, i in ((maps.min, np.inf), (maps.max, -np.inf))
+        )
+        if float((most - least).max()) < 1e-5:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
         for _ in range(self.kinds):
@@ -453,7 +460,8 @@ class ImageSearch:
         height, width = (max(own.shape[axis] for _, own in parts) for axis in (1, 2))
         padded = np.zeros((len(rows), height, width, parts[0][1].shape[3]), np.float32)
         valid = np.zeros((len(rows), height, width), bool)
-        for at, own in parts:
+        while parts:
+            at, own = parts.pop()
             padded[at, : own.shape[1], : own.shape[2]] = own
             valid[at, : own.shape[1], : own.shape[2]] = True
         return padded, valid

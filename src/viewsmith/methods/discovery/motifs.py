@@ -52,7 +52,7 @@ MATCH = 0.6  # frequency of the letter of a start
 
 PRIOR_ALIKE = 0.3  # of the letters of a group of windows
 # Random sets of positions; windows of a group at least; groups kept of a set, and of all sets.
-PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 500, 3, 24, 600
+PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 500, 3, 24, 1_800
 FEW_ALIKE = 3  # rounds of the second model, before the best motifs are fitted to the end
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
 
