@@ -8,8 +8,7 @@ import numpy as np
 
 from benchmarks.common.runner import RESULTS
 from benchmarks.tables.formatting import Lines, Table, collect, write
-from viewsmith.evaluation.leaderboard import PURPOSE
-from viewsmith.evaluation.level import level_at
+from viewsmith.evaluation.leaderboard import PURPOSE, level_at
 
 #: Sets by kind of data, in the order of the page.
 KINDS = {

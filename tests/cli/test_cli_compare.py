@@ -24,7 +24,7 @@ from viewsmith.data import load_dataset
 from viewsmith.evaluation import baselines
 from viewsmith.evaluation import leaderboard as board
 from viewsmith.evaluation.label_free import MEASURES, STUDY
-from viewsmith.evaluation.level import paired_difference
+from viewsmith.evaluation.leaderboard import paired_difference
 from viewsmith.workflows import compare as workflow
 
 SMALL = [part for option in ("epochs=1", "hidden=8", "n_components=4") for part in ("--set", option)]

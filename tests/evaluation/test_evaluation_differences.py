@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import t, ttest_1samp
 
-from viewsmith.evaluation.level import Repeats, all_pairs, by_repeat, holm, paired_difference
+from viewsmith.evaluation.leaderboard import Repeats, all_pairs, by_repeat, holm, paired_difference
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.25, 1.0])

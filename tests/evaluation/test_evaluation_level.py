@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.level import TIES, level_at
-from viewsmith.evaluation.level import level_rows as level_by_repeat
+from viewsmith.evaluation.leaderboard import TIES, level_at
+from viewsmith.evaluation.leaderboard import level_rows as level_by_repeat
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 
 

@@ -8,8 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.leaderboard import Results, leaderboard
-from viewsmith.evaluation.level import Repeats
+from viewsmith.evaluation.leaderboard import Repeats, Results, leaderboard
 from viewsmith.reports.comparison import _against_best, _word, render_comparison
 
 PROTOCOLS = ["linear", "knn", "kmeans_accuracy", "linear_1pct", "linear_10pct"]

@@ -16,7 +16,7 @@ from viewsmith.core.registry import entries
 from viewsmith.data.labels import Target, numbers_of
 from viewsmith.evaluation.baselines import BaselineContext, Model, TrainTest, predictor_of
 from viewsmith.evaluation.label_free import MEASURED_ROWS, label_free, measures
-from viewsmith.evaluation.level import LOWER_IS_BETTER, WIDTH, aligned, in_blocks, marked
+from viewsmith.evaluation.leaderboard import LOWER_IS_BETTER, WIDTH, aligned, in_blocks, marked
 from viewsmith.evaluation.neighbors import GROUP_SCORES, group_scores
 from viewsmith.evaluation.protocol import (
     NUMBER_PROTOCOLS,

@@ -1,30 +1,202 @@
-"""The leaderboard of a comparison: means, spreads, paired tests, ties, costs, and what to do next."""
+"""Which rows of a comparison are level with the best: paired tests, ties, and the leaderboard as tables and text."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from viewsmith.evaluation.label_free import STUDY
-from viewsmith.evaluation.level import (
-    LOWER_IS_BETTER,
-    TIES,
-    WIDTH,
-    Repeats,
-    aligned,
-    all_pairs,
-    by_repeat,
-    in_blocks,
-    level_at,
-    marked,
-)
+
+CONFIDENCE, SIGNIFICANCE = 0.95, 0.05
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How the trainings of a comparison repeat."""
+
+    splits: tuple[int, ...]  # the number of the split of each repeat
+    overlap: float = 0.0  # test rows over train rows, if several random splits of the same rows are drawn
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean of paired differences, its deviation, 95 % interval and p value; None where there are too few pairs."""
+
+    mean: float
+    deviation: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+
+
+def paired_difference(values: ArrayLike, overlap: float = 0.0) -> Difference:
+    r"""The corrected resampled t-test of Nadeau and Bengio (2003), equation 9, of paired differences.
+
+    .. math:: t = \bar d / \sqrt{(1/J + n_2/n_1) S^2}
+
+    with J - 1 degrees of freedom, where :math:`\bar d` and :math:`S^2` are mean and variance of the J differences, and
+    n_2/n_1 is the ratio of test to train rows. Random splits of one data set share rows, so that their scores are not
+    independent: without the correction, far too many differences are found. With `overlap` 0 it is the paired t-test.
+    """
+    d = np.asarray(values, dtype=np.float64)
+    mean = float(d.mean())
+    if len(d) < 2:
+        return Difference(mean, None, None, None, None)
+    deviation = float(d.std(ddof=1))
+    if deviation <= 1e-12:
+        return Difference(mean, 0.0, None, None, None)
+    from scipy.stats import t
+
+    error = deviation * math.sqrt(1 / len(d) + overlap)
+    half = float(t.ppf((1 + CONFIDENCE) / 2, len(d) - 1)) * error
+    return Difference(mean, deviation, mean - half, mean + half, float(2 * t.sf(abs(mean) / error, len(d) - 1)))
+
+
+def holm(p: ArrayLike) -> NDArray[np.float64]:
+    """P values adjusted for their number by the step-down method of Holm (1979).
+
+    The i-th smallest of m values is multiplied by m - i + 1, then raised to the largest before it, and cut at 1.
+    """
+    given = np.asarray(p, dtype=np.float64)
+    adjusted = np.full(len(given), np.nan)
+    order = np.argsort(given)[: np.isfinite(given).sum()]
+    steps = given[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(steps)) if len(order) else steps
+    return adjusted
+
+
+def by_repeat(values: Sequence[float | None], repeats: Repeats) -> dict[int, float]:
+    """Scores by what a test counts as a repeat: on several splits the mean of each split, on one those of each seed."""
+    several, found = len(set(repeats.splits)) > 1, dict[int, list[float]]()
+    for number, (value, split) in enumerate(zip(values, repeats.splits, strict=True)):
+        if value is not None and math.isfinite(value):
+            found.setdefault(split if several else number, []).append(value)
+    return {key: float(np.mean(scores)) for key, scores in found.items()}
+
+
+def all_pairs(
+    scores: Mapping[str, Mapping[str, Sequence[float | None]]], protocols: Sequence[str], repeats: Repeats
+) -> list[dict[str, Any]]:
+    """All pairs of rows at all protocols, tested, with p values that are adjusted within a protocol."""
+    found = []
+    for protocol in protocols:
+        values = {row: by_repeat(of_row[protocol], repeats) for row, of_row in scores.items()}
+        tests: list[dict[str, Any]] = []
+        for row, other in itertools.combinations(values, 2):
+            one, two = values[row], values[other]
+            if paired := [one[i] - two[i] for i in sorted(one.keys() & two.keys())]:
+                result = paired_difference(paired, repeats.overlap)
+                tests.append({"row": row, "other": other, "protocol": protocol, **vars(result)})
+        adjusted = holm([math.nan if test["p"] is None else test["p"] for test in tests])
+        for test, p in zip(tests, adjusted.tolist(), strict=True):
+            found.append(test | {"p_holm": None if math.isnan(p) else p})
+    return found
+
+
+WIDTH = 120
+
+
+def aligned(cells: Sequence[str], pad: Callable[[str, int], str] = str.ljust) -> list[str]:
+    """The cells of a column, padded to one width."""
+    width = max(map(len, cells))
+    return [pad(cell, width) for cell in cells]
+
+
+def marked(values: Sequence[float], *, lower: bool = False) -> list[str]:
+    """Scores to three decimals, each followed by ``*`` if it equals the best one in this form, else by a space.
+
+    The best is the highest, or the lowest if `lower`.
+    """
+    texts = [f"{value:.3f}" for value in values]
+    finite = [text for text, value in zip(texts, values, strict=True) if math.isfinite(value)]
+    best = (min if lower else max)(finite, key=float, default=None)
+    return [text + ("*" if text == best else " ") for text in texts]
+
+
+def beside(columns: Sequence[Sequence[str]]) -> str:
+    """Columns of equal length beside each other, as lines of text."""
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+
+
+def in_blocks(names: Sequence[str], columns: Sequence[Sequence[str]], width: int = WIDTH) -> list[str]:
+    """One or more tables with the names of the rows and as many of the columns as fit."""
+    first, blocks, used = aligned(["", *names]), list[list[Sequence[str]]](), width
+    for column in columns:
+        if used + len(column[0]) + 2 > width:
+            blocks.append([first])
+            used = len(first[0])
+        blocks[-1].append(column)
+        used += len(column[0]) + 2
+    return [beside(block) for block in blocks]
+
+
+#: Largest difference at each protocol that is a tie: nearly always within what another seed changes.
+TIES: dict[str, float] = {
+    **dict.fromkeys(("linear", "knn", "svm", "linear_10pct", "softmax_50", "r2", "knn_r2", "r2_10pct"), 0.015),
+    **dict.fromkeys(("linear_1pct", "r2_1pct"), 0.03),
+    **dict.fromkeys((measure + rows for rows in ("", "_l2") for measure in ("kmeans_accuracy", "nmi", "ari")), 0.05),
+    "mae": 0.015,  # of the smallest error, because it has the unit of the target
+}
+
+# 0.955 - 0.940 is a tie of 0.015, although it is 0.0150...01 in binary floats.
+ROUNDING = 1e-9
+
+
+#: Protocols of which a lower score is better.
+LOWER_IS_BETTER = frozenset({"mae"})
+
+
+def best_of(protocol: str) -> Callable[..., Any]:
+    """The function that finds the best score of a protocol: `max`, or `min` where lower is better."""
+    return min if protocol in LOWER_IS_BETTER else max
+
+
+def level_at(protocol: str, values: Mapping[str, Mapping[int, float]], overlap: float = 0.0) -> list[str]:
+    """`level_rows` at a protocol, with its tie, also where lower is better."""
+    if protocol not in LOWER_IS_BETTER:
+        return level_rows(values, TIES[protocol], overlap)
+    means = [
+        float(np.mean([*each.values()])) for each in values.values() if each and np.isfinite([*each.values()]).all()
+    ]
+    negated = {row: {i: -score for i, score in scores.items()} for row, scores in values.items()}
+    return level_rows(negated, TIES[protocol] * min(means, default=0.0), overlap)
+
+
+def level_rows(values: Mapping[str, Mapping[int, float]], tie: float, overlap: float = 0.0) -> list[str]:
+    """Rows that are not clearly behind the best one.
+
+    The best row has the highest mean. Another one is behind it if its mean difference from it, over the repeats that
+    both have, is more than `tie` and, from three repeats on, the 95 % interval of the differences does not reach zero.
+    """
+    finite = {row: scores for row, scores in values.items() if scores and np.isfinite([*scores.values()]).all()}
+    if not finite:
+        return []
+    best = finite[max(finite, key=lambda row: float(np.mean([*finite[row].values()])))]
+    level = []
+    for row, scores in finite.items():
+        gaps = [best[i] - scores[i] for i in sorted(best.keys() & scores.keys())]
+        found = paired_difference(gaps, overlap) if gaps else None
+        if found and not (found.mean > tie + ROUNDING and (len(gaps) < 3 or found.low is None or found.low > 0)):
+            level.append(row)
+    return level
+
+
+def sampling_error(test_rows: int | None) -> str:
+    """The standard error of an accuracy, in words, if it is larger than a tie; else empty."""
+    error = 0.5 / math.sqrt(test_rows) if test_rows else 0.0
+    if not test_rows or error <= TIES["linear"]:
+        return ""
+    return f"The standard error of an accuracy on {test_rows:,} test rows is up to {error:.2g}."
+
 
 #: Protocols that decide which rows are level with the best ones everywhere: few labels, many, neighbors and clusters.
 MAIN = ("linear_1pct", "linear", "knn", "kmeans_accuracy", "r2_1pct", "r2", "knn_r2")
@@ -42,28 +214,16 @@ PURPOSE = {
 
 @dataclass
 class Results:
-    """Scores and costs by table row, as they are found.
-
-    Attributes
-    ----------
-    repeats : int
-    protocols : list of str
-    scores : dict
-        By row and protocol, the score of each repeat; None where there is none.
-    kinds : dict
-        By row: "baseline", "untrained", "method" or "output".
-    seconds : dict
-        By row, for each repeat in which it was computed: seconds of embedding, and of training.
-    failed : dict
-        By row, why it has no scores in some repeat.
-    """
+    """Scores and costs by table row, as they are found."""
 
     repeats: int
     protocols: list[str]
-    scores: dict[str, dict[str, list[float | None]]] = field(default_factory=dict)
-    kinds: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, dict[int, tuple[float | None, float | None]]] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, dict[str, list[float | None]]] = field(default_factory=dict)  # by row, protocol and repeat
+    kinds: dict[str, str] = field(default_factory=dict)  # by row: "baseline", "untrained", "method" or "output"
+    seconds: dict[str, dict[int, tuple[float | None, float | None]]] = field(
+        default_factory=dict
+    )  # embedding, training
+    failed: dict[str, str] = field(default_factory=dict)  # by row, why it has no scores in some repeat
 
     def add(self, row: str, kind: str, repeat: int, scores: Mapping[str, float | None]) -> None:
         """Add the scores of a row in a repeat."""
@@ -235,38 +395,27 @@ def spread_words(result: Mapping[str, Any]) -> str:
     return f"mean and standard deviation of {count} seeds{own}"
 
 
-def tie_words(level: Mapping[str, Any]) -> str:
-    """The largest differences that are ties: ``linear 0.015, knn 0.015``."""
-    return ", ".join(f"{name} {TIES[name]}" for name in level)
-
-
 def main_level(result: Mapping[str, Any]) -> dict[str, list[str]]:
     """The rows that are level with the best one at the main protocols, or at all if none is a main one."""
     return {name: rows for name, rows in result["level"].items() if name in MAIN} or dict(result["level"])
 
 
 def standard_error(result: Mapping[str, Any]) -> str:
-    """The sampling error of an accuracy, in words, if it is larger than a tie; else empty."""
-    error = 0.5 / math.sqrt(result["test_rows"])
-    if error <= TIES["linear"] or not result["level"] or {"r2", "mae", "knn_r2"} & set(result["protocols"]):
-        return ""
-    return f"The standard error of an accuracy on {result['test_rows']:,} test rows is up to {error:.2g}."
+    """The sampling error of an accuracy, in words, where the scores are accuracies."""
+    numbers = {"r2", "mae", "knn_r2"} & set(result["protocols"])
+    return "" if numbers or not result["level"] else sampling_error(result["test_rows"])
 
 
 def _answer(result: Mapping[str, Any], width: int) -> str:
     """Which rows are level with the best one, and what to do next."""
-    level = main_level(result)
+    level, lines = main_level(result), []
+    if level:
+        ties = ", ".join(f"{name} {TIES[name]}" for name in level)
+        lines.append(textwrap.fill(f"Level with the best, cheapest first (a tie is {ties}):", width))
     longest = max(map(len, level), default=0)
-    lines = (
-        [textwrap.fill(f"Level with the best, cheapest first (a tie is {tie_words(level)}):", width)] if level else []
-    )
     for name, rows in level.items():
-        indent = " " * (longest + 4)
-        lines.append(
-            textwrap.fill(
-                ", ".join(rows) or "-", width, initial_indent=f"  {name:{longest}}  ", subsequent_indent=indent
-            )
-        )
+        start, indent = f"  {name:{longest}}  ", " " * (longest + 4)
+        lines.append(textwrap.fill(", ".join(rows) or "-", width, initial_indent=start, subsequent_indent=indent))
     everywhere = result["level_everywhere"]
     if everywhere:
         lines.append(f"The cheapest that is level with the best everywhere: {everywhere[0]}.")

@@ -69,17 +69,10 @@ _GRAM_ROWS = 4096  # rows or columns of a Gram matrix that are in float64 at onc
 
 @dataclass(frozen=True)
 class LinearModel:
-    """A fitted linear classifier.
+    """A fitted linear classifier; for two classes with a single row, which is positive for class 1."""
 
-    Attributes
-    ----------
-    coef : ndarray (m, d)
-        One row per class; for two classes a single row, which is positive for class 1.
-    intercept : ndarray (m,)
-    """
-
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
+    coef: NDArray[np.float64]  # (m, d)
+    intercept: NDArray[np.float64]  # (m,)
 
     def predict(self, x: ArrayLike) -> NDArray[np.int64]:
         """Predicted class codes, (n,), of rows (n, d)."""
@@ -147,10 +140,8 @@ def fit_linear(
 
 def _targets(codes: Tensor, n_classes: int, loss: Loss) -> Tensor:
     """Class-major targets (m, n), float64: 0 and 1 for the logistic loss, -1 and 1 for the hinge."""
-    if n_classes == 2:
-        targets = (codes == 1)[None].double()
-    else:
-        targets = (codes == torch.arange(n_classes)[:, None]).double()
+    classes = torch.arange(1 if n_classes == 2 else 0, n_classes)
+    targets = (codes == classes[:, None]).double()
     return targets if loss == "logistic" else 2 * targets - 1
 
 
@@ -219,22 +210,12 @@ PENALTIES = tuple(10.0 ** (power / 2) for power in range(4, -15, -1))
 
 @dataclass(frozen=True)
 class RidgeModel:
-    """A fitted ridge regression.
+    """A fitted ridge regression, which minimizes ``sum (y - f)^2 + penalty |coef|^2``."""
 
-    Attributes
-    ----------
-    coef : ndarray (d,)
-    intercept : float
-    penalty : float
-        The chosen penalty of ``sum (y - f)^2 + penalty |coef|^2``.
-    errors : ndarray
-        Mean squared leave-one-out error of each penalty, in the order of `PENALTIES`.
-    """
-
-    coef: NDArray[np.float64]
+    coef: NDArray[np.float64]  # (d,)
     intercept: float
     penalty: float
-    errors: NDArray[np.float64]
+    errors: NDArray[np.float64]  # mean squared leave-one-out error of each of `PENALTIES`
 
     def predict(self, x: ArrayLike) -> NDArray[np.float64]:
         """Predicted numbers, (n,), of rows (n, d)."""

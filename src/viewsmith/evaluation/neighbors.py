@@ -109,11 +109,6 @@ def group_scores(rows: ArrayLike, groups: ArrayLike, classes: ArrayLike) -> dict
     codes, labels = (np.unique(np.asarray(part), return_inverse=True)[1] for part in (groups, classes))
     # One more neighbor, because a row is its own nearest row; with equal rows, it may not be the first.
     near = neighbors(x, x, min(K + 1, len(x)), "cosine")
-    others = np.stack([_without(row, number) for number, row in enumerate(near)])
+    # Without the row itself, or without the last neighbor if it is not among them.
+    others = np.stack([row[row != number][: near.shape[1] - 1] for number, row in enumerate(near)])
     return {"group_mixing": group_mixing(others, codes), "biology_kept": biology_kept(x, labels, codes)}
-
-
-def _without(near: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-    """Neighbors without the row itself, or without the last one if it is not among them."""
-    kept: NDArray[np.int64] = near[near != number]
-    return kept[: len(near) - 1]

@@ -21,20 +21,12 @@ from viewsmith.modalities.checks import check_finite, check_labels, check_number
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows on which classifiers are fitted and scored.
+    """Rows on which classifiers are fitted and scored."""
 
-    Attributes
-    ----------
-    train, test : bool arrays (n,) and (m,)
-        Train rows with a label, and test rows with a label that was not used in training.
-    unlabeled, used : int
-        Test rows that are left out because they have no label, or because their label was used.
-    """
-
-    train: np.ndarray
-    test: np.ndarray
-    unlabeled: int
-    used: int
+    train: np.ndarray  # bool (n,): train rows with a label
+    test: np.ndarray  # bool (m,): test rows with a label that was not used in training
+    unlabeled: int  # number of test rows without a label
+    used: int  # number of test rows that are left out because their label was used
 
 
 def scored_rows(dataset: Any, label_used: Callable[[Any], np.ndarray] | None) -> ScoredRows:

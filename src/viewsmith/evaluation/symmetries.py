@@ -67,10 +67,6 @@ def _gray(x: np.ndarray) -> np.ndarray:
     return np.repeat((x @ np.array([0.299, 0.587, 0.114])).round().astype(np.uint8)[..., None], 3, 3)
 
 
-def _hue(x: np.ndarray) -> np.ndarray:
-    return x[..., [1, 2, 0]]
-
-
 #: Transformations by modality and name, each of a batch of samples as they are in a `Dataset`.
 TRANSFORMATIONS: Mapping[str, Mapping[str, Transformation]] = {
     "images": {
@@ -78,7 +74,7 @@ TRANSFORMATIONS: Mapping[str, Mapping[str, Transformation]] = {
         "upside-down": lambda x: x[:, ::-1],
         "quarter-turn": _quarter_turn,
         "color-inversion": lambda x: 255 - x,
-        "hue-turn": _hue,
+        "hue-turn": lambda x: x[..., [1, 2, 0]],
         "gray": _gray,
     },
     "dna": {

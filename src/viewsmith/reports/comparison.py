@@ -10,8 +10,17 @@ import numpy as np
 
 from viewsmith.core.files import write_text_atomic
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import PURPOSE, main_level, spread_words, standard_error
-from viewsmith.evaluation.level import LOWER_IS_BETTER, ROUNDING, SIGNIFICANCE, TIES, best_of
+from viewsmith.evaluation.leaderboard import (
+    LOWER_IS_BETTER,
+    PURPOSE,
+    ROUNDING,
+    SIGNIFICANCE,
+    TIES,
+    best_of,
+    main_level,
+    spread_words,
+    standard_error,
+)
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 from viewsmith.reports.figure import INK, PALETTE, Picture, new_axes, shorten
 from viewsmith.reports.maps import draw_map
@@ -111,23 +120,19 @@ def _word(test: Mapping[str, Any]) -> str:
 
 def _against_best(result: Mapping[str, Any], protocol: str) -> dict[str, Any]:
     """The paired differences of all rows from the best one."""
-    of_protocol = [test for test in result["differences"] if test["protocol"] == protocol]
+    of_protocol = [dict(test) for test in result["differences"] if test["protocol"] == protocol]
     means = {row: table[protocol]["mean"] for row, table in result["rows"].items()}
     known = {row: mean for row, mean in means.items() if mean is not None}
     best = best_of(protocol)(known, key=lambda row: known[row], default="")
-    tests = [_turned(test, best) for test in of_protocol if best in (test["row"], test["other"])]
+    tests = []
+    for test in of_protocol:
+        if test["row"] == best:  # as the other row minus the best one
+            test |= {"row": test["other"], "other": best, "mean": -test["mean"]}
+            test |= {} if test["low"] is None else {"low": -test["high"], "high": -test["low"]}
+        if test["other"] == best:
+            tests.append(test)
     tests.sort(key=lambda test: -test["mean"])
     return {"title": protocol_title(protocol), "best": best, "tests": [t | {"word": _word(t)} for t in tests]}
-
-
-def _turned(test: Mapping[str, Any], best: str) -> dict[str, Any]:
-    """The difference of a pair as the other row minus the best one."""
-    if test["other"] == best:
-        return dict(test)
-    turned = {"row": test["other"], "other": best, "mean": -test["mean"]}
-    if test["low"] is not None:
-        turned |= {"low": -test["high"], "high": -test["low"]}
-    return dict(test) | turned
 
 
 def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Picture | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +91,9 @@ def collapse_warnings(
         ("at the end of training", rows, lambda key: latest(metrics, key)),
         ("of the evaluated representation", tested, lambda key: score(evaluated.get(key))),
     ):
-        rank, std, least = find("effective_rank"), find("feature_std"), _least_rank(score(count))
+        rank, std, known = find("effective_rank"), find("feature_std"), score(count)
+        # n rows span at most n - 1 dimensions.
+        least = MINIMUM_RANK if known is None else min(MINIMUM_RANK, (known - 1) / 2)
         if rank is not None and rank < least:
             lines.append(f"Collapse: the effective rank {where} is {rank:.2f}, below {least:g}.")
         if std is not None and std < MINIMUM_STD:
@@ -108,11 +110,6 @@ def drift_warnings(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
         f"generated views drift from their samples: the nearest row of {drift:.0%} of them is not in the sample's "
         "neighborhood; use a smaller strength, or keep_outliers=False"
     ]
-
-
-def _least_rank(rows: float | None) -> float:
-    """The effective rank below which this many rows count as collapsed; n rows span at most n - 1 dimensions."""
-    return MINIMUM_RANK if rows is None else min(MINIMUM_RANK, (rows - 1) / 2)
 
 
 _NOT_CURVES = ("phase", "epoch", "step", "seconds")
@@ -174,31 +171,20 @@ def _curves_of(key: str, metrics: Sequence[Mapping[str, Any]], axis: Axis) -> It
     groups = [logged & (kinds == kind) for kind in dict.fromkeys(kinds.tolist())]
     groups = [rows for rows in groups if np.isfinite(y[rows]).any()]
     for rows in groups:
-        title = _title(key) + (_of_phases(dict.fromkeys(names[rows].tolist())) if len(groups) > 1 else "")
-        gaps = _gaps(kinds, rows)
+        words = shorten(key.replace("/", ": ", 1).replace("_", " "), 40)
+        title = _TITLES.get(key, words[:1].upper() + words[1:])
+        if len(groups) > 1:
+            phases = [shorten(name, 12) for name in dict.fromkeys(names[rows].tolist())]
+            phases = phases if len(phases) <= 3 else [phases[0], f"{phases[1]} … {phases[-1]}"]
+            title += f" ({', '.join(phases)})"
+        # Before these of the selected rows there were phases of another kind.
+        gaps = np.flatnonzero(np.diff(np.cumsum(np.append(0, kinds[1:] != kinds[:-1]))[rows])) + 1
         yield _curve(key, title, axis, np.insert(axis.x[rows], gaps, np.nan), np.insert(y[rows], gaps, np.nan))
 
 
 def phase_kind(name: str) -> str:
     """The kind of a phase: its name without the trailing number, such as A for A1 and A2."""
     return name.rstrip("0123456789") or name
-
-
-def _title(key: str) -> str:
-    words = shorten(key.replace("/", ": ", 1).replace("_", " "), 40)
-    return _TITLES.get(key, words[:1].upper() + words[1:])
-
-
-def _of_phases(names: Iterable[str]) -> str:
-    short = [shorten(name, 12) for name in names]
-    listed = ", ".join(short) if len(short) <= 3 else f"{short[0]}, {short[1]} … {short[-1]}"
-    return f" ({listed})"
-
-
-def _gaps(kinds: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Positions among the selected rows before which there were phases of another kind."""
-    block = np.cumsum(np.append(0, kinds[1:] != kinds[:-1]))
-    return np.flatnonzero(np.diff(block[rows])) + 1
 
 
 def training_axis(metrics: Sequence[Mapping[str, Any]]) -> Axis:

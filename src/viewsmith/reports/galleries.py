@@ -148,7 +148,9 @@ def _alignments(samples: np.ndarray, views: np.ndarray) -> tuple[str, str]:
         length = int(
             np.append(0, np.flatnonzero(rows.any(axis=0)) + 1).max()
         )  # of the longest row, without its padding
-        start, end = _most_changed_window(differs[:, :length].sum(axis=0), length)
+        total = np.append(0, np.cumsum(differs[:, :length].sum(axis=0)))
+        start = int(np.argmax(total[_LETTERS:] - total[:-_LETTERS])) if length > _LETTERS else 0  # most changes
+        end = min(start + _LETTERS, length)
         cut |= end - start < length
         names = ["sample", *(f"view {j}, {each.sum() / max(length, 1):.0%}" for j, each in enumerate(differs) if j)]
         lines = [
@@ -176,14 +178,6 @@ def _strand(name: str, codes: list[int], differs: list[bool]) -> str:
         kind = letter.upper() if letter.upper() in "ACGT" else "N"
         cells.append(f'<i class="{"d " if marked else ""}{kind}">{escape(letter)}</i>')
     return f'<div class="strand{"" if name == "sample" else " view"}"><b>{name}</b>{"".join(cells)}</div>'
-
-
-def _most_changed_window(changed: np.ndarray, length: int) -> tuple[int, int]:
-    """Start and end of the window of at most `_LETTERS` letters with the most changes."""
-    total = np.concatenate([[0], np.cumsum(changed)])
-    inside = total[_LETTERS:] - total[:-_LETTERS]
-    start = int(np.argmax(inside)) if len(inside) else 0
-    return start, min(start + _LETTERS, length)
 
 
 GRAY = 128

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from viewsmith.evaluation.level import LOWER_IS_BETTER, ROUNDING, TIES, best_of
+from viewsmith.evaluation.leaderboard import LOWER_IS_BETTER, ROUNDING, TIES, best_of, sampling_error
 from viewsmith.reports.figure import score
 
-#: Column title of each protocol and the largest difference that counts as a tie, in the order of the table.
-PROTOCOLS: dict[str, tuple[str, float]] = {
-    key: (title, TIES[key])
-    for key, title in {
-        "linear": "linear",
-        "knn": "kNN",
-        "svm": "SVM",
-        "linear_1pct": "1% labels",
-        "linear_10pct": "10% labels",
-        "kmeans_accuracy": "k-means",
-        "nmi": "NMI",
-        "ari": "ARI",
-        "kmeans_accuracy_l2": "k-means",
-        "nmi_l2": "NMI",
-        "ari_l2": "ARI",
-        "r2": "R²",
-        "mae": "MAE",
-        "knn_r2": "kNN R²",
-        "r2_1pct": "R², 1% labels",
-        "r2_10pct": "R², 10% labels",
-    }.items()
+#: Column title of each protocol, in the order of the table.
+PROTOCOLS: dict[str, str] = {
+    "linear": "linear",
+    "knn": "kNN",
+    "svm": "SVM",
+    "linear_1pct": "1% labels",
+    "linear_10pct": "10% labels",
+    "kmeans_accuracy": "k-means",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "kmeans_accuracy_l2": "k-means",
+    "nmi_l2": "NMI",
+    "ari_l2": "ARI",
+    "r2": "R²",
+    "mae": "MAE",
+    "knn_r2": "kNN R²",
+    "r2_1pct": "R², 1% labels",
+    "r2_10pct": "R², 10% labels",
 }
 
 # NMI, ARI and the variants on normalized rows are in the table only, because they mostly agree with k-means.
@@ -81,10 +77,7 @@ def named_rows(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def caveat(test_rows: int | None) -> str:
     """The limits of the comparison; for a small test split also the standard error of an accuracy."""
-    error = 0.5 / math.sqrt(test_rows) if test_rows else 0.0
-    if error <= PROTOCOLS["linear"][1]:
-        return CAVEAT
-    return f"{CAVEAT} The standard error of an accuracy on {test_rows:,} test rows is up to {error:.2g}."
+    return f"{CAVEAT} {sampling_error(test_rows)}".rstrip()
 
 
 def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
@@ -105,7 +98,7 @@ def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
             numbers = ", ".join("–" if value is None else f"{value:.2f}" for value in theirs)
         else:
             numbers = f"{best:.2f} for {named[theirs.index(best)]}"
-        parts[outcome].append(f"{PROTOCOLS[key][0]} ({float(ours[key]):.2f} vs {numbers})")
+        parts[outcome].append(f"{PROTOCOLS[key]} ({float(ours[key]):.2f} vs {numbers})")
     clauses = []
     if parts["beats"]:
         clauses.append(f"beats {_listed(named)} on {_listed(parts['beats'])}")
@@ -137,7 +130,7 @@ def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: b
         cells = (Cell(v, v is not None and v == best[k]) for k, v in zip(keys, values, strict=True))
         rows.append((_TABLE_NAMES.get(name, name), tuple(cells)))
     return Comparison(
-        columns=tuple(PROTOCOLS[key][0] if key in PROTOCOLS else key for key in keys),
+        columns=tuple(PROTOCOLS.get(key, key) for key in keys),
         rows=tuple(rows),
         outcomes=tuple(_compare(embeddings, key, test_rows) for key in keys),
     )
@@ -145,9 +138,7 @@ def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: b
 
 def protocol_title(key: str) -> str:
     """The title of a protocol in the list of all protocols; the key itself if it has no title."""
-    if key not in PROTOCOLS:
-        return key
-    return PROTOCOLS[key][0] + (", rows of length 1" if key.endswith("_l2") else "")
+    return PROTOCOLS.get(key, key) + (", rows of length 1" if key in PROTOCOLS and key.endswith("_l2") else "")
 
 
 def _compare(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outcome, float] | None:
@@ -157,9 +148,9 @@ def _compare(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outco
     if key not in PROTOCOLS or ours is None or not theirs:
         return None
     difference = ours - best_of(key)(theirs)
-    width = max(PROTOCOLS[key][1], 1 / test_rows if test_rows else 0.0)
+    width = max(TIES[key], 1 / test_rows if test_rows else 0.0)
     if key in LOWER_IS_BETTER:  # in units of the target
-        width = PROTOCOLS[key][1] * min(theirs)
+        width = TIES[key] * min(theirs)
     if abs(difference) <= width + ROUNDING:
         return "ties", difference
     return ("beats" if (difference > 0) != (key in LOWER_IS_BETTER) else "loses"), difference

@@ -20,8 +20,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import labels_used
 from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import Results, as_csv, leaderboard
-from viewsmith.evaluation.level import Repeats
+from viewsmith.evaluation.leaderboard import Repeats, Results, as_csv, leaderboard
 from viewsmith.evaluation.protocol import check_protocols, scored_rows
 from viewsmith.modalities.base import works_in
 from viewsmith.reports import two_dimensional_map

@@ -220,7 +220,8 @@ def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np
 
     Projections of two features are drawn as points (figure 6), others as curves (figure 7).
     """
-    found = {name: _unit_rows(model.transform(X, output="projection")) for name, model in models.items()}
+    given = {name: model.transform(X, output="projection") for name, model in models.items()}
+    found = {name: z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12) for name, z in given.items()}
     n, (first, *others) = len(next(iter(found.values()))), found
     beside = f": {first}, and {' and '.join(others)} for comparison" if others else ""
     pairs = {name: np.abs(z @ z.T)[np.triu_indices(n, 1)].clip(0, 1) for name, z in found.items()}
@@ -386,7 +387,3 @@ def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> Figure:
     unit = "probability above that of uniformly drawn masks"
     caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its fraction of all masks"
     return draw_profile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
-
-
-def _unit_rows(h: np.ndarray) -> np.ndarray:
-    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
