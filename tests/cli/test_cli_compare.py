@@ -25,6 +25,7 @@ from viewsmith.evaluation import baselines
 from viewsmith.evaluation import leaderboard as board
 from viewsmith.evaluation.label_free import MEASURES, STUDY
 from viewsmith.evaluation.leaderboard import paired_difference
+from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.workflows import compare as workflow
 
 SMALL = [part for option in ("epochs=1", "hidden=8", "n_components=4") for part in ("--set", option)]
@@ -106,6 +107,12 @@ def test_the_leaderboard_is_a_table(compared, content):
         assert float(line["mean"]) == pytest.approx((scores["knn"]["mean"] + scores["linear"]["mean"]) / 2, abs=1e-5)
         assert (line["level_everywhere"] == "True") == (line["row"] in content["level_everywhere"])
         assert bool(line["train_seconds"]) == (line["row"] in ("contrastive", "pinda"))
+
+
+def test_a_notebook_shows_the_leaderboard(content):
+    html = workflow.Comparison(content)._repr_html_()
+    assert "<td>contrastive untrained</td>" in html and f"<td>{content['rows']['raw']['knn']['mean']:.3f}</td>" in html
+    assert "2 seeds, each with its own split" in html and html.count("<tr>") == 1 + len(ROWS)
 
 
 def test_rows_that_are_level_with_the_best_are_named(compared, content):
@@ -410,3 +417,31 @@ def test_a_mixed_table_is_encoded_anew_for_each_split(tmp_path):
         saved = load(tmp_path / "out" / f"contrastive-{i}").table_.columns[0].median
         assert saved == medians[-1]
     assert len(set(medians)) > 1
+
+
+def test_several_label_columns_are_scored_on_the_same_trainings(tmp_path):
+    x, y = load_wine(return_X_y=True)
+    table = pd.DataFrame(x[:, :6].round(3), columns=list("abcdef")).assign(
+        kind=y, sweet=x[:, 7], odd=np.arange(len(y)) % 2
+    )
+    table.to_csv(tmp_path / "wine.csv", index=False)
+    given = ("compare", tmp_path / "wine.csv", "--methods", "contrastive", "--seeds", 2, *SMALL)
+    labels = ("--label", "kind", "--label", "sweet", "--label", "odd")
+    result = good(*given, *labels, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert list(found["labels_scored"]) == ["sweet", "odd"] and "r2" in found["labels_scored"]["sweet"]["protocols"]
+    assert [line for line in result.out.splitlines() if line in ("kind", "sweet", "odd")] == ["kind", "sweet", "odd"]
+    assert sorted(path.name for path in (tmp_path / "out").glob("*/summary.json")) == ["summary.json"] * 2
+    assert load(tmp_path / "out" / "contrastive-0").n_features_in_ == 6
+    for name, scored in found["labels_scored"].items():
+        assert scored == json.loads((tmp_path / "out" / f"label-{name}" / "leaderboard.json").read_text())
+        assert (tmp_path / "out" / f"label-{name}" / "report.html").exists()
+        model = load(tmp_path / "out" / "contrastive-1")
+        split = json.loads((tmp_path / "out" / "contrastive-1" / "summary.json").read_text())["split"]
+        rows = [table.iloc[split[f"{part}_index"]] for part in ("train", "test")]
+        h = [model.transform(part[list("abcdef")]) for part in rows]
+        known = evaluate_embedding(h[0], rows[0][name].to_numpy(), h[1], rows[1][name].to_numpy())
+        for protocol, value in known.items():
+            assert scored["rows"]["contrastive"][protocol]["values"][1] == pytest.approx(value, abs=1e-5)
+    bad = call(*given, *labels, "--set", "supervision=labels", "--out", tmp_path / "supervised")
+    assert bad.code == 2 and "one column: give one label column" in bad.err and not (tmp_path / "supervised").exists()

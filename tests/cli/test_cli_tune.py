@@ -68,6 +68,8 @@ def test_the_first_trial_is_the_default_and_others_are_in_their_ranges(searched)
     assert "learning_rate 0.0001 to 0.1 (logarithmic); n_neighbors 2 to 9 (whole numbers); norm batch or none" in said
     assert max(map(len, lines[:-2])) <= 120
     assert "Scored on 18 of 90 labeled train rows" in result.out and "test rows were not used" in result.out
+    html = workflow.Search(content)._repr_html_()
+    assert html.count("<tr>") == 7 and f"{max(scores):.3f}*</td>" in html and "test rows were not used" in html
 
 
 def test_the_score_of_a_trial_is_that_of_a_training_on_the_other_rows(searched, file):

@@ -48,6 +48,7 @@ def test_default_settings_that_do_not_work_with_the_data_are_refused(file, tmp_p
         (("--method", "nothing"), ("unknown method 'nothing'",)),
         (("--metric", "mean"), ("unknown protocol 'mean'",)),
         (("--budget", 0), ("--budget is 0.0, expected a number of minutes above 0",)),
+        (("--label", "a", "--label", "b"), ("2 label columns are given, but a search has one score",)),
         (("--trials", 1), ("--trials is '1'",)),
         (("--set", "learning_rate=0.1", "--set", "n_neighbors=3"), ("no option is searched",)),
     ],

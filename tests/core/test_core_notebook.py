@@ -6,6 +6,7 @@ import types
 import warnings
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from viewsmith import Contrastive, Discovery
@@ -13,6 +14,7 @@ from viewsmith.core import progress
 from viewsmith.core.progress import with_progress
 from viewsmith.data import load_dataset
 from viewsmith.evaluation import compare
+from viewsmith.evaluation.symmetries import symmetries
 
 
 @pytest.fixture
@@ -93,6 +95,15 @@ def test_scores_are_a_table_and_a_dict(wine):
     text = text_of(result._repr_html_())
     best = max(scores["linear"] for scores in result["embeddings"].values())
     assert f"{best:.3f}*" in text and "untrained" in text and "scored on 36 test rows" in text
+
+
+def test_symmetries_are_a_table_and_a_list():
+    x = np.random.default_rng(0).normal(size=(80, 6)).astype("f4")
+    found = symmetries(x, "vectors")
+    text = text_of(found._repr_html_())
+    assert isinstance(found, list) and len(found) == 2
+    for test in found:
+        assert test.name in text and test.verdict in text and f"{test.ratio:.2f} (" in text
 
 
 @pytest.mark.parametrize("model", [Contrastive(n_neighbors=3), Discovery(kinds=2)])

@@ -1,6 +1,7 @@
 """The comparison of a representation with its baselines, and its table."""
 
 import json
+import sys
 import warnings
 from types import MappingProxyType, SimpleNamespace
 
@@ -238,8 +239,8 @@ def test_raw_features_are_selected_on_rows_that_the_probe_has_not_seen():
             rows = np.asarray(x)[:, 0].astype(int)
             return {"many": many[rows].astype(np.float32), "honest": honest[rows].astype(np.float32)}
 
-    assert _select_raw_features(TwoFeatures(), np.arange(80)[:, None], y, "class") == "honest"
-    assert _select_raw_features(TwoFeatures(), np.arange(80)[:, None], y + 0.5, "number") == "honest"
+    assert _select_raw_features(TwoFeatures(), np.arange(80)[:, None], y, "class", {}) == "honest"
+    assert _select_raw_features(TwoFeatures(), np.arange(80)[:, None], y + 0.5, "number", {}) == "honest"
 
 
 def test_diagnostics_are_of_test_rows(dataset):
@@ -250,3 +251,20 @@ def test_diagnostics_are_of_test_rows(dataset):
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     of_train = label_free(TwoColumns().transform(moved.x_train))
     assert found["feature_std"] != pytest.approx(of_train["feature_std"], rel=0.1)
+
+
+def test_equal_features_are_scored_once(dataset, monkeypatch):
+    scored, seen = [], {}
+    monkeypatch.setattr(
+        sys.modules[compare.__module__],
+        "evaluate_embedding",
+        lambda *args, **options: scored.append(args) or {"knn": 1},
+    )
+    compare(TwoColumns(), dataset, protocols=["knn"], seen=seen)
+    compare(TwoColumns(1), dataset, protocols=["knn"], seen=seen)  # only the representation differs
+    assert len(scored) == 5
+    others = np.array(dataset.y_test[::-1], dtype=object)
+    compare(TwoColumns(), without(dataset, y_test=others), protocols=["knn"], seen=seen)
+    compare(TwoColumns(), without(dataset, y_test=others[::-1].astype(str)), protocols=["knn"], seen=seen)
+    compare(TwoColumns(), dataset, protocols=["linear"], seen=seen)
+    assert len(scored) == 13

@@ -2,30 +2,32 @@
 
 `mlp`: the default of vectors, --rows x 200 rows on disk (--stream), of which all processes map the coordinates.
 `whole-rows`: the same encoder with views `noise` and batches of 2,048, which reads the rows themselves from the file
-that all processes map. `resnet18`: images of 32 x 32 pixels, batch 64. The same steps with one process, one process
-with two threads, and two processes with one thread each, by torchrun and forked (--processes 2), in turn. CPU seconds
-are of the whole command, without those of a command that trains for fewer epochs; memory is the largest sum over the
-processes of their proportional set size, in which shared pages count once, and how much of it the process has that was
-started, which with several processes does not train. Target: memory of two processes at most 1.2 times that of one.
+that all processes map. `in-memory`: the same without --stream, one epoch, for memory alone: one process reads a file
+below 1 GiB into memory, several processes map it. `resnet18`: images of 32 x 32 pixels, batch 64.
+
+The same steps with one process, one process with two threads, and two processes with one thread each, by torchrun and
+forked (--processes 2), in turn. CPU seconds are of the whole command, without those of a command that trains for fewer
+epochs. Memory is the largest sum over the processes of their proportional set size, in which shared pages count once,
+how much of it no two processes share, and how much the process has that was started, which with several processes does
+not train. `torch`: what a process has that has imported torch and what a training imports, and does nothing. Target:
+memory of two processes at most 1.2 times that of one.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.data.processes [mlp whole-rows resnet18] [--rounds 2] [--quick]
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.speed.data.large_data import write_dense
-from benchmarks.speed.timing import parser, process, read, record
+from benchmarks.speed.timing import parser, process, read, record, watched
+from viewsmith.core.distributed import PRELOADED
 from viewsmith.training.run import RunFolder
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2)
@@ -36,9 +38,10 @@ WAYS: dict[str, tuple[tuple[object, ...], int, int]] = {  # program, threads, --
     "two processes, forked": ((), 1, 2),
 }
 # Options of each kind, and the epochs of its two commands.
-KINDS: dict[str, tuple[tuple[object, ...], tuple[int, int]]] = {
+KINDS: dict[str, tuple[tuple[object, ...], tuple[int, ...]]] = {
     "mlp": (("--stream",), (1, 5)),
     "whole-rows": (("--stream", "--views", "noise", "--batch-size", 2048), (1, 2)),
+    "in-memory": (("--views", "noise", "--batch-size", 2048), (1,)),
     "resnet18": (("--encoder", "resnet18", "--batch-size", 64), (1, 4)),
 }
 
@@ -48,48 +51,7 @@ def write_images(path: Path, n: int) -> None:
     np.savez(path, X=rng.integers(0, 256, (n, 32, 32, 3), np.uint8))
 
 
-def memory_of(parent: int) -> tuple[float, float]:
-    """GB of all processes below a process, and of its children alone: sums of their proportional set sizes."""
-    below = {parent}
-    parents = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    total, of_children, more = 0, 0, True
-    while more:
-        found = {number for number, above in parents.items() if above in below} - below
-        below, more = below | found, bool(found)
-    for number in below - {parent}:
-        with contextlib.suppress(OSError):
-            text = Path(f"/proc/{number}/smaps_rollup").read_text()
-            size = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
-            total, of_children = total + size, of_children + size * (parents[number] == parent)
-    return total * 1024 / 1e9, of_children * 1024 / 1e9
-
-
-@contextlib.contextmanager
-def watched(found: dict[str, Any]) -> Iterator[None]:
-    """Put the largest memory of the processes that this one starts into `found`, looked at four times a second.
-
-    ``started_gb`` is that of the process it started itself, which with several processes is torchrun's own.
-    """
-    ended, peaks = threading.Event(), [(0.0, 0.0)]
-
-    def watch() -> None:
-        while not ended.wait(0.25):
-            peaks[0] = max(peaks[0], memory_of(os.getpid()))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
-        found["peak_gb"], found["started_gb"] = (round(each, 3) for each in peaks[0])
-
-
-def measure(data: Path, options: Sequence[object], epochs: tuple[int, int], way: str) -> dict[str, Any]:
+def measure(data: Path, options: Sequence[object], epochs: tuple[int, ...], way: str) -> dict[str, Any]:
     """CPU seconds of the epochs after the first, wall seconds of all training, steps and memory."""
     prefix, threads, forked = WAYS[way]
     row: dict[str, Any] = {}
@@ -112,13 +74,23 @@ def measure(data: Path, options: Sequence[object], epochs: tuple[int, int], way:
             )
             cpu.append(process(sys.executable, *prefix, "-m", "viewsmith", *command)["cpu"])
             told, metrics = RunFolder(run).read_summary(), RunFolder(run).read_metrics()
+    row |= {"whole_cpu": cpu[-1], "processes": told["processes"]}
+    if len(epochs) == 1:
+        return row
     return row | {
         "cpu": round(cpu[1] - cpu[0], 2),
         "wall": round(metrics[-1]["seconds"] - metrics[0]["seconds"], 2),
         "steps": round(told["steps"] * (epochs[1] - epochs[0]) / epochs[1]),
-        "whole_cpu": cpu[1],
-        "processes": told["processes"],
     }
+
+
+def torch_alone() -> float:
+    """GB of a process that has imported what a training imports."""
+    row: dict[str, Any] = {}
+    names = ", ".join(("viewsmith.cli", *PRELOADED))
+    with watched(row):
+        process(sys.executable, "-c", f"import time, {names}; time.sleep(2)")
+    return row["peak_gb"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -140,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             more, epochs = KINDS[kind]
             for number in range(given.rounds):
                 row = {way: measure(data, more, epochs, way) for way in ways}
-                record("processes", {"kind": kind, "round": number, "measured": row}, given)
+                record("processes", {"kind": kind, "round": number, "torch": torch_alone(), "measured": row}, given)
 
 
 if __name__ == "__main__":

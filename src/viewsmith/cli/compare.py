@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,7 @@ from viewsmith.cli.options import (
     OF_MODEL,
     Data,
     Json,
+    LabelColumns,
     Settings,
     check_budget,
     data_options,
@@ -21,7 +24,7 @@ from viewsmith.cli.options import (
 )
 
 
-@with_flags("label", "labels", "target", "image_size", "modality", "columns", "impute", "threads", "debug")
+@with_flags("labels", "target", "image_size", "modality", "columns", "impute", "threads", "debug")
 def compare(
     data: Data,
     read: dict[str, Any],
@@ -44,12 +47,14 @@ def compare(
     ] = None,
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
+    label: LabelColumns = None,
     set_: Settings = None,
     json_: Json = False,
 ) -> None:
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
     from viewsmith.core.errors import lines_once, say
-    from viewsmith.data.sources import read_dataset
+    from viewsmith.data import Dataset
+    from viewsmith.data.sources import TABLES, read_dataset
     from viewsmith.evaluation.leaderboard import format_comparison
     from viewsmith.workflows.compare import BOARD, compare_methods
 
@@ -59,9 +64,23 @@ def compare(
     # How the data are read is an option of all methods.
     first = None if isinstance(chosen, str) else next(iter(chosen), None)
     model = make_estimator(first, None, None, set_ or [], given)
+    columns: list[str | None] = [*dict.fromkeys(label or ())] or [None]
+
+    def load_with(column: str | None, split: int) -> Dataset:
+        others = [other for other in columns if other != column] if data.lower().endswith(TABLES) else ()
+        return read_dataset(data, data_options(read, model, label=column, drop=others, split_seed=split))
+
+    def load(split: int, column: str | None = columns[0]) -> Dataset:
+        dataset = load_with(columns[0], split)
+        if column != columns[0]:  # the same rows and splits
+            other = load_with(column, split)
+            found: Any = {"y": other.y, "label_name": column, "partly_labeled": other.partly_labeled}
+            dataset = dataclasses.replace(dataset, **found)
+        return dataset.in_memory()
+
     with writing(out), lines_once():
         result = compare_methods(
-            lambda split: read_dataset(data, data_options(read, model, split_seed=split)).in_memory(),
+            load,
             out,
             lambda method, seed, kind: make_estimator(
                 method, None, None, set_ or [], given | {"random_state": seed}, kind
@@ -72,8 +91,14 @@ def compare(
             splits=splits,
             budget=budget,
             protocols=names(protocols) if protocols else None,
+            further={str(column): partial(load, column=column) for column in columns[1:]},
         )
     if methods == "auto":
         compared = dict.fromkeys(cell["method"] for cell in result["cells"])
         say(f"compared for {result['modality']}: {', '.join(compared)}; --methods all, or names, for others")
-    typer.echo((out / BOARD).read_text(encoding="utf-8").rstrip() if json_ else format_comparison(result))
+    if json_:
+        typer.echo((out / BOARD).read_text(encoding="utf-8").rstrip())
+        return
+    scored = {columns[0]: result} | result.get("labels_scored", {})
+    headings = {column: f"{column}\n\n" if len(columns) > 1 else "" for column in scored}
+    typer.echo("\n\n".join(headings[column] + format_comparison(found) for column, found in scored.items()))

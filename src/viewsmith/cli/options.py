@@ -53,6 +53,11 @@ MethodName = Annotated[str | None, typer.Option(help="[method] (contrastive is t
 
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
 
+LabelColumns = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="COLUMN", help="Label column; several, each scored: give it again."),
+]
+
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of the method or its parts.")
 ]

@@ -37,8 +37,8 @@ def symmetries(
             f"{given} is given without {missing}, expected both, such as --option noise_strength --values .1,.5"
         )
     from viewsmith.data.sources import read_dataset
+    from viewsmith.evaluation.symmetries import Symmetries
     from viewsmith.evaluation.symmetries import symmetries as tested
-    from viewsmith.evaluation.symmetries import with_interval
 
     dataset = read_dataset(data, data_options(read))
     if option is not None and values is not None:
@@ -51,11 +51,8 @@ def symmetries(
         typer.echo(json.dumps([asdict(test) | {"on_the_data": test.on_the_data} for test in found], indent=2))
         return
     row = "{:<20}  {:<12}  {:>16}  {:>6}  {:>9}  {:>18}".format
-    typer.echo(row("transformation", "verdict", "told apart (95%)", "linear", "nonlinear", "distance ratio"))
-    for test in found:
-        told = with_interval(test.told_apart, test.told_apart_interval)
-        ratio = with_interval(test.ratio, test.ratio_interval)
-        typer.echo(row(test.name, test.verdict, told, f"{test.linear:.2f}", f"{test.nonlinear:.2f}", ratio))
+    for cells in (Symmetries.HEADER, *Symmetries(found).cells()):
+        typer.echo(row(*cells))
 
 
 def _numbers(text: str) -> list[float]:

@@ -15,6 +15,7 @@ from viewsmith.cli.options import (
     Config,
     Data,
     Json,
+    LabelColumns,
     MethodName,
     Seed,
     Settings,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @with_flags(
-    *("label", "labels", "target", "groups", "split_by_groups", "layer", "use_rep", "normalization", "image_size"),
+    *("labels", "target", "groups", "split_by_groups", "layer", "use_rep", "normalization", "image_size"),
     *("modality", "drop", "one_hot", "columns", "impute", "threads", "debug"),
 )
 def tune(
@@ -51,6 +52,7 @@ def tune(
     metric: Annotated[
         str | None, typer.Option(help="Score of the validation rows: knn (default), linear, nmi; knn_r2, r2, mae.")
     ] = None,
+    label: LabelColumns = None,
     seed: Seed = 0,
     config: Config = None,
     set_: Settings = None,
@@ -65,6 +67,12 @@ def tune(
     from viewsmith.workflows.tune import tune as tune_options
 
     check_optuna()
+    if label and len(label) > 1:
+        raise InputError(
+            f"{len(label)} label columns are given, but a search has one score: give one --label, and score the best "
+            "settings with others by `evaluate`"
+        )
+    read |= {} if label is None else {"label": label[0]}
     check_budget(budget)
     fixed = assignments(set_ or [])
     for name in fixed.keys() & RESERVED.keys():

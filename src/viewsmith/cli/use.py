@@ -73,9 +73,7 @@ def evaluate(
     json_: Json = False,
     umap: Annotated[bool, typer.Option("--umap", help="Also compare with UMAP (extra viz).")] = False,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Label column; several, each scored: give it again.")
-    ] = None,
+    label: LabelColumns = None,
 ) -> None:
     """Compare the representation with raw features, PCA and the untrained encoder."""
     from viewsmith.core.files import write_json_atomic

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from viewsmith.evaluation.protocol import (
     few_number_rows,
     scored_rows,
 )
+
+T = TypeVar("T")
 
 LABEL_FREE_ROWS = 2000
 
@@ -57,6 +60,7 @@ def compare(
     rows: Sequence[str] | None = None,
     on_row: Callable[[str, np.ndarray, np.ndarray], None] | None = None,
     failures: dict[str, str] | None = None,
+    seen: dict[str, Any] | None = None,
 ) -> Scores:
     """Score a model and its baselines on the same rows with the same protocol.
 
@@ -79,6 +83,8 @@ def compare(
         Called with the name of each table row, and features and labels of the test rows that are scored.
     failures : dict, optional
         Takes, by name, why a baseline could not be computed; without it the error is raised.
+    seen : dict, optional
+        Keeps the scores of equal features for further calls.
 
     Returns
     -------
@@ -108,22 +114,17 @@ def compare(
     if target == "class":
         _warn_new_classes(y_train, y_test)
 
-    raw, maps = _select_raw_features(model, x_train[chosen.train], y_train, target), getattr(model, "outputs", {})
+    seen, maps = {} if seen is None else seen, getattr(model, "outputs", {})
+    raw = _select_raw_features(model, x_train[chosen.train], y_train, target, seen)
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
 
     def score(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
-        return evaluate_embedding(
-            train[chosen.train],
-            y_train,
-            test,
-            y_test,
-            protocols=selected,
-            name=name,
-            metric="euclidean" if name in maps else "cosine",
-            groups=groups_train,
-            target=target,
-            predict=predictor_of(name),
-        )
+        arrays, predict = (train[chosen.train], y_train, test, y_test), predictor_of(name)
+        metric = "euclidean" if name in maps else "cosine"
+        options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
+        options |= {"target": target, "predict": predict}
+        same = f"{selected} {metric} {predict and name}"
+        return _once(seen, (*arrays, groups_train), same, partial(evaluate_embedding, *arrays, **options))
 
     scores: dict[str, dict[str, float]] = {}
     diagnostics: dict[str, dict[str, float]] = {}
@@ -138,7 +139,7 @@ def compare(
         if on_row is not None:
             on_row(name, test, y_test)
         if len(sample) > 1:
-            diagnostics[name] = label_free(test[sample])
+            diagnostics[name] = _once(seen, (test, sample), "label-free", partial(label_free, test[sample]))
             if name == "representation" and (view := getattr(model, "represented_views", None)) is not None:
                 few = sample[:ALIGNED_ROWS]
                 diagnostics[name] = label_free(test[few], view(x_test[few], pool=x_train)) | diagnostics[name]
@@ -270,6 +271,16 @@ def format_table(result: Mapping[str, Any]) -> str:
     return "\n\n".join([*tables, "\n".join(wrapped)])
 
 
+def _once(seen: dict[str, Any], arrays: Sequence[Any], what: str, compute: Callable[[], T]) -> T:
+    """What is computed from arrays, which is kept in `seen` by their digest."""
+    digest = hashlib.blake2b(what.encode())
+    for part in map(np.asarray, arrays):
+        values = np.ascontiguousarray(part.astype(str) if part.dtype == object else part)
+        digest.update(f"{values.dtype} {values.shape}".encode() + values.tobytes())
+    found: T = seen[key] if (key := digest.hexdigest()) in seen else seen.setdefault(key, compute())
+    return found
+
+
 def _groups(dataset: LabeledSplit, chosen: ScoredRows) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Groups of the train and test rows that are scored; None without groups."""
     train, test = getattr(dataset, "groups_train", None), getattr(dataset, "groups_test", None)
@@ -310,7 +321,7 @@ def target_of(dataset: Any) -> Target:
     return given or ("class" if numbers_of(np.asarray(dataset.y_train), "y_train") is None else "number")
 
 
-def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Target) -> str:
+def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Target, seen: dict[str, Any]) -> str:
     """Name of the raw features with the best linear probe on held-out train rows (a fifth of each class, or of all)."""
     names = list(model.raw_features(x_train[:2]))
     if len(names) == 1:
@@ -324,15 +335,19 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Targe
         held_out[members[: len(members) // 5]] = True
     if not held_out.any():
         return names[0]
-    features = model.raw_features(x_train)
 
-    def linear_probe(name: str) -> float:
-        rows = features[name]
-        train, y_fit, test, y_score = rows[~held_out], y[~held_out], rows[held_out], y[held_out]
-        score = "linear" if target == "class" else "r2"
-        return evaluate_embedding(train, y_fit, test, y_score, protocols=[score], name=name, target=target)[score]
+    def best() -> str:
+        features = model.raw_features(x_train)
 
-    return max(names, key=linear_probe)
+        def linear_probe(name: str) -> float:
+            rows = features[name]
+            train, y_fit, test, y_score = rows[~held_out], y[~held_out], rows[held_out], y[held_out]
+            score = "linear" if target == "class" else "r2"
+            return evaluate_embedding(train, y_fit, test, y_score, protocols=[score], name=name, target=target)[score]
+
+        return max(names, key=linear_probe)
+
+    return _once(seen, (x_train, y), "raw", best)
 
 
 def _embeddings(

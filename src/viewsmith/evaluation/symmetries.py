@@ -23,6 +23,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from viewsmith.core.errors import InputError
+from viewsmith.core.progress import html_table
 from viewsmith.core.rows import RowSource
 from viewsmith.modalities.dna.modality import kmer_frequencies
 from viewsmith.modalities.dna.nucleotides import Nucleotides
@@ -134,6 +135,29 @@ def with_interval(value: float, interval: Sequence[float] = ()) -> str:
     return f"{value:.2f}" + (f" ({interval[0]:.2f}-{interval[1]:.2f})" if interval else "")
 
 
+class Symmetries(list[Symmetry]):
+    """The tests of several transformations, a list; a notebook shows it as a table."""
+
+    HEADER = ("transformation", "verdict", "told apart (95%)", "linear", "nonlinear", "distance ratio")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The cells of the table, a row for each test."""
+        return [
+            (
+                test.name,
+                test.verdict,
+                with_interval(test.told_apart, test.told_apart_interval),
+                f"{test.linear:.2f}",
+                f"{test.nonlinear:.2f}",
+                with_interval(test.ratio, test.ratio_interval),
+            )
+            for test in self
+        ]
+
+    def _repr_html_(self) -> str:
+        return html_table("Symmetries", self.cells(), self.HEADER)
+
+
 def symmetries(
     x: np.ndarray | RowSource,
     modality: str,
@@ -141,7 +165,7 @@ def symmetries(
     *,
     groups: np.ndarray | None = None,
     seed: int = 0,
-) -> list[Symmetry]:
+) -> Symmetries:
     """Test which transformations keep samples among the samples of a data set, without labels.
 
     Parameters
@@ -177,7 +201,7 @@ def symmetries(
         raise InputError(
             f"no transformations are known for {modality}: give your own, transformations={{name: function}}"
         )
-    found = []
+    found = Symmetries()
     for name, transform in plain.items():
         if transformations is None and _does_not_apply(name, x):
             continue

@@ -8,23 +8,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error_text, join_names, say
 from viewsmith.core.files import write_json_atomic, write_text_atomic
+from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import labels_used
+from viewsmith.evaluation.baselines import pca
 from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import Repeats, Results, as_csv, leaderboard
+from viewsmith.evaluation.leaderboard import Repeats, Results, as_csv, leaderboard, spread_words
 from viewsmith.evaluation.protocol import check_protocols, scored_rows
 from viewsmith.modalities.base import works_in
-from viewsmith.reports import two_dimensional_map
 from viewsmith.reports.comparison import write_comparison
+from viewsmith.reports.maps import sample_of_rows
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import (
     already_finished,
@@ -98,7 +101,9 @@ def compare_methods(
     splits: int | None = None,
     budget: float | None = None,
     protocols: Sequence[str] | None = None,
-) -> dict[str, Any]:
+    further: Mapping[str, Load] = MappingProxyType({}),
+    trained: Path | None = None,
+) -> Comparison:
     """Train every method several times, score all with one protocol, and write a leaderboard and a report.
 
     Repeat i has the seed i and, if the data have no split of their own, the split ``i % splits``: the spread is that of
@@ -106,6 +111,9 @@ def compare_methods(
     an evaluation are not repeated, so that the same call resumes. A method, or a baseline, that fails is left out of
     the table, with the reason; the others stand. Without labels, rows have `MEASURES` in place of scores, and the last
     sentence says what was measured about a choice by them.
+
+    `further` reads the same data with other labels, by name: the same runs are scored with them, too, in folders
+    ``label-NAME`` of `out`, and returned as ``labels_scored``. With `trained`, the folder of the runs, none is trained.
     """
     load, warned = lru_cache(maxsize=1)(load), set[str]()
     with warnings_once(warned):
@@ -114,19 +122,10 @@ def compare_methods(
         methods = suggested_methods(dataset.modality, len(dataset.x), max(seeds, splits or 1), budget)
     elif methods == "all":
         methods = [entry.name for entry in entries("method") if works_in(entry, dataset.modality)]
-    if dataset.y is None and protocols is not None:
-        raise InputError("the data have no labels, which --protocols need: give --label COLUMN, or leave them out")
-    if dataset.y is None:
-        selected = list(MEASURES)
-    else:
-        check_split(dataset)
-        selected = check_protocols(protocols, dataset.target)
-        y = np.asarray(dataset.y_train)[scored_rows(dataset, None).train]
-        if len(np.unique(y)) < 2:
-            raise InputError(
-                f"{dataset.source}: all {len(y)} labeled train rows have the label {y[0]}, so that there is nothing to "
-                "compare: expected at least two classes, or numbers that differ"
-            )
+    selected = _selected(dataset, protocols)
+    for other in further.values():
+        with warnings_once(warned):
+            _selected(other(0), protocols)
     for kind, given in (("method", methods), ("baseline", baselines)):
         if unknown := [name for name in given if name not in names(kind)]:  # type: ignore[arg-type]
             raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
@@ -135,9 +134,11 @@ def compare_methods(
     repeats = _repeats(dataset, seeds, splits)
     cells = [Cell(m, i, split) for i, split in enumerate(repeats.splits) for m in dict.fromkeys(methods)]
     for cell in cells:
-        make(cell.method, cell.seed, dataset.modality)  # bad settings are refused before any training
+        model = make(cell.method, cell.seed, dataset.modality)  # bad settings are refused before any training
+        if further and model.reads_labels():
+            raise InputError(f"{cell.method} trains with labels, of which it knows one column: give one label column")
     try:
-        _train_all(cells, load, warned, out, make, baselines, selected, budget)
+        _train_all(cells, load, warned, out, make, baselines, selected, budget, trained)
     except StoppedEarly:
         if any(cell.scores for cell in cells):
             _write(out, _result(dataset, cells, repeats, methods, baselines, selected, out))
@@ -145,7 +146,48 @@ def compare_methods(
     _raise_if_none_works(cells)
     result = _result(dataset, cells, repeats, methods, baselines, selected, out)
     _write(out, result)
-    return result
+    if further:
+        again: Any = {"methods": methods, "baselines": baselines, "seeds": seeds, "splits": splits}
+        again |= {"protocols": protocols, "trained": out}
+        scored = {name: compare_methods(other, out / f"label-{name}", make, **again) for name, other in further.items()}
+        write_json_atomic(out / BOARD, result := result | {"labels_scored": scored})
+    return Comparison(result)
+
+
+class Comparison(dict[str, Any]):
+    """The result of `compare_methods`, a dict; a notebook shows it as a table."""
+
+    def _repr_html_(self) -> str:
+        def text(value: float | None, digits: int) -> str:
+            return "" if value is None else f"{value:.{digits}f}"
+
+        rows = [
+            (
+                line["row"],
+                *(text(self["rows"].get(line["row"], {}).get(name, {}).get("mean"), 3) for name in self["protocols"]),
+                text(line.get("train_seconds"), 1),
+                line["note"],
+            )
+            for line in self["leaderboard"]
+        ]
+        header = ["", *self["protocols"], "seconds of training", ""]
+        return html_table("Comparison", rows, header, f"{spread_words(self)}. {self['next']}")
+
+
+def _selected(dataset: Dataset, protocols: Sequence[str] | None) -> list[str]:
+    """The scores for the labels of the data; raises InputError if these cannot be compared with."""
+    if dataset.y is None and protocols is not None:
+        raise InputError("the data have no labels, which --protocols need: give --label COLUMN, or leave them out")
+    if dataset.y is None:
+        return list(MEASURES)
+    check_split(dataset)
+    y = np.asarray(dataset.y_train)[scored_rows(dataset, None).train]
+    if len(np.unique(y)) < 2:
+        raise InputError(
+            f"{dataset.source}: all {len(y)} labeled train rows have the label {y[0]}, so that there is nothing to "
+            "compare: expected at least two classes, or numbers that differ"
+        )
+    return check_protocols(protocols, dataset.target)
 
 
 def _repeats(dataset: Dataset, seeds: int, splits: int | None) -> Repeats:
@@ -177,9 +219,11 @@ def _train_all(
     baselines: Sequence[str],
     protocols: Sequence[str],
     budget: float | None,
+    trained: Path | None,
 ) -> None:
-    """Train and score the cells, in their order, as long as there is time."""
-    started = time.monotonic()
+    """Train and score the cells, in their order, as long as there is time; with `trained`, score those of this
+    folder."""
+    started, seen = time.monotonic(), dict[str, Any]()
     for number, cell in enumerate(cells):
         spent = (time.monotonic() - started) / 60
         if budget is not None and spent >= budget and any(done.scores for done in cells[:number]):
@@ -187,29 +231,36 @@ def _train_all(
         minutes = None if budget is None else max(1e-3, (budget - spent) / (len(cells) - number))
         first = not any(done.scores for done in cells[:number] if done.split == cell.split)
         rows = [name for name in baselines if first or name == "untrained"]
-        run = out / f"{cell.method}-{cell.seed}"
+        place = out / f"{cell.method}-{cell.seed}"
         with warnings_once(warned):
             dataset = load(cell.split)
             model = make(cell.method, cell.seed, dataset.modality)
-            _train(cell, model, dataset, run, minutes, rows, protocols, drawn=cell.seed == 0)
+            _train(cell, model, dataset, place, minutes, rows, protocols, seen, trained, drawn=cell.seed == 0)
 
 
 def _train(
     cell: Cell,
     model: ViewsmithEstimator,
     dataset: Dataset,
-    run: Path,
+    place: Path,
     minutes: float | None,
     baselines: Sequence[str],
     protocols: Sequence[str],
+    seen: dict[str, Any],
+    given: Path | None,
     *,
     drawn: bool,
 ) -> None:
     """Train and score a cell; `drawn`: its rows have maps in the report."""
-    trained = _finished(model, dataset, run)
+    if given is not None and not RunFolder(given / place.name).evaluation.exists():
+        cell.status, cell.why = "failed", "it has no training: see the comparison by the first label column"
+        return
+    trained = _finished(model, dataset, place) if given is None else load_run(given / place.name)
     try:
-        model = trained or _trained(model, dataset, run, minutes)
-        _score(cell, model, dataset, run, [*baselines, "representation", *model.outputs], protocols, drawn=drawn)
+        model = trained or _trained(model, dataset, place, minutes)
+        _score(
+            cell, model, dataset, place, [*baselines, "representation", *model.outputs], protocols, seen, drawn=drawn
+        )
     except (StoppedEarly, OSError):
         raise
     except Exception as error:  # of a plug-in, too: the other methods stand
@@ -245,30 +296,32 @@ def _score(
     cell: Cell,
     model: Any,
     dataset: Dataset,
-    run: Path,
+    place: Path,
     rows: Sequence[str],
     protocols: Sequence[str],
+    seen: dict[str, Any],
     *,
     drawn: bool,
 ) -> None:
-    """Fill in the scores of a cell by table row; those that its run has been evaluated with are not computed again."""
-    folder = RunFolder(run)
+    """Fill in the scores of a cell by table row; those that its folder has are not computed again."""
+    folder = RunFolder(place)
     known: dict[str, Any] = folder.read_evaluation() or {}
     saved: Scores = known.get("embeddings", {})
     missing = [name for name in rows if name not in saved or not set(protocols) <= saved[name].keys()]
     if missing:
-        maps: dict[str, Any] = _read_maps(run)
+        maps: dict[str, Any] = _read_maps(place)
         options: Any = {"rows": missing, "failures": cell.failures}
         options["on_row"] = partial(_add_map, maps) if drawn else None
         if dataset.y is None:
             result = compare_unlabeled(model, dataset, **options)
         else:
-            result = compare(model, dataset, protocols=protocols, label_used=labels_used(model), **options)
+            result = compare(model, dataset, protocols=protocols, label_used=labels_used(model), seen=seen, **options)
         for part in ("embeddings", "seconds", "label_free", "groups"):
             if part in known:
                 result[part] = known[part] | result.get(part, {})
+        place.mkdir(parents=True, exist_ok=True)
         if drawn:
-            write_json_atomic(run / MAPS, maps)
+            write_json_atomic(place / MAPS, maps)
         write_json_atomic(folder.evaluation, result)
         known = result
     cell.before = known.get("names", {}).get("untrained", cell.before)
@@ -277,8 +330,10 @@ def _score(
 
 
 def _add_map(maps: dict[str, Any], name: str, test: np.ndarray, y_test: np.ndarray | None) -> None:
-    """Add a two-dimensional map of the features of test rows, by name of the table row."""
-    xy, index = two_dimensional_map(test, max_rows=MAP_ROWS)
+    """Add the first two principal components of the features of test rows, or their two features, by table row."""
+    index = sample_of_rows(len(test), MAP_ROWS)
+    xy = test[index] if test.shape[1] <= 2 else pca(test[index], test[index], 2)[0]
+    xy = np.pad(xy, ((0, 0), (0, 2 - xy.shape[1])))
     scale = float(np.abs(xy).max()) or 1.0
     maps[name] = {"xy": np.round(xy / scale, 4).tolist(), "labels": None if y_test is None else y_test[index].tolist()}
 

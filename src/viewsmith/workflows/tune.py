@@ -22,7 +22,7 @@ import tomli_w
 
 from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, duplicates
 from viewsmith.core.files import locked_folder, write_json_atomic, write_text_atomic
-from viewsmith.core.progress import with_progress
+from viewsmith.core.progress import html_table, with_progress
 from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find
 from viewsmith.data import Dataset
@@ -229,7 +229,7 @@ def tune(
     budget: float | None = None,
     metric: str | None = None,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Search:
     """Train with several settings, score each on validation rows, and write ``tune.json`` and ``best.toml``.
 
     Validation rows are a fifth of the labeled train rows (`viewsmith.data.dataset.validation_split`). The other
@@ -258,10 +258,10 @@ def tune(
 
     Returns
     -------
-    dict
-        Plain values, as in ``tune.json``: ``trials`` (for each: ``values``, ``score`` or ``failed``, ``seconds``),
-        ``best`` (number of a trial; None if none has a score), ``status`` ("finished", "time limit" or "exhausted": no
-        new setting was found), ``rows`` (numbers), and what the search is of.
+    Search
+        A dict of plain values, as in ``tune.json``: ``trials`` (for each: ``values``, ``score`` or ``failed``,
+        ``seconds``), ``best`` (number of a trial; None if none has a score), ``status`` ("finished", "time limit" or
+        "exhausted": no new setting was found), ``rows`` (numbers), and what the search is of.
 
     Raises
     ------
@@ -296,7 +296,7 @@ def tune(
             found = settings(make(state["trials"][state["best"]]["values"]))
             write_text_atomic(out / BEST, tomli_w.dumps({"method": default.name} | found))
         write_json_atomic(out / FILE, state)
-    return state
+    return Search(state)
 
 
 def check_space(space: Space, make: Make, modality: str) -> None:
@@ -476,8 +476,16 @@ def _remove(*paths: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def format_search(result: Mapping[str, Any]) -> str:
-    """The trials of `tune` as plain text, the best marked with ``*``, and what their scores are of."""
+class Search(dict[str, Any]):
+    """The result of `tune`, a dict; a notebook shows it as a table."""
+
+    def _repr_html_(self) -> str:
+        header, *rows = _lines(self)
+        return html_table("Search of options", rows, header, " ".join(_notes(self)))
+
+
+def _lines(result: Mapping[str, Any]) -> list[list[str]]:
+    """The cells of the table of trials, with its header; the best is marked with ``*``."""
     searched, metric, best = list(result["search"]), result["metric"], result["best"]
     lines = [["trial", metric, *searched, "seconds"]]
     for trial in result["trials"]:
@@ -485,7 +493,12 @@ def format_search(result: Mapping[str, Any]) -> str:
         score = "failed" if failed else f"{trial['score']:.3f}" + ("*" if trial["number"] == best else "")
         values = [_short(trial["values"].get(name, "default")) for name in searched]
         lines.append([str(trial["number"]), score, *values, f"{trial['seconds']:.0f}"])
-    table = beside([aligned(column) for column in zip(*lines, strict=True)])
+    return lines
+
+
+def format_search(result: Mapping[str, Any]) -> str:
+    """The trials of `tune` as plain text, and what their scores are of."""
+    table = beside([aligned(column) for column in zip(*_lines(result), strict=True)])
     failures = [f"trial {each['number']} failed: {each['failed']}" for each in result["trials"] if each.get("failed")]
     notes = [textwrap.fill(note, WIDTH, subsequent_indent="    ") for note in _notes(result)]
     return "\n".join([table, "", *notes, *failures])

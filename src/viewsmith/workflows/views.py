@@ -15,7 +15,7 @@ from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.data.write import RowStream
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.rows import fingerprint
-from viewsmith.evaluation.symmetries import SAMPLES, Symmetry, symmetries
+from viewsmith.evaluation.symmetries import SAMPLES, Symmetries, symmetries
 from viewsmith.methods.contrastive.estimator import Contrastive
 from viewsmith.workflows.runs import OF_CELLS, split_rows
 
@@ -62,7 +62,7 @@ def _together(sources: Sequence[RowSource]) -> Iterator[np.ndarray]:
 
 def strength_curve(
     dataset: Dataset, option: str, values: Sequence[float], views: str = "auto", *, seed: int = 0
-) -> list[Symmetry]:
+) -> Symmetries:
     """Distance ratio and "told apart" of views at values of an option, such as ``noise_strength``.
 
     Nothing is trained but one step of `contrastive` for each value, which has the views that a training would have.
@@ -73,7 +73,7 @@ def strength_curve(
         )
     rows = np.sort(np.random.default_rng(seed).permutation(dataset.train_index)[:SAMPLES])
     x = np.asarray(dataset.x[rows])
-    found = []
+    found = Symmetries()
     for value in values:
         given: dict[str, Any] = {option: value, "view_maker": views, "modality": dataset.modality}
         model = Contrastive(**given, epochs=1, batch_size=64, max_rows=64, random_state=seed)
