@@ -1,6 +1,6 @@
 """CPU time of `viewsmith compare` beside that of its trainings.
 
-Each comparison is a command of its own with the default number of steps, seeds 0, 1, 2 and all protocols. `trainings`
+Each comparison is a command of its own with the default number of steps and all protocols. `trainings`
 are the calls of `fit`; `start` is a process that imports what a training imports, reads the data and ends, which
 trainings without `compare` need, too. The overhead is the rest. `--against` measures the sources in another folder in
 turn, and says how many of the scores are equal.
@@ -68,7 +68,7 @@ def child(code: str, source: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parser(__doc__)
+    options = parser(__doc__, seeds=3)
     options.add_argument("sets", nargs="*", default=list(SETS), help=", ".join(SETS))
     options.add_argument("--methods", default="contrastive,pinda")
     options.add_argument("--against", action="append", default=[], metavar="FOLDER")
@@ -86,7 +86,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 np.savez(data, **{f"{x}_{part}": found[f"{x}_{part}"][i] for part, i in drawn.items() for x in "Xy"})
             for number, source in enumerate(sources.values()):
                 out = str(Path(folder, f"out-{number}"))
-                command = ["compare", data, "--methods", given.methods, "--seeds", "3", "--threads", "1", "--out", out]
+                command = [
+                    "compare",
+                    data,
+                    "--methods",
+                    given.methods,
+                    "--seeds",
+                    str(given.seeds),
+                    "--threads",
+                    "1",
+                    "--out",
+                    out,
+                ]
                 start = float(child(START.format(data=data), source))
                 parts: dict[str, Any] = json.loads(child(COMPARE.format(arguments=command), source))
                 overhead = parts["whole"] - parts["trainings"] - start
