@@ -144,11 +144,11 @@ def processes_below(parent: int) -> dict[int, tuple[int, float]]:
 def watched(found: dict[str, Any]) -> Iterator[None]:
     """Put CPU seconds and the largest memory of the processes that this one starts into `found`.
 
-    They are looked at four times a second. ``peak_gb`` is the sum of proportional set sizes, in which shared pages
-    count once; ``private_gb`` is what no other process has of them, ``started_gb`` that of the processes that this one
-    started itself, which with torchrun do not train.
+    They are looked at four times a second. ``cpu_of`` has the CPU seconds by the name of a program. ``peak_gb`` is the
+    sum of proportional set sizes, in which shared pages count once; ``private_gb`` is what no other process has of
+    them, ``started_gb`` that of the processes that this one started itself, which with torchrun do not train.
     """
-    ended, peak, cpu = threading.Event(), [(0.0, 0.0, 0.0)], dict[int, float]()
+    ended, peak, cpu, names = threading.Event(), [(0.0, 0.0, 0.0)], dict[int, float](), dict[int, str]()
 
     def watch() -> None:
         while not ended.wait(0.25):
@@ -156,6 +156,7 @@ def watched(found: dict[str, Any]) -> Iterator[None]:
             for number, (above, seconds) in processes_below(os.getpid()).items():
                 cpu[number] = seconds
                 with contextlib.suppress(OSError):
+                    names[number] = Path(f"/proc/{number}/comm").read_text().strip()
                     lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()[1:]
                     sizes = {line.split()[0]: int(line.split()[1]) * 1024 for line in lines}
                     total, started = total + sizes["Pss:"], started + sizes["Pss:"] * (above == os.getpid())
@@ -171,6 +172,9 @@ def watched(found: dict[str, Any]) -> Iterator[None]:
         watcher.join()
         found["peak_gb"], found["private_gb"], found["started_gb"] = (round(each, 3) for each in peak[0])
         found["cpu"] = round(sum(cpu.values()), 2)
+        found["cpu_of"] = dict.fromkeys(names.values(), 0.0)
+        for number, name in names.items():
+            found["cpu_of"][name] = round(found["cpu_of"][name] + cpu[number], 2)
 
 
 def milliseconds(seconds: Mapping[str, list[float]], digits: int = 2) -> dict[str, float]:

@@ -235,7 +235,7 @@ def _train_all(
         with warnings_once(warned):
             dataset = load(cell.split)
             model = make(cell.method, cell.seed, dataset.modality)
-            _train(cell, model, dataset, place, minutes, rows, protocols, seen, trained, drawn=cell.seed == 0)
+            _train(cell, model, dataset, place, minutes, rows, protocols, seen, trained)
 
 
 def _train(
@@ -248,19 +248,15 @@ def _train(
     protocols: Sequence[str],
     seen: dict[str, Any],
     given: Path | None,
-    *,
-    drawn: bool,
 ) -> None:
-    """Train and score a cell; `drawn`: its rows have maps in the report."""
+    """Train and score a cell."""
     if given is not None and not RunFolder(given / place.name).evaluation.exists():
         cell.status, cell.why = "failed", "it has no training: see the comparison by the first label column"
         return
     trained = _finished(model, dataset, place) if given is None else load_run(given / place.name)
     try:
         model = trained or _trained(model, dataset, place, minutes)
-        _score(
-            cell, model, dataset, place, [*baselines, "representation", *model.outputs], protocols, seen, drawn=drawn
-        )
+        _score(cell, model, dataset, place, [*baselines, "representation", *model.outputs], protocols, seen)
     except (StoppedEarly, OSError):
         raise
     except Exception as error:  # of a plug-in, too: the other methods stand
@@ -300,11 +296,9 @@ def _score(
     rows: Sequence[str],
     protocols: Sequence[str],
     seen: dict[str, Any],
-    *,
-    drawn: bool,
 ) -> None:
     """Fill in the scores of a cell by table row; those that its folder has are not computed again."""
-    folder = RunFolder(place)
+    folder, drawn = RunFolder(place), cell.seed == 0  # the report has maps of the first repeat
     known: dict[str, Any] = folder.read_evaluation() or {}
     saved: Scores = known.get("embeddings", {})
     missing = [name for name in rows if name not in saved or not set(protocols) <= saved[name].keys()]
