@@ -111,3 +111,4 @@ def test_estimators_have_scikit_learns_html(model):
     html = model._repr_html_()
     assert type(model).__name__ in html and "sk-estimator" in html and len(html) < 60_000
     assert repr(model) in (f"{type(model).__name__}(n_neighbors=3)", f"{type(model).__name__}(kinds=2)")
+    assert hash(model) and model != type(model)()

@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import Data, Json, Run, beside, check_only, check_out, load_run_and_data, names, with_flags
+from viewsmith.cli.options import (
+    Data,
+    Json,
+    LabelColumns,
+    Run,
+    beside,
+    check_only,
+    check_out,
+    load_run_and_data,
+    names,
+    with_flags,
+)
 from viewsmith.core.errors import InputError
 
 

@@ -12,7 +12,7 @@ from viewsmith.core.options import ColumnRole, Flag, Impute, Normalization, chec
 from viewsmith.core.registry import Bounds
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)  # an estimator is shown by its changed arguments, and has a hash
 class ModelDataOptions:
     """Options of `load_dataset` that are also arguments of estimators, and are saved with a model."""
 
