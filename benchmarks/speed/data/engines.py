@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = read(options, arguments)
     rows, count = (50_000, 20) if not given.quick else (100, 2)
     draw = np.random.default_rng(0)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers of Spark would take another python
     with tempfile.TemporaryDirectory() as folder:
         files = [str(Path(folder, f"part-{number}.parquet")) for number in range(count)]
         for file in files:
