@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from viewsmith.core.registry import register
 from viewsmith.frameworks import Framework
-from viewsmith.frameworks.base import check_no_local_views, full_precision
 from viewsmith.views import PositivePair
 
 
@@ -43,9 +42,8 @@ class AlignUniform(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """One loss value for each sample, shape (B,); the second term uses the rows of this process only."""
-        check_no_local_views(pair, "align-uniform")
         # One forward pass, so that BatchNorm uses the statistics of both views. The loss is at least float32.
-        z = full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
+        z = self.project_pair(pair)
         with torch.autocast(z.device.type, enabled=False):
             first, second = F.normalize(z).chunk(2)
             density = (log_density(first) + log_density(second)) / 2

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from viewsmith.core.distributed import total
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext, Weight, check_no_local_views, project_pair
+from viewsmith.frameworks.base import Framework, FrameworkContext, Weight
 from viewsmith.losses.barlow_twins import barlow_twins
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -57,7 +57,6 @@ class BarlowTwins(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.barlow_twins`; `progress` has no effect."""
-        check_no_local_views(pair, "barlow-twins")
-        z = project_pair(self, pair)
+        z = self.project_pair(pair)
         with torch.autocast(z.device.type, enabled=False):
             return barlow_twins(*z.chunk(2), off_diagonal_weight=self.off_diagonal_weight, total=total)

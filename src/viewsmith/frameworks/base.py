@@ -146,6 +146,47 @@ class Framework(nn.Module):
         """Losses (B,) of a pair of views (B, ...) each; `progress` is the fraction of the training that is done."""
         raise NotImplementedError
 
+    def check_no_local_views(self, pair: PositivePair) -> None:
+        """Reject what is no pair of views, and multi-crop views, for a framework that does not support them."""
+        if not isinstance(pair, PositivePair):
+            raise InputError(
+                f"a framework is called with a {type(pair).__name__}, expected PositivePair(first, second)"
+            )
+        if pair.local is not None:
+            takes = ", ".join(entry.name for entry in entries("framework") if entry.tag("local_views"))
+            name = next((e.name for e in entries("framework") if e.build is type(self)), type(self).__name__)
+            raise InputError(f"multi-crop views need one of the frameworks {takes}, got {name}")
+
+    def project_pair(self, pair: PositivePair) -> Tensor:
+        """Projections of both views, (2 B, d), in one pass: they share BatchNorm statistics. For two views alone."""
+        self.check_no_local_views(pair)
+        return full_precision(self.head(self.encoder(torch.cat([pair.first, pair.second]))))
+
+    def represent_views(self, pair: PositivePair) -> Tensor:
+        """Representations of all views, ((2 + V) * B, n): first, second, then local ones; equal sizes in one pass."""
+        full = torch.cat([pair.first, pair.second])
+        if pair.local is None:
+            return self.encoder(full)
+        local = pair.local
+        check(
+            local.ndim == full.ndim + 1 and len(local) == len(pair.first),
+            "the shape of the multi-crop views",
+            tuple(local.shape),
+            f"({len(pair.first)}, views, ...) with samples of {full.ndim - 1} dimensions",
+        )
+        crops = local.transpose(0, 1).flatten(0, 1)
+        if crops.shape[1:] == full.shape[1:]:
+            return self.encoder(torch.cat([full, crops]))
+        return torch.cat([self.encoder(full), self.encoder(crops)])
+
+    def update_copies(self, momentum: float, names: Sequence[str] = ("encoder", "head")) -> bool:
+        """In a training forward, update the momentum copies ``NAME_copy``; return whether it is one."""
+        training = updates_state(self)
+        if training:
+            for name in names:
+                update_copy(getattr(self, f"{name}_copy"), getattr(self, name), momentum)
+        return training
+
     @property
     def output_networks(self) -> tuple[nn.Module, nn.Module]:
         """Encoder and head that `transform`, evaluation and export use."""
@@ -204,6 +245,7 @@ class PredictorFramework(Framework):
     #: Widths of head and predictor of small encoders.
     small_dims: ClassVar[tuple[tuple[int, ...], tuple[int, ...]]] = ((512, 256), (512,))
     separate_batch_norm: bool = False
+    momentum: float  # an option of frameworks that predict copies
 
     def __init__(self, encoder: nn.Module, head: nn.Module, predictor: nn.Module, **options: Any) -> None:
         super().__init__(encoder, head, **options)
@@ -231,24 +273,34 @@ class PredictorFramework(Framework):
         """Further arguments of `predicts`."""
         return {}
 
+    def predictions_and_targets(self, pair: PositivePair, progress: float) -> tuple[Tensor, Tensor]:
+        """Predictions of the online network and projections of its copies for both views, each (2 B, d).
 
-def check_no_local_views(pair: PositivePair, framework: str) -> None:
-    """Reject what is no pair of views, and multi-crop views in a framework that does not support them."""
-    if not isinstance(pair, PositivePair):
-        raise InputError(f"a framework is called with a {type(pair).__name__}, expected PositivePair(first, second)")
-    if pair.local is not None:
-        takes = ", ".join(entry.name for entry in entries("framework") if entry.tag("local_views"))
-        raise InputError(f"multi-crop views need one of the frameworks {takes}, got {framework}")
+        A training forward first updates the copies, with a momentum that rises to 1.
+        """
+        self.check_no_local_views(pair)
+        self.update_copies(cosine_momentum(self.momentum, progress))
+        views = torch.cat([pair.first, pair.second])
+        p = self._of_views(lambda x: self.predictor(self.head(self.encoder(x))), views)
+        with torch.no_grad():
+            z = self._of_views(lambda x: self.head_copy(self.encoder_copy(x)), views)
+        return _of_equal_width(p, z)
+
+    def predictions_and_projections(self, pair: PositivePair) -> tuple[Tensor, Tensor]:
+        """Predictions for both views and their projections without gradient, each (2 B, d): no momentum copies."""
+        self.check_no_local_views(pair)
+        z = self._of_views(lambda x: self.head(self.encoder(x)), torch.cat([pair.first, pair.second]))
+        return _of_equal_width(self._of_views(self.predictor, z), z.detach())
+
+    def _of_views(self, network: Callable[[Tensor], Tensor], views: Tensor) -> Tensor:
+        """Output for first and second views, (2 B, ...), in one pass or, `separate_batch_norm`, in one for each."""
+        return torch.cat([network(part) for part in views.chunk(2)]) if self.separate_batch_norm else network(views)
 
 
-def project_pair(framework: Any, pair: PositivePair) -> Tensor:
-    """Projections of both views, (2 B, d), by ``encoder`` and ``head`` in one pass: they share BatchNorm statistics."""
-    return full_precision(framework.head(framework.encoder(torch.cat([pair.first, pair.second]))))
-
-
-def check_predictor(p: Tensor, z: Tensor) -> None:
-    """Raise InputError unless predictions and projections have the same width."""
+def _of_equal_width(p: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Predictions and projections in full precision; raises InputError unless they have the same width."""
     check(p.shape == z.shape, "the predictor's output width", p.shape[-1], f"that of the projections, {z.shape[-1]}")
+    return full_precision(p), full_precision(z)
 
 
 def head_width(head: nn.Module, width: int | None) -> int:
@@ -262,46 +314,6 @@ def head_width(head: nn.Module, width: int | None) -> int:
 def updates_state(framework: nn.Module) -> bool:
     """Whether this is a training forward (train mode, gradients enabled). Others do not change copies and queues."""
     return framework.training and torch.is_grad_enabled()
-
-
-def update_copies(framework: Any, momentum: float, names: Sequence[str] = ("encoder", "head")) -> bool:
-    """In a training forward, update the momentum copies ``NAME_copy``. Return whether it is one (`updates_state`)."""
-    training = updates_state(framework)
-    if training:
-        for name in names:
-            update_copy(getattr(framework, f"{name}_copy"), getattr(framework, name), momentum)
-    return training
-
-
-def predictions_and_targets(framework: Any, name: str, pair: PositivePair, progress: float) -> tuple[Tensor, Tensor]:
-    """Predictions of the online network and projections of its copies for both views, each (2 B, d).
-
-    A training forward first updates the copies, with a momentum that rises to 1.
-    """
-    check_no_local_views(pair, name)
-    update_copies(framework, cosine_momentum(framework.momentum, progress))
-    views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
-    p = apply_to_views(lambda x: framework.predictor(framework.head(framework.encoder(x))), views, separate)
-    with torch.no_grad():
-        z = apply_to_views(lambda x: framework.head_copy(framework.encoder_copy(x)), views, separate)
-    p, z = full_precision(p), full_precision(z)
-    check_predictor(p, z)
-    return p, z
-
-
-def predictions_and_projections(framework: Any, name: str, pair: PositivePair) -> tuple[Tensor, Tensor]:
-    """Predictions for both views and their projections without gradient, each (2 B, d): no momentum copies."""
-    check_no_local_views(pair, name)
-    views, separate = torch.cat([pair.first, pair.second]), framework.separate_batch_norm
-    z = apply_to_views(lambda x: framework.head(framework.encoder(x)), views, separate)
-    p, z = full_precision(apply_to_views(framework.predictor, z, separate)), full_precision(z.detach())
-    check_predictor(p, z)
-    return p, z
-
-
-def apply_to_views(network: Callable[[Tensor], Tensor], views: Tensor, separate: bool) -> Tensor:
-    """Output of a network for first and second views, (2 B, ...); if `separate`, with BatchNorm statistics of each."""
-    return torch.cat([network(part) for part in views.chunk(2)]) if separate else network(views)
 
 
 def nt_xent_of_all(
@@ -389,24 +401,6 @@ def random_keys(shape: Sequence[int], generator: torch.Generator | None) -> Tens
 def full_precision(z: Tensor) -> Tensor:
     """Convert `z` to float32, unless it is float64."""
     return z if z.dtype == torch.float64 else z.float()
-
-
-def represent_views(encoder: nn.Module, pair: PositivePair) -> Tensor:
-    """Representations of all views, ((2 + V) * B, n): first, second, then each local view; equal sizes in one pass."""
-    full = torch.cat([pair.first, pair.second])
-    if pair.local is None:
-        return encoder(full)
-    local = pair.local
-    check(
-        local.ndim == full.ndim + 1 and len(local) == len(pair.first),
-        "the shape of the multi-crop views",
-        tuple(local.shape),
-        f"({len(pair.first)}, views, ...) with samples of {full.ndim - 1} dimensions",
-    )
-    crops = local.transpose(0, 1).flatten(0, 1)
-    if crops.shape[1:] == full.shape[1:]:
-        return encoder(torch.cat([full, crops]))
-    return torch.cat([encoder(full), encoder(crops)])
 
 
 def prototype_scores(z: Tensor, prototypes: nn.Linear) -> Tensor:

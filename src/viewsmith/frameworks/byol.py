@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Fraction, PredictorFramework, predictions_and_targets
+from viewsmith.frameworks.base import Fraction, PredictorFramework
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -54,7 +54,7 @@ class BYOL(PredictorFramework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions' ``2 - 2 cos`` (equation 2; the paper sums the directions)."""
-        p, z = predictions_and_targets(self, "byol", pair, progress)
+        p, z = self.predictions_and_targets(pair, progress)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
         with torch.autocast(p.device.type, enabled=False):
             return 2 + negative_cosine(p0, z1) + negative_cosine(p1, z0)

@@ -12,16 +12,7 @@ from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check, check_fraction, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import (
-    Fraction,
-    Framework,
-    FrameworkContext,
-    Temperature,
-    head_width,
-    prototype_scores,
-    represent_views,
-    update_copies,
-)
+from viewsmith.frameworks.base import Fraction, Framework, FrameworkContext, Temperature, head_width, prototype_scores
 from viewsmith.losses.self_distillation import self_distillation
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import cosine_momentum, momentum_copy
@@ -135,9 +126,9 @@ class DINO(Framework):
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over pairs of a teacher's view and another view of the student."""
         momentum = cosine_momentum(self.momentum, progress)
-        training = update_copies(self, momentum, ("encoder", "head", "prototypes"))
+        training = self.update_copies(momentum, ("encoder", "head", "prototypes"))
         batch = len(pair.first)
-        student = prototype_scores(self.head(represent_views(self.encoder, pair)), self.prototypes)
+        student = prototype_scores(self.head(self.represent_views(pair)), self.prototypes)
         with torch.no_grad():
             full = torch.cat([pair.first, pair.second])
             teacher = prototype_scores(self.head_copy(self.encoder_copy(full)), self.prototypes_copy)

@@ -10,14 +10,7 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import broadcast_tensors, total
 from viewsmith.core.random import stream
 from viewsmith.core.registry import Bounds, register
-from viewsmith.frameworks.base import (
-    Fraction,
-    Framework,
-    FrameworkContext,
-    full_precision,
-    represent_views,
-    updates_state,
-)
+from viewsmith.frameworks.base import Fraction, Framework, FrameworkContext, full_precision, updates_state
 from viewsmith.losses.sigreg import random_directions, sigreg
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -95,7 +88,7 @@ class LeJEPA(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `prediction` and `viewsmith.losses.sigreg`; `progress` has no effect."""
-        z = full_precision(self.head(represent_views(self.encoder, pair))).unflatten(0, (-1, len(pair.first)))
+        z = full_precision(self.head(self.represent_views(pair))).unflatten(0, (-1, len(pair.first)))
         with torch.autocast(z.device.type, enabled=False):
             normality = sigreg(z, self.directions(z), n_knots=self.n_knots, total=total)
             return (1 - self.sigreg_weight) * prediction(z) + self.sigreg_weight * normality

@@ -16,13 +16,11 @@ from viewsmith.frameworks.base import (
     Framework,
     FrameworkContext,
     Temperature,
-    check_no_local_views,
     full_precision,
     head_width,
     random_keys,
     replace_oldest,
     resolve_queue,
-    update_copies,
 )
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.base import MLP
@@ -117,8 +115,8 @@ class MoCo(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses of the first views, shape (B,); keys that show a row of the pair (`pair.ids`) are not negatives."""
-        check_no_local_views(pair, "moco")
-        training = update_copies(self, self.momentum)
+        self.check_no_local_views(pair)
+        training = self.update_copies(self.momentum)
         queries = full_precision(self.head(self.encoder(pair.first)))
         with torch.no_grad():
             keys = unit(full_precision(self.head_copy(self.encoder_copy(pair.second))))

@@ -8,14 +8,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import (
-    Fraction,
-    FrameworkContext,
-    PredictorFramework,
-    Temperature,
-    predictions_and_targets,
-    two_way_info_nce,
-)
+from viewsmith.frameworks.base import Fraction, FrameworkContext, PredictorFramework, Temperature, two_way_info_nce
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
 
@@ -68,7 +61,7 @@ class MoCoV3(PredictorFramework):
 
         Keys are gathered from all processes. Keys that show a row of the pair (`pair.ids`) are not negatives.
         """
-        queries, keys = predictions_and_targets(self, "moco-v3", pair, progress)
+        queries, keys = self.predictions_and_targets(pair, progress)
         with torch.autocast(queries.device.type, enabled=False):
             directions = two_way_info_nce(queries, keys, pair.ids, self.temperature)
             return self.temperature * (directions[0] + directions[1])

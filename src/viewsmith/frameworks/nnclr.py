@@ -16,7 +16,6 @@ from viewsmith.frameworks.base import (
     PredictorFramework,
     Temperature,
     head_width,
-    predictions_and_projections,
     random_keys,
     replace_oldest,
     resolve_queue,
@@ -111,7 +110,7 @@ class NNCLR(PredictorFramework):
 
         Predictions are gathered from all processes. Those that show a row of the pair (`pair.ids`) are not negatives.
         """
-        p, z = predictions_and_projections(self, "nnclr", pair)
+        p, z = self.predictions_and_projections(pair)
         with torch.autocast(p.device.type, enabled=False):
             neighbors = nearest(z, self.keys.to(z.dtype))
             directions = two_way_info_nce(neighbors, p, pair.ids, self.temperature)

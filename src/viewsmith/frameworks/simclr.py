@@ -10,15 +10,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import (
-    DataSummary,
-    Framework,
-    FrameworkContext,
-    Temperature,
-    check_no_local_views,
-    nt_xent_of_all,
-    project_pair,
-)
+from viewsmith.frameworks.base import DataSummary, Framework, FrameworkContext, Temperature, nt_xent_of_all
 from viewsmith.losses.nt_xent import Kernel, Negatives
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -80,6 +72,5 @@ class SimCLR(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,). Negatives are gathered from all processes; `progress` has no effect."""
-        check_no_local_views(pair, "simclr")
-        z = project_pair(self, pair)
+        z = self.project_pair(pair)
         return nt_xent_of_all(z, pair.ids, temperature=self.temperature, kernel=self.kernel, negatives=self.negatives)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import PredictorFramework, predictions_and_projections
+from viewsmith.frameworks.base import PredictorFramework
 from viewsmith.losses.self_distillation import negative_cosine
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -42,7 +42,7 @@ class SimSiam(PredictorFramework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equation 4); `progress` has no effect."""
-        p, z = predictions_and_projections(self, "simsiam", pair)
+        p, z = self.predictions_and_projections(pair)
         (p0, p1), (z0, z1) = p.chunk(2), z.chunk(2)
         with torch.autocast(p.device.type, enabled=False):
             return (negative_cosine(p0, z1) + negative_cosine(p1, z0)) / 2

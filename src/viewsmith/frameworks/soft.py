@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import DataSummary, Framework, check_no_local_views, full_precision, nt_xent_of_all
+from viewsmith.frameworks.base import DataSummary, Framework, full_precision, nt_xent_of_all
 from viewsmith.losses.nt_xent import Kernel, unit
 from viewsmith.losses.soft_contrastive import KernelForm, default_negative_weight, soft_contrastive, soft_normalized
 from viewsmith.views.base import PositivePair
@@ -122,7 +122,7 @@ class SoftContrastive(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): the row sums of the soft loss. `progress` has no effect."""
-        check_no_local_views(pair, "soft")
+        self.check_no_local_views(pair)
         # One pass for both views, so that they share BatchNorm statistics.
         y = self.encoder(torch.cat([pair.first, pair.second]))
         labels = _Labels(y)

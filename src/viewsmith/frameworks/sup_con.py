@@ -11,7 +11,7 @@ from viewsmith.core.device import on_host
 from viewsmith.core.distributed import gather, local_rows
 from viewsmith.core.errors import InputError, check
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, Temperature, check_no_local_views, project_pair
+from viewsmith.frameworks.base import Framework, Temperature
 from viewsmith.losses.sup_con import sup_con
 from viewsmith.views.base import PositivePair
 
@@ -45,7 +45,7 @@ class SupCon(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.sup_con`; `progress` has no effect."""
-        check_no_local_views(pair, "supcon")
+        z0, z1 = self.project_pair(pair).chunk(2)
         if not len(self.labels):
             raise InputError("supcon has no labels: give y to fit, or labels to the framework")
         if pair.ids is None:
@@ -54,7 +54,6 @@ class SupCon(Framework):
             largest = int(torch.cat(pair.ids).max())
             check(largest < len(self.labels), "the largest of ids", largest, f"a row of the {len(self.labels)} labels")
         labels = self.labels[pair.ids[0]], self.labels[pair.ids[1]]
-        z0, z1 = project_pair(self, pair).chunk(2)
         with torch.autocast(z0.device.type, enabled=False):
             return sup_con(
                 z0,

@@ -19,9 +19,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows, Samples
 from viewsmith.core.schedule import Batch, Method, Phase, Step, Update
-from viewsmith.frameworks.base import Framework, project_pair
+from viewsmith.frameworks.base import Framework
 from viewsmith.losses.sup_con import rank_n_contrast, sup_con
-from viewsmith.views.base import PairMaker
+from viewsmith.views.base import PairMaker, PositivePair
 
 #: Labeled rows of a draw; a training step with the default batch then takes about a quarter more time.
 DRAWN = 128
@@ -109,7 +109,7 @@ class SupervisedTerm:
         )
         y = self.codes[chosen]
         with unchanged_statistics(self.framework):
-            z = project_pair(self.framework, pair)
+            z = self.framework.project_pair(PositivePair(pair.first, pair.second))
         with torch.autocast(z.device.type, enabled=False):
             z0, z1 = z.chunk(2)
             if y.is_floating_point():

@@ -22,7 +22,6 @@ from viewsmith.frameworks.base import (
     head_width,
     prototype_scores,
     replace_oldest,
-    represent_views,
     resolve_queue,
     updates_state,
 )
@@ -140,7 +139,7 @@ class SwAV(Framework):
         """
         batch, queued = len(pair.first), bool(self.queue) and progress >= self.queue_start
         fills = queued and updates_state(self)
-        z = self.head(represent_views(self.encoder, pair))
+        z = self.head(self.represent_views(pair))
         scores = prototype_scores(z, self.prototypes).unflatten(0, (-1, batch))
         with torch.autocast(scores.device.type, enabled=False), torch.no_grad():
             assigned = scores[:2].detach()

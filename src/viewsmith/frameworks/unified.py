@@ -12,14 +12,7 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError, check, check_fraction
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import (
-    Framework,
-    check_no_local_views,
-    full_precision,
-    random_keys,
-    replace_oldest,
-    updates_state,
-)
+from viewsmith.frameworks.base import Framework, full_precision, random_keys, replace_oldest, updates_state
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.numerics import logsumexp_of_products
 from viewsmith.losses.oucl import Logits, Margin, combine_log_sums, margin_regularization, margins, masked_logsumexp
@@ -336,7 +329,7 @@ class Unified(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
         """Losses of the two views of each sample, shape (B,); `progress` has no effect."""
-        check_no_local_views(pair, "oucl")
+        self.check_no_local_views(pair)
         check_batch(len(pair.first))
         views = Views.of(pair)
         draw = self.contrast.memory.draw(len(pair.first), views.ids, generator)

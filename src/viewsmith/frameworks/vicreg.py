@@ -9,7 +9,7 @@ from torch import Tensor
 
 from viewsmith.core.distributed import total
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import Framework, FrameworkContext, Weight, check_no_local_views, project_pair
+from viewsmith.frameworks.base import Framework, FrameworkContext, Weight
 from viewsmith.losses.vicreg import vicreg
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -63,8 +63,7 @@ class VICReg(Framework):
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.vicreg`; `progress` has no effect."""
-        check_no_local_views(pair, "vicreg")
-        z = project_pair(self, pair)
+        z = self.project_pair(pair)
         with torch.autocast(z.device.type, enabled=False):
             return vicreg(
                 *z.chunk(2),

@@ -21,7 +21,7 @@ from torch.func import functional_call, jvp
 from viewsmith.core.distributed import is_distributed, world_size
 from viewsmith.core.errors import InputError
 from viewsmith.frameworks import Framework, Unified
-from viewsmith.frameworks.base import full_precision, project_pair, represent_views
+from viewsmith.frameworks.base import full_precision
 from viewsmith.frameworks.unified import Draw, FeatureContrast, Views, embed
 from viewsmith.losses.nt_xent import nt_xent
 from viewsmith.losses.oucl import Margin
@@ -198,7 +198,7 @@ class Terms:
         """Projections z of M views, (M, B, d)."""
         if pair.local is None:
             return embed(self.framework.encoder, self.framework.head, views.x)
-        z: Tensor = self.framework.head(represent_views(self.framework.encoder, pair))
+        z: Tensor = self.framework.head(self.framework.represent_views(pair))
         return z.unflatten(0, (-1, len(pair.first)))[:2]
 
     def base_losses(self, pair: PositivePair, views: Views, progress: float) -> tuple[Tensor | None, Tensor]:
@@ -302,13 +302,9 @@ class BatchProjections(nn.Module):
         return found
 
 
-class PairContrast(nn.Module):
+class PairContrast(Framework):
     """The loss that adversarial views increase instead of OUCL: NT-Xent of pairs, without a memory."""
 
-    def __init__(self, framework: Framework) -> None:
-        super().__init__()
-        self.encoder, self.head = framework.encoder, framework.head
-
-    def forward(self, pair: PositivePair) -> Tensor:
-        z0, z1 = project_pair(self, pair).chunk(2)
+    def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
+        z0, z1 = self.project_pair(PositivePair(pair.first, pair.second)).chunk(2)
         return nt_xent(z0, z1, temperature=0.125, ids=pair.ids)

@@ -155,7 +155,8 @@ class MetAugMethod(PairMethod):
     @property
     def view_framework(self) -> nn.Module:
         """The framework whose loss adversarial views increase; `PairContrast` instead of `Unified`."""
-        return PairContrast(self.framework) if isinstance(self.framework, Unified) else self.framework
+        network = self.framework
+        return PairContrast(network.encoder, network.head) if isinstance(network, Unified) else network
 
     @property
     def learns(self) -> bool:
