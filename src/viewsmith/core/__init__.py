@@ -43,8 +43,5 @@ def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 # On use: errors and files are also used without torch (by `viewsmith --help`), which is slow to import.
 __getattr__ = lazily(
     __name__,
-    {
-        "viewsmith.core.random": "derive_seed stream",
-        "viewsmith.core.schedule": "Batch Method Optimizer Phase Update",
-    },
+    {"viewsmith.core.random": "derive_seed stream", "viewsmith.core.schedule": "Batch Method Optimizer Phase Update"},
 )

@@ -144,13 +144,7 @@ _plugins: list[str] | None = None
 
 
 def register(
-    kind: Kind,
-    name: str,
-    *,
-    help: str,
-    modalities: tuple[str, ...] | str = (),
-    source: str = "",
-    **tags: Any,
+    kind: Kind, name: str, *, help: str, modalities: tuple[str, ...] | str = (), source: str = "", **tags: Any
 ) -> Callable[[T], T]:
     """Decorator that registers a class or a function under a name.
 

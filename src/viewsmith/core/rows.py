@@ -313,10 +313,7 @@ class Samples:
     """
 
     def __init__(
-        self,
-        rows: Tensor | RowSource,
-        scale: Callable[[Tensor], Tensor],
-        device: torch.device | str | None = None,
+        self, rows: Tensor | RowSource, scale: Callable[[Tensor], Tensor], device: torch.device | str | None = None
     ) -> None:
         self.rows, self.scale = rows, scale
         stored = torch.device("cpu") if isinstance(rows, RowSource) else rows.device

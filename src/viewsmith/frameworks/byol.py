@@ -23,10 +23,7 @@ def predictor(width: int = 256, hidden: int = 4096) -> MLP:
 
 
 @register(
-    "framework",
-    "byol",
-    help="predict the projection of a momentum copy, no negatives",
-    source="Grill et al. 2020",
+    "framework", "byol", help="predict the projection of a momentum copy, no negatives", source="Grill et al. 2020"
 )
 class BYOL(PredictorFramework):
     """BYOL: a network with a predictor predicts the output of its own moving average.

@@ -36,12 +36,7 @@ GROUPS, GROUPED_FROM = 8, 4096
 
 @torch.no_grad()
 def nearest_neighbors(
-    x: Tensor,
-    k: int,
-    *,
-    queries: Tensor | None = None,
-    metric: Metric = "euclidean",
-    block: int = 2048,
+    x: Tensor, k: int, *, queries: Tensor | None = None, metric: Metric = "euclidean", block: int = 2048
 ) -> Tensor:
     """Indices of the rows of `x` that are nearest to each query, the nearest first, by exact search.
 

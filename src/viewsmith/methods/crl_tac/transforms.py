@@ -488,13 +488,7 @@ def _crops(
     return Crops(*context.row_shape[:2], crop=crop, stride=stride, scales=crop_scales, flip=crop_flips)
 
 
-@register(
-    "transforms",
-    "masks",
-    help="subsets of the features",
-    modalities="vectors",
-    noun="masks of vectors",
-)
+@register("transforms", "masks", help="subsets of the features", modalities="vectors", noun="masks of vectors")
 def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float = 0.5) -> Masks:
     return Masks(context.columns or context.row_shape[0], count=masks, keep=mask_fraction, seed=context.seed)
 

@@ -15,11 +15,7 @@ from viewsmith.modalities.images.encoders import check_image_size
 from viewsmith.networks.base import MLP, EncoderContext, find_stem
 
 # sRGB to XYZ under D65 (IEC 61966-2-1); the white point has R = G = B = 1.
-_TO_XYZ = (
-    (0.4124564, 0.3575761, 0.1804375),
-    (0.2126729, 0.7151522, 0.0721750),
-    (0.0193339, 0.1191920, 0.9503041),
-)
+_TO_XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
 
 # Center and spread of L, a and b over photographs, from the code of MetAug's authors.
 _CENTER, _SPREAD = (50.0, 6.025, -6.6895), (50.0, 92.208, 101.1675)

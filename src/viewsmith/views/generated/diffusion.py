@@ -455,12 +455,7 @@ class ConditionalDiffusion(nn.Module):
 
     @torch.no_grad()
     def sample(
-        self,
-        x: Tensor,
-        condition: Tensor,
-        generator: Generators | None = None,
-        *,
-        strength: Tensor | None = None,
+        self, x: Tensor, condition: Tensor, generator: Generators | None = None, *, strength: Tensor | None = None
     ) -> Tensor:
         """Draw a new scaled sample (B, ...) for each representation, with the averaged denoiser.
 

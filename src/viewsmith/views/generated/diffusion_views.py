@@ -364,11 +364,7 @@ class GeneratedViews(nn.Module):
 
     @torch.no_grad()
     def generate(
-        self,
-        x: Tensor,
-        index: Tensor | None,
-        generator: Generators | None,
-        strength: Tensor | None = None,
+        self, x: Tensor, index: Tensor | None, generator: Generators | None, strength: Tensor | None = None
     ) -> Tensor:
         """A view of each scaled sample (B, ...), of the training rows `index` if given; `strength`, (B,), of each."""
         y = self.encoder(x).float() if index is None else self._representations()[index]
