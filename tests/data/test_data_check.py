@@ -11,9 +11,8 @@ import scipy.sparse
 import torch
 
 from refusals import refusal
-from viewsmith.modalities.base import Modality
+from viewsmith.modalities.base import Modality, find_modality
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
-from viewsmith.modalities.detect import find_modality
 
 rng = np.random.default_rng(0)
 FLOATS = rng.normal(size=(6, 3))

@@ -132,7 +132,8 @@ def test_arrays_in_files_are_normalized_when_asked_alone(tmp_path):
 
 def test_missing_keys_name_those_there_are(save):
     path = save(COUNTS, obsm={"X_pca": COUNTS[:, :4]}, layers={"counts": COUNTS})
-    assert "no obsm 'X_umap', given as use_rep; its keys are: X_pca" in refusal(load_dataset, path, use_rep="X_umap")
+    missing = refusal(load_dataset, path, use_rep="X_umap")
+    assert "no obsm key 'X_umap', given as use_rep; its obsm keys are: X_pca" in missing
     assert "leave one of them out" in refusal(load_dataset, path, use_rep="X_pca", layer="counts")
     np.savez(path.parent / "a.npz", X=COUNTS)
     assert "not an .h5ad file" in refusal(load_dataset, path.parent / "a.npz", use_rep="X_pca")

@@ -80,7 +80,7 @@ def test_a_layer_in_place_of_x(save, form):
     assert schema["layer"] == "counts"
     np.testing.assert_array_equal(load_dataset(path, schema=schema).x, COUNTS)
     assert "layer" not in load_dataset(save(cells())).schema
-    assert "has no layer 'counts'; it has none" in refusal(load_dataset, save(cells()), schema=schema)
+    assert "has no layer 'counts', given as layer; it has none" in refusal(load_dataset, save(cells()), schema=schema)
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "dense"])
@@ -155,8 +155,8 @@ def test_numbers_from_obs_are_a_target(save):
         ({"label": "depth", "target": "class"}, "cannot split 20 labeled rows of 20 classes 80/20 by class"),
         ({"label": "text", "target": "number"}, "the label column 'text' in "),
         ({"label": "text", "target": "number"}, "holds 'b', expected numbers"),
-        ({"layer": "count"}, "has no layer 'count'; did you mean counts?"),
-        ({"layer": "zzz"}, "has no layer 'zzz'; its layers are: counts"),
+        ({"layer": "count"}, "has no layer 'count', given as layer; did you mean counts?"),
+        ({"layer": "zzz"}, "has no layer 'zzz', given as layer; its layers are: counts"),
         ({"drop": ["gene1"]}, "leave drop out"),
         ({"one_hot": ["kind"]}, "leave one_hot out"),
         ({"labels": "x.tsv"}, "is not a FASTA file"),

@@ -8,7 +8,7 @@ from people import N
 from people import people as people_table
 from refusals import refusal
 from viewsmith.data import load_dataset
-from viewsmith.modalities.tables.array import table_of
+from viewsmith.modalities.tables import table_of
 
 
 def people() -> pd.DataFrame:

@@ -15,7 +15,7 @@ from properties import examples
 from viewsmith.core.errors import InputError
 from viewsmith.data import READERS, load_dataset
 from viewsmith.modalities.checks import as_vectors, to_rows
-from viewsmith.modalities.tables.array import table_of
+from viewsmith.modalities.tables import table_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -13,8 +13,8 @@ from table_toys import ROLES, ROWS, N, encoder, people
 
 from properties import examples
 from refusals import refusal
-from viewsmith.data.readers.leaks import leaking_columns, warn_leaks
-from viewsmith.modalities.tables.array import TableArray, table_of
+from viewsmith.data.labels import leaking_columns, warn_leaks
+from viewsmith.modalities.tables import TableArray, table_of
 from viewsmith.modalities.tables.encoder import TableEncoder, fit_scaler, fit_table
 from viewsmith.modalities.tables.roles import choose_roles, describe_roles, infer_role
 from viewsmith.networks.scaling import Scaler

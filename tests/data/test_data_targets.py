@@ -76,7 +76,7 @@ def test_a_table_with_a_continuous_label(diamonds):
     with pytest.warns(UserWarning) as said:
         data = load_dataset(diamonds, label="carat")
     texts = [str(each.message) for each in said]
-    assert any("column grams repeat the target carat (correlation above 0.9999)" in text for text in texts)
+    assert any("column grams repeats the target carat (correlation above 0.9999)" in text for text in texts)
     assert any("20 of 200 rows have no label" in text for text in texts)
     assert (data.target, data.split, data.schema["target"]) == ("number", "random", "number")
     assert data.y.dtype == np.float64 and np.isnan(data.y).sum() == 20 and not np.isnan(data.y_test).any()

@@ -180,10 +180,10 @@ def test_embed_takes_a_graph_by_either_key():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"layer": "counts"}, "the AnnData has no layer 'counts' (layer); its layers are: log"),
-        ({"use_rep": "X_umap"}, "the AnnData has no obsm key 'X_umap' (use_rep); its obsm keys are: X_pca"),
-        ({"layer": "log", "use_rep": "X_pca"}, "expected one of them"),
-        ({"neighbors_key": "neighbors"}, "no neighbor graph 'neighbors' (neighbors_key); it has none, run scanpy"),
+        ({"layer": "counts"}, "the AnnData has no layer 'counts', given as layer; its layers are: log"),
+        ({"use_rep": "X_umap"}, "the AnnData has no obsm key 'X_umap', given as use_rep; its obsm keys are: X_pca"),
+        ({"layer": "log", "use_rep": "X_pca"}, "leave one of them out"),
+        ({"neighbors_key": "neighbors"}, "no obsp key 'neighbors', given as neighbors_key; it has none; run scanpy"),
         ({"normalization": "log", "layer": "log"}, "layer 'log' of the AnnData has the value"),
         ({"use_rep": "X_pca", "view_maker": "thinning"}, "the views 'thinning' need counts"),
         ({"mask_rate": 0.3}, "the view maker 'mask' has"),

@@ -4,7 +4,7 @@ import torch
 from diffaug_cases import X
 
 from viewsmith.core.rows import Samples
-from viewsmith.modalities.images.pixels import PixelLatents
+from viewsmith.modalities.images.modality import PixelLatents
 from viewsmith.networks import Pixels
 from viewsmith.views.generated.diffusion_views import ViewCache
 

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from refusals import refusal
-from viewsmith.modalities.images.cnn import SmallCNN
-from viewsmith.modalities.images.encoders import resnet18
+from viewsmith.modalities.images.encoders import SmallCNN, resnet18
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from viewsmith.modalities.dna.nucleotides import Nucleotides, kmer_frequencies, real_positions
+from viewsmith.modalities.dna.networks import Nucleotides, kmer_frequencies, real_positions
 
 
 def letters(*texts):

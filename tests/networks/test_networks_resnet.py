@@ -76,7 +76,7 @@ def test_the_smallest_images(stem):
 
 
 def test_an_unknown_stem_is_refused():
-    with pytest.raises(InputError, match="stem is 'large', expected 'small' or 'standard'"):
+    with pytest.raises(InputError, match="stem is 'large', expected small or standard"):
         resnet18(stem="large")
 
 

@@ -10,7 +10,7 @@ import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
-from viewsmith.modalities.dna.nucleotides import kmer_frequencies
+from viewsmith.modalities.dna.networks import kmer_frequencies
 from viewsmith.modalities.vectors.networks import vector_encoder
 from viewsmith.networks import scaling
 from viewsmith.networks.base import EncoderContext

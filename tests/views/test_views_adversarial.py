@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from viewsmith.frameworks import SimCLR
-from viewsmith.modalities.vectors.trained_views import AdversarialViews
+from viewsmith.modalities.vectors.views import AdversarialViews
 from viewsmith.networks import MLP
 from viewsmith.views import PairMaker, PositivePair
 from viewsmith.views.base import RepresentationNoise, representation_noise

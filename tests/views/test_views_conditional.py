@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from viewsmith.core.errors import InputError
-from viewsmith.modalities.vectors.trained_views import ConditionalCorruption
+from viewsmith.modalities.vectors.views import ConditionalCorruption
 from viewsmith.views import Corruption, PairMaker
 
 D = 8

@@ -9,7 +9,7 @@ from viewsmith.core.registry import find
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods.pinda.networks import LowResolutionMap, SequenceMap
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.dna.nucleotides import real_positions
+from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN
 from viewsmith.views import AdversarialViews, ConditionalCorruption, PiNoise, PositivePair
 from viewsmith.views.base import ViewContext
@@ -25,7 +25,8 @@ def registered_maker(modality, name):
     entry, kind = find("view maker", name, modality), modality_of(modality)
     space = None if modality == "vectors" else PrincipalSpace(kind.neighbor_features)
     context = ViewContext(kind, ROW_SHAPES[modality], torch.nn.Identity(), STATS[modality], space, name=name)
-    return entry.build(context, **{name: value for name, value in OPTIONS.items() if name in entry.options})
+    given = () if isinstance(entry.build, type) else (context,)
+    return entry.build(*given, **{name: value for name, value in OPTIONS.items() if name in entry.options})
 
 
 # For vectors, test_views_contract.py has more.

@@ -237,12 +237,12 @@ def test_gradients_equal_differences(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: dna.Mutation(0.8), r"rate = 0.8: expected a number from 0 to 0.75"),
-        (lambda: dna.ReverseComplement(-0.1), r"p = -0.1: expected a number from 0 to 1"),
+        (lambda: dna.Mutation(0.8), r"rate is 0.8, expected a number from 0 to 0.75"),
+        (lambda: dna.ReverseComplement(-0.1), r"p is -0.1, expected a number from 0 to 1"),
         (lambda: dna.Deletion(5, 3), r"minimum = 5, maximum = 3: expected 0 <= minimum <= maximum"),
-        (lambda: dna.DNANoise(-1.0), r"std = -1.0: expected a standard deviation of at least 0"),
-        (lambda: dna.DNAMixup(1.5), r"minimum = 1.5: expected a number from 0 to 1"),
-        (lambda: dna.DNAViews(max_edits=-1), r"max_edits = -1: expected the largest number of edits"),
+        (lambda: dna.DNANoise(-1.0), r"std is -1.0, expected a number of at least 0"),
+        (lambda: dna.DNAMixup(1.5), r"minimum is 1.5, expected a number from 0 to 1"),
+        (lambda: dna.DNAViews(max_edits=-1), r"max_edits is -1, expected at least 0"),
     ],
 )
 def test_invalid_settings_are_refused_in_one_line(make, message):

@@ -9,7 +9,7 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.losses.quality import attention_pools, foreground_map, map_pools, pair_quality
 from viewsmith.methods.genview.quality import ViewQuality
-from viewsmith.modalities.images.cnn import SmallCNN
+from viewsmith.modalities.images.encoders import SmallCNN
 from viewsmith.modalities.images.operations import crop
 from viewsmith.networks.base import MLP
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps

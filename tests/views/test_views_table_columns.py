@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from viewsmith.methods.crl_tac.transforms import Masks
-from viewsmith.modalities.vectors.trained_views import ConditionalCorruption
-from viewsmith.modalities.vectors.views import Corruption, TableColumns, table_columns
+from viewsmith.modalities.vectors.views import ConditionalCorruption, Corruption, TableColumns, table_columns
 
 COLUMNS = [0, 1, 1, 1, 2, 3, 3]  # a number, a category, a number, a category
 CATEGORIES = [(1, 4), (5, 7)]

@@ -9,8 +9,7 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.methods.crl_tac.scores import CropScores, MaskScores, PositionScores
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
-from viewsmith.modalities.images.cnn import CropCNN
-from viewsmith.modalities.images.encoders import DenseResNet18
+from viewsmith.modalities.images.encoders import CropCNN, DenseResNet18
 
 FAMILIES = {
     "the paper's crops": Crops(84, 84),

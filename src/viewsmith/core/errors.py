@@ -106,6 +106,12 @@ def duplicates(names: Sequence[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
+def check_unique(names: Sequence[str], what: str, advice: str = "rename them") -> None:
+    """Raise InputError for names that occur more than once."""
+    if twice := duplicates(names):
+        raise InputError(f"{what}: {name_list(twice)}; {advice}")
+
+
 #: Lines that were said within `lines_once`; None outside of it.
 _SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
 

@@ -1,7 +1,5 @@
 """Rows read block by block or by index: on disk, or stored in a compact dtype and scaled when a batch is read."""
 
-from __future__ import annotations
-
 import math
 import mmap
 import os
@@ -28,20 +26,11 @@ AT_ONCE = 256
 
 
 class RowSource:
-    """n rows, float32 vectors (n, d) or uint8 images, read where they are asked for.
+    """n rows, float32 vectors (n, d) or uint8 images, read on demand: ``source[a:b]`` and ``source[index]`` are arrays.
 
-    ``source[a:b]`` and ``source[index]`` are arrays (m, ...), the rows in the order that was asked for. A subclass
-    reads a range of rows, dense and, if it can, sparse, and rows at an increasing index.
-
-    Attributes
-    ----------
-    by_index : bool
-        Whether reading a few rows by index takes little more than reading as many in a range.
-    complete : bool
-        Whether all values were found to be finite, so that they need not be looked at again.
-    small : bool
-        Whether the rows are on disk only so that several processes share them: a training on them is the same as on
-        rows in memory.
+    A subclass reads a range of rows, dense and, if it can, sparse, and rows at an increasing index; `by_index` says
+    whether that takes little more time than a range. All values of `complete` rows were found finite. `small` rows are
+    on disk only so that several processes share them: a training on them is the same as on rows in memory.
     """
 
     by_index: bool = True
@@ -63,8 +52,9 @@ class RowSource:
         raise NotImplementedError
 
     def read_index(self, index: np.ndarray) -> np.ndarray:
-        """Rows at an index of int64, increasing and without repetition, dense."""
-        raise NotImplementedError
+        """Rows at an index of int64, increasing and without repetition, dense; by default range by range."""
+        runs = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
+        return np.concatenate([self.read_range(int(run[0]), int(run[-1]) + 1) for run in runs])
 
     def read_sparse(self, start: int, stop: int) -> Any:
         """What `sparse` returns."""
@@ -134,7 +124,7 @@ class RowSource:
         size = self.block_rows
         return read_ahead(self[start : start + size] for start in range(0, len(self), size))
 
-    def select(self, index: np.ndarray) -> RowSource:
+    def select(self, index: np.ndarray) -> "RowSource":
         """The rows at an increasing index, read where they are asked for."""
         return SelectedRows(self, index)
 
@@ -172,12 +162,10 @@ class SparseRows(RowSource):
         self.matrix = matrix
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
-        rows: np.ndarray = self.read_sparse(start, stop).toarray(order="C")
-        return rows
+        return self.read_sparse(start, stop).toarray(order="C")
 
     def read_index(self, index: np.ndarray) -> np.ndarray:
-        rows: np.ndarray = self._chosen(index).toarray(order="C")
-        return rows
+        return self._chosen(index).toarray(order="C")
 
     def read_sparse(self, start: int, stop: int) -> Any:
         return self._chosen(slice(start, stop))
@@ -306,10 +294,9 @@ SOME_VALUES = 2**26
 
 
 class Samples:
-    """Unscaled rows that are scaled on access: ``samples[index]`` is a scaled batch.
+    """Unscaled rows that are scaled on access: ``samples[index]`` is a scaled batch, as of a tensor of scaled rows.
 
-    This saves memory: a pixel takes one byte unscaled and four scaled, a nucleotide one byte instead of sixteen, and
-    rows on disk none. Vectors in memory are stored as scaled tensors; functions that take `Rows` accept both.
+    A pixel takes one byte unscaled and four scaled, a nucleotide one byte instead of sixteen, and rows on disk none.
     """
 
     def __init__(
@@ -325,7 +312,7 @@ class Samples:
     def __getitem__(self, index: Tensor | slice) -> Tensor:
         return self._scaled(take_rows(self.rows, index))
 
-    def to(self, device: torch.device | str) -> Samples:
+    def to(self, device: torch.device | str) -> "Samples":
         """The same samples on `device`. The parameters of `scale` must be on that device, too."""
         rows = self.rows if isinstance(self.rows, RowSource) else self.rows.to(device)
         return Samples(rows, self.scale, device)

@@ -1,63 +1,66 @@
 """Labels: missing ones, classes, groups, and how numbers are told from classes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.modalities.checks import check_labels
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: What a row without a label has, in messages.
 MISSING = "-1, NaN or empty"
 
 # With fewer labels, a feature can have one value in each class by chance.
 LEAK_ROWS = 20
-
 LEAK_ROWS_OF_CLASS = 5  # for several features together
 
 
 def missing_labels(y: np.ndarray) -> np.ndarray:
     """Which rows have no label, bool (n,): -1, NaN, None, or empty text."""
-    if y.dtype.kind in "iu":
-        return y == -1
-    if y.dtype.kind == "f":
-        return np.isnan(y) | (y == -1)
+    return _gaps(y) | _minus_ones(y)
+
+
+def _gaps(y: np.ndarray) -> np.ndarray:
+    """Which labels are NaN, None or empty text, bool (n,)."""
     if y.dtype.kind in "US":
-        return np.isin(np.char.strip(y.astype(str)), ("", "-1"))
-    if y.dtype.kind == "O":
-        return np.array([_is_missing(value) for value in y], dtype=bool)
-    return np.zeros(len(y), dtype=bool)
+        return np.char.strip(y.astype(str)) == ""
+    return np.array([_is_gap(value) for value in y.tolist()], bool) if y.dtype.kind == "O" else y != y
 
 
-def _is_missing(value: Any) -> bool:
+def _minus_ones(y: np.ndarray) -> np.ndarray:
+    """Which labels are -1, bool (n,)."""
+    if y.dtype.kind in "US":
+        return np.char.strip(y.astype(str)) == "-1"
+    if y.dtype.kind in "iuf":
+        return y == -1
+    values = [value.strip() if isinstance(value, str) else value for value in y.tolist()]
+    return np.array([v == "-1" if isinstance(v, str) else not _is_gap(v) and bool(v == -1) for v in values], bool)
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether a label is missing: NaN, None, or empty text; -1 is not."""
     if isinstance(value, str):
-        return value.strip() in ("", "-1")
+        return not value.strip()
     # NaN and NaT differ from themselves; pandas' NA has no truth value, and is recognized by its name.
-    return value is None or type(value).__name__ == "NAType" or bool(value != value) or value == -1
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
 def lacks_labels(y: np.ndarray, source_name: str = "y") -> bool:
     """Whether rows have no label: NaN, None or empty text; -1 is a class, as long as no label is missing."""
     if y.ndim != 1:
         return False
-    absent = missing_labels(y) & ~_is_minus_one(y)
-    if absent.any() and (minus := int(_is_minus_one(y).sum())):
+    absent = _gaps(y)
+    if absent.any() and (minus := int(_minus_ones(y).sum())):
         raise InputError(
             f"{source_name}: {pluralize(int(absent.sum()), 'label')} {'is' if absent.sum() == 1 else 'are'} missing "
             f"(NaN or empty) and {minus} {'is' if minus == 1 else 'are'} -1, which also means no label: rename "
             "the class -1"
         )
     return bool(absent.any())
-
-
-def _is_minus_one(y: np.ndarray) -> np.ndarray:
-    given = y.astype(str) if y.dtype.kind == "S" else y
-    values = [value.strip() if isinstance(value, str) else value for value in given.tolist()]
-    # pandas' NA compared with a number is NA.
-    return np.array([value == "-1" if isinstance(value, str) else (value == -1) is True for value in values], bool)
 
 
 def partial_labels(y: np.ndarray, n_rows: int, source_name: str = "y") -> np.ndarray:
@@ -68,21 +71,16 @@ def partial_labels(y: np.ndarray, n_rows: int, source_name: str = "y") -> np.nda
         )
     absent = missing_labels(y)
     if absent.all():
-        filled: np.ndarray = np.full(n_rows, -1)
-        return filled
+        return np.full(n_rows, -1)
     given = y[~absent]
     if given.dtype.kind == "O":
         text = any(isinstance(value, str) for value in given)
         given = np.array([str(value) for value in given]) if text else np.array(given.tolist())
     given = check_labels(given, len(given), source_name)
-    filled = np.full(n_rows, "" if given.dtype.kind == "U" else -1, dtype=_with_missing(given.dtype))
+    text = given.dtype.kind == "U"
+    filled = np.full(n_rows, "" if text else -1, dtype=given.dtype if text else np.int64)
     filled[~absent] = given
     return filled
-
-
-def _with_missing(dtype: np.dtype[Any]) -> Any:
-    """The type of labels of a type, and of the marks of missing ones."""
-    return dtype if dtype.kind == "U" else np.int64
 
 
 def few_label_codes(y: Any, n_rows: int) -> np.ndarray:
@@ -126,10 +124,10 @@ def few_label_numbers(y: Any, n_rows: int) -> np.ndarray:
 
 
 def repeated_by(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Columns that repeat the labels, alone or together: each has one value in a class, and they differ in all classes.
+    """Columns that repeat the labels, alone or together: they have one value in each class, and differ in all classes.
 
-    The first column that does so alone; or all that do so together, as one indicator of each class does, if every class
-    has at least 5 rows: in fewer rows sparse columns may be alike by chance.
+    The first that does so alone; or all that do so together, if every class has at least 5 rows: in fewer rows sparse
+    columns may be alike by chance.
     """
     classes = int(y.max()) + 1
     first = x[np.unique(y, return_index=True)[1]]
@@ -203,10 +201,7 @@ FEW_VALUES, MANY_VALUES = 20, 100
 def numbers_of(
     y: np.ndarray, source_name: str = "y", target: Target | None = None, *, say: bool = False
 ) -> np.ndarray | None:
-    """A continuous target as float64 (n,), NaN where it is missing; None if the labels are classes.
-
-    Labels are numbers if they are of a numeric type and some have a fraction. -1 is then a number like any other.
-    """
+    """A continuous target as float64 (n,), NaN where it is missing; None if no number has a fraction, for classes."""
     if y.ndim != 1 or target == "class" or (target is None and y.dtype.kind in "bmM"):
         return None
     values = np.char.decode(y, "utf-8", "replace") if y.dtype.kind == "S" else y
@@ -257,13 +252,6 @@ def kind_of(y: np.ndarray) -> Target:
     return "number" if y.dtype.kind == "f" else "class"
 
 
-def _is_gap(value: Any) -> bool:
-    """Whether a label is missing: NaN, None, or empty text; -1 is not."""
-    if isinstance(value, str):
-        return not value.strip()
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)
-
-
 def _parsed(values: np.ndarray, source_name: str) -> np.ndarray:
     found = np.full(len(values), np.nan)
     for i, value in enumerate(values.tolist()):
@@ -301,4 +289,61 @@ def _warn_many(values: np.ndarray, source_name: str) -> None:
         warn(
             f"{source_name} has {distinct:,} different integers, taken as classes: give --target number if it is "
             "a quantity"
+        )
+
+
+PURE = 0.999  # of the rows whose value occurs again have the most frequent label of the value
+SAME = 0.9999  # correlation with a target that a column repeats
+REPEATED = 0.5  # of the rows must have a value that occurs again
+
+
+def leaking_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
+    """Columns whose values, which mostly occur again, determine the label; else columns that do so together."""
+    import pandas as pd
+
+    labels = pd.factorize(y)[0]
+    if len(labels) == 0:
+        return []
+    base = np.bincount(labels).max() / len(labels)
+    found, all_codes = [], {str(name): pd.factorize(frame[name])[0] for name in frame.columns}
+    # Of values that hardly occur again nothing can be said: they determine everything.
+    all_codes = {name: codes for name, codes in all_codes.items() if len(np.unique(codes)) <= len(codes) // 2}
+    for name, codes in all_codes.items():
+        table = pd.crosstab(codes, labels).to_numpy()
+        table = table[table.sum(axis=1) > 1]
+        rows = table.sum()
+        if rows < REPEATED * len(labels) or base > 1 - 5 * (1 - PURE):
+            continue
+        if table.max(axis=1).sum() >= PURE * rows and len(table) > 1:
+            found.append(name)
+    if found or len(labels) < LEAK_ROWS or not all_codes:
+        return found
+    names = list(all_codes)
+    return [names[column] for column in repeated_by(np.column_stack(list(all_codes.values())), labels)]
+
+
+def repeating_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
+    """Numeric columns that are the target but for scale and offset: their correlation is nearly 1 or -1."""
+    import pandas as pd
+
+    target, found = pd.Series(y, index=frame.index), []
+    for name in frame.columns:
+        numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
+        enough = numbers.nunique() >= 3 and (numbers.notna() & target.notna()).sum() >= LEAK_ROWS
+        if enough and abs(numbers.corr(target)) > SAME:
+            found.append(str(name))
+    return found
+
+
+def warn_leaks(frame: "pd.DataFrame", y: np.ndarray, label: str, source_name: str, *, numbers: bool = False) -> None:
+    """Warn of columns that say the label (`leaking_columns`), or repeat a target of numbers (`repeating_columns`)."""
+    if found := repeating_columns(frame, y) if numbers else leaking_columns(frame, y):
+        says, of, reason = "say", "label", "rows with equal values have one label"
+        if numbers:
+            says, of, reason = "repeat", "target", f"correlation above {SAME}"
+        column, s, them = ("column", "s", "it") if len(found) == 1 else ("columns", "", "them")
+        option = ",".join(f"{one_line(name, 60)}=drop" for name in found[:5])
+        warn(
+            f"{source_name}: {column} {name_list(found)} {says}{s} the {of} {one_line(label, 60)} ({reason}): leave "
+            f"{them} out with --columns {option!r} unless new rows have {them}, too"
         )

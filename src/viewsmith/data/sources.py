@@ -20,10 +20,9 @@ from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.readers.h5ad import read_h5ad
 from viewsmith.data.readers.tables import advice, read_csv, read_parquet, read_tsv
 from viewsmith.data.reading import FileContents, Reader, find_labels, labels_may_lack, read_once
-from viewsmith.modalities.base import Modality, modality_of
-from viewsmith.modalities.detect import find_modality
+from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts
-from viewsmith.modalities.vectors.modality import VECTORS
+from viewsmith.modalities.vectors.modality import Vectors
 
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
@@ -200,7 +199,7 @@ def _normalization(
         warn(f"{source_name}: {NORMALIZED}")
         return "log"
     if wanted == "log":
-        if modality != VECTORS.name:
+        if modality != Vectors.name:
             raise InputError(
                 f"{source_name}: normalization='log' is for counts, but the data are {modality}; leave it out"
             )

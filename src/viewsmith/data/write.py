@@ -14,7 +14,7 @@ from viewsmith.core.errors import InputError, MissingExtra, join_names, one_line
 from viewsmith.core.files import atomic_folder, atomic_path, write_text_atomic
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.readers.h5ad import write_h5ad
-from viewsmith.modalities.tables.array import TableArray
+from viewsmith.modalities.tables import TableArray
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -55,7 +55,7 @@ from viewsmith.estimator.rows import (
 )
 from viewsmith.estimator.strength import with_strengths
 from viewsmith.modalities import Modality, detect, modality_of
-from viewsmith.modalities.tables.array import table_of
+from viewsmith.modalities.tables import table_of
 from viewsmith.reports import Figure, MapPlot, ReportContent, png_files
 from viewsmith.reports.maps import LAYOUTS, plot_map
 from viewsmith.training.run import RunFolder

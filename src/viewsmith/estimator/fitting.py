@@ -26,7 +26,7 @@ from viewsmith.estimator.rows import row_hashes, training_rows, unscaled
 from viewsmith.frameworks.supervision import supervised_phases
 from viewsmith.modalities import Modality
 from viewsmith.modalities.checks import warn_columns
-from viewsmith.modalities.tables.array import table_of
+from viewsmith.modalities.tables import table_of
 from viewsmith.networks.scaling import Scaler
 from viewsmith.training.callbacks import (
     Diagnostics,

@@ -24,7 +24,7 @@ from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.plan import AXES, WIDE, Resolved, TrainingData
 from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks.supervision import FewLabels
-from viewsmith.modalities.tables.array import speaks_table, table_of
+from viewsmith.modalities.tables import speaks_table, table_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.views.base import PrecomputedGraph

@@ -19,7 +19,7 @@ from viewsmith.core.rows import Rows, RowSource, too_large_for_memory
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities import Modality
-from viewsmith.modalities.images.cnn import SMALLEST
+from viewsmith.modalities.images.encoders import SMALLEST
 from viewsmith.views.base import PrecomputedGraph
 
 O = TypeVar("O", bound=Arguments)  # noqa: E741

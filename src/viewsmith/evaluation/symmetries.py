@@ -26,7 +26,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.progress import html_table
 from viewsmith.core.rows import RowSource
 from viewsmith.modalities.dna.modality import kmer_frequencies
-from viewsmith.modalities.dna.nucleotides import Nucleotides
+from viewsmith.modalities.dna.networks import Nucleotides
 
 SAMPLES = 3_000  # samples that are tested
 

@@ -1,40 +1,25 @@
 """Modalities: how each kind of samples is read, checked, scaled, encoded, augmented and drawn."""
 
+import viewsmith.modalities.vectors.modality  # listed first
+
+# isort: split
 import viewsmith.modalities.dna.hyena
 import viewsmith.modalities.dna.networks
 import viewsmith.modalities.dna.views
-import viewsmith.modalities.images.cnn
 import viewsmith.modalities.images.encoders
 import viewsmith.modalities.images.views
-import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.networks
-import viewsmith.modalities.vectors.trained_views
 import viewsmith.modalities.vectors.views  # noqa: F401, all of them register parts
-from viewsmith.modalities.base import Modality, modality_of
+from viewsmith.modalities.base import Modality, detect, find_modality, modality_of
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
-from viewsmith.modalities.detect import detect, find_modality
 from viewsmith.modalities.dna.modality import DNA, dna_rows, kmer_frequencies
 from viewsmith.modalities.images.modality import Images, image_rows
-from viewsmith.modalities.series.modality import Series
+from viewsmith.modalities.series import Series
 from viewsmith.modalities.vectors.counts import log_normalize
 from viewsmith.modalities.vectors.modality import Vectors
 
 __all__ = [
-    "DNA",
-    "Images",
-    "Modality",
-    "Series",
-    "Vectors",
-    "as_vectors",
-    "check_finite",
-    "check_labels",
-    "detect",
-    "dna_rows",
-    "find_modality",
-    "image_rows",
-    "kmer_frequencies",
-    "log_normalize",
-    "modality_of",
-    "to_rows",
+    "DNA", "Images", "Modality", "Series", "Vectors", "as_vectors", "check_finite", "check_labels", "detect",
+    "dna_rows", "find_modality", "image_rows", "kmer_frequencies", "log_normalize", "modality_of", "to_rows",
     "warn_columns",
-]
+]  # fmt: skip

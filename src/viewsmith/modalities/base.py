@@ -6,20 +6,23 @@ an instance of it, and register encoders, view makers and, for the methods that 
 of transformations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
-from viewsmith.core.registry import Entry, entries, find
-from viewsmith.core.rows import Rows, RowSource, Samples
+from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.registry import Entry, entries, find, names
+from viewsmith.core.rows import AnyRows, Rows, RowSource, Samples
+from viewsmith.modalities.checks import check_array, to_rows
 
 Picture = Literal["curve", "pixels", "letters", "traces"]
+
+#: Defaults of DiffAug's generator that the modalities share.
+GENERATOR: dict[str, Any] = {"generator_epochs": 0.5, "predicts": "v", "sampler": "dpm", "sampler_steps": 10}
 
 
 class Modality:
@@ -73,11 +76,9 @@ class Modality:
         """Suffix of the names of presets for this modality; empty for vectors."""
         return f"-{self.name}"
 
-    # ---- from the user's samples to rows ----------------------------------------------------------------------------
-
     def recognizes(self, X: Any) -> bool:
-        """Whether samples are of this modality, by type, dtype and shape; used if the user gives no modality."""
-        raise NotImplementedError
+        """Whether samples are of this modality, by type, dtype and shape; never, if users have to name it."""
+        return False
 
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
         """Warn, or raise InputError, if an array that no modality recognizes was probably meant for this modality."""
@@ -88,38 +89,19 @@ class Modality:
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
-    ) -> np.ndarray | RowSource:
-        """Convert samples given in Python to rows and check them.
+    ) -> AnyRows:
+        """Convert samples given in Python to rows (n, ...), and check them; InputError if they are of another modality.
 
-        Parameters
-        ----------
-        X : array-like, n samples
-        row_shape : sequence of int, optional
-            Shape of the samples that the model was fitted on; None for samples to be fitted.
-        impute : {"none", "median"}
-            "median" allows missing values.
-        estimator : BaseEstimator, optional
-            Gets the names and number of features as attributes, as in scikit-learn.
-
-        Returns
-        -------
-        ndarray, shape (n, ...), or RowSource
-            A source, of vectors alone, for rows that are not read as a whole.
-
-        Raises
-        ------
-        InputError
-            The samples are not of this modality, or do not match the fitted shape.
+        `row_shape` is the shape of the samples that the model was fitted on, None for samples to be fitted; `impute`
+        "median" allows missing values. The estimator gets names and number of features, as in scikit-learn.
         """
         raise NotImplementedError
 
-    def from_file(
-        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, source_name: str
-    ) -> np.ndarray | RowSource:
+    def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
         """Convert rows from a file to the form that the model takes, and check them."""
         return np.ascontiguousarray(x)
 
-    def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, source_name: str) -> None:
+    def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
         """Check rows to fit on, in addition to the checks of all rows."""
 
     def required_shape(self, row_shape: Sequence[int]) -> list[int | None]:
@@ -129,8 +111,6 @@ class Modality:
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
         """Whether samples of two shapes can be given to one model."""
         return tuple(one) == tuple(other)
-
-    # ---- from rows to scaled samples --------------------------------------------------------------------------------
 
     def input_layer(self, row_shape: Sequence[int]) -> nn.Module:
         """The module, not yet fitted, that scales rows and inverts the scaling of views."""
@@ -153,15 +133,15 @@ class Modality:
 
     def channels(self, row_shape: Sequence[int]) -> int:
         """Size of the first dimension of a scaled sample."""
-        raise NotImplementedError
+        return row_shape[0]
 
     def blank(self, row_shape: Sequence[int]) -> Tensor:
         """A scaled sample of zeros, (1, ...)."""
-        raise NotImplementedError
+        return torch.zeros(1, *row_shape)
 
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
         """Two samples to trace an encoder with, and the input layer to trace before it (None for scaled samples)."""
-        raise NotImplementedError
+        return torch.zeros(2, *row_shape), layer
 
     def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
         """Views (n, K, ...) in the layout of the user's array of samples, whose shape is `given`."""
@@ -174,8 +154,6 @@ class Modality:
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
         """Standard deviations of scaled values, (n, ...), in the units of the data."""
         return sigma
-
-    # ---- features and networks --------------------------------------------------------------------------------------
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
         """Features that are available without a model, float32 (n, d), by name."""
@@ -194,13 +172,7 @@ class Modality:
         return type(self).latents is not Modality.latents
 
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> Any:
-        """The latents that a diffusion model is trained on instead of samples; see `viewsmith.networks.base.Latents`.
-
-        Raises
-        ------
-        InputError
-            The modality has no diffusion model.
-        """
+        """The `Latents` that a diffusion model is trained on instead of samples; InputError if there is no model."""
         raise InputError(f"there is no generator of views for {self.name}: use another method")
 
     def denoiser(self, kind: str, latents: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
@@ -208,22 +180,9 @@ class Modality:
         raise NotImplementedError
 
     def check_size(self, message: str, shape: Sequence[int], smallest: int, advice: str) -> None:
-        """Check that samples are large enough for a network, in modalities whose samples may be too small.
+        """Raise InputError if a side of a sample is smaller than a network accepts, where samples have sides.
 
-        Parameters
-        ----------
-        message : str
-            Its start, with ``{have}`` and ``{least}`` for the sizes.
-        shape : sequence of int
-        smallest : int
-            Smallest side that the network accepts.
-        advice : str
-            What the user can do, as the end of the message.
-
-        Raises
-        ------
-        InputError
-            The samples are too small.
+        `message` has ``{have}`` and ``{least}`` for the sizes, and ends in the advice.
         """
 
 
@@ -235,12 +194,47 @@ def works_in(method: Entry, modality: str) -> bool:
 
 
 def modality_of(name: str) -> Modality:
-    """The modality with a registered name.
+    """The modality with a registered name."""
+    return find("modality", name).build()
 
-    Raises
-    ------
-    InputError
-        Unknown name.
-    """
-    found: Modality = find("modality", name).build()
-    return found
+
+def detect(X: Any, modality: str = "auto") -> Modality:
+    """The modality of samples given in Python: vectors, if no other modality recognizes them."""
+    if modality != "auto":
+        known = names("modality")
+        if modality not in known:
+            raise InputError(f"modality is {modality!r}, expected {join_names(['auto', *known])}")
+        return modality_of(modality)
+    if isinstance(X, RowSource):
+        return find_modality(X)
+    if hasattr(X, "detach"):
+        X = to_rows(X)[0]
+    if isinstance(X, np.ndarray) and X.size and (X.ndim in (3, 4) or (X.dtype == np.uint8 and X.ndim == 2)):
+        return find_modality(X)
+    return next((each for each in _all() if each.recognizes(X)), modality_of("vectors"))
+
+
+def find_modality(x: AnyRows, modality: str | None = None, source_name: str = "the data") -> Modality:
+    """The modality of an array, by its shape and dtype, or the given one after a check."""
+    check_array(x, source_name)
+    if isinstance(x, RowSource):
+        found = modality_of("images" if x.dtype == np.uint8 else "vectors")
+        if modality not in (None, found.name):
+            raise InputError(
+                f"{source_name}: rows that stay on disk are {found.name} here, not {modality}; leave modality out"
+            )
+        return found
+    if modality is not None:
+        given = modality_of(modality)
+        given.check(x, source_name)
+        return given
+    known = _all()
+    if (recognized := next((each for each in known if each.recognizes(x)), None)) is not None:
+        return recognized
+    for each in known:
+        each.near_miss(x, source_name)
+    return modality_of("vectors")
+
+
+def _all() -> list[Modality]:
+    return [entry.build() for entry in entries("modality")]

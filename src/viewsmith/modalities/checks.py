@@ -1,16 +1,14 @@
 """Checks of data from files and from Python: shape, dtype, missing and infinite values, labels."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, duplicates, name_list, one_line, pluralize, warn
+from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, warn
 from viewsmith.core.options import Impute
-from viewsmith.core.rows import RowSource, row_blocks
+from viewsmith.core.rows import AnyRows, RowSource, row_blocks
 
 # Values that float32 must tell apart in a column; with fewer a warning is given.
 LEVELS = 64
@@ -75,7 +73,7 @@ def check_numbers(x: Any, source_name: str = "the data") -> None:
         )
 
 
-def check_array(x: np.ndarray | RowSource, source_name: str = "the data") -> None:
+def check_array(x: AnyRows, source_name: str = "the data") -> None:
     """Raise InputError for a dtype or a shape that no modality has."""
     check_numbers(x, source_name)
     if x.ndim < 2:
@@ -98,10 +96,7 @@ def check_array(x: np.ndarray | RowSource, source_name: str = "the data") -> Non
 def as_vectors(
     x: np.ndarray, names: list[str] | None = None, impute: Impute = "none", source_name: str = "the data"
 ) -> np.ndarray:
-    """Rows as float32 vectors, shape (n, d), C-contiguous, checked by `check_finite`.
-
-    Rows with more than one dimension are flattened. The result shares memory with `x` if no conversion is needed.
-    """
+    """Rows, flattened and checked, as float32 vectors (n, d), C-contiguous; they share memory with `x` if they can."""
     flat = x.reshape(len(x), -1)
     check_finite(flat, names, impute, source_name)
     warn_lost_digits(flat, names, source_name)
@@ -109,7 +104,7 @@ def as_vectors(
 
 
 def check_finite(
-    x: np.ndarray | RowSource, names: list[str] | None = None, impute: Impute = "none", source_name: str = "the data"
+    x: AnyRows, names: list[str] | None = None, impute: Impute = "none", source_name: str = "the data"
 ) -> None:
     """Check for infinite values and, unless they are imputed, missing values."""
     if x.dtype.kind != "f" or (isinstance(x, RowSource) and x.complete):
@@ -147,6 +142,29 @@ def check_missing(per_column: np.ndarray, names: list[str] | None, source_name: 
         )
 
 
+def match_columns(
+    found: Sequence[str],
+    fitted: Sequence[str],
+    known: Collection[Any],
+    source_name: str,
+    *,
+    noun: str = "column",
+    model: str = "model",
+    advice: str = "",
+) -> None:
+    """Raise InputError if a later table lacks columns, and warn of columns that are not `known`."""
+    there = set(found)
+    if missing := [name for name in fitted if name not in there]:
+        raise InputError(
+            f"{source_name} lacks {pluralize(len(missing), noun)} that the {model} was fitted on: "
+            f"{name_list(missing)}; it has {name_list(found)}{advice}"
+        )
+    if extra := [name for name in found if name not in known]:
+        warn(
+            f"{source_name}: {pluralize(len(extra), noun)} that the {model} does not know, ignored: {name_list(extra)}"
+        )
+
+
 def check_labels(y: np.ndarray, n_rows: int, source_name: str = "y") -> np.ndarray:
     """Labels as integers, booleans or text, shape (n,)."""
     if y.ndim != 1:
@@ -176,15 +194,12 @@ def check_labels(y: np.ndarray, n_rows: int, source_name: str = "y") -> np.ndarr
 
 
 def warn_columns(
-    x: np.ndarray | RowSource,
+    x: AnyRows,
     names: list[str] | None = None,
     source_name: str = "the data",
     ranges: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> None:
-    """Warn if vectors, shape (n, d), have a single feature or constant columns; NaN is ignored.
-
-    `ranges` are the `column_ranges` of `x`, if they are known.
-    """
+    """Warn if vectors, (n, d), have one feature or constant columns; `ranges` are their `column_ranges`, if known."""
     if x.shape[1] == 1:
         warn(f"{source_name}: only one feature (n_features=1)")
     low, high = ranges or column_ranges(x)
@@ -195,10 +210,7 @@ def warn_columns(
 
 
 def warn_lost_digits(x: np.ndarray, names: list[str] | None = None, source_name: str = "the data") -> None:
-    """Warn of columns, of shape (n, d), whose values are so far from 0 that float32 hardly tells them apart.
-
-    That is: if two numbers of float32 near the largest value are more than 1 / `LEVELS` of the column's range apart.
-    """
+    """Warn of columns, (n, d), so far from 0 that a step of float32 is more than 1 / `LEVELS` of their range."""
     if x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
         return
     low, high = (values.astype(np.float64) for values in column_ranges(x))
@@ -228,7 +240,7 @@ def warn_outer_spaces(values: Iterable[str], source_name: str) -> None:
         )
 
 
-def column_ranges(x: np.ndarray | RowSource) -> tuple[np.ndarray, np.ndarray]:
+def column_ranges(x: AnyRows) -> tuple[np.ndarray, np.ndarray]:
     """Least and largest value of each column, (d,) each; NaN is ignored, and is the result where there is no value."""
     # fmin and fmax skip NaN without the warning that nanmin gives for a column of NaN.
     ranges = [(np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)) for block in row_blocks(x)]
@@ -247,9 +259,7 @@ def _frame_rows(frame: Any) -> tuple[np.ndarray, list[str] | None]:
 
     columns = [str(column) for column in frame.columns]
     named = any(isinstance(column, str) for column in frame.columns)
-    twice = duplicates(columns)
-    if twice:
-        raise InputError(f"the DataFrame has columns with equal names: {name_list(twice)}; rename them")
+    check_unique(columns, "the DataFrame has columns with equal names")
     frame = frame.set_axis(columns, axis=1)
     frames.check_no_text(frame, columns, "the DataFrame")
     return frames.values(frame), columns if named else None

@@ -1,14 +1,12 @@
 """Columns of DataFrames and tables of any library as DataFrames. Imported only where pandas is needed."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, duplicates, name_list, one_line, pluralize
+from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize
 
 # Inferred types of a column of dtype object that contains numbers, possibly with missing values.
 _NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}
@@ -99,8 +97,7 @@ def as_frame(X: Any, source_name: str = "the table") -> pd.DataFrame:
     """A table (`speaks_table`) as a DataFrame whose column names are text and different; values are not copied."""
     frame = X if isinstance(X, pd.DataFrame) else _converted(X, source_name)
     names = [str(name) for name in frame.columns]
-    if twice := duplicates(names):
-        raise InputError(f"{source_name} has columns with equal names: {name_list(twice)}; rename them")
+    check_unique(names, f"{source_name} has columns with equal names")
     return frame.set_axis(names, axis=1)
 
 
@@ -109,8 +106,7 @@ def _converted(X: Any, source_name: str) -> pd.DataFrame:
         if hasattr(X, "__arrow_c_stream__") and importlib.util.find_spec("pyarrow") is not None:
             import pyarrow
 
-            frame: pd.DataFrame = pyarrow.table(X).to_pandas()
-            return frame
+            return pyarrow.table(X).to_pandas()
         if hasattr(X, "__dataframe__"):
             return pd.api.interchange.from_dataframe(X)
     except Exception as error:

@@ -33,8 +33,7 @@ from viewsmith.methods.genview.parts import (
     uses_extractor,
 )
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.images.modality import same_shape
-from viewsmith.modalities.images.pixels import Pixels
+from viewsmith.modalities.images.modality import Images, Pixels
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.generator_training import DiffusionGenerator, train_generator
 from viewsmith.workflows.runs import OF_CELLS, data_record, load_run
@@ -107,7 +106,7 @@ def _array(path: Path, rows: AnyRows) -> np.ndarray:
         raise InputError(
             f"cannot read {path} as an .npz file with views ({type(error).__name__}): write it with numpy"
         ) from error
-    if views.ndim < 2 or len(views) != len(rows) or not same_shape(views.shape[2:], rows.shape[1:]):
+    if views.ndim < 2 or len(views) != len(rows) or not Images().same_shape(views.shape[2:], rows.shape[1:]):
         expected = f"({len(rows)}, K, {', '.join(map(str, rows.shape[1:]))})"
         raise InputError(f"the views of {path} have shape {views.shape}, expected {expected} for these data")
     if views.dtype != rows.dtype:

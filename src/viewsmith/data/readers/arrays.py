@@ -1,7 +1,5 @@
 """Readers of numpy's files, from which nothing is unpickled, and of data sets that are part of scikit-learn."""
 
-from __future__ import annotations
-
 import struct
 import zipfile
 from pathlib import Path
@@ -17,9 +15,7 @@ from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.modality import dna_rows
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-
 _ZIP_HEADER = 30  # bytes
-
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
@@ -44,7 +40,11 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
             if label in keys and rows not in keys:
                 raise InputError(f"{path} has {label} without {rows}; expected X_train and X_test, or X")
         if keys & {"X_train", "X_test"}:
-            _warn_unused(path, keys)
+            if unused := [key for key in ("X", "y") if key in keys]:
+                warn(
+                    f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out "
+                    "what is not meant"
+                )
             found = _given_split(path, archive, keys, request)
         elif "X" in keys:
             x = _letters(_load_rows(path, archive, "X", request), f"X in {path}")
@@ -55,15 +55,6 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
         names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
         groups = _groups(path, archive, keys, request)
     return FileContents(found.x, found.y, found.n_train, names, groups=groups)
-
-
-def _warn_unused(path: Path, keys: set[str]) -> None:
-    """Warn of the arrays without a split, beside those with one."""
-    if unused := [key for key in ("X", "y") if key in keys]:
-        warn(
-            f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out what is "
-            "not meant"
-        )
 
 
 def _groups(path: Path, archive: Any, keys: set[str], request: DataOptions) -> np.ndarray | None:
@@ -155,10 +146,7 @@ def _load_rows(path: Path, archive: Any, key: str, request: DataOptions) -> np.n
 
 
 def map_array(path: Path, start: int, request: DataOptions) -> np.ndarray | None:
-    """The numpy array that begins at a position of a file, as a memory map; None if it has to be read as a whole.
-
-    That is: if it is small, text, objects or in Fortran order.
-    """
+    """The numpy array at a position of a file, mapped; None if it is small, text, objects or in Fortran order."""
     with path.open("rb") as file:
         file.seek(start)
         version = np.lib.format.read_magic(file)

@@ -1,7 +1,5 @@
 """Reader of FASTA files, plain or gzip, with labels from headers or a second file, and a split from headers."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import re
@@ -15,16 +13,13 @@ from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, pad_rows
 
 _GZIP = b"\x1f\x8b"
-
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_fasta(path: Path, request: DataOptions) -> FileContents:
-    """Sequences as ASCII letters, uint8 (n, L), padded with 0 after their ends.
+    """Sequences as ASCII letters, uint8 (n, L), padded with 0 after their ends; train records come first.
 
-    Labels are read from the file given as ``labels``, or else from ``label=VALUE`` in the headers; a record without one
-    has an empty label. With ``split=train``
-    and ``split=test`` in the headers the train records come first.
+    Labels are those of the file ``labels``, or of ``label=VALUE`` in the headers, empty for a record without one.
     """
     request.check_no_table_options(str(path), "give labels in a file (--labels FILE) or in the headers (label=NAME)")
     headers, letters, starts = _records(path)
@@ -44,7 +39,7 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
         )
     y = _labels(headers, path, request.labels)
     is_test = _given_split(headers, path, fresh=request.schema is None)
-    names = [header.split(maxsplit=1)[0] if header.strip() else "" for header in headers]
+    names = [_name(header) for header in headers]
     if is_test is None:
         return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names)
     order = np.argsort(is_test, kind="stable")

@@ -3,8 +3,6 @@
 Some damage to a file crashes HDF5 or keeps it in an endless loop, so a file is first read in another process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import importlib.util
@@ -13,33 +11,18 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from viewsmith.core.device import check_size
-from viewsmith.core.errors import (
-    InputError,
-    MissingExtra,
-    duplicates,
-    name_list,
-    one_line,
-    pluralize,
-    suggest_names,
-    warn,
-)
+from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest_names
 from viewsmith.core.files import atomic_path
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.options import DataOptions
-from viewsmith.data.readers.tables import group_column
+from viewsmith.data.readers.tables import group_column, label_column
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.modalities.checks import check_numbers
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-_SECONDS = 60.0
+from viewsmith.modalities.checks import check_numbers, match_columns
 
 # Damage that Python notices ends without an error here: the reader will meet it again and say what it is.
 _READ_ATTRIBUTES = """
@@ -60,12 +43,10 @@ except Exception:
 """
 
 
-def try_attributes(path: Path, seconds: float = _SECONDS) -> None:
-    """Read all attributes of an HDF5 file in another process, which may crash in our place.
-
-    Attributes of variable length that are damaged crash HDF5 2.0.0 or do not let it return. In 100,000 damaged files
-    (`benchmarks/survival/fuzz.py`) nothing else did.
-    """
+def try_attributes(path: Path, seconds: float = 60.0) -> None:
+    """Read all attributes of an HDF5 file in another process, which may crash in our place."""
+    # Attributes of variable length that are damaged crash HDF5 2.0.0 or do not let it return. In 100,000 damaged files
+    # (`benchmarks/survival/fuzz.py`) nothing else did.
     command = [sys.executable, "-P", "-c", _READ_ATTRIBUTES, str(path)]
     try:
         code = subprocess.run(command, capture_output=True, timeout=seconds, check=False).returncode
@@ -84,9 +65,7 @@ _KIND = "an .h5ad file"
 
 # Values of a block of columns, in the dtype of the file; small compared with the array.
 _BLOCK = 4_000_000
-
 _CHUNKS = 2**26  # bytes of decompressed chunks that are kept for each matrix
-
 _FEWER = "keep fewer genes (the most variable) or fewer cells"
 
 
@@ -125,10 +104,6 @@ class MatrixRows(RowSource):
         stored = _slice(self._stored, self._starts[start : stop + 1], self.width)
         rows = sparse.csr_array(stored, (stop - start, self.width))
         return rows if self.order is None else rows[:, self.order]
-
-    def read_index(self, index: np.ndarray) -> np.ndarray:
-        runs = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
-        return np.concatenate([self.read_range(int(run[0]), int(run[-1]) + 1) for run in runs])
 
     def in_memory(self) -> np.ndarray:
         """All rows; apart from them only one block is in memory."""
@@ -200,7 +175,7 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
         _check_frames(obs, var, values.shape if of_genes else (values.shape[0], len(var)), f"{where} in {path}")
         names = [str(name) for name in var.index] if of_genes else None
         order = None if names is None else column_order(names, request.schema, str(path))
-        label = _label(obs, request, str(path))
+        label = label_column(obs, request, (), f"{path}: obs")
         groups = group_column(obs, request, f"{path}: obs")
         neighbors = None if request.neighbors is None else _neighbors(file, request.neighbors, str(path))
         name = f"{where} in {path}"
@@ -268,28 +243,15 @@ def _values(file: Any, layer: str | None, use_rep: str | None, source_name: str)
     missing = [key for key in ("obs", "var") if key not in file]
     if missing:
         raise InputError(f"{source_name} has no {' and no '.join(missing)}; expected {_KIND} written by anndata")
-    layers = list(file["layers"]) if "layers" in file else []
-    if layer is not None and use_rep is not None:
-        raise InputError(
-            f"layer is {one_line(layer, 60)!r} and use_rep {one_line(use_rep, 60)!r}: leave one of them out"
-        )
-    if use_rep not in (None, "X"):
-        keys = list(file["obsm"]) if "obsm" in file else []
-        if use_rep not in keys:
-            known = suggest_names(str(use_rep), keys, "its keys are") if keys else "it has none; leave use_rep out"
-            raise InputError(f"{source_name} has no obsm {one_line(use_rep, 60)!r}, given as use_rep; {known}")
-        values, where = file["obsm"][use_rep], f"obsm {one_line(use_rep, 60)}"
-    elif layer is None:
+    layers = file.get("layers", {})
+    values, where = _chosen(layer, use_rep, layers, file.get("obsm", {}), source_name)
+    if values is None:
         # anndata 0.12.0 writes an X of None as an empty one.
         if "X" not in file or file["X"].attrs.get("encoding-type") == "null":
-            hint = f"; give one of its layers with layer (--layer): {name_list(layers)}" if layers else " and no layers"
+            known = name_list(list(layers))
+            hint = f"; give one of its layers with layer (--layer): {known}" if known else " and no layers"
             raise InputError(f"{source_name} has no X{hint}")
-        values, where = file["X"], "X"
-    else:
-        if layer not in layers:
-            hint = suggest_names(layer, layers, "its layers are") if layers else "it has none; leave layer out"
-            raise InputError(f"{source_name} has no layer {one_line(layer, 60)!r}; {hint}")
-        values, where = file["layers"][layer], f"layer {one_line(layer, 60)}"
+        values = file["X"]
     if hasattr(values, "keys"):
         if values.attrs.get("encoding-type") == "dataframe":
             raise InputError(
@@ -305,11 +267,7 @@ def _neighbors(file: Any, key: str, source_name: str) -> Any:
     from anndata.io import read_elem
     from scipy import sparse
 
-    known = list(file["obsp"]) if "obsp" in file else []
-    if key not in known:
-        hint = suggest_names(key, known, "its keys are") if known else "it has none; run scanpy.pp.neighbors first"
-        raise InputError(f"{source_name} has no obsp {one_line(key, 60)!r}, given as neighbors; {hint}")
-    found = read_elem(file["obsp"][key])
+    found = read_elem(_find(file.get("obsp", {}), key, "obsp key", "neighbors", source_name, _RUN_NEIGHBORS))
     if not sparse.issparse(found):
         raise InputError(
             f"obsp {one_line(key, 60)} in {source_name} is not sparse; expected the graph of scanpy.pp.neighbors"
@@ -334,11 +292,7 @@ def _check_frames(obs: Any, var: Any, shape: tuple[int, ...], source_name: str) 
 
 def column_order(names: list[str], schema: dict[str, Any] | None, source_name: str) -> np.ndarray | None:
     """Indices of the columns that a run was fitted on, in its order; None for all columns in the order of the file."""
-    twice = duplicates(names)
-    if twice:
-        raise InputError(
-            f"{source_name} has equal var_names: {name_list(twice)}; rename them with var_names_make_unique()"
-        )
+    check_unique(names, f"{source_name} has equal var_names", "rename them with var_names_make_unique()")
     if schema is None or schema["columns"] is None:
         return None
     if schema["one_hot"]:
@@ -348,28 +302,8 @@ def column_order(names: list[str], schema: dict[str, Any] | None, source_name: s
         )
     fitted: list[str] = schema["columns"]
     position = {name: i for i, name in enumerate(names)}
-    missing = [name for name in fitted if name not in position]
-    if missing:
-        raise InputError(
-            f"{source_name} lacks {pluralize(len(missing), 'feature')} that the run was fitted on: "
-            f"{name_list(missing)}; it has {name_list(names)}"
-        )
-    known = {*fitted, *schema["drop"]}
-    extra = [name for name in names if name not in known]
-    if extra:
-        warn(
-            f"{source_name}: {pluralize(len(extra), 'feature')} that the run does not know, ignored: {name_list(extra)}"
-        )
+    match_columns(names, fitted, {*fitted, *schema["drop"]}, source_name, noun="feature", model="run")
     return None if names == fitted else np.array([position[name] for name in fitted])
-
-
-def _label(obs: pd.DataFrame, request: DataOptions, source_name: str) -> str | None:
-    columns = [str(column) for column in obs.columns]
-    if request.label is not None and request.label not in columns:
-        known = suggest_names(request.label, columns, "its columns are") if columns else "it has no columns"
-        raise InputError(f"{source_name}: obs has no column {one_line(request.label, 60)!r}, given as label; {known}")
-    label = request.label or (request.schema or {}).get("label")
-    return label if label in columns else None
 
 
 def _by_columns(values: Any, order: np.ndarray | None, source_name: str) -> np.ndarray:
@@ -395,6 +329,7 @@ def _size(source_name: str, n: int, d: int) -> str:
 
 
 WHAT = "the AnnData"
+_RUN_NEIGHBORS = "run scanpy.pp.neighbors first"
 
 
 def is_anndata(X: Any) -> bool:
@@ -406,14 +341,10 @@ def matrix_of(
     cells: Any, layer: str | None, use_rep: str | None, fitted: Sequence[str] | None = None
 ) -> tuple[Any, list[str] | None]:
     """The matrix of an AnnData that a model reads."""
-    if layer is not None and use_rep is not None:
-        raise InputError(
-            f"layer is {one_line(layer, 60)!r} and use_rep {one_line(use_rep, 60)!r}, expected one of them: leave the "
-            "other out"
-        )
+    chosen, _ = _chosen(layer, use_rep, cells.layers, cells.obsm, WHAT)
     if use_rep not in (None, "X"):
-        return _in_memory(_find(cells.obsm, use_rep, "obsm key", "use_rep")), None
-    matrix = cells.X if layer is None else _find(cells.layers, layer, "layer", "layer")
+        return _in_memory(chosen), None
+    matrix = cells.X if chosen is None else chosen
     if matrix is None:
         layers = name_list(list(cells.layers.keys())) or "none"
         raise InputError(f"{WHAT} has no X: give a layer (its layers: {layers}) or use_rep (a key of obsm)")
@@ -428,22 +359,34 @@ def neighbors_of(cells: Any, key: str) -> Any:
     """The neighbor graph of an AnnData, sparse (n, n)."""
     entry = cells.uns.get(key)
     named = entry.get("connectivities_key") if isinstance(entry, Mapping) else None
-    known = list(cells.obsp.keys())
-    found = next((name for name in (named, key) if name in known), None)
-    if found is None:
-        there = (
-            suggest_names(key, known, "its obsp keys are") if known else "it has none, run scanpy.pp.neighbors first"
+    found = named if named in list(cells.obsp) else key
+    return _find(cells.obsp, found, "obsp key", "neighbors_key", WHAT, _RUN_NEIGHBORS)
+
+
+def _chosen(
+    layer: str | None, use_rep: str | None, layers: Mapping[str, Any], obsm: Mapping[str, Any], source_name: str
+) -> tuple[Any, str]:
+    """The layer or the representation that was asked for, None for X; and its name in messages."""
+    if layer is not None and use_rep is not None:
+        raise InputError(
+            f"layer is {one_line(layer, 60)!r} and use_rep {one_line(use_rep, 60)!r}: leave one of them out"
         )
-        raise InputError(f"{WHAT} has no neighbor graph {one_line(key, 60)!r} (neighbors_key); {there}")
-    return cells.obsp[found]
+    if use_rep not in (None, "X"):
+        return _find(obsm, use_rep, "obsm key", "use_rep", source_name), f"obsm {one_line(use_rep, 60)}"
+    if layer is not None:
+        return _find(layers, layer, "layer", "layer", source_name), f"layer {one_line(layer, 60)}"
+    return None, "X"
 
 
-def _find(there: Mapping[str, Any], key: Any, source_name: str, argument: str) -> Any:
+def _find(
+    there: Mapping[str, Any], key: Any, noun: str, option: str, source_name: str, remedy: str | None = None
+) -> Any:
+    """An entry of a mapping of an AnnData, by the key that an option gives."""
     known = [str(name) for name in there]
     if key not in known:
-        plural = f"its {source_name}s are"
-        hint = suggest_names(str(key), known, plural) if known else f"it has none, leave {argument} out"
-        raise InputError(f"{WHAT} has no {source_name} {one_line(key, 60)!r} ({argument}); {hint}")
+        nothing = f"it has none; {remedy or f'leave {option} out'}"
+        hint = suggest_names(str(key), known, f"its {noun}s are") if known else nothing
+        raise InputError(f"{source_name} has no {noun} {one_line(key, 60)!r}, given as {option}; {hint}")
     return there[key]
 
 

@@ -1,45 +1,240 @@
-"""Readers of tables, .csv, .tsv and .parquet; parquet that is too large for memory is read batch by batch."""
+"""Readers of tables: .csv and .tsv with their separators and quotes, .parquet that may stay on disk, mixed columns."""
 
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import importlib.util
+import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from viewsmith.core.errors import (
     InputError,
     MissingExtra,
-    duplicates,
+    check_unique,
     name_list,
     one_line,
     pluralize,
     suggest_names,
     warn,
 )
+from viewsmith.core.options import Impute
 from viewsmith.core.rows import RowSource
+from viewsmith.data.dataset import split_groups, split_indices
+from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, warn_leaks, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.readers.mixed import (
-    check_label_is_free,
-    encode_later,
-    encode_new,
-    find_separator,
-    given_roles,
-    given_separator,
-    read_commas,
-    refuse_encoding,
-    text_columns,
-    warn_open_quotes,
-)
-from viewsmith.data.reading import FileContents, reading
-from viewsmith.modalities.checks import as_vectors, check_missing
+from viewsmith.data.reading import FileContents, labels_of, reading
+from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
+# separator; and numbers with commas between thousands.
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
+_PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
+_NEARLY = 0.9  # of the cells are numbers: the others are named later
+
+
+def open_table(path: Path) -> IO[bytes]:
+    """A text table, plain or compressed by gzip."""
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def given_separator(path: Path) -> str | None:
+    """The separator in the first line of a text table, ``sep=;``, which Excel reads and does not take for a header."""
+    with open_table(path) as file:
+        found = _SEPARATOR_LINE.fullmatch(file.readline(64))
+    return None if found is None else found[1].decode()
+
+
+def find_separator(names: list[str], separator: str) -> str:
+    """The separator of a header that was split at commas: another one if it gave one name with that in it."""
+    found = {mark for mark in ";\t" if mark in names[0]}
+    return found.pop() if separator == "," and len(names) == 1 and len(found) == 1 else separator
+
+
+def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], source_name: str) -> pd.DataFrame:
+    """Read commas in numbers, before decimals or between thousands, of columns that have hardly anything else."""
+    import pandas as pd
+
+    pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (_DECIMAL_COMMA, ".", "decimals")
+    changed = {}
+    for name in frame.columns:
+        if name in leave or not (frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name].dtype)):
+            continue
+        text = frame[name].dropna().astype(str)
+        commas = text.map(lambda cell: bool(pattern.fullmatch(cell)))
+        others = text[~commas].map(lambda cell: bool(_PLAIN.fullmatch(cell)))
+        if not commas.any() or commas.sum() + others.sum() < _NEARLY * len(text):
+            continue
+        text = text.where(~commas, text.str.replace(",", mark, regex=False))
+        changed[name] = (pd.to_numeric(text) if others.all() else text).reindex(frame.index)
+    if changed:
+        warn(f"{source_name}: commas are read as marks of {means} in {name_list(list(changed))}")
+    return frame.assign(**changed) if changed else frame
+
+
+MANY = 10  # line breaks, which hardly a cell has that was meant so
+
+
+def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
+    """Warn of a text table with a cell or a column name of many lines: a quote may not be closed."""
+    most, found = max((str(name).count("\n"), "the header line has a column name") for name in frame.columns)
+    place = ""
+    for name in frame.select_dtypes(exclude=["number", "bool"]).columns:
+        breaks = frame[name].astype(str).str.count("\n").to_numpy()
+        if len(breaks) and breaks.max() > most:
+            most, found = int(breaks.max()), f"column {one_line(name, 60)} has a cell"
+            place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"
+    if most >= MANY:
+        warn(
+            f"{source_name}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of "
+            "all lines up to the next quote: correct the file if these lines are rows"
+        )
+
+
+SAMPLE = 1000  # lines in which codes are looked for
+
+
+def given_roles(request: DataOptions) -> dict[str, str]:
+    """Roles that the user gave, as such or by the options drop and one_hot."""
+    roles = dict.fromkeys(request.drop, "drop") | dict.fromkeys(request.one_hot, "category")
+    for name, role in (request.columns or {}).items():
+        if name == request.label:
+            raise InputError(f"column {one_line(name, 60)} is the label and has a role; give it one use")
+        if roles.setdefault(name, role) != role:
+            raise InputError(f"column {one_line(name, 60)} is both {roles[name]} and {role}; give it one role")
+    return roles
+
+
+def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents | None:
+    """A new table: roles by dtype and content, and an encoder that is fitted to the training rows."""
+    from viewsmith.modalities import frames
+    from viewsmith.modalities.tables.encoder import fit_table
+    from viewsmith.modalities.tables.roles import choose_roles, is_plain
+
+    features = frame.drop(columns=[] if request.label is None else [request.label])
+    if features.shape[1] == 0:
+        raise InputError(f"{source_name} has no feature, only the label: {name_list(list(frame.columns))}")
+    y = None if request.label is None else frames.labels(frame[request.label])
+    roles = choose_roles(features, given_roles(request), source_name)
+    numbers = (
+        None if y is None else numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
+    )
+    if numbers is not None and request.label is not None:
+        y, used = numbers, [name for name, role in roles.items() if role == "numeric"]
+        warn_leaks(features[used], numbers, request.label, source_name, numbers=True)
+    elif y is not None and request.label is not None:
+        partial = request.few_labels or lacks_labels(y, f"{source_name}: label column {one_line(request.label, 60)}")
+        known = ~missing_labels(y) if partial else np.ones(len(y), dtype=bool)
+        used = [name for name, role in roles.items() if role != "drop"]
+        warn_leaks(features.loc[known, used], y[known], request.label, source_name)
+    kept = {name: role for name, role in roles.items() if role != "drop"}
+    if is_plain(features, kept, gaps=request.impute == "median"):
+        return None
+    rows = _train_rows(y, request, source_name, len(frame))
+    table = fit_table(features, roles, rows=rows, indicators=request.impute == "none", source_name=source_name)
+    columns = [column.name for column in table.columns]
+    described: dict[str, Any] = {"columns": columns, "one_hot": {}, "drop": [], "label": request.label, "encoded": True}
+    return FileContents(table.encode(features, source_name), y, names=table.features, table=described)
+
+
+def encode_later(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
+    """A table for a model that was fitted on one: its columns by name, and labels if there are some."""
+    from viewsmith.modalities import frames
+
+    table, schema = request.table, request.schema or {}
+    assert table is not None
+    label = label_column(frame, request, [column.name for column in table.columns], source_name)
+    features = frame.drop(columns=[name for name in {label, schema.get("label")} if name in frame.columns])
+    x = table.encode(features, source_name)
+    table.warn_unseen(features, source_name)
+    y = None if label is None else frames.labels(frame[label])
+    described = {key: schema.get(key) for key in ("columns", "one_hot", "drop")} | {"label": label}
+    return FileContents(x, y, names=table.features, table=described)
+
+
+def label_column(frame: pd.DataFrame, request: DataOptions, features: Collection[str], source_name: str) -> str | None:
+    """The label of a later table: the given column, which must not be a feature, or that of the run, if it is there."""
+    if request.label in features:
+        name = one_line(request.label, 60)
+        raise InputError(
+            f"{source_name}: the run was fitted with the column {name} as a feature, so it cannot be the label: fit a "
+            f"run with --label {name}"
+        )
+    if request.label is not None:
+        check_column("label", request.label, frame, source_name)
+    label = request.or_fitted("label")
+    return label if label in frame.columns else None
+
+
+def check_column(option: str, name: str, frame: pd.DataFrame, source_name: str) -> None:
+    """Raise InputError unless a table has a column that an option names."""
+    columns = [str(column) for column in frame.columns]
+    if name not in columns:
+        hint = suggest_names(name, columns, "its columns are") if columns else "it has no columns"
+        raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}")
+
+
+def text_columns(path: Path, separator: str, skipped: int, request: DataOptions) -> Iterable[str]:
+    """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234."""
+    import pandas as pd
+
+    from viewsmith.modalities.tables.columns import Category, Text
+
+    if request.table is not None:
+        of = request.table.columns
+        return [c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")]
+    found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
+    if request.schema is not None or request.strict:
+        return found
+    first = pd.read_csv(path, sep=separator, dtype=str, nrows=SAMPLE, skiprows=skipped)
+    return found | {name for name in first.columns if first[name].str.fullmatch(r"0\d+").any()}
+
+
+def refuse_encoding(path: Path) -> None:
+    """Raise InputError if lines of a file are not UTF-8; the message names the first one."""
+    bad: list[int] = []
+    example, lines = b"", 0
+    with reading(str(path), "a table"), open_table(path) as file:
+        for lines, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                example = example or line[max(0, error.start - 10) : error.start + 10]
+                bad.append(lines)
+    if not bad:
+        return
+    shown = one_line(example.decode("latin-1"), 30)
+    others = "" if len(bad) == 1 else f", as {pluralize(len(bad), 'line')} of {lines:,}"
+    raise InputError(
+        f"{path}: line {bad[0]:,} is not UTF-8{others} (near {shown!r}, if it is Latin-1); expected a table in UTF-8: "
+        "convert the file, or only these lines if encodings are mixed"
+    )
+
+
+def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n: int) -> Any:
+    """Rows of the train split; all rows where there will be none (`load_dataset` then says why)."""
+    seed = request.split_seed or 0
+    try:
+        if request.test_groups is not None:
+            return split_groups(group_names(request.test_groups, len(request.test_groups), source_name), seed)[0]
+        if y is None and request.split_seed is None:
+            return slice(None)
+        y, partial = (np.zeros(n), False) if y is None else labels_of(y, request, n, source_name)
+        labeled = np.flatnonzero(~without_label(y)) if partial else np.arange(n)
+        return np.setdiff1d(np.arange(n), labeled[split_indices(y[labeled], seed)[1]])
+    except InputError:
+        return slice(None)
 
 
 # Rows that are decoded at once have about this number of values.
@@ -80,10 +275,6 @@ class ParquetRows(RowSource):
                 start += len(part)
             return np.concatenate(parts) if parts else self._left[:0]
 
-    def read_index(self, index: np.ndarray) -> np.ndarray:
-        runs = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
-        return np.concatenate([self.read_range(int(run[0]), int(run[-1]) + 1) for run in runs])
-
     def _begin(self, group: int) -> None:
         """Go to the start of a row group."""
         batches = self._file.iter_batches(
@@ -110,7 +301,6 @@ def read_columns(path: Path, columns: list[str]) -> Any:
 
 # The quality of bases has no place in what is read, so that leaving it out is the user's choice.
 _FASTQ = "convert it to FASTA: awk 'NR%4==1{{print \">\" substr($0,2)}} NR%4==2' {0} > reads.fasta"
-
 _CELLS = "write an .h5ad file (anndata, scanpy)"
 
 _ADVICE = {
@@ -130,6 +320,7 @@ def advice(extension: str, path: Path) -> str:
 
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
+_RENAME = "rename them (is there a header line?)"
 
 
 def read_csv(path: Path, request: DataOptions) -> FileContents:
@@ -155,7 +346,7 @@ def read_parquet(path: Path, request: DataOptions) -> FileContents:
         stays = request.streams(shape) and 0 not in shape and request.table is None
         frame = (next(opened.iter_batches(HEAD_ROWS)) if stays else opened.read()).to_pandas()
     columns = [str(column) for column in frame.columns]
-    _check_duplicates(columns, str(path))
+    check_unique(columns, f"{path} has columns with equal names", _RENAME)
     frame = frame.set_axis(columns, axis=1)
     return _rows_on_disk(frame, path, request) if stays else _rows(frame, request, str(path))
 
@@ -175,15 +366,10 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
             table["one_hot"][column] = frames.categories(whole[column], source_name)
     label = table["label"]
     y = None if label is None else frames.labels(read_columns(path, [label])[label])
-    asked = dataclasses.replace(request, impute="median", schema=None, strict=True)
-
-    def encode(frame: pd.DataFrame) -> np.ndarray:
-        rows: np.ndarray = _encode(frame, table, None, asked, source_name).x  # type: ignore[assignment]
-        return rows
-
-    first = _encode(head, table, None, asked, source_name)
-    x = ParquetRows(path, [*table["columns"], *table["one_hot"]], encode, first.x.shape[1])
-    return FileContents(x, y, names=first.names, table=table)
+    names = _encode(head, table, "median", source_name)[1]
+    columns = [*table["columns"], *table["one_hot"]]
+    x = ParquetRows(path, columns, lambda frame: _encode(frame, table, "median", source_name)[0], len(names))
+    return FileContents(x, y, names=names, table=table)
 
 
 def _text_table(path: Path, request: DataOptions, separator: str) -> pd.DataFrame:
@@ -220,32 +406,18 @@ def _text_table(path: Path, request: DataOptions, separator: str) -> pd.DataFram
 
 
 def _check_header(names: list[str], separator: str, source_name: str) -> None:
-    _check_duplicates([name for name in names if name], source_name)
+    import pandas as pd
+
+    check_unique([name for name in names if name], f"{source_name} has columns with equal names", _RENAME)
     other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other:
         raise InputError(
             f"{source_name} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs"
         )
-    if names != [str(i) for i in range(len(names))] and all(_is_number(name) for name in names):
+    if names != [str(i) for i in range(len(names))] and not np.isnan(pd.to_numeric(names, errors="coerce")).any():
         warn(
             f"{source_name}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the "
             "columns; add a header line if it is data"
-        )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _check_duplicates(columns: list[str], source_name: str) -> None:
-    twice = duplicates(columns)
-    if twice:
-        raise InputError(
-            f"{source_name} has columns with equal names: {name_list(twice)}; rename them (is there a header line?)"
         )
 
 
@@ -269,19 +441,18 @@ def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
                 "table=data.x.table)"
             )
         return _rows_by_schema(frame, request, source_name)
-    _check_options(list(frame.columns), request, source_name)
     dropped = [name for name, role in given_roles(request).items() if role == "drop"]
-    request = dataclasses.replace(request, drop=tuple(dropped))
-    return (None if request.strict else encode_new(frame, request, source_name)) or _new_rows(
-        frame, request, source_name
-    )
+    request = dataclasses.replace(request, drop=tuple(dict.fromkeys([*request.drop, *dropped])))
+    _check_options(frame, request, source_name)
+    encoded = None if request.strict else encode_new(frame, request, source_name)
+    return encoded or _new_rows(frame, request, source_name)
 
 
 def group_column(frame: pd.DataFrame, request: DataOptions, source_name: str) -> np.ndarray | None:
     """The column of groups, (n,), of a table or of ``obs``; None without one, for a fitted run also if it is absent."""
     name = request.or_fitted("groups")
-    if request.groups is not None and name not in frame.columns:
-        raise InputError(_unknown_column("groups", str(name), [str(column) for column in frame.columns], source_name))
+    if request.groups is not None:
+        check_column("groups", request.groups, frame, source_name)
     if name is not None and name in (request.label, *request.drop, *request.one_hot):
         raise InputError(f"column {one_line(name, 60)} is both groups and another option; give it one use")
     return frame[name].astype(object).to_numpy() if name in frame.columns else None
@@ -292,64 +463,47 @@ def _new_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> Fi
     from viewsmith.modalities import frames
 
     columns = list(frame.columns)
-    _check_options(columns, request, source_name)
     taken = {request.label, request.groups, *request.drop, *request.one_hot}
     rest = [column for column in columns if column not in taken]
-    frames.check_no_text(frame, rest, source_name)
     encoded = [column for column in columns if column in request.one_hot]
     if not rest and not encoded:
         raise InputError(f"{source_name} has no feature, only the label and dropped columns: {name_list(columns)}")
-    if request.impute == "none":
-        _check_missing(frame, rest + encoded, source_name)
-    table = {
-        "columns": rest,
-        "one_hot": {column: frames.categories(frame[column], source_name) for column in encoded},
-        "drop": list(request.drop),
-        "label": request.label,
-    }
-    y = None if request.label is None else frames.labels(frame[request.label])
-    return _encode(frame, table, y, request, source_name)
+    one_hot = {column: frames.categories(frame[column], source_name) for column in encoded}
+    table = {"columns": rest, "one_hot": one_hot, "drop": list(request.drop), "label": request.label}
+    return _plain_rows(frame, table, request, source_name)
 
 
 def _rows_by_schema(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """Select the columns that a run was fitted on, in its order."""
+    schema = request.schema or {}
+    features = [*schema["columns"], *schema["one_hot"]]
+    label = label_column(frame, request, features, source_name)
+    known = {*features, *schema["drop"], schema["label"], label, request.or_fitted("groups")}
+    match_columns(list(frame.columns), features, known, source_name, model="run")
+    table = {key: schema[key] for key in ("columns", "one_hot", "drop")} | {"label": label}
+    return _plain_rows(frame, table, request, source_name)
+
+
+def _plain_rows(frame: pd.DataFrame, table: dict[str, Any], request: DataOptions, source_name: str) -> FileContents:
+    """Rows of checked columns, and labels."""
     from viewsmith.modalities import frames
 
-    schema = request.schema or {}
-    columns, encoded = schema["columns"], list(schema["one_hot"])
-    table = {key: schema[key] for key in ("columns", "one_hot", "drop", "label")}
-    check_label_is_free(request.label, [*columns, *encoded], source_name)
-    missing = [column for column in [*columns, *encoded] if column not in frame.columns]
-    if missing:
-        raise InputError(
-            f"{source_name} lacks {pluralize(len(missing), 'column')} that the run was fitted on: "
-            f"{name_list(missing)}; it has {name_list(list(frame.columns))}"
-        )
-    label = request.label or schema["label"]
-    if request.label is not None and request.label not in frame.columns:
-        raise InputError(_unknown_column("label", request.label, list(frame.columns), source_name))
-    table["label"] = label if label in frame.columns else None
-    known = {*columns, *encoded, *schema["drop"], schema["label"], label, request.or_fitted("groups")}
-    extra = [column for column in frame.columns if column not in known]
-    if extra:
-        warn(
-            f"{source_name}: {pluralize(len(extra), 'column')} that the run does not know, ignored: {name_list(extra)}"
-        )
-    frames.check_no_text(frame, columns, source_name)
+    frames.check_no_text(frame, table["columns"], source_name)
     if request.impute == "none":
-        _check_missing(frame, [*columns, *encoded], source_name)
+        _check_missing(frame, [*table["columns"], *table["one_hot"]], source_name)
+    x, names = _encode(frame, table, request.impute, source_name)
     y = None if table["label"] is None else frames.labels(frame[table["label"]])
-    return _encode(frame, table, y, request, source_name)
+    return FileContents(x, y, names=names, table=table)
 
 
 def _encode(
-    frame: pd.DataFrame, table: dict[str, Any], y: np.ndarray | None, request: DataOptions, source_name: str
-) -> FileContents:
-    """Numeric columns, followed by the indicator columns of each encoded column."""
+    frame: pd.DataFrame, table: dict[str, Any], impute: Impute, source_name: str
+) -> tuple[np.ndarray, list[str]]:
+    """Numeric columns, followed by the indicator columns of each encoded column; and the names of the features."""
     from viewsmith.modalities import frames
 
     columns, names = table["columns"], list(table["columns"])
-    blocks = [as_vectors(frames.values(frame[columns]), columns, request.impute, source_name)] if columns else []
+    blocks = [as_vectors(frames.values(frame[columns]), columns, impute, source_name)] if columns else []
     for column, categories in table["one_hot"].items():
         block, unseen = frames.one_hot(frame[column], categories)
         blocks.append(block)
@@ -359,25 +513,18 @@ def _encode(
                 f"{source_name}: column {one_line(column, 60)} has {pluralize(len(unseen), 'category', 'categories')} "
                 f"that the run has not seen, encoded as zeros: {name_list(unseen)}"
             )
-    x = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
-    return FileContents(x, y, names=names, table=table)
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1), names
 
 
-def _check_options(columns: list[str], request: DataOptions, source_name: str) -> None:
-    named = [("label", [request.label] if request.label is not None else [])]
-    named += [("drop", list(request.drop)), ("one_hot", list(request.one_hot))]
+def _check_options(frame: pd.DataFrame, request: DataOptions, source_name: str) -> None:
+    """Raise InputError for options that name a column that is not there, or that another option names, too."""
+    label = () if request.label is None else (request.label,)
     seen: dict[str, str] = {}
-    for option, names in named:
+    for option, names in (("label", label), ("drop", request.drop), ("one_hot", request.one_hot)):
         for name in names:
-            if name not in columns:
-                raise InputError(_unknown_column(option, name, columns, source_name))
+            check_column(option, name, frame, source_name)
             if seen.setdefault(name, option) != option:
                 raise InputError(f"column {one_line(name, 60)} is both {seen[name]} and {option}; give it one use")
-
-
-def _unknown_column(option: str, name: str, columns: Sequence[str], source_name: str) -> str:
-    hint = suggest_names(name, columns, "its columns are")
-    return f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}"
 
 
 def _check_missing(frame: pd.DataFrame, columns: list[str], source_name: str) -> None:

@@ -30,7 +30,7 @@ from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Crops, Family, crop_grid
 from viewsmith.methods.discovery.images import ImageSearch, as_images
 from viewsmith.modalities import Modality
-from viewsmith.modalities.images.cnn import CropCNN
+from viewsmith.modalities.images.encoders import CropCNN
 
 FRACTIONS = (1 / 4, 1 / 3, 1 / 2)  # of the shorter side of the images
 

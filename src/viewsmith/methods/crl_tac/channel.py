@@ -19,7 +19,7 @@ from viewsmith.core.rows import Rows, apply_in_blocks, block_size
 from viewsmith.frameworks.base import replace_oldest, updates_state
 from viewsmith.losses.info_max import entropy, recurrence
 from viewsmith.methods.crl_tac.transforms import Crops, Family, crop_grid
-from viewsmith.modalities.images.cnn import CropCNN
+from viewsmith.modalities.images.encoders import CropCNN
 from viewsmith.views.base import ViewContext, ViewMaker
 
 Predicate = Callable[[Tensor], Tensor]

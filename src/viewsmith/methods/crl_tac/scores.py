@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.modalities.dna.nucleotides import real_positions
+from viewsmith.modalities.dna.networks import real_positions
 
 
 class CropScores(nn.Module):

@@ -20,7 +20,7 @@ from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import register
 from viewsmith.methods.crl_tac.scores import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
-from viewsmith.modalities.dna.nucleotides import real_positions
+from viewsmith.modalities.dna.networks import real_positions
 
 #: Largest number of values of views, and of pixels of images, that an encoder gets at a time without gradient.
 MAX_VALUES, MAX_PIXELS = 2**22, 2**18

@@ -26,7 +26,7 @@ from viewsmith.estimator.resolve import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import load_clip
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.images.pixels import Pixels
+from viewsmith.modalities.images.modality import Pixels
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import (

@@ -18,7 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
-from viewsmith.modalities.dna.nucleotides import real_positions
+from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.modalities.images.encoders import SMALLEST, BasicBlock, Bottleneck, ResNet, Stem
 from viewsmith.networks.base import MLP, NoiseContext, find_stem
 from viewsmith.networks.wrappers import eval_mode

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from viewsmith.core.errors import InputError
-from viewsmith.modalities.dna.nucleotides import real_positions
+from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.modalities.vectors.views import Noise, unit_noise
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import ViewMaker

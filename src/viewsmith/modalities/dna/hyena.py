@@ -9,8 +9,6 @@ input, each followed by a convolution over 3 positions,
 where k is a causal filter as long as the sequence. A small network computes it from the position.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,18 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, name_list
 from viewsmith.core.registry import register
-from viewsmith.modalities.dna.nucleotides import real_positions
+from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.networks.base import EncoderContext
 
 # The published tokenizer: 0 to 6 are special tokens, then A C G T N; the table is padded to a multiple of 8.
 VOCABULARY, FIRST_LETTER = 16, 7
-
 FREQUENCY = 10.0
-
 SPECIAL_TOKENS = 2
-
 MAX_LENGTH = 1024
 
 
@@ -74,11 +69,10 @@ class Decay(nn.Module):
 
     deltas: Tensor
 
-    def __init__(self, width: int, fast: float = 0.3, slow: float = 1.5, target: float = 1e-2) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.register_buffer(
-            "deltas", torch.linspace(math.log(target) / slow, math.log(target) / fast, width)[None, None]
-        )
+        slow, fast = math.log(1e-2) / 1.5, math.log(1e-2) / 0.3
+        self.register_buffer("deltas", torch.linspace(slow, fast, width)[None, None])
 
     def forward(self, t: Tensor) -> Tensor:
         return torch.exp(-t * self.deltas.abs()) + 0.05
@@ -126,8 +120,7 @@ class HyenaOperator(nn.Module):
         x0, x1, v = self.short_filter(self.in_proj(h).mT)[..., :length].chunk(3, dim=1)
         v = v * x1
         v = causal_convolution(v, self.filter_fn(length)) + self.filter_fn.bias[:, None] * v
-        out: Tensor = self.out_proj((x0 * v).mT)
-        return out
+        return self.out_proj((x0 * v).mT)
 
 
 class FeedForward(nn.Module):
@@ -138,8 +131,7 @@ class FeedForward(nn.Module):
         self.fc1, self.fc2 = nn.Linear(d_model, d_inner), nn.Linear(d_inner, d_model)
 
     def forward(self, h: Tensor) -> Tensor:
-        out: Tensor = self.fc2(F.gelu(self.fc1(h), approximate="tanh"))
-        return out
+        return self.fc2(F.gelu(self.fc1(h), approximate="tanh"))
 
 
 class HyenaBlock(nn.Module):
@@ -153,16 +145,7 @@ class HyenaBlock(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         h = h + self.mixer(self.norm1(h))
-        out: Tensor = h + self.mlp(self.norm2(h))
-        return out
-
-
-class Embeddings(nn.Module):
-    """The table of token embeddings, with its published name."""
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__()
-        self.word_embeddings = nn.Embedding(VOCABULARY, d_model)
+        return h + self.mlp(self.norm2(h))
 
 
 class Hyena(nn.Module):
@@ -201,7 +184,7 @@ class Hyena(nn.Module):
         if emb_dim < 3 or emb_dim % 2 == 0:
             raise InputError(f"emb_dim = {emb_dim}: expected an odd number, at least 3 (position, cosines, sines)")
         self.n_components, self.max_length = d_model, max_length
-        self.embeddings = Embeddings(d_model)
+        self.embeddings = nn.ModuleDict({"word_embeddings": nn.Embedding(VOCABULARY, d_model)})  # as published
         # The published filters are two positions longer than the sequences, for special tokens.
         self.layers = nn.ModuleList(
             HyenaBlock(d_model, d_inner, emb_dim, filter_order, max_length + SPECIAL_TOKENS) for _ in range(n_layer)
@@ -210,41 +193,26 @@ class Hyena(nn.Module):
         self.apply(_initialize)
 
     def hidden(self, x: Tensor) -> Tensor:
-        """Last hidden states of every position, (B, L, d_model); those of padding are meaningless.
-
-        Raises
-        ------
-        InputError
-            A sequence is longer than `max_length`.
-        """
+        """Last hidden states of every position, (B, L, d_model); those of padding are meaningless."""
         if x.shape[2] > self.max_length:
             raise InputError(
                 f"sequences of {x.shape[2]} bases: this Hyena encoder accepts at most {self.max_length}; "
                 "cut them into pieces, or use another encoder (or a larger max_length)"
             )
-        h: Tensor = x.mT @ self.embeddings.word_embeddings.weight[FIRST_LETTER : FIRST_LETTER + 4]
+        table = self.get_parameter("embeddings.word_embeddings.weight")
+        h: Tensor = x.mT @ table[FIRST_LETTER : FIRST_LETTER + 4]
         for layer in self.layers:
             h = layer(h)
-        out: Tensor = self.ln_f(h)
-        return out
+        return self.ln_f(h)
 
     def forward(self, x: Tensor) -> Tensor:
         real = real_positions(x).to(x.dtype)[:, None]
         return (real @ self.hidden(x))[:, 0] / real.sum(dim=2).clamp_min(1)
 
     def load_published(self, path: str | Path) -> None:
-        """Load the published weights from a safetensors file; the language-model head is left out.
+        """Load published weights, without the language-model head, from a safetensors file.
 
-        Parameters
-        ----------
-        path : str or Path
-            ``model.safetensors`` of LongSafari/hyenadna-tiny-1k-seqlen-hf, or a safetensors copy of the weights of
-            the original repository.
-
-        Raises
-        ------
-        InputError
-            The file cannot be read (pickled checkpoints are not supported), or its names or shapes do not match.
+        The file is ``model.safetensors`` of LongSafari/hyenadna-tiny-1k-seqlen-hf, or a copy of the original weights.
         """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -266,17 +234,13 @@ class Hyena(nn.Module):
             ],
         }
         if any(problems.values()):
-            differences = "; ".join(f"{kind}: {_first(names)}" for kind, names in problems.items() if names)
+            differences = "; ".join(f"{kind}: {name_list(names, 3)}" for kind, names in problems.items() if names)
             raise InputError(f"{path}: not the weights of this Hyena encoder; {differences}")
         self.load_state_dict(state)
 
 
 def published_names(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rename published weights to the names of `Hyena`.
-
-    This removes prefixes before ``backbone.`` (``model.`` in the original files, ``hyena.`` in those of Hugging Face),
-    the language-model head, the ``.layer`` of activation checkpointing, and the copies of the shared sine.
-    """
+    """Published weights by the names of `Hyena`, without the language-model head and copies of the shared sine."""
     state: dict[str, Tensor] = {}
     backbone = any("backbone." in name for name in stored)
     for full_name, tensor in stored.items():
@@ -290,11 +254,6 @@ def published_names(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
             raise InputError(f"HyenaDNA weights: {full_name} is given twice, with different values or prefixes")
         state[name] = tensor
     return state
-
-
-def _first(names: list[str], limit: int = 3) -> str:
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def _initialize(module: nn.Module) -> None:

@@ -1,10 +1,8 @@
 """DNA: strings to rows of letters, checks of letters, k-mer frequencies, and the modality."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +12,10 @@ from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import shared_tensor
-from viewsmith.modalities.base import Modality
+from viewsmith.modalities.base import GENERATOR, Modality
 from viewsmith.modalities.checks import to_rows
-from viewsmith.modalities.dna import nucleotides
-from viewsmith.modalities.dna.networks import SequenceDenoiser
-from viewsmith.modalities.dna.nucleotides import LetterLatents, Nucleotides
+from viewsmith.modalities.dna import networks
+from viewsmith.modalities.dna.networks import LetterLatents, Nucleotides, SequenceDenoiser
 
 _IS_LETTER = np.zeros(256, dtype=np.bool_)
 
@@ -168,11 +165,11 @@ def kmer_frequencies(x: np.ndarray, k: int = 4) -> np.ndarray:
     """
     if not 1 <= k <= 10:
         raise InputError(f"k is {k}, expected the length of a word, 1 to 10")
-    code, step = nucleotides.Nucleotides(), max(1, _BLOCK // max(4**k, 4 * x.shape[1]))
+    code, step = networks.Nucleotides(), max(1, _BLOCK // max(4**k, 4 * x.shape[1]))
     frequencies = np.empty((len(x), 4**k), dtype=np.float32)
     for start in range(0, len(x), step):
         block = slice(start, start + step)
-        frequencies[block] = nucleotides.kmer_frequencies(code(torch.tensor(x[block])), k).numpy()
+        frequencies[block] = networks.kmer_frequencies(code(torch.tensor(x[block])), k).numpy()
     return frequencies
 
 
@@ -229,18 +226,10 @@ class DNA(Modality):
     default_encoder = default_encoder_on_gpu = "cnn"
     steps, steps_on_gpu = 1500, 10_000
     step_seconds = (7e-6, 3e-6)
-    defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {
-            "directions": True,
-            "nu": 100.0,
-            "generator_epochs": 0.5,
-            "generator_learning_rate": 6e-3,
-            "predicts": "v",
-            "noise_schedule": "linear",
-            "sampler": "dpm",
-            "sampler_steps": 10,
-            "strength": 0.5,
-        }
+    defaults = MappingProxyType(
+        GENERATOR
+        | {"directions": True, "nu": 100.0}
+        | {"generator_learning_rate": 6e-3, "noise_schedule": "linear", "strength": 0.5}
     )
     picture = "letters"
     denoisers = ("fast",)  # no denoiser of DNA was published
@@ -284,9 +273,6 @@ class DNA(Modality):
     def input_layer(self, row_shape: Sequence[int]) -> Nucleotides:
         return Nucleotides()
 
-    def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
-        return "none", {}
-
     def channels(self, row_shape: Sequence[int]) -> int:
         return 4
 
@@ -303,7 +289,7 @@ class DNA(Modality):
         return {"one-hot bases": scaled.flatten(1).numpy(), "4-mer frequencies": kmer_frequencies(rows)}
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
-        return nucleotides.kmer_frequencies(x)
+        return networks.kmer_frequencies(x)
 
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> LetterLatents:
         return LetterLatents()
@@ -312,9 +298,4 @@ class DNA(Modality):
         return SequenceDenoiser(condition)
 
 
-SEQUENCES = DNA()
-
-
-@register("modality", DNA.name, help=DNA.help)
-def _dna() -> Modality:
-    return SEQUENCES
+register("modality", DNA.name, help=DNA.help)(DNA)

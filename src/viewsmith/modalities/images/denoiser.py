@@ -1,7 +1,5 @@
 """Denoisers of images: noised latents (B, C, H, W), H and W at least 8, to predictions of the same shape."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -12,7 +10,6 @@ from viewsmith.modalities.images.encoders import check_image_size
 from viewsmith.networks.base import Modulation, TimestepEmbedding, zero_initialized
 
 SMALLEST = 8
-
 TIME_WIDTH = 64
 
 
@@ -50,13 +47,7 @@ class ImageDenoiser(nn.Module):
         self.factors = zero_initialized(nn.Linear(TIME_WIDTH, 2))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
-        """Predictions like x (B, C, H, W), from times (B,), 0 to 999, and conditions (B, c).
-
-        Raises
-        ------
-        InputError
-            The images are smaller than 8 x 8 pixels.
-        """
+        """Predictions like x (B, C, H, W), from times (B,), 0 to 999, and conditions (B, c)."""
         check_image_size(x, SMALLEST)
         time = self.time(t)
         g, log_h = self.factors(time)[:, :, None, None].split(1, dim=1)
@@ -82,8 +73,7 @@ class _Level(nn.Module):
         if self.inner is not None:
             inner = self.inner(self.shrink(_even(h)), time, condition)
             h = h + _crop_to(F.pixel_shuffle(self.enlarge(inner), 2), h)
-        after: Tensor = self.after(h, time, condition)
-        return after
+        return self.after(h, time, condition)
 
 
 class _Residual(nn.Module):
@@ -97,8 +87,7 @@ class _Residual(nn.Module):
         self.conv = nn.Conv2d(width, width, 3, 1, 1)
 
     def forward(self, h: Tensor, time: Tensor, condition: Tensor) -> Tensor:
-        residual: Tensor = self.conv(F.silu(self.modulate(self.norm(h), time, self.condition(condition))))
-        return h + residual
+        return h + self.conv(F.silu(self.modulate(self.norm(h), time, self.condition(condition))))
 
 
 def _even(h: Tensor) -> Tensor:
@@ -150,13 +139,7 @@ class PublishedImageDenoiser(nn.Module):
         self.last = nn.Conv2d(16, channels, 1)
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
-        """Predictions like x (B, C, H, W), from times (B,) of a 1,000-step schedule and conditions (B, c).
-
-        Raises
-        ------
-        InputError
-            The images are smaller than 8 x 8 pixels.
-        """
+        """Predictions like x (B, C, H, W), from times (B,) of a 1,000-step schedule and conditions (B, c)."""
         check_image_size(x, SMALLEST)
         embedding = _published_time_embedding(t).to(condition.dtype) + self.condition(condition)
         h = self.first(x)
@@ -168,8 +151,7 @@ class PublishedImageDenoiser(nn.Module):
             skip = skipped.pop()
             h = F.interpolate(h, size=skip.shape[2:], mode="bilinear", align_corners=True)
             h = attend(block(torch.cat([skip, h], dim=1), embedding))
-        prediction: Tensor = self.last(h)
-        return prediction
+        return self.last(h)
 
 
 def _published_time_embedding(t: Tensor) -> Tensor:
@@ -209,8 +191,7 @@ class _ResamplingBlock(nn.Module):
         self.bias = nn.Linear(256, n_out)
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
-        changed: Tensor = self.change(self.same(h)) + self.bias(F.silu(embedding))[:, :, None, None]
-        return changed
+        return self.change(self.same(h)) + self.bias(F.silu(embedding))[:, :, None, None]
 
 
 class _SelfAttention(nn.Module):

@@ -6,25 +6,32 @@ arXiv:1904.00760) only the first convolution of a stage is 3x3, the others are 1
 smallest crop would have 85 pixels.
 """
 
-from __future__ import annotations
-
 import importlib
+import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.registry import register
-from viewsmith.modalities.images.pixels import channels_last
+from viewsmith.core.errors import InputError, MissingExtra, check_choice
+from viewsmith.core.registry import Bounds, register
 from viewsmith.networks.base import EncoderContext, find_stem
+from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 Stem = Literal["small", "standard"]
 
 Norm = Callable[[int], nn.Module]
 
 SMALLEST = 8
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """Images (B, C, H, W) in channels-last memory format, in which convolutions are faster on CPUs and tensor cores."""
+    # clone, because one-channel images count as both formats, so that Tensor.to would not change their strides.
+    return x.clone(memory_format=torch.channels_last)
 
 
 def check_image_size(x: Tensor, smallest: int, todo: str = "enlarge them") -> None:
@@ -125,11 +132,10 @@ class ResNet(nn.Module):
         norm: Norm = nn.BatchNorm2d,
     ) -> None:
         super().__init__()
-        if stem not in ("small", "standard"):
-            raise InputError(f"stem is {stem!r}, expected 'small' or 'standard'")
+        check_choice("stem", stem, Stem)
         self.stem_width = width = 64
         small = stem == "small"
-        self.conv1 = nn.Conv2d(channels, width, 3, 1, 1, bias=False) if small else _standard_stem(channels, width)
+        self.conv1 = nn.Conv2d(channels, width, *((3, 1, 1) if small else (7, 2, 3)), bias=False)
         self.bn1 = norm(width)
         self.maxpool = nn.Identity() if small else nn.MaxPool2d(3, 2, 1)
         expansion = block.expansion
@@ -138,16 +144,7 @@ class ResNet(nn.Module):
         self.layer3 = _stage(block, 128 * expansion, 256, depths[2], 2, norm)
         self.layer4 = _stage(block, 256 * expansion, 512, depths[3], 2, norm)
         self.n_components = 512 * expansion
-        self._initialize(zero_init)
-
-    def _initialize(self, zero_init: bool) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            if zero_init and isinstance(module, BasicBlock | Bottleneck):
-                last = module.bn2 if isinstance(module, BasicBlock) else module.bn3
-                assert isinstance(last.weight, nn.Parameter)
-                nn.init.zeros_(last.weight)
+        _initialize(self, zero_init)
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first layer, (B, 64, H, W), or (B, 64, H / 2, W / 2) rounded up for the standard stem."""
@@ -158,8 +155,7 @@ class ResNet(nn.Module):
         """Activations of the last stage, (B, n_components, H / 8, W / 8), or H / 32, W / 32 for the standard stem."""
         h = self.maxpool(self.stem(channels_last(x)))
         h = self.layer2(self.layer1(h))
-        last: Tensor = self.layer4(self.layer3(h))
-        return last
+        return self.layer4(self.layer3(h))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.stages(x).mean(dim=(2, 3))
@@ -172,10 +168,6 @@ def _stage(
     return nn.Sequential(block(n_in, width, stride, norm), *later)
 
 
-def _standard_stem(channels: int, width: int) -> nn.Conv2d:
-    return nn.Conv2d(channels, width, 7, 2, 3, bias=False)
-
-
 def resnet18(channels: int = 3, stem: Stem = "small", *, zero_init: bool = True) -> ResNet:
     """ResNet-18: 512 components, 11.2 million weights; parameters as in `ResNet`."""
     return ResNet(BasicBlock, (2, 2, 2, 2), channels=channels, stem=stem, zero_init=zero_init)
@@ -186,34 +178,24 @@ def resnet50(channels: int = 3, stem: Stem = "small", *, zero_init: bool = True)
     return ResNet(Bottleneck, (3, 4, 6, 3), channels=channels, stem=stem, zero_init=zero_init)
 
 
-@register(
-    "encoder",
-    "resnet18",
-    help="ResNet-18, with a 3x3 stem for small images",
-    modalities="images",
-    source="He et al. 2016",
-    width=512,
-    smallest=SMALLEST,
-    published=True,
-    first_stage=True,
-)
-def _resnet18(context: EncoderContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNet:
-    return resnet18(context.channels, stem=find_stem(stem, context.row_shape))
+def _register_resnet(build: Callable[..., ResNet], depth: int, width: int) -> None:
+    @register(
+        "encoder",
+        f"resnet{depth}",
+        help=f"ResNet-{depth}, with a 3x3 stem for small images",
+        modalities="images",
+        source="He et al. 2016",
+        width=width,
+        smallest=SMALLEST,
+        published=True,
+        first_stage=True,
+    )
+    def encoder(context: EncoderContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNet:
+        return build(context.channels, stem=find_stem(stem, context.row_shape))
 
 
-@register(
-    "encoder",
-    "resnet50",
-    help="ResNet-50, with a 3x3 stem for small images",
-    modalities="images",
-    source="He et al. 2016",
-    width=2048,
-    smallest=SMALLEST,
-    published=True,
-    first_stage=True,
-)
-def _resnet50(context: EncoderContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> ResNet:
-    return resnet50(context.channels, stem=find_stem(stem, context.row_shape))
+_register_resnet(resnet18, 18, 512)
+_register_resnet(resnet50, 50, 2048)
 
 
 #: Kernel size and stride of the first layer.
@@ -251,6 +233,16 @@ class ValidBlock(nn.Module):
         return F.relu(h + (center if self.downsample is None else self.downsample(center)))
 
 
+def _initialize(network: nn.Module, zero_init: bool) -> None:
+    """Draw the weights of convolutions (He et al. 2015), and set the last norm of each block to 0 with `zero_init`."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        if zero_init and isinstance(module, BasicBlock | Bottleneck | ValidBlock):
+            last: Any = module.bn3 if isinstance(module, Bottleneck) else module.bn2
+            nn.init.zeros_(last.weight)
+
+
 class DenseResNet18(nn.Module):
     """Images (B, C, H, W) to representations (B, 512), the mean over their smallest crops.
 
@@ -285,8 +277,7 @@ class DenseResNet18(nn.Module):
 
     def __init__(self, channels: int = 3, stem: Stem = "small", *, zero_init: bool = True) -> None:
         super().__init__()
-        if stem not in STEMS:
-            raise InputError(f"stem is {stem!r}, expected 'small' or 'standard'")
+        check_choice("stem", stem, Stem)
         kernel, stride = STEMS[stem]
         self.crop, self.stride = receptive_field([STEMS[stem], *((3, stride) for _, stride in STAGES)])
         width = STAGES[0][0]
@@ -297,23 +288,12 @@ class DenseResNet18(nn.Module):
             blocks += [ValidBlock(width, n_out, 3, stride), ValidBlock(n_out, n_out, 1, 1)]
             width = n_out
         self.blocks = nn.Sequential(*blocks)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            if zero_init and isinstance(module, ValidBlock):
-                nn.init.zeros_(module.bn2.weight)
+        _initialize(self, zero_init)
 
     def dense(self, x: Tensor) -> Tensor:
-        """Representations of all crops of side `crop` with corners at multiples of `stride`: (B, 512, rows, columns).
-
-        Raises
-        ------
-        InputError
-            The images are smaller than a crop.
-        """
+        """Representations of all crops of side `crop` with corners at multiples of `stride`: (B, 512, rows, cols)."""
         check_image_size(x, self.crop, "enlarge them, or take larger crops (crop_size)")
-        maps: Tensor = self.blocks(F.relu(self.bn1(self.conv1(channels_last(x)))))
-        return maps
+        return self.blocks(F.relu(self.bn1(self.conv1(channels_last(x)))))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.dense(x).mean(dim=(2, 3))
@@ -361,3 +341,159 @@ def timm_encoder(context: EncoderContext) -> nn.Module:
     except RuntimeError as error:
         raise InputError(f"timm has no encoder {name.removeprefix('timm:')!r}: see timm.list_models()") from error
     return network
+
+
+# Coordinates that are not learned are of means of pixels: sides of images are reduced to at most so many.
+POOLED_SIDE = 16
+
+
+class SmallCNN(nn.Module):
+    """Images (B, C, H, W), H and W at least 8, to representations (B, n_components); designed for one CPU core.
+
+    Convolution - BatchNorm - ReLU, each with stride 2, the first with kernel size 4, the others 3; then the mean over
+    the map and Linear - BatchNorm - ReLU.
+
+    Parameters
+    ----------
+    channels : int
+        C: 1 or 3.
+    n_components : int
+        Width of the representation.
+    widths : sequence of int
+        Channels of each convolution.
+
+    Attributes
+    ----------
+    stem_width : int
+        Channels of `stem`.
+
+    Raises
+    ------
+    InputError
+        `widths` is empty.
+    """
+
+    def __init__(
+        self, channels: int = 3, n_components: int = 256, *, widths: Sequence[int] = (32, 64, 128, 256)
+    ) -> None:
+        super().__init__()
+        if not widths:
+            raise InputError("widths is empty, expected the channels of at least one convolution")
+        self.n_components, self.stem_width = n_components, widths[0]
+        self.stages = nn.ModuleList(
+            _strided(n_in, n_out, 4 if depth == 0 else 3)
+            for depth, (n_in, n_out) in enumerate(itertools.pairwise([channels, *widths]))
+        )
+        self.project = nn.Linear(widths[-1], n_components, bias=False)
+        self.norm = nn.BatchNorm1d(n_components)
+
+    def stem(self, x: Tensor) -> Tensor:
+        """Activations of the first convolution, (B, widths[0], H / 2, W / 2), rounded down."""
+        check_image_size(x, SMALLEST)
+        return self.stages[0](x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.stem(channels_last(x))
+        for stage in self.stages[1:]:
+            h = stage(h)
+        return F.relu(self.norm(self.project(h.mean(dim=(2, 3)))))
+
+
+def _strided(n_in: int, n_out: int, kernel: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(n_in, n_out, kernel, 2, 1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU(inplace=True))
+
+
+class CropCNN(nn.Module):
+    """The encoder f of CRL-TAC (Koyama et al. 2021, section 5.3): three convolutions, 200 outputs, for 20x20 crops.
+
+    The paper gives kernels and widths only in a figure; this class has its own. The network has no padding and a total
+    stride of 4, the spacing of the paper's crop corners. So one pass over an image gives the representations of all its
+    crops (`dense`). The strides come from max-pooling: with strided convolutions the projections of digits
+    contain much less information about the class.
+
+    Parameters
+    ----------
+    channels : int
+        C: 1 or 3.
+    n_components : int
+        Width of the representation.
+    bias : bool
+        Whether convolutions have biases. Without them the representation of an empty crop (all zeros) is zero.
+
+    Attributes
+    ----------
+    crop, stride : int
+        Size of a crop and spacing of the corners, in pixels.
+    stem_width : int
+        Channels of `stem`.
+    """
+
+    crop, stride = 20, 4
+
+    def __init__(self, channels: int = 1, n_components: int = 200, *, bias: bool = True) -> None:
+        super().__init__()
+        self.n_components, self.stem_width = n_components, 16
+        self.conv1 = nn.Conv2d(channels, 16, 5, bias=bias)
+        self.conv2 = nn.Conv2d(16, 64, 3, bias=bias)
+        self.conv3 = nn.Conv2d(64, n_components, 3, bias=bias)
+
+    def stem(self, x: Tensor) -> Tensor:
+        """Activations of the first convolution, pooled: (B, 16, H / 2 - 2, W / 2 - 2), rounded down."""
+        # Max-pooling before ReLU gives the same values as after it, with a quarter of the work.
+        return F.relu(F.max_pool2d(self.conv1(channels_last(x)), 2))
+
+    def dense(self, x: Tensor) -> Tensor:
+        """Representations of all crops with corners at multiples of 4: (B, n_components, rows, columns)."""
+        check_image_size(x, self.crop)
+        return self.conv3(F.relu(F.max_pool2d(self.conv2(self.stem(x)), 2)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Representations (B, n_components) of crops (B, C, 20, 20); for larger images the mean over their crops."""
+        return self.dense(x).mean(dim=(2, 3))
+
+
+@register(
+    "encoder",
+    "cnn",
+    help="a small convolutional network for CPUs",
+    modalities="images",
+    default_width=256,
+    smallest=SMALLEST,
+    first_stage=True,
+    default_skip=64,
+)
+def _small_cnn(
+    context: EncoderContext,
+    *,
+    appended_pca: Annotated[int, Bounds(ge=0)] = 0,
+    skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
+) -> nn.Module:
+    """Build the small network; with `appended_pca`, further columns are principal coordinates of pooled pixels."""
+    height, width = context.row_shape[:2]
+    size = -(-height // POOLED_SIDE), -(-width // POOLED_SIDE)
+    sides = height // size[0], width // size[1]
+    pixels = context.channels * sides[0] * sides[1]
+    pool = partial(pool_pixels, size=size, sides=sides)
+    skip = SkipKinds(SkipCoordinates(pixels, min(pixels, appended_pca), length=skip_length, features=pool))
+    learned = SmallCNN(context.channels, learned_columns(context.n_components, skip.n_components, appended_pca))
+    return WithSkip(learned, skip) if skip.n_components else learned
+
+
+def pool_pixels(x: Tensor, *, size: tuple[int, int], sides: tuple[int, int]) -> Tensor:
+    """Means of pixels over blocks, (B, C, H, W) to (B, C * sides[0] * sides[1]); images of other sizes are resized."""
+    pooled = F.avg_pool2d(x, size)
+    return (pooled if pooled.shape[2:] == sides else F.interpolate(x, sides)).flatten(1)
+
+
+@register(
+    "encoder",
+    "crl-cnn",
+    help="the small network of CRL-TAC",
+    modalities="images",
+    source="Koyama et al. 2021",
+    default_width=200,
+    smallest=CropCNN.crop,
+    first_stage=True,
+)
+def _crop_cnn(context: EncoderContext) -> CropCNN:
+    return CropCNN(context.channels, context.n_components, bias=context.bias)

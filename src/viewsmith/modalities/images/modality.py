@@ -1,10 +1,8 @@
-"""Images: checks of arrays (dtype, shape, channels) and the modality."""
-
-from __future__ import annotations
+"""Images: checks of arrays (dtype, shape, channels), scaling and latents of pixels, and the modality."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,11 +10,110 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import register
-from viewsmith.core.rows import RowSource, as_source
-from viewsmith.modalities.base import Modality
+from viewsmith.core.rows import AnyRows, RowSource, as_source
+from viewsmith.modalities.base import GENERATOR, Modality
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
-from viewsmith.modalities.images.pixels import PixelLatents, Pixels
+from viewsmith.networks.base import Latents
+from viewsmith.networks.scaling import tensor_blocks
+
+
+class PixelLatents(Latents):
+    """Latents of images (B, C, H, W): pixels from -1 to 1.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    center, scale : float or sequence of float
+        Scaling of the images, per channel or for all channels, as in `viewsmith.networks.Pixels`: a scaled image is
+        (pixel - center) / scale, with pixels from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        `center` or `scale` has neither 1 nor C values.
+    """
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(
+        self, channels: int, center: float | Sequence[float] = 0.0, scale: float | Sequence[float] = 1.0
+    ) -> None:
+        super().__init__()
+        for name, given in (("center", center), ("scale", scale)):
+            values = torch.as_tensor(given, dtype=torch.float32).flatten()
+            if len(values) not in (1, channels):
+                raise InputError(f"{name} of the pixels has {len(values)} values, expected 1 or {channels}")
+            self.register_buffer(name, values.expand(channels).clone().view(-1, 1, 1))
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Latents (B, C, H, W) of scaled images (B, C, H, W)."""
+        return (x * self.scale + self.center) * 2 - 1
+
+    def decode(self, u: Tensor, x: Tensor) -> Tensor:
+        """Scaled images (B, C, H, W) from latents (B, C, H, W), in the dtype of `x`."""
+        return (((u + 1) / 2 - self.center) / self.scale).to(x.dtype)
+
+
+BLOCK = 4096  # images that are counted at once
+
+
+class Pixels(nn.Module):
+    """uint8 images (n, H, W) or (n, H, W, C) to scaled images (n, C, H, W), and back to the form of `row_shape`.
+
+    ``standard``: each channel of pixel / 255 is centered and divided by its standard deviation over the training
+    images; ``global``: one mean and one standard deviation for all channels; ``none``: pixel / 255.
+
+    Parameters
+    ----------
+    row_shape : (H, W) or (H, W, C)
+        Shape of an image. Later images may have other H and W.
+    """
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, row_shape: Sequence[int]) -> None:
+        super().__init__()
+        self.flat = len(row_shape) == 2
+        self.channels = 1 if self.flat else row_shape[2]
+        self.register_buffer("center", torch.zeros(self.channels))
+        self.register_buffer("scale", torch.ones(self.channels))
+
+    @torch.no_grad()
+    def fit(
+        self, x: Tensor | RowSource, scaling: Literal["auto", "standard", "global", "none"]
+    ) -> Literal["standard", "global", "none"]:
+        """Compute the statistics of uint8 images, (n, H, W) or (n, H, W, C); return the scaling that is used."""
+        scaling = "standard" if scaling == "auto" else scaling
+        if scaling != "none":
+            # From the histogram of each channel: exact, and without a float copy of the images.
+            values = torch.arange(256, dtype=torch.float64) / 255
+            counts = torch.zeros(self.channels, 256, dtype=torch.int64)
+            for part in (rows for block in tensor_blocks(x) for rows in block.split(BLOCK)):
+                planes = part.reshape(-1, self.channels)
+                counts += torch.stack([torch.bincount(planes[:, c].int(), minlength=256) for c in range(self.channels)])
+            frequency = (counts.sum(0, keepdim=True).expand_as(counts) if scaling == "global" else counts).double()
+            frequency = frequency / frequency.sum(1, keepdim=True)
+            mean = frequency @ values
+            variance = frequency @ values.square() - mean.square()
+            self.center.copy_(mean)
+            self.scale.copy_(torch.where(variance > 1e-12, variance.clamp_min(0).sqrt(), 1.0))
+        return scaling
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Gray images may have no dimension for their channel. `len` would fix the batch of an exported graph.
+        x = x[:, None] if x.ndim == 3 else x.movedim(3, 1)
+        return ((x / 255 - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """uint8 images from scaled ones; values outside the range of pixels are clipped."""
+        x = (x * self.scale[:, None, None] + self.center[:, None, None]) * 255
+        x = x.round().clamp(0, 255).to(torch.uint8)
+        return x[:, 0] if self.flat else x.movedim(1, 3)
+
 
 SMALLEST_SIDE = 4
 
@@ -52,12 +149,6 @@ def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
         raise InputError(f"{source_name}: no images, shape {rows.shape}; expected uint8 (n, H, W) or (n, H, W, 1 or 3)")
     check_images(rows, source_name)
     return np.ascontiguousarray(rows if rows.ndim == 4 else rows[..., None])
-
-
-def same_shape(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether two images have the same shape; gray images (H, W, 1) and (H, W) do."""
-    squeezed = [tuple(shape)[:2] if tuple(shape)[2:] == (1,) else tuple(shape) for shape in (one, other)]
-    return squeezed[0] == squeezed[1]
 
 
 def is_images(x: np.ndarray) -> bool:
@@ -104,11 +195,6 @@ def image_advice(x: np.ndarray) -> str:
     return "; ".join(advice)
 
 
-def _recordings(x: np.ndarray) -> str:
-    """The other meaning of an array of numbers with three dimensions, for a message."""
-    return "; recordings (n, channels, time) need modality='series' (--modality series)" if x.ndim == 3 else ""
-
-
 class Images(Modality):
     """Images, uint8 (n, H, W) or (n, H, W, 1 or 3)."""
 
@@ -119,19 +205,10 @@ class Images(Modality):
     # On two CPU cores a run with this number of steps takes less than ten minutes.
     steps, steps_on_gpu = 1500, 20_000
     step_seconds = (1.05e-6, 2.0e-6)
-    defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {
-            "temperature": 0.2,
-            "directions": True,
-            "nu": 100.0,
-            "generator_epochs": 0.5,
-            "generator_learning_rate": 4e-3,
-            "predicts": "v",
-            "noise_schedule": "linear",
-            "sampler": "dpm",
-            "sampler_steps": 10,
-            "strength": 0.5,
-        }
+    defaults = MappingProxyType(
+        GENERATOR
+        | {"temperature": 0.2, "directions": True, "nu": 100.0}
+        | {"generator_learning_rate": 4e-3, "noise_schedule": "linear", "strength": 0.5}
     )
     picture = "pixels"
     gallery = 8
@@ -144,9 +221,10 @@ class Images(Modality):
 
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
         if x.ndim > 2:
+            series = "; recordings (n, channels, time) need modality='series' (--modality series)" * (x.ndim == 3)
             raise InputError(
                 f"{source_name}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or "
-                f"3), values 0 to 255, or vectors (n, d); {image_advice(x)}{_recordings(x)}"
+                f"3), values 0 to 255, or vectors (n, d); {image_advice(x)}{series}"
             )
 
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
@@ -154,11 +232,11 @@ class Images(Modality):
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
-    ) -> np.ndarray | RowSource:
+    ) -> AnyRows:
         source = None if hasattr(X, "tocsr") else as_source(X, dtype=np.uint8)
         if source is not None:
             check_images(source)  # type: ignore[arg-type]  # of which it looks at shape and dtype
-            if row_shape is not None and not same_shape(source.shape[1:], row_shape):
+            if row_shape is not None and not self.same_shape(source.shape[1:], row_shape):
                 raise InputError(f"the images have shape {source.shape[1:]}, but the model was fitted on {row_shape}")
             return source
         if hasattr(X, "detach"):
@@ -171,18 +249,18 @@ class Images(Modality):
         rows = image_rows(X)
         given = np.shape(X)[1:]
         shape = given if row_shape is None else tuple(row_shape)
-        if not same_shape(rows.shape[1:], shape):
+        if not self.same_shape(rows.shape[1:], shape):
             raise InputError(f"the images have shape {given}, but the model was fitted on {shape}")
         return np.ascontiguousarray(rows.reshape(-1, *shape))
 
-    def from_file(
-        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, source_name: str
-    ) -> np.ndarray | RowSource:
+    def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
         source = as_source(x, source_name, always=True, dtype=np.uint8)
         return super().from_file(x, names, impute, source_name) if source is None else source
 
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
-        return same_shape(one, other)
+        """Whether two images have the same shape; gray images (H, W, 1) and (H, W) do."""
+        squeezed = [tuple(shape)[:2] if tuple(shape)[2:] == (1,) else tuple(shape) for shape in (one, other)]
+        return squeezed[0] == squeezed[1]
 
     def input_layer(self, row_shape: Sequence[int]) -> Pixels:
         return Pixels(row_shape)
@@ -227,9 +305,4 @@ class Images(Modality):
             raise InputError(f"{message.format(have=have, least=least)}: {advice}")
 
 
-IMAGES = Images()
-
-
-@register("modality", Images.name, help=Images.help)
-def _images() -> Modality:
-    return IMAGES
+register("modality", Images.name, help=Images.help)(Images)

@@ -15,8 +15,6 @@ Axis-parallel crops and Gaussian blurs are separable. On a CPU these two passes 
 convolutions. Unlike `grid_sample`, they do not use pixels outside the box.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -75,9 +73,7 @@ def recolor(
     mean: Tensor | None = None,
     std: Tensor | None = None,
 ) -> Tensor:
-    """All four adjustments as one matrix and one offset per image, clamped once at the end.
-
-    Equals the four functions in any order if no intermediate value is outside [0, 1] (the functions clamp each time).
+    """All four adjustments as one matrix and one offset per image, clamped once at the end, where the functions clamp.
 
     With factors b, c, s, angle h, luma weights w, P = I - 1 w^T, and Q a rotation of the chroma by a quarter turn,
     x' = b c (1 w^T + s (cos h P + sin h Q)) x + b (1 - c) m, where m is the image's mean luma.

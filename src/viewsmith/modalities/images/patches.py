@@ -5,8 +5,6 @@ less the mean over the centers and half a deviation, and negative values are 0. 
 `CELL` x `CELL` pixels and reduced to their principal components.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,15 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 CELL = 4  # pixels of a side of a cell
-
 PATCH = 6  # pixels of a side of a patch
-
 SAMPLED = 40_000  # patches that the centers are fitted to
-
 CENTERS, ROUNDS = 256, 15
-
 STRIDE = 2  # pixels between patches: four times as fast as every pixel, with the same result on cells
-
 COMPONENTS = 64  # principal components that are kept of a cell
 
 #: What discovery needs of any dense features: images uint8 (b, H, W, C) -> maps float32 (b, d, h, w).
@@ -35,14 +28,8 @@ DenseFeatures = Callable[[np.ndarray], Tensor]
 class Patches:
     """Patch features with their fitted parts; called with images uint8 (b, H, W, C), it gives maps (b, d, h, w).
 
-    Attributes
-    ----------
-    filters : Tensor, shape (CENTERS, C, PATCH, PATCH)
-        Centers times whitening, for pixels in 0 to 1.
-    offset : Tensor, shape (CENTERS,)
-        Response of the centers to the mean patch, which is subtracted.
-    mean : Tensor, shape (CENTERS,), and axes : Tensor, shape (COMPONENTS, CENTERS)
-        Mean response of a cell, and its principal axes.
+    `filters` (CENTERS, C, PATCH, PATCH) are centers times whitening, for pixels in 0 to 1; `offset` is their response
+    to the mean patch; `mean` and `axes` (COMPONENTS, CENTERS): the mean response of a cell and its principal axes.
     """
 
     filters: Tensor

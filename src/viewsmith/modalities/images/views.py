@@ -4,8 +4,6 @@ Parameters are drawn for all images at once (`ImageViews.draw`) and applied in a
 torchvision's order: crop, flip, colors, gray, blur, solarize.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Mapping, Sequence
@@ -16,8 +14,8 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.device import constant, on_host
-from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.errors import InputError, check_fraction, check_weight
+from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.operations import blur, crop, random_boxes, recolor, solarize
 from viewsmith.views.base import CropBoxes, PositivePair, ViewContext, ViewMaker, rand
 
@@ -28,19 +26,10 @@ Recipe = Literal["simclr", "moco", "byol", "multicrop"]
 
 @dataclass
 class ImageDraws:
-    """The drawn parameters of N views.
+    """The drawn parameters of N views, (N,) each but `boxes`, (N, 4): top, left, height, width in pixels.
 
-    Attributes
-    ----------
-    boxes : Tensor, shape (N, 4)
-        Top, left, height, width in pixels.
-    flip : bool Tensor, shape (N,)
-    brightness, contrast, saturation, hue : Tensor, shape (N,)
-        1, 1, 1 and 0 without color jitter; saturation 0 for gray views.
-    sigma : Tensor, shape (N,)
-        Standard deviation of the blur in pixels; 0 for no blur.
-    threshold : Tensor, shape (N,)
-        Threshold of the solarization; infinite for no solarization.
+    Without color jitter the factors are 1, 1, 1 and 0; saturation 0 makes a view gray, `sigma` 0 stands for no blur (in
+    pixels), an infinite `threshold` for no solarization.
     """
 
     boxes: Tensor
@@ -118,10 +107,10 @@ class ImageViews(ViewMaker):
         super().__init__()
         probabilities = {"flip": flip, "jitter": jitter, "gray": gray, "blur": blur, "solarize": solarize}
         for name, value in {**probabilities, "threshold": threshold}.items():
-            _check_number(name, value, 0, 1)
+            check_fraction(name, value)
         for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
-            _check_number(name, value, 0, math.inf)
-        _check_number("hue", hue, 0, 0.5)
+            check_weight(name, value)
+        Bounds(ge=0, le=0.5).check("hue", hue)
         self.scale, self.ratio = _check_range("scale", scale, 1.0), _check_range("ratio", ratio)
         self.sigma, self.threshold = _check_range("sigma", sigma), threshold
         self.flip, self.jitter, self.gray, self.blur, self.solarize = probabilities.values()
@@ -209,10 +198,7 @@ class ImageViews(ViewMaker):
 
 
 class PairedImageViews(ViewMaker):
-    """Different view makers for the two views of a pair, and optionally additional small crops (multi-crop).
-
-    A call on samples makes second views. Small crops are made from the samples of the first views.
-    """
+    """Different view makers for the two views of a pair, and optionally additional small crops (multi-crop)."""
 
     def __init__(
         self,
@@ -247,7 +233,6 @@ class PairedImageViews(ViewMaker):
 
 # Settings of the first view, of the second (if different) and of small crops. For sources see docs/images.md.
 _JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1, "jitter": 0.8, "gray": 0.2}
-
 _BYOL = _JITTER | {"saturation": 0.2}
 
 _RECIPES: dict[str, list[dict[str, Any]]] = {
@@ -311,7 +296,7 @@ def image_recipe(
     known = inspect.signature(ImageViews).parameters
     if unknown := sorted(settings.keys() - known.keys()):
         raise InputError(f"image recipe {name!r} has no setting {unknown[0]!r}: expected some of {', '.join(known)}")
-    _check_number("strength", strength, 0, math.inf)
+    check_weight("strength", strength)
     image = _height_and_width("size", size)
     recipe = [view | settings for view in _RECIPES[name]]
     for view in recipe:
@@ -348,16 +333,10 @@ def _height_and_width(name: str, size: int | tuple[int, int]) -> tuple[int, int]
     return height, width
 
 
-def _check_number(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        expected = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
-        raise InputError(f"{name} = {value}: expected a number {expected}")
-
-
 def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
     if len(values) != 2 or not (0 < values[0] <= values[1] <= largest and values[1] < math.inf):
         limit = f" and up to {largest:g}" if largest < math.inf else ""
-        raise InputError(f"{name} = {values}: expected two numbers, low to high, above 0{limit}")
+        raise InputError(f"{name} is {values}, expected two numbers, low to high, above 0{limit}")
     return values
 
 
@@ -409,18 +388,9 @@ def _register_recipe(name: Recipe, help: str, source: str) -> None:
 _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen et al. 2020")
 
 
-@register(
-    "view maker",
-    "crop",
-    help="random crop and flip, unchanged colors",
-    modalities="images",
-    symmetry=MIRROR,
-)
+@register("view maker", "crop", help="random crop and flip, unchanged colors", modalities="images", symmetry=MIRROR)
 def _crop(
-    context: ViewContext,
-    *,
-    crop_minimum: float | Literal["auto"] = "auto",
-    flip: float | Literal["auto"] = "auto",
+    context: ViewContext, *, crop_minimum: float | Literal["auto"] = "auto", flip: float | Literal["auto"] = "auto"
 ) -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
     mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]

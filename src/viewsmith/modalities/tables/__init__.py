@@ -1,6 +1,46 @@
-"""Tables of mixed columns: their roles, and the encoder that makes numbers of them and reads numbers back.
+"""Tables of mixed columns: which objects are tables, and rows that keep the encoder that made them.
 
-Only `array` is imported without pandas.
+Only this file is imported without pandas.
 """
 
-from __future__ import annotations
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def speaks_table(X: Any) -> bool:
+    """Whether samples are a table: a pandas DataFrame, or one by `__dataframe__` or by Arrow, but not one column."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(X, pandas.DataFrame):
+        return True
+    if isinstance(X, type):
+        return False
+    if hasattr(X, "__dataframe__"):
+        return True
+    return hasattr(X, "__arrow_c_stream__") and (hasattr(X, "schema") or len(getattr(X, "shape", ())) == 2)
+
+
+class TableArray(np.ndarray):
+    """Encoded rows of a table, float32 (n, d), which keep their encoder, `table`, when rows are taken from them.
+
+    `known` has the distinct values of text and dates by name, for reading views back. A copy by ``np.asarray`` and what
+    numpy computes have the numbers alone.
+    """
+
+    table: Any  # imported here, the encoder would import this file
+    known: Mapping[str, Any]
+
+    def __new__(cls, rows: np.ndarray, table: Any, known: Mapping[str, Any] | None = None) -> "TableArray":
+        made = np.ascontiguousarray(rows, dtype=np.float32).view(cls)
+        made.table, made.known = table, known or {}
+        return made
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.table, self.known = getattr(source, "table", None), getattr(source, "known", {})
+
+
+def table_of(rows: Any) -> Any:
+    """The encoder that made rows; None for other rows."""
+    return rows.table if isinstance(rows, TableArray) else None

@@ -4,8 +4,6 @@ A column is fitted by `fit` to a column of the training rows; what it learns are
 character n-grams on their principal axes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -22,24 +20,18 @@ from viewsmith.modalities.tables.roles import Rare, list_cells
 from viewsmith.networks.scaling import PrincipalAxes
 
 HASHES = 1024
-
 AXES = 16
-
 FITTED = 20_000  # rows, at most, that axes are fitted to
 
 
 def ngram_counts(texts: list[str]) -> np.ndarray:
-    """Counts of the 2- to 4-grams within words, hashed to `HASHES` features, each row of length 1; float32.
-
-    An empty text has a row of zeros.
-    """
+    """Counts of the 2- to 4-grams within words, hashed to `HASHES` features, each row of length 1 (or 0); float32."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
     hashing = HashingVectorizer(
         analyzer="char_wb", ngram_range=(2, 4), n_features=HASHES, alternate_sign=False, dtype=np.float32
     )
-    counts: np.ndarray = hashing.transform(texts).toarray()
-    return counts
+    return hashing.transform(texts).toarray()
 
 
 def fit_axes(texts: list[str]) -> PrincipalAxes:
@@ -61,7 +53,6 @@ def on_axes(texts: list[str], axes: PrincipalAxes) -> np.ndarray:
 
 
 OTHER = "other"
-
 DECIMALS = 6  # at most; numbers with more are read back with seven significant digits
 
 
@@ -69,18 +60,8 @@ DECIMALS = 6  # at most; numbers with more are read back with seven significant 
 class Number:
     """Numbers, and where the training rows have gaps an indicator of them; a gap is filled with the median.
 
-    Attributes
-    ----------
-    name : str
-    median : float
-    gaps : bool
-        Whether there is an indicator.
-    decimals : int or None
-        Decimals of the values of the training rows; None for more than `DECIMALS`.
-    lenient : bool
-        Whether cells that are not numbers are gaps, because the user gave the role to such a column.
-    filled : bool
-        Whether gaps are filled without a word, because the user asked for the median.
+    `decimals` are those of the training rows, None for more than `DECIMALS`. Cells that are not numbers are gaps if the
+    user gave the role to such a column (`lenient`); gaps are filled without a word if the user asked for it (`filled`).
     """
 
     role: ClassVar[str] = "numeric"
@@ -92,7 +73,7 @@ class Number:
     filled: bool = False
 
     @classmethod
-    def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
+    def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> "Number":
         """Of a whole column, so that messages have its row numbers; `rows` are the training rows."""
         name, numbers = str(column.name), _numbers(column)
         lost = column[numbers.isna() & column.notna()]
@@ -145,16 +126,7 @@ class Number:
 class Category:
     """An indicator for each value, one for rare and unseen values together, and one for gaps if there are some.
 
-    Attributes
-    ----------
-    name : str
-    values : tuple of str
-        As text, sorted, without the rare ones.
-    rare : tuple of str
-        Values of the training rows that are too rare for a feature.
-    gaps : bool
-    dtype : {"text", "bool", "number"}
-        What the values were.
+    `values` are texts, sorted, without the `rare` ones; `dtype` is what they were.
     """
 
     role: ClassVar[str] = "category"
@@ -165,7 +137,7 @@ class Category:
     dtype: Literal["text", "bool", "number"] = "text"
 
     @classmethod
-    def fit(cls, column: pd.Series, source_name: str) -> Category:
+    def fit(cls, column: pd.Series, source_name: str) -> "Category":
         frames.categories(column, source_name)  # raises for values that cannot be compared
         given = _as_text(column)
         counts = given.dropna().value_counts()
@@ -187,7 +159,9 @@ class Category:
         return [f"{self.name}={value}" for value in [*self.values, *extra]] + [f"{self.name} missing"] * self.gaps
 
     def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
-        self._check_kind(column, source_name)
+        no_numbers = pd.to_numeric(pd.Series(self.values, dtype=object), errors="coerce").isna().all()
+        if self.dtype == "text" and no_numbers and not pd.api.types.is_bool_dtype(column.dtype):
+            _refuse_numbers(column, f"text such as {one_line(repr(self.values[0]), 40)}", source_name)
         position = {value: i for i, value in enumerate(self.values)}
         other = position.setdefault(OTHER, len(position))
         codes, found = pd.factorize(_as_text(column))
@@ -218,17 +192,6 @@ class Category:
             )
         warn(message)
 
-    def _check_kind(self, column: pd.Series, source_name: str) -> None:
-        """Refuse a column of numbers for text: its dtype says so, whatever rows are beside a row."""
-        numbers = column.dtype != object and not pd.api.types.is_bool_dtype(column.dtype) and frames.is_numeric(column)
-        if self.dtype != "text" or not numbers or not column.notna().any():
-            return
-        if pd.to_numeric(pd.Series(self.values, dtype=object), errors="coerce").isna().all():
-            raise InputError(
-                f"{source_name}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was "
-                f"fitted on text such as {one_line(repr(self.values[0]), 40)}"
-            )
-
     def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
         names: list[Any] = [*self.values, *([] if OTHER in self.values else [OTHER]), *([None] if self.gaps else [])]
         if self.dtype == "bool":
@@ -238,16 +201,7 @@ class Category:
 
 @dataclass(frozen=True)
 class Text:
-    """Text of many values: coordinates of its hashed character n-grams on principal axes, see `texts`.
-
-    Attributes
-    ----------
-    name : str
-    components : int
-        Number of axes.
-    gaps : bool
-    axes : PrincipalAxes
-    """
+    """Text of many values: coordinates of its hashed character n-grams on principal axes."""
 
     role: ClassVar[str] = "text"
     name: str
@@ -260,7 +214,7 @@ class Text:
             object.__setattr__(self, "axes", PrincipalAxes(HASHES, self.components))
 
     @classmethod
-    def fit(cls, column: pd.Series, source_name: str) -> Text:
+    def fit(cls, column: pd.Series, source_name: str) -> "Text":
         given = _as_text(column).dropna().tolist()
         if not given:
             raise InputError(f"{source_name}: column {one_line(column.name, 60)} has no text; leave it out (drop)")
@@ -272,11 +226,7 @@ class Text:
         return [f"{self.name} axis {i}" for i in range(self.components)] + [f"{self.name} missing"] * self.gaps
 
     def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
-        if frames.is_numeric(column) and column.notna().any() and column.dtype != object:
-            raise InputError(
-                f"{source_name}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was "
-                "fitted on text"
-            )
+        _refuse_numbers(column, "text", source_name)
         codes, found = pd.factorize(_as_text(column))
         if not self.gaps:
             _warn_gaps(self.name, codes < 0, "an average", source_name)
@@ -300,17 +250,9 @@ class Text:
 
 @dataclass(frozen=True)
 class Date:
-    """Year, month, weekday, hour and the days since the first date, without those that do not vary, see `dates`.
+    """Year, month, weekday, hour and the days since the first date, without those that do not vary.
 
-    Attributes
-    ----------
-    name : str
-    format : str
-        Of text; "" for a column of dates.
-    origin, median : str
-        ISO dates.
-    parts : tuple of str
-    gaps : bool
+    `format` is that of text, "" for a column of dates; `origin` and `median` are ISO dates.
     """
 
     role: ClassVar[str] = "date"
@@ -322,7 +264,7 @@ class Date:
     gaps: bool = False
 
     @classmethod
-    def fit(cls, column: pd.Series, source_name: str) -> Date:
+    def fit(cls, column: pd.Series, source_name: str) -> "Date":
         form = "" if roles.is_date_dtype(column) else roles.date_format(column.dropna())
         given = pd.Series(dtype="datetime64[ns]") if form is None else roles.parse(column, form).dropna()
         if form is None or len(given) == 0:
@@ -341,11 +283,7 @@ class Date:
         return [f"{self.name} {part}" for part in self.parts] + [f"{self.name} missing"] * self.gaps
 
     def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
-        if not roles.is_date_dtype(column) and frames.is_numeric(column) and column.notna().any():
-            raise InputError(
-                f"{source_name}: column {one_line(self.name, 60)} has numbers ({column.dtype}), and the model was "
-                "fitted on dates"
-            )
+        _refuse_numbers(column, "dates", source_name)
         parsed = roles.parse(column, self.format or "ISO8601")
         if len(lost := column[parsed.isna() & column.notna()]):
             raise InputError(
@@ -406,6 +344,15 @@ def _as_text(column: pd.Series) -> pd.Series:
     codes, found = pd.factorize(column)
     names = np.array([*(frames.category_text(value) for value in found), None], dtype=object)
     return pd.Series(names[codes], index=column.index, name=column.name, dtype=object)
+
+
+def _refuse_numbers(column: pd.Series, fitted_on: str, source_name: str) -> None:
+    """Raise InputError for a column of numbers by its dtype, whatever rows are beside a row."""
+    if column.dtype != object and frames.is_numeric(column) and column.notna().any():
+        raise InputError(
+            f"{source_name}: column {one_line(column.name, 60)} has numbers ({column.dtype}), and the model was fitted "
+            f"on {fitted_on}"
+        )
 
 
 def _warn_gaps(name: str, missing: np.ndarray | Sequence[bool], instead: str, source_name: str) -> None:

@@ -6,8 +6,6 @@ for a number, 1 for two different categories, and for text and dates as much, on
 searched in these units, and noise of strength s is s of them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
@@ -19,12 +17,12 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, name_list, pluralize, warn
-from viewsmith.modalities.checks import check_finite
+from viewsmith.core.errors import InputError, name_list
+from viewsmith.modalities.checks import check_finite, match_columns, to_rows
 from viewsmith.modalities.frames import as_frame
-from viewsmith.modalities.tables.array import TableArray, speaks_table
+from viewsmith.modalities.tables import TableArray, speaks_table
 from viewsmith.modalities.tables.columns import KINDS, Category, Column, Date, Number, Text
-from viewsmith.modalities.tables.roles import LEFT_OUT, Role, describe_roles
+from viewsmith.modalities.tables.roles import LEFT_OUT, Role, choose_roles, describe_roles, is_plain
 from viewsmith.networks.scaling import Scaler, Scaling
 
 
@@ -32,12 +30,7 @@ from viewsmith.networks.scaling import Scaler, Scaling
 class TableEncoder:
     """Columns of a table, fitted to its training rows; pure: `encode` and `decode` change nothing.
 
-    Attributes
-    ----------
-    roles : dict
-        Role of every column of the table by name, in the table's order; see `choose_roles`.
-    columns : tuple of Column
-        The columns that are not left out, in the table's order.
+    `roles` are those of all columns by name, `columns` the columns that are not left out, both in the table's order.
     """
 
     roles: dict[str, Role]
@@ -63,28 +56,12 @@ class TableEncoder:
         """The roles of all columns in a line."""
         return describe_roles(self.roles)
 
-    def encode(
-        self, frame: pd.DataFrame, source_name: str = "the table", known: Mapping[str, Any] | None = None
-    ) -> TableArray:
-        """Rows of a table as numbers, float32 (n, d) without missing values.
-
-        Columns are found by name, in any order; those that the encoder does not know are ignored with a warning.
-        """
-        missing = [column.name for column in self.columns if column.name not in frame.columns]
-        if missing:
-            raise InputError(
-                f"{source_name} lacks {pluralize(len(missing), 'column')} that the model was fitted on: "
-                f"{name_list(missing)}; it has {name_list(list(frame.columns))}"
-            )
-        extra = [name for name in frame.columns if name not in self.roles]
-        if extra:
-            warn(
-                f"{source_name}: {pluralize(len(extra), 'column')} that the model does not know, ignored: "
-                f"{name_list(extra)}"
-            )
+    def encode(self, frame: pd.DataFrame, source_name: str = "the table") -> TableArray:
+        """Rows of a table, whose columns are found by name, as numbers, float32 (n, d) without missing values."""
+        match_columns(list(frame.columns), [column.name for column in self.columns], self.roles, source_name)
         rows = np.concatenate([column.encode(frame[column.name], source_name) for column in self.columns], axis=1)
         check_finite(rows, self.features, "none", source_name)
-        return TableArray(rows, self, known_values(self.columns, frame) if known is None else known)
+        return TableArray(rows, self, known_values(self.columns, frame))
 
     def warn_unseen(self, frame: pd.DataFrame, source_name: str) -> None:
         """Warn of values of categories that the training rows did not have."""
@@ -95,18 +72,14 @@ class TableEncoder:
     def decode(self, rows: np.ndarray, known: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Rows (n, d) as a table with the columns and values of the given one.
 
-        A category is the one with the largest feature, and numbers have the decimals of the training rows. Text and
-        dates are those of `known` (`known_values`) that are nearest; of text that is not known nothing can be said.
+        A category is the one with the largest feature. Text and dates are the nearest of `known` (`known_values`).
         """
         values = known or {}
         parts = zip(self.columns, self.spans, strict=True)
         return pd.DataFrame({c.name: c.decode(rows[:, a:b], values.get(c.name)) for c, (a, b) in parts})
 
     def in_form_of(self, views: np.ndarray, X: Any, pool: Any = None) -> Any:
-        """Views (n, K, d) of samples `X`: numbers if they are numbers, rows of a table if they are a table.
-
-        Text and dates are values of `X` or `pool`, the rows that views were made from.
-        """
+        """Views (n, K, d) in the form of samples `X`: numbers, or rows of a table with values of `X` or `pool`."""
         if not speaks_table(X):
             return views
         tables = [as_frame(rows) for rows in (X, pool) if rows is not None and speaks_table(rows)]
@@ -114,8 +87,6 @@ class TableEncoder:
         rows = self.decode(views.reshape(-1, views.shape[-1]), known)
         index = pd.MultiIndex.from_product([range(views.shape[0]), range(views.shape[1])], names=["row", "view"])
         return rows.set_index(index)
-
-    # ---- saving -----------------------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but `arrays` as plain values."""
@@ -127,7 +98,7 @@ class TableEncoder:
         return {"roles": dict(self.roles), "columns": columns}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> TableEncoder:
+    def from_dict(cls, content: Mapping[str, Any]) -> "TableEncoder":
         """Inverse of `as_dict`; the axes of text are zero until `arrays` are loaded."""
         columns = []
         for each in content["columns"]:
@@ -211,3 +182,86 @@ def facts_for_views(table: TableEncoder) -> dict[str, Any]:
     """What view makers must know of a table, as plain values."""
     spans = [[a, b] for column, (a, b) in zip(table.columns, table.spans, strict=True) if isinstance(column, Category)]
     return {"columns": table.column_of, "categories": spans}
+
+
+SOURCE = "the DataFrame"
+
+
+def read_new(X: Any, columns: Mapping[str, str] | None, strict: bool, impute: str) -> Any:
+    """Samples to fit on: a table that is not plain numbers as encoded rows, everything else as it is given."""
+    if not speaks_table(X):
+        return X  # also rows that an encoder has made
+    frame = as_frame(X, SOURCE)
+    if frame.shape[1] == 0 or len(frame) == 0:
+        return X
+    if strict:
+        kept = [name for name in frame.columns if (columns or {}).get(name) != "drop"]
+        return frame[kept] if len(kept) < frame.shape[1] else _original(X, frame)
+    roles = choose_roles(frame, columns, SOURCE)
+    if is_plain(frame, roles, gaps=impute == "median"):
+        return _original(X, frame)
+    return fit_table(frame, roles, indicators=impute == "none", source_name=SOURCE).encode(frame, SOURCE)
+
+
+def read_later(X: Any, table: TableEncoder) -> TableArray:
+    """Samples for a model that was fitted on a table: another table, or rows that the encoder has made."""
+    if isinstance(X, TableArray) and X.table is not None:
+        if X.table.features != table.features:
+            raise InputError(
+                "the rows were encoded for another model: read them with load_dataset(..., table=model.table_), or "
+                "give a DataFrame"
+            )
+        return X
+    if speaks_table(X):
+        frame = as_frame(X, SOURCE)
+        if len(frame) == 0:
+            raise InputError(f"{SOURCE} has no rows: 0 sample(s) while a minimum of 1 is required")
+        rows = table.encode(frame, SOURCE)
+        table.warn_unseen(frame, SOURCE)
+        return rows
+    numbers, _ = to_rows(X)
+    if numbers.ndim != 2 or numbers.shape[1] != len(table.features):
+        raise InputError(
+            f"the data are {type(X).__name__} of shape {numbers.shape}, and the model was fitted on a table: give a "
+            f"DataFrame with the columns {name_list([column.name for column in table.columns])}"
+        )
+    check_finite(numbers, table.features)
+    return TableArray(numbers, table)
+
+
+def by_name(X: Any, names: list[str]) -> Any:
+    """A table with the columns of the training rows in their order, if it has all of them; else what is given."""
+    if not speaks_table(X):
+        return X
+    frame = as_frame(X, SOURCE)
+    if list(frame.columns) == names or not set(names) <= set(frame.columns):
+        return _original(X, frame)
+    match_columns(list(frame.columns), names, set(names), SOURCE)
+    return frame[names]
+
+
+def by_stored_name(X: Any, names: list[str], n_features: int) -> Any:
+    """`by_name` for names that scikit-learn does not check: those of a file, an AnnData, or names that are no text.
+
+    Columns 0, 1, ... in order have no names; a model without `names` takes every table but these in another order.
+    """
+    given, numbers = list(getattr(X, "columns", ())), list(range(n_features))
+    if not speaks_table(X) or (given == numbers and set(names) != set(map(str, numbers))):
+        return X
+    if not names:
+        if not all(isinstance(name, str) for name in given) and set(given) == set(numbers):
+            raise InputError(
+                f"the columns of the DataFrame are {name_list(given)}, and the model was fitted on columns without "
+                f"names: give X[list(range({n_features}))] to take them by number, or X.to_numpy() by order"
+            )
+        return X
+    frame = as_frame(X, SOURCE)
+    advice = ": give these columns, or an array, X.to_numpy(), to take them in order"
+    match_columns(list(frame.columns), names, set(names), SOURCE, advice=advice)
+    # scikit-learn warns of names of text where the model has none.
+    return frame[names].set_axis(numbers, axis=1)
+
+
+def _original(X: Any, frame: Any) -> Any:
+    """What was given if it is a DataFrame of pandas, whose names need not be text; else the converted one."""
+    return X if type(X) is type(frame) else frame

@@ -1,8 +1,6 @@
 """Roles of the columns of a table, from dtype and content: numbers, also in text (12%, 5 mg), dates, categories,
 text."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
@@ -16,9 +14,7 @@ from viewsmith.core.errors import InputError, join_names, name_list, one_line, p
 from viewsmith.modalities import frames
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
-
 NANOSECONDS = 86_400e9  # in a day
-
 SAMPLE = 1000  # cells by which the format of most is found
 
 # Text is tried as these in turn; the second and the third can both fit.
@@ -42,10 +38,7 @@ def is_date_dtype(column: pd.Series) -> bool:
 
 
 def date_format(values: pd.Series) -> str | None:
-    """The format in which all values, text without gaps, are dates; None if there is none.
-
-    Text that fits month/day and day/month alike is read as month/day, with a warning.
-    """
+    """The format in which all values, text without gaps, are dates, month/day before day/month; None if none fits."""
     text = values.astype(str)
     if len(text) == 0 or not text.head(20).str.fullmatch(_LOOKS_LIKE_DATE).all():
         return None
@@ -101,15 +94,10 @@ def moments(days: np.ndarray, origin: pd.Timestamp) -> pd.Series:
 
 # Thousands may be separated by commas, dots, apostrophes or spaces, of any kind; decimals by a comma or a dot.
 _NUMBER = r"(?:\d{1,3}(?P<mark>[,.'’\s])\d{3}(?:(?P=mark)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?|[.,]\d+)"
-
 _SIGN = r"[+\-−]?"
-
 _BEFORE, _AFTER = r"(?P<before>[€$£¥]?)", r"(?P<after>%|[€$£¥]|[^\W\d_]{1,4}(?:/[^\W\d_]{1,4})?|)"
-
 _CELL = re.compile(rf"\s*\(?{_SIGN}{_BEFORE}\s*{_SIGN}{_NUMBER}\s*{_AFTER}\s*\)?\s*")
-
 _PLAIN = re.compile(r"\s*[+-]?(\d+(\.\d+)?|\.\d+)\s*")
-
 _MOST = 0.9  # of the cells have the same characters beside their number
 
 
@@ -138,7 +126,6 @@ def warn_decorated(column: pd.Series, role: str, source_name: str) -> bool:
 
 
 MOST = 0.5  # of the cells, from which on the others are probably codes: n.d., <0.01, ?
-
 DISTINCT = 10  # numbers, up to which they may be codes themselves
 
 
@@ -171,13 +158,9 @@ Role = Literal["numeric", "category", "text", "date", "identifier", "constant", 
 LEFT_OUT: tuple[Role, ...] = ("identifier", "constant", "drop")
 
 CATEGORIES = 40  # most values of a category, as in skrub
-
 COVERED = 0.9  # of the rows, by the frequent values of a category with more values than that
-
 FEW_ROWS = 20  # of fewer rows none is taken for an identifier
-
 NEARLY_NUMBERS = 0.9  # of the cells of a text column are numbers: the others are probably mistakes
-
 IDENTIFIER_NAMES = ("id", "index", "key", "uuid", "guid", "rowid", "row_id", "unnamed: 0")
 
 
@@ -262,10 +245,7 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
 
 
 def is_plain(frame: pd.DataFrame, roles: Mapping[str, Role], gaps: bool = False) -> bool:
-    """Whether all columns are numbers, with or without `gaps`, which need no encoder.
-
-    A constant column of numbers is one of them, because the scaling ignores it.
-    """
+    """Whether all columns are numbers, with or without `gaps`, or constant: then they need no encoder."""
     for name, role in roles.items():
         if role not in ("numeric", "constant") or not frames.is_numeric(frame[name]):
             return False

@@ -1,9 +1,7 @@
 """Raw counts of single cells: how they are recognized, their log-normalization, and thinning as a view."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, check_choice, check_fraction, warn
 from viewsmith.core.registry import Bounds, register
-from viewsmith.core.rows import RowSource
+from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.views.base import ViewContext, ViewMaker
 
 #: Counts of each cell after normalization, as in Seurat and in scanpy's tutorials.
@@ -104,16 +102,14 @@ class _LogNormalizedRows(RowSource):
         return None if rows is None else log_normalize(rows)
 
     def _normalized(self, rows: np.ndarray) -> np.ndarray:
-        made: np.ndarray = log_normalize(rows)
-        return made
+        return log_normalize(rows)
 
 
-def log_normalized(x: np.ndarray | RowSource) -> np.ndarray | RowSource:
+def log_normalized(x: AnyRows) -> AnyRows:
     """`log_normalize` of rows that were read from a file: in place, or where they are read."""
     if isinstance(x, RowSource):
         return _LogNormalizedRows(x)
-    made: np.ndarray = log_normalize(x, out=x if x.flags.writeable else None)
-    return made
+    return log_normalize(x, out=x if x.flags.writeable else None)
 
 
 def _parts(x: Any) -> Iterator[np.ndarray]:
@@ -150,7 +146,6 @@ _LARGEST = 32
 
 # Values this many times the smallest one are not used to find the unit, because their error is too large.
 _RANGE = 64.0
-
 _VALUES = 4_000_000
 
 
@@ -195,17 +190,13 @@ class Thinning(ViewMaker):
         kept = torch.binomial(counts, torch.full_like(counts, self.keep), generator=generator)
         if self.counted == "log1p":
             kept = (kept * (values.sum(1, keepdim=True) / kept.sum(1, keepdim=True).clamp_min(1))).log1p()
-        if self.units is None:
-            return kept
-        thinned: Tensor = self.units(kept)
-        return thinned
+        return kept if self.units is None else self.units(kept)
 
 
 def count_unit(values: Tensor) -> Tensor:
-    """The value of one count in each row of normalized counts: their greatest common divisor.
+    """The value of one count in each row of normalized counts, found by Euclid's algorithm from the smallest one.
 
-    It is the smallest value of a row in which some count is 1. In other rows Euclid's algorithm finds it, if the
-    smallest count is at most 32. If all counts have a common divisor, the result is too large by this divisor.
+    If all counts of a row have a common divisor, or its smallest count is above 32, the result is too large.
     """
     smallest = torch.where(values > 0, values, torch.inf).amin(1, keepdim=True)
     smallest = torch.where(smallest.isinf(), 1.0, smallest)
@@ -221,16 +212,11 @@ def count_unit(values: Tensor) -> Tensor:
 
 def counted_as(rows: np.ndarray) -> Counted:
     """Whether all rows are counts or all are log-normalized counts, log(1 + s c) with a factor s for each row."""
-    step = max(1, _VALUES // rows.shape[1])
-    starts = range(0, len(rows), step)
-
-    def part_at(start: int) -> Tensor:
-        return torch.from_numpy(rows[start : start + step])
-
-    if all(bool(((part >= 0) & (part == part.round())).all()) for part in map(part_at, starts)):
+    if all(map(_whole, _parts(rows))):
         return "counts"
-    for start in starts:
-        part = part_at(start)
+    step = max(1, _VALUES // rows.shape[1])
+    for start in range(0, len(rows), step):
+        part = torch.from_numpy(rows[start : start + step])
         values = part.expm1()
         unit = count_unit(values.clamp_min(0))
         wrong = ~((part >= 0).all(1) & _whole_multiples(values, unit, (values / unit).round()))
@@ -251,17 +237,13 @@ def _refusal(row: str) -> str:
     )
 
 
-def _derive(options: Any, data: Any) -> Mapping[str, Any]:
-    return {"counted": counted_as(data.rows)}
-
-
 @register(
     "view maker",
     "thinning",
     help="counts thinned at random, as if a cell had been sequenced less deeply; needs counts",
     modalities="vectors",
     source="Neufeld et al. 2023",
-    derive=_derive,
+    derive=lambda options, data: {"counted": counted_as(data.rows)},
     needs="counts",
 )
 def _thinning(context: ViewContext, *, thinning_keep: Annotated[float, Bounds(gt=0, lt=1)] = 0.5) -> Thinning:

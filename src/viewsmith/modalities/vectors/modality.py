@@ -1,10 +1,8 @@
-"""Vectors: tables, sensors, omics."""
+"""Vectors: tables, sensors, omics; and their latents, the input of a diffusion model."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,8 +10,8 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, name_list, pluralize
 from viewsmith.core.registry import register
-from viewsmith.core.rows import Rows, RowSource, Samples, as_source, shared_tensor
-from viewsmith.modalities.base import Modality
+from viewsmith.core.rows import AnyRows, Rows, RowSource, Samples, as_source, shared_tensor
+from viewsmith.modalities.base import GENERATOR, Modality
 from viewsmith.modalities.checks import (
     as_vectors,
     check_container,
@@ -23,10 +21,125 @@ from viewsmith.modalities.checks import (
     warn_columns,
     warn_lost_digits,
 )
-from viewsmith.modalities.tables.array import speaks_table, table_of
-from viewsmith.modalities.vectors.latents import VectorLatents
+from viewsmith.modalities.tables import speaks_table, table_of
 from viewsmith.modalities.vectors.networks import PublishedVectorDenoiser, VectorDenoiser
+from viewsmith.networks.base import Latents
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
+from viewsmith.networks.wrappers import Reference
+
+# Values of the training rows processed at a time.
+BLOCK = 1 << 22
+
+
+class VectorLatents(Latents):
+    """Latents of vectors (B, d): centered and divided by one scale, so that they have mean 0 and root mean square 1.
+
+    The ratios of the features' scales do not change. If the encoder starts with principal axes, the latents are the
+    coordinates on these axes, so that the diffusion model generates 50 values instead of thousands. They are decoded by
+    the linear regression of the rows on their latents, which has the smallest squared error of all linear decoders;
+    ``encode(decode(u))`` is u.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    axes : PrincipalAxes, optional
+        The axes of the encoder; copied by `fit`.
+
+    Attributes
+    ----------
+    n_latents : int
+        Width m of the latents: d, or the number of axes.
+    mean : Tensor, shape (d,)
+    scale : Tensor, shape ()
+    low, high : Tensor, shape (m,)
+        Smallest and largest latent of the training rows.
+    axes, back : Tensor, shapes (d, m) and (m, d); (0, 0) without axes
+        Linear maps of encoding and decoding.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    low: Tensor
+    high: Tensor
+    axes: Tensor
+    back: Tensor
+
+    def __init__(self, n_features: int, axes: PrincipalAxes | None = None) -> None:
+        super().__init__()
+        # The axes belong to the encoder, which saves them.
+        self.source = None if axes is None else Reference(axes)
+        self.n_latents = n_features if axes is None else axes.axes.shape[1]
+        projection = (0, 0) if axes is None else (n_features, self.n_latents)
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(()))
+        self.register_buffer("low", torch.full((self.n_latents,), -torch.inf))
+        self.register_buffer("high", torch.full((self.n_latents,), torch.inf))
+        self.register_buffer("axes", torch.zeros(projection))
+        self.register_buffer("back", torch.zeros(projection[::-1]))
+
+    @torch.no_grad()
+    def fit(self, rows: Rows) -> None:
+        """Fit center, scale, range and decoder to scaled training rows (n, d), block by block."""
+        shape = tuple(rows[:1].shape)
+        if shape != (1, len(self.mean)):
+            raise InputError(
+                f"the latents of vectors were given {len(rows)} rows of shape {shape[1:]}, expected at least one of "
+                f"({len(self.mean)},)"
+            )
+        total = torch.zeros_like(self.mean, dtype=torch.float64)
+        for block in _blocks(rows):
+            total += block.sum(0)  # within a block float32, ten times faster on a CPU; over blocks float64
+        self.mean.copy_(total / len(rows))
+        if self.source is not None:
+            self.axes.copy_(self.source.module.axes)
+        self.scale.fill_(1)
+        m = self.n_latents
+        power = torch.zeros((m, m) if self._projects else (), dtype=torch.float64, device=self.mean.device)
+        cross = torch.zeros(self.back.shape, dtype=torch.float64, device=self.mean.device)
+        low, high = torch.full_like(self.low, torch.inf), torch.full_like(self.high, -torch.inf)
+        for block in _blocks(rows):
+            latents = self.encode(block)
+            low, high = torch.minimum(low, latents.amin(0)), torch.maximum(high, latents.amax(0))
+            if self._projects:
+                power += latents.T @ latents
+                cross += latents.T @ (block - self.mean)
+            else:
+                power += torch.linalg.vector_norm(latents).square()
+        if self._projects:
+            self.back.copy_(torch.linalg.pinv(power, hermitian=True) @ cross)
+            power = power.trace()
+        self.scale.copy_((power / (m * len(rows))).sqrt())
+        if self.scale == 0:  # all rows are equal
+            self.scale.fill_(1)
+        self.low.copy_(low / self.scale)
+        self.high.copy_(high / self.scale)
+
+    @property
+    def _projects(self) -> bool:
+        return self.axes.numel() > 0
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Latents (B, m) of scaled rows (B, d)."""
+        if not self._projects:
+            return (x - self.mean) / self.scale
+        # (x - mean) @ axes without a centered copy of wide rows.
+        return torch.addmm(-(self.mean @ self.axes), x, self.axes) / self.scale
+
+    def decode(self, u: Tensor, x: Tensor) -> Tensor:
+        """Scaled rows (B, d) from latents (B, m), in the dtype of `x`; constant features get their constant."""
+        u = self.scale * u
+        return (torch.addmm(self.mean, u, self.back) if self._projects else u + self.mean).to(x.dtype)
+
+    def clip(self, u: Tensor) -> Tensor:
+        """Latents clipped to the range of the training rows' latents."""
+        return u.clamp(self.low, self.high)
+
+
+def _blocks(rows: Rows) -> Iterator[Tensor]:
+    """Rows (n, d) in blocks of about `BLOCK` values."""
+    size = max(1, BLOCK // rows[:1].numel())
+    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 class Vectors(Modality):
@@ -38,35 +151,21 @@ class Vectors(Modality):
     default_encoder = default_encoder_on_gpu = "mlp"
     # The default views (neighbors) need about this many steps, independent of the number of rows.
     steps = steps_on_gpu = 2000
-    defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
-        {
-            "kernel": "cauchy",
-            "simclr_dims": (32,),
-            "directions": False,
-            "nu": 1.0,
-            "generator_epochs": 0.5,
-            "generator_learning_rate": 4e-3,
-            "predicts": "v",
-            "noise_schedule": "cosine",
-            "sampler": "dpm",
-            "sampler_steps": 10,
-            "strength": 1.0,
-        }
+    defaults = MappingProxyType(
+        GENERATOR
+        | {"kernel": "cauchy", "simclr_dims": (32,), "directions": False, "nu": 1.0}
+        | {"generator_learning_rate": 4e-3, "noise_schedule": "cosine", "strength": 1.0}
     )
     on_top = False
     named_features = True
     preset_suffix = ""
-
-    def recognizes(self, X: Any) -> bool:
-        """Always False: samples that no other modality recognizes are vectors; see `viewsmith.modalities.detect`."""
-        return False
 
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
         """Accept any array of numbers; its rows are flattened."""
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
-    ) -> np.ndarray | RowSource:
+    ) -> AnyRows:
         from sklearn.utils.validation import validate_data
 
         source = as_source(X)
@@ -76,8 +175,7 @@ class Vectors(Modality):
         if (table := table_of(X)) is not None:
             estimator.n_features_in_ = len(table.roles)
             estimator.feature_names_in_ = np.array(list(table.roles), dtype=object)
-            encoded: np.ndarray = X
-            return encoded
+            return X
         check_container(X)
         empty = speaks_table(X) and 0 in X.shape
         if empty or not (speaks_table(X) or hasattr(X, "tocsr")):
@@ -122,9 +220,7 @@ class Vectors(Modality):
         check_finite(source, None, impute, source.name)
         return source
 
-    def from_file(
-        self, x: np.ndarray | RowSource, names: list[str] | None, impute: Any, source_name: str
-    ) -> np.ndarray | RowSource:
+    def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
         if table_of(x) is not None:
             return x
         source = as_source(x, source_name, always=True)  # a memory map is one because its reader meant it to be
@@ -133,7 +229,7 @@ class Vectors(Modality):
         check_finite(source, names, impute, source_name)
         return source
 
-    def check_training_rows(self, x: np.ndarray | RowSource, names: list[str] | None, source_name: str) -> None:
+    def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
         """Raise InputError for columns without a value; warn about constant columns."""
         if table_of(x) is not None:
             return
@@ -156,19 +252,7 @@ class Vectors(Modality):
         return fit_scaler(layer, raw, scaling, table), facts_for_views(table)  # type: ignore[arg-type]
 
     def scaled(self, raw: Tensor | RowSource, layer: Any) -> Rows:
-        if isinstance(raw, RowSource):
-            return Samples(raw, layer)
-        x: Tensor = layer(raw)
-        return x
-
-    def channels(self, row_shape: Sequence[int]) -> int:
-        return row_shape[0]
-
-    def blank(self, row_shape: Sequence[int]) -> Tensor:
-        return torch.zeros(1, row_shape[0])
-
-    def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
-        return torch.zeros(2, row_shape[0]), layer
+        return Samples(raw, layer) if isinstance(raw, RowSource) else layer(raw)
 
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
         return sigma * layer.scale * layer.varies
@@ -191,22 +275,17 @@ def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:
     fitted = None if fresh else getattr(estimator, "table_", None)
     if fitted is None and table_of(X) is None and not speaks_table(X):
         return X
-    from viewsmith.modalities.tables import reading  # imports pandas
+    from viewsmith.modalities.tables import encoder as tables  # imports pandas
 
     if fresh:
-        return reading.read_new(X, estimator.columns, estimator.strict, impute)
+        return tables.read_new(X, estimator.columns, estimator.strict, impute)
     if fitted is not None:
-        return reading.read_later(X, fitted)
+        return tables.read_later(X, fitted)
     if table_of(X) is not None:
         raise InputError("the rows are of a table with categories, text or dates, but the model was fitted on numbers")
     if hasattr(estimator, "feature_names_in_"):
-        return reading.by_name(X, [str(name) for name in estimator.feature_names_in_])
-    return reading.by_stored_name(X, estimator.resolved_.feature_names, estimator.n_features_in_)
+        return tables.by_name(X, [str(name) for name in estimator.feature_names_in_])
+    return tables.by_stored_name(X, estimator.resolved_.feature_names, estimator.n_features_in_)
 
 
-VECTORS = Vectors()
-
-
-@register("modality", Vectors.name, help=Vectors.help)
-def _vectors() -> Modality:
-    return VECTORS
+register("modality", Vectors.name, help=Vectors.help)(Vectors)

@@ -1,7 +1,5 @@
 """The default encoder of vectors, and denoisers: ``denoiser(x, t, condition)`` of noised latents (B, d)."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Annotated, Literal
 
@@ -97,8 +95,7 @@ class _Block(nn.Module):
         self.inner, self.outer = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, h: Tensor, time: Tensor, condition: Tensor | None) -> Tensor:
-        change: Tensor = self.outer(F.silu(self.inner(self.modulate(_row_norm(h), time, condition))))
-        return h + change
+        return h + self.outer(F.silu(self.inner(self.modulate(_row_norm(h), time, condition))))
 
 
 class PublishedVectorDenoiser(nn.Module):
@@ -140,8 +137,7 @@ class PublishedVectorDenoiser(nn.Module):
         d1 = self.blocks[4](e4 + c)
         d2 = self.blocks[5](d1 + c) + e3 + d1
         d3 = self.blocks[6](d2 + c) + e2 + d1 + d2
-        d4: Tensor = self.blocks[7](d3 + c) + e1 + d1 + d2 + d3
-        return d4
+        return self.blocks[7](d3 + c) + e1 + d1 + d2 + d3
 
 
 class _PublishedBlock(nn.Module):
@@ -155,8 +151,7 @@ class _PublishedBlock(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         if self.leading:
             h = _row_norm(F.leaky_relu(h))
-        narrowed: Tensor = self.narrow(_row_norm(F.leaky_relu(self.widen(h))))
-        return narrowed
+        return self.narrow(_row_norm(F.leaky_relu(self.widen(h))))
 
 
 def _row_norm(h: Tensor) -> Tensor:

@@ -1,16 +1,18 @@
-"""Fixed (not learned) view makers for vectors and for the columns of tables."""
+"""View makers for vectors and for the columns of tables: fixed ones, and those from a loss or a small model."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import check_choice, check_fraction, check_weight
+from viewsmith.core.device import HostNumbers
+from viewsmith.core.errors import InputError, check_choice, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.rows import Rows, some_rows
+from viewsmith.networks.base import MLP
+from viewsmith.networks.wrappers import eval_mode
 from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbors import NeighborGraph, Space
 
@@ -62,6 +64,7 @@ def unit_noise(like: Tensor, distribution: Noise, generator: torch.Generator | N
     return (2 * rand(tuple(like.shape), like, generator) - 1) * 3**0.5
 
 
+@register("view maker", "identity", help="the sample itself")
 class Identity(ViewMaker):
     """The unchanged sample."""
 
@@ -218,12 +221,6 @@ def _mix(x: Tensor, other: Tensor, minimum: float, generator: torch.Generator | 
     return weight * x + (1 - weight) * other
 
 
-# ---- registered names ------------------------------------------------------------------------------------------
-@register("view maker", "identity", help="the sample itself")
-def _identity(context: ViewContext) -> Identity:
-    return Identity()
-
-
 @register(
     "view maker",
     "noise",
@@ -319,3 +316,236 @@ def _mask(context: ViewContext, *, mask_rate: Annotated[float, Bounds(ge=0, le=1
         return Masking(mask_rate)
     # A model that is loaded gets this value with its weights.
     return Masking(mask_rate, context.layer(torch.zeros(1, *context.row_shape))[0])
+
+
+#: Maps a pair to its losses, (B,): a framework, or a function that does not change its state.
+PairLoss = Callable[[PositivePair], Tensor]
+
+
+class AdversarialViews(ViewMaker):
+    """A gradient step that raises the pair loss: x + s * sign(g) (CLAE: Ho and Vasconcelos 2020, section 3).
+
+    The loss is an argument, ``maker.pair(pair, loss=framework)``: any function of a `PositivePair` that returns losses
+    (B,). g is the gradient of the loss of the whole batch with respect to x, computed without autocast and with the
+    framework in evaluation mode: BatchNorm uses its running statistics, and neither these nor queues and momentum
+    copies change. The step itself is not differentiated.
+
+    A single view (``maker(x, loss=framework)``) is the second view of a pair whose first view is the sample with
+    Gaussian noise of standard deviation s.
+
+    Parameters
+    ----------
+    strength : float
+        s in scaled units: the step of each feature ("sign") or its root mean square over the features ("length").
+    step : {"sign", "length"}
+        "sign": as above. "length": x + s * sqrt(d) * g / ||g||, which does not change features without gradient.
+    both : bool
+        Move both views of a pair, each by its own gradient. Default: only the second.
+    """
+
+    needs_loss = True
+
+    def __init__(self, strength: float = 0.1, step: Literal["sign", "length"] = "sign", *, both: bool = False) -> None:
+        super().__init__()
+        check_weight("strength", strength)
+        check_choice("step", step, Literal["sign", "length"])
+        self.strength, self.views_made = strength, 2 if both else 1
+        self.step: Literal["sign", "length"] = step
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        index: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        loss: PairLoss | None = None,
+    ) -> Tensor:
+        noisy = torch.where(_real(x), x + self.strength * randn(x, generator), x)
+        return self.pair(PositivePair(noisy, x, None if index is None else (index, index)), loss=loss).second
+
+    def pair(
+        self, pair: PositivePair, *, generator: torch.Generator | None = None, loss: PairLoss | None = None
+    ) -> PositivePair:
+        """The pair with its second view (or both) moved, so that the loss grows; `loss` is required."""
+        if loss is None:
+            raise RuntimeError("adversarial views need a pair loss: give the framework, as loss=framework")
+        views = [pair.first, pair.second]
+        inputs = [view.detach().requires_grad_() for view in views]
+        parts = [loss] if isinstance(loss, nn.Module) else []
+        with eval_mode(*parts), torch.enable_grad(), torch.autocast(pair.first.device.type, enabled=False):
+            # The sum instead of the mean: the sign is the same, and small gradients do not underflow.
+            total = loss(PositivePair(inputs[0], inputs[1], pair.ids, pair.local)).sum()
+            gradients = torch.autograd.grad(total, inputs, allow_unused=True)
+        # If the loss has no gradient with respect to the second views (MoCo's keys), the first views are moved.
+        moved = (0, 1) if self.views_made == 2 else (1,) if gradients[1] is not None else (0,)
+        for i in moved:
+            if (gradient := gradients[i]) is not None:
+                views[i] = views[i] + self._step(gradient, views[i])
+        return PositivePair(views[0], views[1], pair.ids, pair.local)
+
+    def _step(self, gradient: Tensor, x: Tensor) -> Tensor:
+        gradient = torch.where(_real(x), gradient, 0)
+        if self.step == "sign":
+            return self.strength * gradient.sign()
+        mean_square = gradient.flatten(1).square().mean(1).view(-1, *[1] * (x.ndim - 1))
+        return self.strength * gradient / torch.where(mean_square > 0, mean_square, 1).sqrt()
+
+
+def _real(x: Tensor) -> Tensor:
+    """The positions that may change: the padding of sequences, (B, 4, L), must stay zero."""
+    return (x != 0).any(1, keepdim=True) if x.ndim == 3 else torch.ones((), dtype=torch.bool, device=x.device)
+
+
+@register(
+    "view maker", "adversarial", help="a gradient step that raises the loss (CLAE)", source="Ho and Vasconcelos 2020"
+)
+def _adversarial(context: ViewContext, *, adversarial_strength: float = 0.1) -> AdversarialViews:
+    return AdversarialViews(adversarial_strength)
+
+
+class ConditionalCorruption(ViewMaker):
+    """Replace a random fraction of the features by draws from a masked-prediction model of them.
+
+    A network with one hidden layer gets rows in which each feature is set to 0 (the mean of scaled rows) with
+    probability `rate`, and predicts these features (squared error, Adam with learning rate 1e-3). A view has features
+    masked in the same way and replaced by the prediction plus Gaussian noise with the standard deviation of the
+    feature's residual. This is corruption (SCARF) with the conditional instead of the marginal distribution. The
+    network is trained by likelihood, not by the contrastive loss, so it cannot collapse.
+
+    The first call of `prepare` trains the network; later calls do not change it. It is saved with the weights. It
+    depends on the rows only, not on the seed of the run.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    rate : float
+        Probability that a feature is replaced, 0 to 1; 0.6 to 0.8 works for most data.
+    hidden, steps, batch : int
+        Width of the hidden layer; steps and rows per step of the training.
+    columns : TableColumns, optional
+        Features of a table that are masked and drawn together; drawn categories are the most probable value.
+
+    Attributes
+    ----------
+    network : MLP
+    residual : Tensor, shape (d,)
+        Standard deviation of the residual of each feature.
+    low, high : Tensor, shape (d,)
+        Smallest and largest value of each feature of a table; other rows have none.
+    numbers : HostNumbers
+        ``learned``: whether the network is trained.
+
+    Raises
+    ------
+    InputError
+        `rate` is not in [0, 1].
+    """
+
+    residual: Tensor
+    low: Tensor
+    high: Tensor
+
+    def __init__(
+        self,
+        n_features: int,
+        rate: float = 0.6,
+        *,
+        hidden: int = 512,
+        steps: int = 250,
+        batch: int = 256,
+        columns: TableColumns | None = None,
+    ) -> None:
+        super().__init__()
+        self.columns = columns
+        if columns is not None:
+            self.register_buffer("low", torch.zeros(n_features))
+            self.register_buffer("high", torch.ones(n_features))
+        check_fraction("the corruption rate", rate)
+        self.n_features, self.rate = n_features, rate
+        self.steps, self.batch = steps, batch
+        self.network = MLP(n_features, [hidden, n_features])
+        # The optimizer of the method must not change this network.
+        self.network.requires_grad_(False)
+        self.register_buffer("residual", torch.ones(n_features))
+        self.numbers = HostNumbers(learned=0)
+
+    @property
+    def needs_pool(self) -> bool:  # type: ignore[override]
+        """Whether `prepare` must be called: only while the network is not trained."""
+        return not self.numbers["learned"]
+
+    def prepare(self, pool: Rows) -> None:
+        """Train the network on the scaled training rows, (n, d), unless it is already trained."""
+        pool = some_rows(pool)
+        if pool.ndim != 2 or pool.shape[1] != self.n_features:
+            raise InputError(
+                f"conditional corruption was given rows of shape {tuple(pool.shape[1:])}, expected ({self.n_features},)"
+            )
+        if self.numbers["learned"]:
+            return
+        generator = torch.Generator(pool.device).manual_seed(0)
+        self._initialize(generator)
+        self.network.requires_grad_(True)
+        optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-3, fused=True)
+        with torch.enable_grad(), torch.autocast(pool.device.type, enabled=False):
+            for _ in range(self.steps):
+                x = pool[torch.randint(len(pool), (self.batch,), device=pool.device, generator=generator)]
+                masked = self._masked(x, generator)
+                errors = (self._predict(x, masked) - x).square().where(masked, 0)
+                optimizer.zero_grad(set_to_none=True)
+                (errors.sum() / masked.sum().clamp_min(1)).backward()
+                optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        self.network.requires_grad_(False)
+        self.residual.copy_(self._residual_deviation(pool, generator))
+        if self.columns is not None:
+            self.low.copy_(pool.amin(0))
+            self.high.copy_(pool.amax(0))
+        self.numbers["learned"] = 1
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        if not self.numbers["learned"]:
+            raise RuntimeError("ConditionalCorruption must be trained on the training rows: call prepare(rows) first")
+        masked = self._masked(x, generator)
+        drawn = self._predict(x, masked) + self.residual * randn(x, generator)
+        if self.columns is not None:
+            drawn = self.columns.snapped(drawn, self.low, self.high)
+        return torch.where(masked, drawn.to(x.dtype), x)
+
+    def _masked(self, x: Tensor, generator: torch.Generator | None) -> Tensor:
+        if self.columns is not None:
+            return self.columns.masked(x, self.rate, generator)
+        return rand(tuple(x.shape), x, generator) < self.rate
+
+    def _predict(self, x: Tensor, masked: Tensor) -> Tensor:
+        return self.network(x.masked_fill(masked, 0))
+
+    def _initialize(self, generator: torch.Generator) -> None:
+        """Torch's default initialization, drawn from `generator` instead of the global generator."""
+        for layer in self.network:
+            if isinstance(layer, nn.Linear):
+                bound = 1 / math.sqrt(layer.in_features)
+                nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+
+    @torch.no_grad()
+    def _residual_deviation(self, pool: Tensor, generator: torch.Generator) -> Tensor:
+        """Root mean square error of each masked feature, (d,), over 16 batches."""
+        total, count = torch.zeros_like(pool[0]), torch.zeros_like(pool[0])
+        for _ in range(16):
+            x = pool[torch.randint(len(pool), (self.batch,), device=pool.device, generator=generator)]
+            masked = self._masked(x, generator)
+            total += (self._predict(x, masked) - x).square().where(masked, 0).sum(0)
+            count += masked.sum(0)
+        return (total / count.clamp_min(1)).sqrt()
+
+
+@register(
+    "view maker",
+    "conditional",
+    help="a fraction of the features drawn from a masked-prediction model of them",
+    modalities="vectors",
+)
+def _conditional(context: ViewContext, *, corruption_rate: float = 0.6) -> ConditionalCorruption:
+    return ConditionalCorruption(context.row_shape[0], corruption_rate, columns=table_columns(context.statistics))

@@ -1,0 +1,270 @@
+"""Multi-channel recordings, (n, channels, time): checks, scaling by channel, the modality, and fixed views.
+
+An array (n, a, b) may also hold gray images, so recordings are never recognized: users say ``modality="series"``.
+"""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, check_fraction, check_weight, one_line
+from viewsmith.core.registry import register
+from viewsmith.core.rows import AnyRows, shared_tensor
+from viewsmith.modalities.base import Modality
+from viewsmith.modalities.checks import check_finite, check_numbers, warn_lost_digits
+from viewsmith.networks.scaling import Scaler, Scaling
+from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
+
+
+class ChannelScaler(nn.Module):
+    """Recordings (n, C, T) to scaled recordings and back, by the statistics of channels over recordings and times."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.each = Scaler(channels)
+
+    def fit(self, x: Tensor, scaling: Scaling) -> Scaling:
+        """Compute the statistics of training recordings, (n, C, T); return the scaling that is used."""
+        return self.each.fit(x.mT.flatten(0, 1), scaling)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.each(x.mT).mT.contiguous()
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Scaled recordings, (n, C, T), in the units of the data."""
+        return self.each.inverse(x.mT).mT.contiguous()
+
+
+SHORTEST = 8  # points in time
+
+
+def check_recordings(x: np.ndarray, source_name: str = "the data") -> None:
+    """Raise InputError for an array that is not recordings: numbers (n, channels, time)."""
+    check_numbers(x, source_name)
+    if x.ndim != 3 or len(x) == 0 or x.shape[1] == 0 or x.shape[2] < SHORTEST:
+        advice = "for one channel X[:, None]" if x.ndim == 2 else "put time last: X.transpose(0, 2, 1)"
+        raise InputError(
+            f"{source_name}: shape {x.shape}; recordings are numbers (n, channels, time), with at least {SHORTEST} "
+            f"points in time; {advice}"
+        )
+
+
+def recording_rows(X: Any, impute: Any = "none", source_name: str = "the data") -> np.ndarray:
+    """Recordings as an array.
+
+    Parameters
+    ----------
+    X : array-like, shape (n, C, T)
+        Numbers: C channels and T points in time, at least 8. A tensor, an array, or a list of arrays (C, T).
+    impute : {"none", "median"}
+        "median" allows missing values.
+    source_name : str
+        Name of the data in messages.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, C, T)
+
+    Raises
+    ------
+    InputError
+        Another shape, values that are not numbers, infinite values, or missing values that are not imputed.
+    """
+    try:
+        rows = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+    except ValueError as error:
+        raise InputError(
+            f"{source_name}: recordings with different shapes, expected equal shapes; cut them to one length "
+            f"({one_line(error, 100)})"
+        ) from error
+    check_recordings(rows, source_name)
+    names = [f"channel {number}" for number in range(rows.shape[1])]
+    points = rows.transpose(0, 2, 1).reshape(-1, rows.shape[1])
+    check_finite(points, names, impute, source_name)
+    warn_lost_digits(points, names, source_name)
+    return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+def channel_statistics(x: np.ndarray) -> np.ndarray:
+    """Mean, deviation, smallest and largest value, and mean absolute step of each channel: (n, C, T) to (n, 5 C)."""
+    steps = np.abs(np.diff(x, axis=2)).mean(axis=2)
+    return np.concatenate([x.mean(axis=2), x.std(axis=2), x.min(axis=2), x.max(axis=2), steps], axis=1)
+
+
+class Series(Modality):
+    """Multi-channel recordings, numbers (n, C, T)."""
+
+    name = "series"
+    help = "recordings, arrays (n, channels, time), only with modality='series' (--modality series)"
+    default_views = "window+jitter+scale+channel-mask"
+    default_encoder = default_encoder_on_gpu = "cnn"
+    defaults = MappingProxyType({"directions": True})
+    picture = "traces"
+
+    def check(self, x: np.ndarray, source_name: str = "the data") -> None:
+        check_recordings(x, source_name)
+
+    def read(
+        self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
+    ) -> np.ndarray:
+        rows = recording_rows(X, impute)
+        if row_shape is not None and rows.shape[1:] != tuple(row_shape):
+            raise InputError(
+                f"the recordings have shape {rows.shape[1:]}, but the model was fitted on {tuple(row_shape)}"
+            )
+        return rows
+
+    def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
+        return recording_rows(x, impute, source_name)
+
+    def input_layer(self, row_shape: Sequence[int]) -> ChannelScaler:
+        return ChannelScaler(row_shape[0])
+
+    def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
+        return sigma * (layer.each.scale * layer.each.varies)[:, None]
+
+    def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            x = layer(shared_tensor(rows).to(layer.each.center.device)).cpu().numpy()
+        return {"scaled values": x.reshape(len(x), -1), "statistics of each channel": channel_statistics(x)}
+
+    def neighbor_features(self, x: Tensor) -> Tensor | None:
+        return x.flatten(1)
+
+
+register("modality", Series.name, help=Series.help)(Series)
+
+
+class TimeWindow(ViewMaker):
+    """A random part of the recording, stretched to its full length (window slicing: Le Guennec et al. 2016).
+
+    Parameters
+    ----------
+    minimum : float
+        Least length of the part, as a fraction, more than 0 and at most 1; uniform up to 1.
+    reversal : float
+        Probability that the part runs backward.
+    """
+
+    def __init__(self, minimum: float = 0.5, reversal: float = 0.0) -> None:
+        super().__init__()
+        check_fraction("minimum", minimum)
+        check_fraction("reversal", reversal)
+        self.minimum, self.reversal = minimum, reversal
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        n, channels, length = x.shape
+        fraction = self.minimum + (1 - self.minimum) * rand((n, 1), x, generator)
+        start = (1 - fraction) * rand((n, 1), x, generator)
+        steps = torch.linspace(0, 1, length, device=x.device, dtype=x.dtype)
+        if self.reversal:
+            steps = torch.where(rand((n, 1), x, generator) < self.reversal, 1 - steps, steps)
+        position = ((start + fraction * steps) * (length - 1)).clamp(0, length - 1)
+        before = position.floor().long().clamp_max(length - 2)
+        weight = (position - before)[:, None]
+        before = before[:, None].expand(-1, channels, -1)
+        return torch.lerp(x.gather(2, before), x.gather(2, before + 1), weight)
+
+
+class Jitter(ViewMaker):
+    """Gaussian noise on every value: x + s e (Um et al. 2017, jittering).
+
+    Parameters
+    ----------
+    strength : float
+        s, in scaled units: 1 is the standard deviation of a channel.
+    """
+
+    def __init__(self, strength: float = 0.1) -> None:
+        super().__init__()
+        check_weight("strength", strength)
+        self.strength = strength
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return x + self.strength * randn(x, generator)
+
+
+class Amplitude(ViewMaker):
+    """Each channel times a random factor 1 + s e, with Gaussian e (Um et al. 2017, scaling).
+
+    Parameters
+    ----------
+    strength : float
+        s.
+    sign_flip : float
+        Probability that all channels change their sign.
+    """
+
+    def __init__(self, strength: float = 0.1, sign_flip: float = 0.0) -> None:
+        super().__init__()
+        check_weight("strength", strength)
+        check_fraction("sign_flip", sign_flip)
+        self.strength, self.sign_flip = strength, sign_flip
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        factor = 1 + self.strength * randn(x[..., :1], generator)
+        if self.sign_flip:
+            factor = torch.where(rand((len(x), 1, 1), x, generator) < self.sign_flip, -factor, factor)
+        return x * factor
+
+
+class ChannelMask(ViewMaker):
+    """Each channel set to zero, the scaled mean, with some probability; at least one channel stays.
+
+    Parameters
+    ----------
+    rate : float
+        The probability, 0 to 1.
+    """
+
+    def __init__(self, rate: float = 0.2) -> None:
+        super().__init__()
+        check_fraction("rate", rate)
+        self.rate = rate
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        drawn = rand((*x.shape[:2], 1), x, generator)
+        keep = (drawn >= self.rate) | (drawn == drawn.amax(dim=1, keepdim=True))
+        return x * keep
+
+
+@register(
+    "view maker",
+    "window",
+    help="a random part, stretched",
+    modalities="series",
+    source="Le Guennec et al. 2016",
+    symmetry={"time_reversal": ("time-reversal", 0.0)},
+)
+def _window(
+    context: ViewContext, *, window_minimum: float = 0.5, time_reversal: float | Literal["auto"] = "auto"
+) -> TimeWindow:
+    return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal)
+
+
+@register("view maker", "jitter", help="Gaussian noise", modalities="series", source="Um et al. 2017")
+def _jitter(context: ViewContext, *, jitter_strength: float = 0.1) -> Jitter:
+    return Jitter(jitter_strength)
+
+
+@register(
+    "view maker",
+    "scale",
+    help="random amplitudes of the channels",
+    modalities="series",
+    source="Um et al. 2017",
+    symmetry={"sign_flip": ("sign-flip", 0.0)},
+)
+def _scale(
+    context: ViewContext, *, scale_strength: float = 0.1, sign_flip: float | Literal["auto"] = "auto"
+) -> Amplitude:
+    return Amplitude(scale_strength, 0.0 if sign_flip == "auto" else sign_flip)
+
+
+@register("view maker", "channel-mask", help="random channels set to zero", modalities="series")
+def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> ChannelMask:
+    return ChannelMask(channel_mask_rate)
