@@ -4,17 +4,20 @@ signs     hands that show ten digits, 32 x 32 in color (Mavi 2020, github.com/ar
 smiles    faces that smile or not, 32 x 32 in gray (github.com/hromi/SMILEsmileD)
 omniglot  characters of the small background sets, 28 x 28; the class is the alphabet (Lake et al. 2015,
           github.com/brendenlake/omniglot)
+letters   A to J in many typefaces, 28 x 28, the 10,000 of the smaller file (notMNIST, Bulatov 2011,
+          github.com/davidflanagan/notMNIST-to-MNIST)
 series    OSULeaf, ArrowHead, GunPoint, ItalyPowerDemand and JapaneseVowels of the UCR and UEA archives (Dau et al.
           2019, Bagnall et al. 2018), from the data that the package aeon holds; shorter recordings are stretched
 
     python -m benchmarks.common.prepare_sets FOLDER_OF_CLONES FOLDER_OF_DATA
 
-The folder of clones has signs, smiles and omniglot, and aeon's folder ``datasets/data`` as series. A random quarter of
-the images and a random third of the recordings, seed 0, is for the test.
+The folder of clones has signs, smiles, omniglot and letters, and aeon's folder ``datasets/data`` as series. A random
+quarter of the images and a random third of the recordings, seed 0, is for the test.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import sys
 import zipfile
@@ -57,6 +60,15 @@ def omniglot(folder: Path) -> Iterator[tuple[np.ndarray, int]]:
                 yield 255 - np.asarray(image), seen.index(alphabet)
 
 
+def letters(folder: Path) -> Iterator[tuple[np.ndarray, int]]:
+    """Image and class, from the files with headers of 16 and 8 bytes."""
+    pixels, labels = (
+        np.frombuffer(gzip.decompress((folder / f"t10k-{name}-ubyte.gz").read_bytes()), np.uint8, offset=offset)
+        for name, offset in (("images-idx3", 16), ("labels-idx1", 8))
+    )
+    yield from zip(pixels.reshape(-1, 28, 28), labels.tolist(), strict=True)
+
+
 def recordings(folder: Path, name: str) -> Iterator[tuple[np.ndarray, str]]:
     """Recording (channels, time), and class."""
     found = []
@@ -74,7 +86,7 @@ def recordings(folder: Path, name: str) -> Iterator[tuple[np.ndarray, str]]:
 def main(clones: Path, out: Path) -> None:
     """Write the files."""
     readers: dict[str, Callable[[], Iterable[tuple[np.ndarray, Any]]]] = {
-        read.__name__: partial(read, clones / read.__name__) for read in (signs, smiles, omniglot)
+        read.__name__: partial(read, clones / read.__name__) for read in (signs, smiles, omniglot, letters)
     }
     readers |= {name: partial(recordings, clones / "series", name) for name in SERIES}
     for name, read in readers.items():

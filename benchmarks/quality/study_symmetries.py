@@ -5,10 +5,11 @@ on, off   the default views of the modality with the rate .5 or 0 of the mirror 
 auto      the rate that the default chooses from the train rows of the cell, and the CPU seconds of the test; its scores
           are those of the row on or off with the same seed, for the same settings give the same model
 no gray   of sets in color: the row on without gray views
+cost      CPU seconds of a whole default fit, whose steps are the default's, and of the test within it
 
-All rows of a set train `STEPS` steps with batches of 256 on the same 3,000 train rows, with the default encoder for
-CPUs; probes on at most 2,000 test rows. Labels are read by probes alone. The sets signs (hands), smiles (faces),
-omniglot (characters) and the series are written by `benchmarks.common.prepare_sets`.
+All other rows of a set train `STEPS` steps with batches of 256 on the same 3,000 train rows, with the default encoder
+for CPUs; probes on at most 2,000 test rows. Labels are read by probes alone. The sets signs (hands), smiles (faces),
+omniglot (characters), letters and the series are written by `benchmarks.common.prepare_sets`.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_symmetries [minutes] [set ...]
 """
@@ -40,7 +41,7 @@ _NEW = (
     DataSet("mnist", "images"),
     DataSet("dna_4mc_celegans", "dna"),
     DataSet("dna_4mc_athaliana", "dna"),
-    *(DataSet(name, "images") for name in ("signs", "smiles", "omniglot")),
+    *(DataSet(name, "images") for name in ("signs", "smiles", "omniglot", "letters")),
     *(DataSet(name, "series") for name in SERIES),
 )
 SETS = {
@@ -73,6 +74,8 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
     torch.set_num_threads(1)
     data, modality = (digits(), "images") if name == "digits" else (load(SETS[name]), SETS[name].modality)
     option, transformation = OPTIONS[modality]
+    if row == "cost":
+        return cost(data, modality, transformation)
     if row == "auto":
         began = time.process_time()
         plain = {transformation: TRANSFORMATIONS[modality][transformation]}
@@ -95,6 +98,16 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
     return rounded({**scores, "seconds": seconds})
 
 
+def cost(data: Data, modality: str, transformation: str) -> dict[str, float]:
+    """CPU seconds of a default fit with the test, and of the same test by itself."""
+    began = time.process_time()
+    model = Contrastive(random_state=0, device="cpu", modality=modality).fit(data.x)
+    fitted = time.process_time()
+    symmetries(data.x, modality, {transformation: TRANSFORMATIONS[modality][transformation]}, seed=0)
+    test, fit = time.process_time() - fitted, fitted - began
+    return rounded({"steps": model.summary_["steps"], "seconds_fit": fit, "seconds_test": test, "share": test / fit})
+
+
 def cells(quick: bool = False) -> list[Cell]:
     """All cells, one seed after another."""
 
@@ -105,7 +118,7 @@ def cells(quick: bool = False) -> list[Cell]:
         cell(name, row, seed)
         for seed in SEEDS[: 1 if quick else None]
         for name in (("digits",) if quick else (*SETS, "digits"))
-        for row in ("auto", "on", "off", *["no gray"] * (name in COLOR))
+        for row in ("auto", "on", "off", *["no gray"] * (name in COLOR), *["cost"] * (seed == 0))
     ]
 
 
