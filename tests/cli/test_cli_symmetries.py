@@ -133,6 +133,17 @@ def test_the_command(tmp_path):
     assert call("symmetries", tmp_path / "few.npz").refused("20 different samples, expected at least 50")
 
 
+@pytest.mark.parametrize("how", [(), ("--stream",), ("--transductive",)])
+def test_fit_says_what_it_chose_and_its_report_shows_it(tmp_path, how):
+    np.save(tmp_path / "strokes.npy", strokes())
+    command = ("fit", tmp_path / "strokes.npy", "--modality", "images", "--epochs", 1, *how)
+    assert "mirror: off, told apart in" in good(*command, "--out", tmp_path / "run").err
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<h3>Symmetries" in page and 'id="views"' in page
+    assert "mirror: " not in good(*command, "--set", "flip=0.5", "--out", tmp_path / "forced").err
+    assert "<h3>Symmetries" not in (tmp_path / "forced" / "report.html").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")
 @pytest.mark.parametrize(("name", "on_the_data"), [("mnist", False), ("fashion_mnist", True), ("cifar10_small", True)])

@@ -147,6 +147,7 @@ def _add_probe(model: ViewsmithEstimator, labels: Any) -> None:
 
 def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive: bool, **of_run: Any) -> None:
     """Fit the model to the rows, in all processes of the group, and write the run and its report."""
+    from viewsmith.estimator.figures import transformed
     from viewsmith.workflows.runs import groups_to_fit, process_group, removed_on_error
 
     with process_group(model.device), removed_on_error(out), writing(out):
@@ -156,7 +157,9 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
             "groups": groups_to_fit(model, dataset, transductive),
         }
         model.fit(dataset.fit_rows(transductive), y, **of_rows, run=out, **of_run)
-        write_run_report(out)
+        # The other figures take longer: `viewsmith report` makes them.
+        tested = transformed(model.resolved_.symmetries, dataset)
+        write_run_report(out, figures=() if tested is None else (tested,))
 
 
 def _say_what_is_next(model: ViewsmithEstimator, out: Path, data: str, dataset: Dataset) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from viewsmith.core.errors import InputError, warn
 from viewsmith.estimator.figures import as_dataset
-from viewsmith.reports import ReportContent, write_report
+from viewsmith.reports import Figure, ReportContent, write_report
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import custom_part, load_for, load_run, reading_run
 
@@ -23,9 +23,10 @@ def report_content(
     label: str | None = None,
     labels: Path | None = None,
     pictures: bool = False,
+    figures: Sequence[Figure] = (),
     custom: Mapping[str, Any] = MappingProxyType({}),
 ) -> ReportContent:
-    """Content of the report of a run; maps, profiles and galleries need its data and are made if `pictures`.
+    """Content of the report of a run; figures of its data are given, or made if `pictures`.
 
     For the parameters and errors see `report`; `custom` has the custom parts of the model, by argument of
     `viewsmith.load`.
@@ -41,6 +42,7 @@ def report_content(
             "metrics": folder.read_metrics(),
             "warnings": list(summary.get("warnings", [])),
             "evaluation": folder.read_evaluation(),
+            "figures": figures,
         }
     if pictures and not folder.model.exists():
         warn("no maps and galleries: the training has not finished")
