@@ -18,7 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows, Samples
-from viewsmith.core.schedule import Batch, Method, Phase, Step, Update
+from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.frameworks.base import Framework
 from viewsmith.losses.sup_con import rank_n_contrast, sup_con
 from viewsmith.views.base import PairMaker, PositivePair
@@ -162,17 +162,12 @@ def supervised_phases(method: Method, x: Rows, labels: FewLabels, device: torch.
     def with_term(update: Update) -> Update:
         if not any(id(parameter) in trained for parameter in update.parameters()):
             return update
-        return replace(update, step=_with_term(update.step, term, labels.weight, loss))
+
+        def step(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:  # the mean of l_i + w L_sup is L + w L_sup
+            losses, logs = update.step(batch)
+            value = term(batch, loss)
+            return losses + labels.weight * value, {**logs, "supervised": value.detach()}
+
+        return replace(update, step=step)
 
     return [replace(phase, updates=[with_term(update) for update in phase.updates]) for phase in method.phases()]
-
-
-def _with_term(step: Step, term: SupervisedTerm, weight: float, loss: nn.Module) -> Step:
-    """A step whose losses are ``l_i + w L_sup``, so that their mean is L + w L_sup."""
-
-    def supervised_step(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        losses, logs = step(batch)
-        value = term(batch, loss)
-        return losses + weight * value, {**logs, "supervised": value.detach()}
-
-    return supervised_step
