@@ -355,8 +355,7 @@ def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = Fa
         held = np.isin(groups, np.unique(groups[labeled[split_groups(groups[labeled], seed)[1]]]))
     else:
         held = np.zeros(len(y), dtype=bool)
-        draw = _fifth_of_rows if kind_of(y) == "number" else _fifth_of_classes
-        held[labeled[draw(y[labeled], seed)]] = True
+        held[labeled[_fifth(y[labeled], seed)]] = True
     train, test = np.flatnonzero(~held), np.flatnonzero(held & ~absent)
     classes = len(np.unique(y[train][~absent[train]]))
     if classes < 2 and len(test) and kind_of(y) == "number":
@@ -374,17 +373,12 @@ def _absent(dataset: Dataset, y: np.ndarray) -> np.ndarray:
     return without_label(y) if dataset.partly_labeled else np.zeros(len(y), dtype=bool)
 
 
-def _fifth_of_rows(y: np.ndarray, seed: int) -> np.ndarray:
-    """A fifth of the rows, at least one of two or more."""
-    members = np.random.default_rng(seed).permutation(len(y))
-    return members[: max(1, round(TEST_FRACTION * len(members))) if len(members) > 1 else 0]
-
-
-def _fifth_of_classes(y: np.ndarray, seed: int) -> np.ndarray:
-    """A fifth of the rows of each class, at least one, of classes with at least two rows."""
+def _fifth(y: np.ndarray, seed: int) -> np.ndarray:
+    """A fifth of the rows, or of the rows of each class, at least one, of two or more rows."""
     rng, found = np.random.default_rng(seed), []
-    for label in np.unique(y):
-        members = rng.permutation(np.flatnonzero(y == label))
+    of_class = [np.arange(len(y))] if kind_of(y) == "number" else [np.flatnonzero(y == label) for label in np.unique(y)]
+    for rows in of_class:
+        members = rng.permutation(rows)
         found.append(members[: max(1, round(TEST_FRACTION * len(members))) if len(members) > 1 else 0])
     return np.concatenate(found)
 

@@ -205,13 +205,9 @@ def labels_of(
     given = as_classes(y, target)
     partial = expected or lacks_labels(given, source_name)
     found = (partial_labels if partial else check_labels)(given, n_rows, source_name)
-    _warn_labels(found, source_name)
+    if found.dtype.kind == "U":
+        warn_outer_spaces(np.unique(found).tolist(), source_name)
     return found, partial
-
-
-def _warn_labels(y: np.ndarray, source_name: str) -> None:
-    if y.dtype.kind == "U":
-        warn_outer_spaces(np.unique(y).tolist(), source_name)
 
 
 def labels_may_lack(request: DataOptions) -> bool:

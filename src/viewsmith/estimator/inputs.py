@@ -75,7 +75,8 @@ def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
     if is_map_style(X):
         X = collect(X)
     matrix = _matrix_of_table(X, resolved.feature_names) if log and speaks_table(X) else X
-    if log and _is_matrix(matrix) and looks_like_counts(matrix):
+    is_matrix = getattr(matrix, "ndim", 0) == 2 and (isinstance(matrix, np.ndarray) or hasattr(matrix, "tocsr"))
+    if log and is_matrix and matrix.dtype.kind in "biuf" and looks_like_counts(matrix):
         raise InputError(
             "the data are raw counts, and the model was fitted on counts that were log-normalized: give the AnnData, "
             "or viewsmith.modalities.log_normalize(X)"
@@ -120,15 +121,11 @@ def _others_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None
             )
     names = None if context is None else context.get("feature_names")
     if names is None and speaks_table(X):
-        names = _names_of_columns(list(getattr(X, "columns", ())))
+        columns = list(getattr(X, "columns", ()))
+        # scikit-learn keeps names that are text; 0, 1, ... in order are none.
+        if columns != list(range(len(columns))) and not all(isinstance(name, str) for name in columns):
+            names = [str(name) for name in columns]
     return Given(collect(X) if is_map_style(X) else X, names, "none")
-
-
-def _names_of_columns(columns: list[Any]) -> list[str] | None:
-    """Names that scikit-learn does not keep, because they are no text; 0, 1, ... in order are none."""
-    if columns == list(range(len(columns))) or all(isinstance(name, str) for name in columns):
-        return None
-    return [str(name) for name in columns]
 
 
 def _place(options: Arguments) -> str:
@@ -149,24 +146,12 @@ def _matrix_of_table(table: Any, names: list[str]) -> np.ndarray:
     return frame[[name for name in names if name in frame.columns]].to_numpy()
 
 
-def _is_matrix(X: Any) -> bool:
-    return getattr(X, "ndim", 0) == 2 and (isinstance(X, np.ndarray) or hasattr(X, "tocsr")) and X.dtype.kind in "biuf"
-
-
 def framework_reads_labels(framework: str | nn.Module) -> bool:
     """Whether a framework, by name or as an object, needs labels."""
     if isinstance(framework, nn.Module):
         return bool(getattr(framework, "reads_labels", False))
     entry = get("framework", framework)
     return entry is not None and bool(getattr(entry.build, "reads_labels", False))
-
-
-def framework_labels(framework: str | nn.Module, y: Any, n_rows: int) -> Tensor | None:
-    """Class codes for a framework that reads labels; None for other frameworks, for which `y` is not read."""
-    if not framework_reads_labels(framework):
-        return None
-    name = framework if isinstance(framework, str) else type(framework).__name__
-    return find_classes(y, n_rows, f"framework is {name!r}, which reads labels", "another framework")
 
 
 def find_classes(y: Any, n_rows: int, asked: str, instead: str) -> Tensor:
@@ -191,8 +176,13 @@ def read_labels(
     few = few_labels(options, rows, y, names)
     given = [] if few is None else [codes_digest(few.codes.numpy())]
     given += [groups["digest"]] if "digest" in groups else []
-    fields = {"labeled_rows": digests_of(few, rows), "given": " ".join(given)}
-    return framework_labels(options.framework, y, len(rows)), few, fields
+    used = [] if few is None else sorted(_row_digest(row) for row in rows[few.rows.numpy()])
+    fields, framework = {"labeled_rows": "".join(used), "given": " ".join(given)}, options.framework
+    if not framework_reads_labels(framework):
+        return None, few, fields
+    name = framework if isinstance(framework, str) else type(framework).__name__
+    asked = f"framework is {name!r}, which reads labels"
+    return find_classes(y, len(rows), asked, "another framework"), few, fields
 
 
 def few_labels(options: Arguments, rows: np.ndarray | RowSource, y: Any, names: Sequence[str]) -> FewLabels | None:
@@ -232,13 +222,6 @@ def described(labels: FewLabels) -> str:
 
 #: Characters of the digest of a row.
 DIGEST = 12
-
-
-def digests_of(labels: FewLabels | None, x: np.ndarray | RowSource) -> str:
-    """Digests of the content of the labeled rows of `x`, (n, ...), 12 characters each, sorted and joined."""
-    if labels is None:
-        return ""
-    return "".join(sorted(_row_digest(row) for row in x[labels.rows.numpy()]))
 
 
 def codes_digest(codes: np.ndarray) -> str:

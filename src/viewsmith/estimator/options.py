@@ -51,11 +51,7 @@ def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] 
         if unknown[0] in RENAMED:
             hint = f"it is called {RENAMED[unknown[0]]} now"
         raise InputError(f"{cls.__name__} has no option {unknown[0]!r}: {hint}")
-    try:
-        value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})
-    except pydantic.ValidationError as error:
-        raise InputError(_explain(cls.__name__, error)) from None
-    return cls(**{name: getattr(value, name) for name in model.model_fields})
+    return cls(**_validated(model, given, cls.__name__))
 
 
 def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,11 +63,15 @@ def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]
     fields: dict[str, Any] = {name: (known[name].annotation, ...) for name in given}
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     model = create_model(f"the {entry.kind} {entry.name}", __config__=config, **fields)
+    return _validated(model, given, f"the {entry.kind} {entry.name!r}")
+
+
+def _validated(model: type[pydantic.BaseModel], given: Mapping[str, Any], owner: str) -> dict[str, Any]:
     try:
         value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})
     except pydantic.ValidationError as error:
-        raise InputError(_explain(f"the {entry.kind} {entry.name!r}", error)) from None
-    return {name: getattr(value, name) for name in given}
+        raise InputError(_explain(owner, error)) from None
+    return {name: getattr(value, name) for name in model.model_fields}
 
 
 def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:

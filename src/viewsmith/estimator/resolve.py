@@ -450,14 +450,10 @@ def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, modal
         return [find(kind, text)]
     found: list[Entry] = []
     for each in [modality_of(e.name) for e in entries("modality")] if modality is None else [modality_of(modality)]:
-        names = _defaults(each, argument) if text == "auto" else text.split("+") if kind == "view maker" else [text]
+        default = [each.default_encoder, each.default_encoder_on_gpu]
+        default = default if argument == "encoder" else each.default_views.split("+")
+        names = default if text == "auto" else text.split("+") if kind == "view maker" else [text]
         found += [entry for name in names if (entry := get(kind, name, each.name)) is not None]
     if not found and text != "auto":
         find(kind, text.split("+")[0], modality)
     return found
-
-
-def _defaults(modality: Modality, argument: str) -> list[str]:
-    if argument == "encoder":
-        return [modality.default_encoder, modality.default_encoder_on_gpu]
-    return modality.default_views.split("+")

@@ -205,7 +205,8 @@ def check_headers(files: list[Path], side: int | None, color: bool) -> tuple[int
     for file in files:
         with reading(str(file), "an image"), Image.open(file) as image:
             color = _is_color(image, file) or color
-            shape = _upright_size(image)
+            rotated = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
+            shape = image.size[::-1] if rotated else image.size
         if min(shape) < SMALLEST_SIDE:
             least = f"{SMALLEST_SIDE} x {SMALLEST_SIDE}"
             raise InputError(f"{file} has {_size(shape)}, expected at least {least}; leave it out")
@@ -243,7 +244,9 @@ def _is_color(image: ImageFile, file: Path) -> bool:
         raise InputError(
             f"{file} has more than 8 bits per channel, expected 8; scale the values to 0 to 255 and save it again"
         )
-    if image.has_transparency_data and not _is_opaque(image):
+    # Many programs write an alpha channel without a transparent pixel.
+    opaque = image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == 255
+    if image.has_transparency_data and not opaque:
         raise InputError(
             f"{file} has transparency (mode {image.mode}), expected gray or RGB; paste it on a background and save it "
             "again"
@@ -251,18 +254,6 @@ def _is_color(image: ImageFile, file: Path) -> bool:
     if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
         raise InputError(f"{file} has the color mode {image.mode}, expected gray or RGB; convert it to RGB")
     return image.mode in ("P", "RGB", "RGBA")
-
-
-def _is_opaque(image: ImageFile) -> bool:
-    """Whether an image has an alpha channel, as many programs write it, and no pixel of it is transparent."""
-    return image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == 255
-
-
-def _upright_size(image: ImageFile) -> tuple[int, int]:
-    """Width and height of the image in its correct orientation."""
-    width, height = image.size
-    rotated = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
-    return (height, width) if rotated else (width, height)
 
 
 def _is_photo(image: ImageFile) -> bool:

@@ -23,7 +23,7 @@ from viewsmith.estimator.plan import Resolved, TrainingData, check_crops
 from viewsmith.estimator.resolve import MODULE, part_options
 from viewsmith.estimator.strength import mean_of_processes, train_briefly
 from viewsmith.losses.info_max import info_max
-from viewsmith.methods.crl_tac.channel import ChosenViews, Predicate, nonzero
+from viewsmith.methods.crl_tac.channel import Predicate, nonzero
 from viewsmith.methods.crl_tac.families import is_custom, transforms_of
 from viewsmith.methods.crl_tac.locations import KnownPlaces, near_views
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
@@ -154,7 +154,8 @@ def adapted(options: Any, defaults: Any, modality: Modality, rows: np.ndarray | 
     if options.scaling == "auto" and modality.picture == "pixels":
         # Zero is black, so that empty crops have no projection, or else the mean color: without biases, all
         # projections would have a direction in common.
-        changes["scaling"] = "none" if mostly_black(rows) else "standard"
+        some = np.asarray(rows[np.linspace(0, len(rows) - 1, min(len(rows), BLACK_ROWS)).astype(int)])
+        changes["scaling"] = "none" if (some == 0).mean() > 0.5 else "standard"
     return dataclasses.replace(options, **changes)
 
 
@@ -275,12 +276,6 @@ def recurrence_weight_of(options: Any, scaling: str, family: Family) -> float:
     return RECURRENCE if scaling == "none" and isinstance(family, Crops) else 0.0
 
 
-def chosen_views_of(resolved: CRLTACResolved) -> ChosenViews | None:
-    """The memory of what the channel has chosen; None if recurrence has no weight."""
-    weight = resolved.recurrence_weight
-    return ChosenViews(resolved.projector_dims[-1], weight) if weight else None
-
-
 def target_of(options: Any, family: Family) -> float | None:
     """Soft lower limit of the effective number of transformations."""
     target = options.effective_target
@@ -299,12 +294,6 @@ def near_of(family: Family) -> Tensor | None:
         return None
     boxes = family.boxes(torch.zeros(1))
     return near_views(boxes[0])
-
-
-def mostly_black(rows: np.ndarray | RowSource) -> bool:
-    """Whether more than half of the values of images, (n, ...), are zero, in up to `BLACK_ROWS` evenly spaced ones."""
-    some = np.asarray(rows[np.linspace(0, len(rows) - 1, min(len(rows), BLACK_ROWS)).astype(int)])
-    return float((some == 0).mean()) > 0.5
 
 
 def nonempty_of(options: Any, scaling: str, modality: Modality) -> Predicate | None:

@@ -31,7 +31,6 @@ from viewsmith.methods.crl_tac.building import (
     Places,
     adapted,
     check_crop,
-    chosen_views_of,
     discovered,
     family_options_of,
     known_places,
@@ -43,7 +42,7 @@ from viewsmith.methods.crl_tac.building import (
     with_crop_size,
     with_inference,
 )
-from viewsmith.methods.crl_tac.channel import AugmentationChannel, Predicate
+from viewsmith.methods.crl_tac.channel import AugmentationChannel, ChosenViews, Predicate
 from viewsmith.methods.crl_tac.families import (
     FamilyOption,
     check_like_samples,
@@ -277,7 +276,7 @@ class CRLTAC(ViewsmithEstimator):
         options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
         # Empty views have the projection 0, either without biases or by `centered`.
         head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
-        encoder = make_encoder(plan, bias=resolved.centered)
+        encoder, weight = make_encoder(plan, bias=resolved.centered), resolved.recurrence_weight
         row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.statistics.get("columns")
         family = make_family(
             modality, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns
@@ -289,7 +288,7 @@ class CRLTAC(ViewsmithEstimator):
             weights=options.importance_weights,
             near=near_of(family),
             places=None if plan.inputs is None else known_places(plan.inputs, family),
-            chosen_views=chosen_views_of(resolved),
+            chosen_views=ChosenViews(resolved.projector_dims[-1], weight) if weight else None,
             nonempty=nonempty_of(options, resolved.scaling, modality),
             optimizer=make_optimizer(plan),
             channel_optimizer=Optimizer("adam", options.channel_learning_rate, schedule=options.schedule),
