@@ -156,7 +156,7 @@ def test_a_custom_encoder_must_accept_the_views(view, modality):
 
 def test_a_training_resumed_within_an_epoch_ends_with_the_same_weights(tmp_path, monkeypatch):
     # A memory of chosen views that is full, and used, after two steps.
-    monkeypatch.setattr("viewsmith.methods.crl_tac.building.ChosenViews", partial(ChosenViews, size=16))
+    monkeypatch.setattr("viewsmith.methods.crl_tac.estimator.ChosenViews", partial(ChosenViews, size=16))
     x, options = images(24), TINY | {"epochs": 4, "channel_step": "sampled"}
     whole = CRLTAC(**options).fit(x, run=tmp_path / "whole")
     for stop in range(5):
