@@ -126,45 +126,45 @@ def compare(
         same = f"{selected} {metric} {predict and name}"
         return _once(seen, (*arrays, groups_train), same, partial(evaluate_embedding, *arrays, **options))
 
-    scores: dict[str, dict[str, float]] = {}
-    diagnostics: dict[str, dict[str, float]] = {}
-    of_groups: dict[str, dict[str, float]] = {}
-    seconds: dict[str, dict[str, float]] = {}
+    result: dict[str, Any] = {
+        "embeddings": {},
+        "raw": raw,
+        "protocols": {name: (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS)[name] for name in selected},
+        "rows": {"train": len(y_train), "test": len(x_test)},
+        "label_free": {},
+        "seconds": {},
+    } | _labels_record(model, target, chosen, label_used is not None)
+    if target == "class":
+        result["rows"]["classes"] = len(np.union1d(y_train, y_test))
     requested = {*(rows or ()), *(("umap",) if umap else ())}
     embeddings = _embeddings(model, raw, maps, x_train, x_test, requested)
-    for name, test, scored in _computed(embeddings, rows, score, seconds, failures):
-        scores[name] = scored
+    for name, test, scores in _computed(embeddings, rows, score, result["seconds"], failures):
+        result["embeddings"][name] = scores
         if predictor_of(name) is not None:
             continue
         if on_row is not None:
             on_row(name, test, y_test)
         if len(sample) > 1:
-            diagnostics[name] = _once(seen, (test, sample), "label-free", partial(label_free, test[sample]))
+            found = _once(seen, (test, sample), "label-free", partial(label_free, test[sample]))
             if name == "representation" and (view := getattr(model, "represented_views", None)) is not None:
                 few = sample[:ALIGNED_ROWS]
-                diagnostics[name] = label_free(test[few], view(x_test[few], pool=x_train)) | diagnostics[name]
+                found = label_free(test[few], view(x_test[few], pool=x_train)) | found
+            result["label_free"][name] = found
             if target == "class" and groups is not None and len(np.unique(groups)) > 1:
-                of_groups[name] = group_scores(test[sample], groups[sample], y_test[sample])
-    result: dict[str, Any] = {
-        "embeddings": scores,
-        "raw": raw,
-        "protocols": {name: (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS)[name] for name in selected},
-        "rows": {"train": len(y_train), "test": len(x_test)},
-        "label_free": diagnostics,
-        "seconds": seconds,
-    }
-    if target == "number":
-        result["target"] = target
-    else:
-        result["rows"]["classes"] = len(np.union1d(y_train, y_test))
-    if label_used is not None or chosen.unlabeled:
-        left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
-        result["labels"] = {"trained_with": label_used is not None, "test_rows_left_out": left_out}
-    if of_groups:
-        result["groups"] = of_groups
-    if getattr(model, "given_weights", False):
-        result["names"] = {"untrained": "given encoder"}
+                of_group = group_scores(test[sample], groups[sample], y_test[sample])
+                result.setdefault("groups", {})[name] = of_group
     return Scores(result)
+
+
+def _labels_record(model: Model, target: Target, chosen: ScoredRows, trained_with: bool) -> dict[str, Any]:
+    """What labels are and how they were used, and names of rows, as far as that is not as usual."""
+    record: dict[str, Any] = {"target": target} if target == "number" else {}
+    if trained_with or chosen.unlabeled:
+        left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}
+        record["labels"] = {"trained_with": trained_with, "test_rows_left_out": left_out}
+    if getattr(model, "given_weights", False):
+        record["names"] = {"untrained": "given encoder"}
+    return record
 
 
 def _computed(

@@ -116,13 +116,21 @@ COLOR = (255, 96, 0)
 TILE = 96  # pixels of a tile, on which the outline of a box is one pixel wide
 
 
-class FindsBoxes(Locator, Protocol):
-    """The interface of a model whose boxes are drawn."""
+class ChannelModel(Locator, Protocol):
+    """The interface of a model whose channel is drawn."""
 
+    resolved_: Resolved
+    scaler_: Any
+
+    @property
+    def transform(self) -> Callable[..., np.ndarray]: ...
+    @property
+    def views_like_samples(self) -> bool: ...
+    def untrained(self, X: Any) -> ChannelModel: ...
     def locate(self, X: np.ndarray, n: int = 1) -> np.ndarray: ...
 
 
-def box_gallery(model: FindsBoxes, x: np.ndarray, count: int) -> Figure:
+def box_gallery(model: ChannelModel, x: np.ndarray, count: int) -> Figure:
     """Some images with boxes and heat maps, in the order of the probability of their boxes, the smallest first."""
     family = model.method_.channel.family
     if not isinstance(family, Crops):
@@ -182,24 +190,6 @@ BARS = 4  # of these samples have separate bars
 MOST = 3  # most probable views beside each of them
 
 
-class ProjectingModel(Protocol):
-    """Interface of a fitted model with projections."""
-
-    @property
-    def transform(self) -> Callable[..., np.ndarray]: ...
-
-
-class ChannelModel(FindsBoxes, ProjectingModel, Protocol):
-    """Interface of a model with an augmentation channel."""
-
-    resolved_: Resolved
-    scaler_: Any
-
-    @property
-    def views_like_samples(self) -> bool: ...
-    def untrained(self, X: Any) -> ChannelModel: ...
-
-
 def channel_figures(model: ChannelModel, dataset: Dataset) -> list[Figure]:
     """Boxes and heat maps (crops of images) or bars of P(T|x), the features that masks keep, projections of rows."""
     x, labels, _ = figure_rows(dataset)
@@ -215,7 +205,7 @@ def channel_figures(model: ChannelModel, dataset: Dataset) -> list[Figure]:
     return [_chosen(model, p, samples[:BARS]), *kept, *found]
 
 
-def projection_figures(models: Mapping[str, ProjectingModel], X: Any, labels: np.ndarray | None = None) -> list[Figure]:
+def projection_figures(models: Mapping[str, Any], X: Any, labels: np.ndarray | None = None) -> list[Figure]:
     """Projections of rows by several models, and the similarities of all pairs of rows (Koyama et al. 2021, figs. 6-8).
 
     Projections of two features are drawn as points (figure 6), others as curves (figure 7).
