@@ -17,22 +17,7 @@ from viewsmith.workflows.runs import split_rows
 
 
 def locate_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 1) -> pd.DataFrame:
-    """Write the locations that a model finds in the samples of a data set, and return them as a table.
-
-    Parameters
-    ----------
-    path : Path
-        See `viewsmith.data.write.write_locations`.
-    model : ViewsmithEstimator
-    dataset : Dataset
-    n : int
-        Largest number of locations in a sample.
-
-    Raises
-    ------
-    InputError
-        The model is not a CRL-TAC model, or `path` does not fit the modality.
-    """
+    """Write the locations that a model finds in the samples of a data set, and return them as a table."""
     check_locations_path(path, dataset.modality)
     found = _of_crl_tac(model).locate(dataset.x, n)
     locations = table_of(dataset, found)
@@ -46,11 +31,6 @@ def crop_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 1)
     """Write crops at the locations that a model finds, as data for other methods; return the table of locations.
 
     See `locate_to` and `viewsmith.data.write.write_crops`.
-
-    Raises
-    ------
-    InputError
-        As `locate_to`; or no location is found in any sample.
     """
     check_crops_path(path, dataset.modality)
     crops, found = _of_crl_tac(model).crops(dataset.x, n)
@@ -65,28 +45,13 @@ def crop_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 1)
 
 
 def table_of(dataset: Dataset, found: np.ndarray) -> pd.DataFrame:
-    """Locations in the samples of a data set as a table: train rows first, then test rows, each in input order.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    found : structured array
-        The result of `CRLTAC.locate` for ``dataset.x``.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``index`` (number of the sample in its array or table), ``split``, ``name`` if rows have names, and the
-        columns of `found`, with names of features if they are known. Its index is the row of ``dataset.x``.
-    """
+    """Locations in the samples of a data set as a table: train rows first, then test rows, each in input order."""
     frame = pd.DataFrame(found[_order(dataset, found)]).set_index("sample", drop=True)
     rows = frame.index.to_numpy()
-    index, is_test = np.empty(len(dataset.x), np.int64), np.zeros(len(dataset.x), bool)
+    index, is_test = np.empty(len(dataset.x), np.int64), _in_test(dataset)
     for split, split_index in (("train", dataset.train_index), ("test", dataset.test_index)):
         if split_index is not None:
             index[split_index] = split_rows(dataset, split)[1]
-    if dataset.test_index is not None:
-        is_test[dataset.test_index] = True
     if "feature" in frame and dataset.feature_names is not None:
         frame["feature"] = [dataset.feature_names[feature] for feature in frame["feature"]]
     if dataset.row_names is not None:
@@ -98,10 +63,14 @@ def table_of(dataset: Dataset, found: np.ndarray) -> pd.DataFrame:
 
 def _order(dataset: Dataset, found: np.ndarray) -> np.ndarray:
     """Order that puts locations in train rows before locations in test rows, and changes nothing else."""
+    return np.argsort(_in_test(dataset)[found["sample"]], kind="stable")
+
+
+def _in_test(dataset: Dataset) -> np.ndarray:
     test = np.zeros(len(dataset.x), bool)
     if dataset.test_index is not None:
         test[dataset.test_index] = True
-    return np.argsort(test[found["sample"]], kind="stable")
+    return test
 
 
 def inferring(model: ViewsmithEstimator, inference: str | None) -> ViewsmithEstimator:

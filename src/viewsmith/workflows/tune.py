@@ -92,13 +92,7 @@ Space = dict[str, Range | Choices]
 
 
 def read_space(texts: Mapping[str, str]) -> Space:
-    """The space from ``LOW..HIGH`` or ``A,B,...`` by option.
-
-    Raises
-    ------
-    InputError
-        A text that is neither; the message names the option.
-    """
+    """The space from ``LOW..HIGH`` or ``A,B,...`` by option."""
     return {name: _read(name, text) for name, text in texts.items()}
 
 
@@ -147,24 +141,6 @@ def next_values(space: Space, tried: Sequence[tuple[Values, float | None]], seed
 
     A tree-structured Parzen estimator (Bergstra et al. 2011), by optuna: the first ten settings are random. A setting
     that failed is worse than all others.
-
-    Parameters
-    ----------
-    space : dict
-        From `read_space`.
-    tried : sequence of (dict, float or None)
-        Values and score (higher is better) of each setting; None: it failed.
-    seed : int
-
-    Returns
-    -------
-    dict or None
-        Values by option. None: 100 draws were settings that have been tried.
-
-    Raises
-    ------
-    MissingExtra
-        optuna is not installed.
     """
     optuna = check_optuna()
     distributions = {name: _distribution(optuna, dimension) for name, dimension in space.items()}

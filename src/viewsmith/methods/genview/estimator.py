@@ -180,30 +180,10 @@ class GenView(ViewsmithEstimator):
     def generated_views(
         self, X: Any, n_views: int | None = None, *, random_state: int | None = None
     ) -> dict[str, np.ndarray] | None:
-        """Generated views with their noise levels and quality.
+        """``views`` (n, n_views, ...) in units of the data, ``level`` (noise, 0 to 400; -1: unknown) and ``quality``.
 
-        The views of a row do not depend on the other rows in `X`: its level depends on statistics of the training rows,
-        and its random streams depend on its values.
-
-        Parameters
-        ----------
-        X : array-like, n samples
-        n_views : int, optional
-            Default: all views of a view cache, or 4 from a generator.
-        random_state : int, optional
-            Default: the seed of the fit.
-
-        Returns
-        -------
-        dict or None
-            ``views`` (n, n_views, ...) in the units of the data; ``level``, int (n, n_views): noise levels from 0 to
-            400, or -1 if unknown; ``quality`` (n, n_views): quality of sample and view, or NaN if the model computes
-            none. None if there is neither a generator nor a view cache of these rows.
-
-        Raises
-        ------
-        InputError
-            The view cache has fewer views.
+        They do not depend on the other rows in `X`: levels come from statistics of the training rows, random streams
+        from the values of a row. None if there is neither a generator nor a view cache of these rows.
         """
         check_is_fitted(self)
         x = self.samples(X)
