@@ -26,7 +26,7 @@ What a search in each kind of data gives to `viewsmith.Discovery`, and the q-val
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -275,3 +275,26 @@ def q_values(scores: np.ndarray, null: np.ndarray) -> np.ndarray:
     q = np.empty(len(p))
     q[order] = np.minimum.accumulate(p[order] * len(p) / ranks) if len(p) else p
     return np.minimum(q, 1.0)
+
+
+def part_table(
+    dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], null: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Rows of places with a finite score, each given by its kind and a column (n,) for each field, with q-values."""
+    tables = [np.zeros(0, dtype)]
+    for kind, columns in places:
+        rows = np.flatnonzero(np.isfinite(columns["score"]))
+        table = np.zeros(len(rows), dtype)
+        table["sample"], table["kind"] = rows, kind
+        for name, values in columns.items():
+            table[name] = values[rows]
+        tables.append(table)
+    return with_q_values(np.concatenate(tables), null)
+
+
+def with_q_values(table: np.ndarray, null: Sequence[np.ndarray]) -> np.ndarray:
+    """Parts in the order of their samples, with the q-values of each kind."""
+    for kind, scores in enumerate(null):
+        of_kind = table["kind"] == kind
+        table["q"][of_kind] = q_values(table["score"][of_kind], scores)
+    return table[np.argsort(table["sample"], kind="stable")]

@@ -152,8 +152,7 @@ class Discovery(BaseEstimator):
     kinds : int
         Number of kinds of parts: after the first, its places are masked and the next is sought.
     max_parts : int
-        Largest number of parts of a kind in a sample. In images, a kind of which each has a dozen (cells in a smear)
-        recurs only if about as many are allowed.
+        Largest number of parts of a kind in a sample.
     max_q : float
         Largest q-value of a part that `locate` returns, in (0, 1].
     random_state : int

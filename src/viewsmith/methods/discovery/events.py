@@ -23,7 +23,7 @@ with the best scores of pieces with the same spectra and random phases, so a pie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, pluralize
-from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds, q_values
+from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds, part_table
 from viewsmith.modalities import modality_of
 
 POINTS = 24  # averages of a window in each channel
@@ -248,21 +248,15 @@ class EventSearch:
         x = pieces(X)
         if x.shape[1] != self.channels and self.parts:
             raise InputError(f"recordings of {x.shape[1]} channels, but the model was fitted on {self.channels}")
-        tables = []
+        return part_table(EVENTS, self._places(x), self.null)
+
+    def _places(self, x: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """The best events of each kind, apart from those of the kinds before."""
         free = np.ones((len(x), x.shape[2]), bool)
         for kind, event in enumerate(self.parts):
             for starts, scores in _places(event, x, free, self.max_parts):
-                rows = np.flatnonzero(np.isfinite(scores))
-                table = np.zeros(len(rows), EVENTS)
-                table["sample"], table["kind"], table["score"] = rows, kind, scores[rows]
-                table["start"], table["end"] = starts[rows], starts[rows] + event.width
-                tables.append(table)
+                yield kind, {"start": starts, "end": starts + event.width, "score": scores}
                 free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
-        found = np.concatenate(tables) if tables else np.zeros(0, EVENTS)
-        for kind, null in enumerate(self.null):
-            of_kind = found["kind"] == kind
-            found["q"][of_kind] = q_values(found["score"][of_kind], null)
-        return found[np.argsort(found["sample"], kind="stable")]
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:
         """`size` points around events, float32 (m, C, size); inside the piece as far as possible."""

@@ -5,9 +5,7 @@
 3. Rounds: the best three windows of each image are chosen; their score is log p_P(z) / p_U(z), fitted on the chosen
    windows of the other folds of images (`viewsmith.methods.discovery.contrast`).
 4. Boxes: cells inside the chosen boxes against cells outside; the new box is the rectangle in which 2 p - 1 sums to the
-   most, where p is the posterior of a cell (`viewsmith.methods.discovery.contrast`). If an image may have several
-   parts, further boxes are taken as long as their sums are positive: a kind of which there are many in an image, such
-   as red cells, cannot agree with one box.
+   most, where p is the posterior of a cell (`viewsmith.methods.discovery.contrast`).
 5. Choice: of several k, solutions whose part would fill most of the image are background; of the others, the one whose
    posterior lies most completely in its boxes is taken, if the same search finds less in images with random phases.
    If none is left, nothing recurs.
@@ -39,7 +37,7 @@ from viewsmith.methods.discovery.contrast import (
     choose_windows,
     folds,
     moments_by_fold,
-    q_values,
+    with_q_values,
 )
 from viewsmith.methods.discovery.map_cache import MapCache, key_of
 from viewsmith.methods.discovery.network_maps import NetworkMaps
@@ -114,12 +112,10 @@ def window_means(maps: np.ndarray, side: int) -> np.ndarray:
     return means
 
 
-def discover(
-    maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, max_parts: int = 1, seed: int = 0
-) -> list[Part]:
+def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
     """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
     fold = folds(len(maps), seed)
-    return [_solution(maps, valid, side, fold, max_parts) for side in windows]
+    return [_solution(maps, valid, side, fold) for side in windows]
 
 
 def likely(tried: Sequence[Part]) -> list[Part]:
@@ -145,7 +141,7 @@ def whole_windows(valid: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(window_means(valid[..., None].astype(np.float32), side)[..., 0] > 1 - 0.5 / side**2)
 
 
-def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray, max_parts: int) -> Part:
+def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) -> Part:
     """The part that windows of one side lead to (steps 1 to 4)."""
     means, whole = window_means(maps, side), whole_windows(valid, side)
     n, _, columns, _ = means.shape
@@ -158,9 +154,7 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray, 
     cells = cell_whitening(maps)
     for _ in range(BOX_ROUNDS):
         posterior, of_cells = _cell_posteriors(cells, valid, inside, fold)
-        inside = np.zeros_like(valid)
-        for number, (_, sums, own) in enumerate(boxes_apart(np.where(valid, 2 * posterior - 1, OUTSIDE), max_parts)):
-            inside |= own & ((sums > 0) | (number == 0))[:, None, None]
+        inside = inside_boxes(best_boxes(np.where(valid, 2 * posterior - 1, OUTSIDE))[0], valid.shape[1:])
     held = np.where(valid, posterior, 0)
     consistency = (held * inside).sum((1, 2)) / (inside.sum((1, 2)) + (held * ~inside).sum((1, 2)))
     return Part(
@@ -178,15 +172,6 @@ def inside_boxes(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     row, column = np.arange(shape[0])[:, None], np.arange(shape[1])
     top, left, bottom, right = boxes.T[:, :, None, None]
     return (row >= top) & (row < bottom) & (column >= left) & (column < right)
-
-
-def boxes_apart(weights: np.ndarray, count: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The `count` best boxes of each map (n, h, w), which do not overlap: boxes (n, 4), sums (n,), cells (n, h, w)."""
-    for _ in range(count):
-        boxes, sums = best_boxes(weights)
-        inside = inside_boxes(boxes, weights.shape[1:])
-        yield boxes, sums, inside
-        weights = np.where(inside, OUTSIDE, weights)
 
 
 def _cell_posteriors(
@@ -333,7 +318,7 @@ class ImageSearch:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
         for _ in range(self.kinds):
-            solutions = discover(maps, free, windows=windows, max_parts=self.max_parts, seed=self.seed)
+            solutions = discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
             part = self._clear(solutions, images, rows)
             if part is None:
@@ -358,7 +343,7 @@ class ImageSearch:
     def _solutions(self, images: ImageList) -> list[Part]:
         """A solution for each window."""
         maps, valid = self._features(images, np.arange(len(images)))
-        return discover(maps, valid, windows=self.windows or WINDOWS, max_parts=self.max_parts, seed=self.seed)
+        return discover(maps, valid, windows=self.windows or WINDOWS, seed=self.seed)
 
     def _clear(self, solutions: list[Part], images: ImageList, rows: np.ndarray) -> Part | None:
         """The first likely solution that is clearly above what is found in images with random phases."""
@@ -371,9 +356,7 @@ class ImageSearch:
 
         drawn = ImageList([images.shapes[i] for i in some], read, images.channels)
         for part in likely(solutions):
-            other = ImageSearch(
-                [part.window], self.image_size, max_parts=self.max_parts, features=self.features, seed=self.seed
-            )
+            other = ImageSearch([part.window], self.image_size, features=self.features, seed=self.seed)
             compared = dataclasses.replace(part, nothing=other._solutions(drawn)[0].consistency)
             solutions[next(i for i, each in enumerate(solutions) if each is part)] = compared
             if compared.consistency >= compared.nothing + ABOVE:
@@ -500,11 +483,7 @@ class ImageSearch:
                         shape = images.shapes[rows[i]]
                         box = _in_pixels(boxes[i], valid[i], shape)
                         found.append((rows[i], kind, *box, scores[i], 1.0))
-        table = np.array(found, PARTS)
-        for kind, null in enumerate(self.null):
-            of_kind = table["kind"] == kind
-            table["q"][of_kind] = q_values(table["score"][of_kind], null)
-        return table[np.argsort(table["sample"], kind="stable")]
+        return with_q_values(np.array(found, PARTS), self.null)
 
 
 def _batch(images: ImageList, rows: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -518,13 +497,15 @@ def _boxes(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list[t
     k = part.window
     scores = np.where(whole_windows(free, k), part.window_scores(maps), -np.inf)
     found = []
-    for boxes, sums, _ in boxes_apart(weights, count):
+    for _ in range(count):
+        boxes, sums = best_boxes(weights)
         # Windows whose middle is inside the box; of a box at the border, the next ones.
         first, last = k // 2, k // 2 + np.array(scores.shape[1:])
         near = np.concatenate([np.minimum(boxes[:, :2], last - 1), np.maximum(boxes[:, 2:], first + 1)], 1)
         centers = inside_boxes(near, free.shape[1:])[:, first : last[0], first : last[1]]
         best = np.where(centers, scores, -np.inf).reshape(len(maps), -1).max(1)
         found.append((np.where((sums > 0)[:, None], boxes, 0), np.where(sums > 0, best, -np.inf)))
+        weights = np.where(inside_boxes(boxes, free.shape[1:]), OUTSIDE, weights)
     return found
 
 

@@ -7,7 +7,7 @@ sequence may have no site.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.methods.discovery.contrast import q_values
+from viewsmith.methods.discovery.contrast import part_table
 from viewsmith.methods.discovery.motifs import CLEAR, WIDTHS, Background, Motif, as_codes, choose, find_motif
 from viewsmith.modalities import modality_of
 
@@ -88,22 +88,14 @@ class MotifSearch:
 
     def candidates(self, X: Any) -> np.ndarray:
         """The best sites of every kind in every sequence, with their q-values among all of them."""
-        codes = sequence_codes(X)
-        tables = []
+        return part_table(SITES, self._places(sequence_codes(X)), self.null)
+
+    def _places(self, codes: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """The best sites of each kind, apart from those of the kinds before."""
         for kind, motif in enumerate(self.parts):
             for starts, reverse, scores in _sites(motif, codes, self.max_parts):
-                rows = np.flatnonzero(np.isfinite(scores))
-                table = np.zeros(len(rows), SITES)
-                table["sample"], table["kind"], table["start"] = rows, kind, starts[rows]
-                table["end"], table["reverse"] = starts[rows] + motif.width, reverse[rows]
-                table["score"] = scores[rows]
-                tables.append(table)
+                yield kind, {"start": starts, "end": starts + motif.width, "reverse": reverse, "score": scores}
                 codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
-        found = np.concatenate(tables) if tables else np.zeros(0, SITES)
-        for kind, null in enumerate(self.null):
-            of_kind = found["kind"] == kind
-            found["q"][of_kind] = q_values(found["score"][of_kind], null)
-        return found[np.argsort(found["sample"], kind="stable")]
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> list[str]:
         """`size` letters around sites, read from the strand of the site; fewer at the ends of a sequence."""
