@@ -16,7 +16,8 @@ sequences of 200, half of them with a word of 15, 2 letters changed); and nothin
 with shuffled letters that keep their pairs, recordings with random phases. Cost, with smears mirrored and turned: many
 (10,000 images of 96 x 128)
 and large (1,000 of 1,024 x 1,024). Choice on the smears: one window or another longer side given (windows, sizes),
-three kinds sought (kinds), average precision over all white cells with one part in an image or up to three (precision). Known places are read for the scores alone.
+three kinds sought (kinds), average precision over all white cells with one part in an image or up to three
+(precision). Known places are read for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_discovery [minutes] [set ...]
 """
