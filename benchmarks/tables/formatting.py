@@ -18,7 +18,7 @@ from scipy.stats import ttest_rel
 
 from benchmarks.common.runner import ROOT, progress, rows
 from benchmarks.quality.suite import Study, Trained
-from viewsmith.evaluation import level
+from viewsmith.evaluation.leaderboard import TIES as ALL_TIES
 
 DOCS = ROOT / "docs"
 TITLES = {
@@ -30,7 +30,7 @@ TITLES = {
     "linear_1pct": "1 % labels",
     "linear_10pct": "10 % labels",
 }
-TIES = {metric: level.TIES[metric] for metric in ("kmeans_accuracy", "linear_1pct", "knn", "linear")}
+TIES = {metric: ALL_TIES[metric] for metric in ("kmeans_accuracy", "linear_1pct", "knn", "linear")}
 SEEDS_OF_A_CLAIM = 3
 
 Table = dict[tuple[str, str], dict[int, dict[str, Any]]]
@@ -170,7 +170,7 @@ def conclusions(
             mean, n = statistics.fmean(found), len(found)
             half = student.ppf(0.975, n - 1) * statistics.stdev(found) / n**0.5
             word = "no clear difference" if abs(mean) <= half else ("better" if mean > 0 else "worse")
-            tie = level.TIES.get(metric, level.TIES["linear"])  # metrics of one study are accuracies
+            tie = ALL_TIES.get(metric, ALL_TIES["linear"])  # metrics of one study are accuracies
             lost = [f"{name} {gap:+.3f}" for name, gap in differences.items() if gap < -tie]
             where = f"; loses on {', '.join(lost)}" if lost else ""
             parts.append(f"{title} {mean:+.3f} ± {half:.3f} ({n} sets), {word}{where}")
