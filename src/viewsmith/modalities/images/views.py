@@ -341,34 +341,29 @@ def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
 
 
 # "auto" is resolved by a test of the data; without data it is the published rate.
+Rate = float | Literal["auto"]
 MIRROR = {"flip": ("mirror", 0.5)}
 
 
-def _rate(flip: float | Literal["auto"]) -> float:
+def _rate(flip: Rate) -> float:
     return 0.5 if flip == "auto" else flip
 
 
 def _recipe(
-    name: Recipe,
-    context: ViewContext,
-    color_strength: float,
-    flip: float | Literal["auto"],
-    crop_minimum: float | Literal["auto"],
-    gray: float,
-    local_crops: int = 4,
+    name: Recipe, context: ViewContext, strength: float, flip: Rate, crop_minimum: Rate, gray: float, crops: int = 4
 ) -> ViewMaker:
-    crops: dict[str, Any] = {} if crop_minimum == "auto" else {"scale": (crop_minimum, 1.0)}
+    scale: dict[str, Any] = {} if crop_minimum == "auto" else {"scale": (crop_minimum, 1.0)}
     height, width = context.row_shape[:2]
     return image_recipe(
         name,
         size=(height, width),
-        strength=color_strength,
+        strength=strength,
         flip=_rate(flip),
         gray=gray,
-        crops=local_crops,
+        crops=crops,
         mean=context.statistics["pixel_mean"],
         std=context.statistics["pixel_scale"],
-        **crops,
+        **scale,
     )
 
 
@@ -377,8 +372,8 @@ def _register_recipe(name: Recipe, help: str, source: str) -> None:
     def recipe(
         context: ViewContext,
         *,
-        crop_minimum: float | Literal["auto"] = "auto",
-        flip: float | Literal["auto"] = "auto",
+        crop_minimum: Rate = "auto",
+        flip: Rate = "auto",
         color_strength: float = 1.0,
         gray: float = 0.2,
     ) -> ViewMaker:
@@ -389,9 +384,7 @@ _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen e
 
 
 @register("view maker", "crop", help="random crop and flip, unchanged colors", modalities="images", symmetry=MIRROR)
-def _crop(
-    context: ViewContext, *, crop_minimum: float | Literal["auto"] = "auto", flip: float | Literal["auto"] = "auto"
-) -> ViewMaker:
+def _crop(context: ViewContext, *, crop_minimum: Rate = "auto", flip: Rate = "auto") -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
     mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
     return ImageViews(scale=(least, 1.0), flip=_rate(flip), jitter=0, gray=0, mean=mean, std=std)
@@ -421,8 +414,8 @@ def _local_size(row_shape: Sequence[int], derived: Mapping[str, Any]) -> tuple[s
 def _multicrop(
     context: ViewContext,
     *,
-    crop_minimum: float | Literal["auto"] = "auto",
-    flip: float | Literal["auto"] = "auto",
+    crop_minimum: Rate = "auto",
+    flip: Rate = "auto",
     color_strength: float = 1.0,
     gray: float = 0.2,
     local_crops: int = 4,
