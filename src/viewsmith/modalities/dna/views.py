@@ -21,6 +21,8 @@ from viewsmith.core.rows import Rows
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randint, randn
 
+Stream = torch.Generator | None
+
 # A segment is at most this fraction of its sequence: 20 bases are a small part of 200 bases, but half of 41.
 MAX_FRACTION = 0.1
 
@@ -95,9 +97,7 @@ class DNAEdit(ViewMaker):
 
     complements: bool = False
 
-    def edit(
-        self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
+    def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         """Apply the edit to the `chosen` sequences, with parameters drawn for each of them."""
         raise NotImplementedError
 
@@ -118,9 +118,7 @@ class ReverseComplement(DNAEdit):
         check_fraction("p", p)
         self.p = p
 
-    def edit(
-        self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
+    def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         drawn = rand((len(plan),), like, generator) < self.p
         return reverse_complement(plan, lengths, chosen & drawn)
 
@@ -144,9 +142,7 @@ class Mutation(DNAEdit):
         Bounds(ge=0, le=0.75).check("rate", rate)
         self.rate = rate
 
-    def edit(
-        self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
+    def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         shape = tuple(plan.shape)
         redrawn = rand(shape, like, generator) < self.rate * 4 / 3
         real = _positions(plan) < torch.where(chosen, lengths, 0)[:, None]
@@ -162,7 +158,7 @@ class SegmentEdit(DNAEdit):
             raise InputError(f"minimum = {minimum}, maximum = {maximum}: expected 0 <= minimum <= maximum, in bases")
         self.minimum, self.maximum = minimum, maximum
 
-    def sizes(self, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    def sizes(self, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         """Lengths of the segments, int64 (B,): uniform from minimum to maximum, 0 for sequences not chosen."""
         largest = (lengths * MAX_FRACTION).long().clamp_max(self.maximum)
         return torch.where(chosen, _uniform(largest.clamp_max(self.minimum), largest, like, generator), 0)
@@ -172,9 +168,7 @@ class SegmentEdit(DNAEdit):
 class Deletion(SegmentEdit):
     """A random segment deleted, the ends filled with random bases (EvoAug: up to 20 bases). See `SegmentEdit`."""
 
-    def edit(
-        self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
+    def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         size = self.sizes(lengths, chosen, like, generator)
         start = _uniform(torch.zeros_like(size), lengths - size, like, generator)
         return delete(plan, lengths, start, size, randint(4, tuple(plan.shape), like, generator))
@@ -187,9 +181,7 @@ class Insertion(SegmentEdit):
     EvoAug instead lengthens every sequence by `maximum`, with random bases at its ends.
     """
 
-    def edit(
-        self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
+    def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         size = self.sizes(lengths, chosen, like, generator)
         start = _uniform(torch.zeros_like(size), lengths - size, like, generator)
         return insert(plan, lengths, start, size, randint(4, tuple(plan.shape), like, generator))
@@ -202,9 +194,7 @@ class Translocation(SegmentEdit):
     See `SegmentEdit`.
     """
 
-    def edit(
-        self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
+    def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         size = self.sizes(lengths, chosen, like, generator)
         left = rand((len(plan),), like, generator) < 0.5
         return translocate(plan, lengths, torch.where(left, -size, size))
@@ -216,9 +206,7 @@ class Inversion(SegmentEdit):
 
     complements = True
 
-    def edit(
-        self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
+    def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         size = self.sizes(lengths, chosen, like, generator)
         return invert(plan, _uniform(torch.zeros_like(size), lengths - size, like, generator), size)
 
@@ -305,7 +293,7 @@ class DNAViews(ViewMaker):
         self.max_edits = min(max_edits, len(edits))
         self.strand, self.noise = ReverseComplement(strand), DNANoise(noise)
 
-    def choose(self, n: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    def choose(self, n: int, like: Tensor, generator: Stream) -> Tensor:
         """Which edits each of n sequences gets, bool (n, edits): a random subset of 1 to `max_edits`."""
         if self.max_edits == 0:
             return torch.zeros(n, len(self.edits), dtype=torch.bool, device=like.device)
@@ -331,7 +319,7 @@ def _complement(plan: Tensor, where: Tensor) -> Tensor:
     return torch.where(where, ~plan, plan)
 
 
-def _uniform(low: Tensor, high: Tensor, like: Tensor, generator: torch.Generator | None) -> Tensor:
+def _uniform(low: Tensor, high: Tensor, like: Tensor, generator: Stream) -> Tensor:
     """Uniform integers from low to high, inclusive, int64 (B,)."""
     draw = torch.rand(low.shape, device=like.device, generator=generator)
     # In float32 a draw just below 1 can be rounded up to the next integer.
