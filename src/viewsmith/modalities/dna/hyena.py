@@ -199,7 +199,7 @@ class Hyena(nn.Module):
                 f"sequences of {x.shape[2]} bases: this Hyena encoder accepts at most {self.max_length}; "
                 "cut them into pieces, or use another encoder (or a larger max_length)"
             )
-        table = self.get_parameter("embeddings.word_embeddings.weight")
+        table: Tensor = self.embeddings["word_embeddings"].weight  # type: ignore[assignment]
         h: Tensor = x.mT @ table[FIRST_LETTER : FIRST_LETTER + 4]
         for layer in self.layers:
             h = layer(h)
