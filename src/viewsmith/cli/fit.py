@@ -131,8 +131,8 @@ def fit(
         _add_probe(model, None if transductive else dataset.y_train)
     record = data_record(dataset, transductive) | {"command": context.meta[ARGUMENTS]}
     if not already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
-        _train(model, dataset, out, transductive, resume=resume, context=record)
-        _say_what_is_next(model, out, data, dataset)
+        first = _train(model, dataset, out, transductive, resume=resume, context=record)
+        _say_what_is_next(model, out, data, dataset, first)
     else:
         typer.echo(str(out))
 
@@ -145,8 +145,9 @@ def _add_probe(model: ViewsmithEstimator, labels: Any) -> None:
     model.callbacks = [OnlineProbe(labels), *(model.callbacks or [])]
 
 
-def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive: bool, **of_run: Any) -> None:
-    """Fit the model to the rows, in all processes of the group, and write the run and its report."""
+def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive: bool, **of_run: Any) -> bool:
+    """Fit the model in all processes, and write the run and its report; whether this is the first process."""
+    from viewsmith.core import distributed
     from viewsmith.estimator.figures import transformed
     from viewsmith.workflows.runs import groups_to_fit, process_group, removed_on_error
 
@@ -160,12 +161,11 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
         # The other figures take longer: `viewsmith report` makes them.
         tested = transformed(model.resolved_.symmetries, dataset)
         write_run_report(out, figures=() if tested is None else (tested,))
+        return distributed.rank() == 0
 
 
-def _say_what_is_next(model: ViewsmithEstimator, out: Path, data: str, dataset: Dataset) -> None:
-    from viewsmith.core import distributed
-
-    if distributed.rank() == 0:
+def _say_what_is_next(model: ViewsmithEstimator, out: Path, data: str, dataset: Dataset, first: bool) -> None:
+    if first:
         scored = f"`viewsmith evaluate {out} {data}`, " if dataset.y is not None else ""
         embedded = f"`viewsmith embed {out} {data} --out h.npz`"
         line = f"next: open {out / 'report.html'}, {scored}{embedded}"
