@@ -111,7 +111,7 @@ def test_the_leaderboard_is_a_table(compared, content):
 
 def test_a_notebook_shows_the_leaderboard(content):
     html = workflow.Comparison(content)._repr_html_()
-    assert "<td>contrastive untrained</td>" in html and f"<td>{content['rows']['raw']['knn']['mean']:.3f}</td>" in html
+    assert "<td>contrastive untrained</td>" in html and f"<td>{content['rows']['raw']['knn']['mean']:.3f}" in html
     assert "2 seeds, each with its own split" in html and html.count("<tr>") == 1 + len(ROWS)
 
 

@@ -428,11 +428,8 @@ def _answer(result: Mapping[str, Any], width: int) -> str:
     return "\n".join([*filter(None, lines), textwrap.fill(result["next"], width) if not level else result["next"]])
 
 
-def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
-    """A leaderboard as plain text: mean and standard deviation over the repeats, the best mean marked.
-
-    Below the table, the rows that are level with the best one, and what to do next.
-    """
+def score_columns(result: Mapping[str, Any]) -> list[list[str]]:
+    """For each score its name, and mean and deviation of each row, the best mean marked."""
     columns = []
     for protocol in result["protocols"]:
         scores = [row[protocol] for row in result["rows"].values()]
@@ -442,7 +439,15 @@ def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
         marks = marked(means, lower=protocol in LOWER_IS_BETTER) if scored else [f"{mean:.3f} " for mean in means]
         texts = [f"{mean}{spread:8}" for mean, spread in zip(marks, spreads, strict=True)]
         columns.append(aligned([protocol, *texts]))
-    tables = in_blocks(list(result["rows"]), columns, width)
+    return columns
+
+
+def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
+    """A leaderboard as plain text: mean and standard deviation over the repeats, the best mean marked.
+
+    Below the table, the rows that are level with the best one, and what to do next.
+    """
+    tables = in_blocks(list(result["rows"]), score_columns(result), width)
     early = sum(cell["status"] == "time limit" for cell in result["cells"])
     note = spread_words(result)
     if result["level"]:

@@ -23,7 +23,7 @@ from viewsmith.estimator.inputs import labels_used
 from viewsmith.evaluation.baselines import pca
 from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import Repeats, Results, as_csv, leaderboard, spread_words
+from viewsmith.evaluation.leaderboard import Repeats, Results, as_csv, leaderboard, score_columns, spread_words
 from viewsmith.evaluation.protocol import check_protocols, scored_rows
 from viewsmith.modalities.base import works_in
 from viewsmith.reports.comparison import write_comparison
@@ -158,19 +158,7 @@ class Comparison(dict[str, Any]):
     """The result of `compare_methods`, a dict; a notebook shows it as a table."""
 
     def _repr_html_(self) -> str:
-        def text(value: float | None, digits: int) -> str:
-            return "" if value is None else f"{value:.{digits}f}"
-
-        rows = [
-            (
-                line["row"],
-                *(text(self["rows"].get(line["row"], {}).get(name, {}).get("mean"), 3) for name in self["protocols"]),
-                text(line.get("train_seconds"), 1),
-                line["note"],
-            )
-            for line in self["leaderboard"]
-        ]
-        header = ["", *self["protocols"], "seconds of training", ""]
+        header, *rows = zip(["", *self["rows"]], *score_columns(self), strict=True)
         return html_table("Comparison", rows, header, f"{spread_words(self)}. {self['next']}")
 
 
