@@ -3,7 +3,7 @@
 Rows of 32 features, the default encoder. Each way is a command of its own, in turn; an engine has as many workers as
 there are cores. CPU seconds are those of all its processes, with the start of Python and of the engine, looked at four
 times a second: those of an engine minus those of the loop are its overhead, whatever else runs on the machine. `files`
-are the seconds that the workers were busy, together.
+are the seconds that the workers were busy, together. With few --rows in a file the rest is what rows do not change.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.data.engines [--engines plain dask ...] [--rounds 2] [--quick]
 """
@@ -44,12 +44,13 @@ def represent(engine: str, run: str, out: str, files: Sequence[str]) -> list[dic
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parser(__doc__, rounds=2)
+    options = parser(__doc__, rounds=2, rows=50_000)
     options.add_argument("--engines", nargs="*", choices=ENGINES, default=ENGINES)
     given = read(options, arguments)
-    rows, count = (50_000, 20) if not given.quick else (100, 2)
+    rows, count = (given.rows, 20) if not given.quick else (100, 2)
     draw = np.random.default_rng(0)
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers of Spark would take another python
+    # The workers of Spark would take another python, those of Ray a lower priority than that of other processes.
+    os.environ.update({"PYSPARK_PYTHON": sys.executable, "RAY_worker_niceness": "0"})
     with tempfile.TemporaryDirectory() as folder:
         files = [str(Path(folder, f"part-{number}.parquet")) for number in range(count)]
         for file in files:
