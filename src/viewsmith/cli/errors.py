@@ -50,8 +50,9 @@ def explain(error: BaseException) -> tuple[int, str]:
         return 1, LOST
     if isinstance(error, MemoryError) or re.search("(not enough|can't allocate|out of) memory", text):
         return 2, f"not enough memory ({text}): use a smaller batch_size, hidden or n_components, or fewer rows"
-    if isinstance(error, ValueError) and type(error) is ValueError and from_scikit_learn(error):
-        return 2, text
+    raised_in = [frame.filename.replace(os.sep, "/") for frame in traceback.extract_tb(error.__traceback__)[-1:]]
+    if type(error) is ValueError and raised_in and raised_in[0].endswith("sklearn/utils/validation.py"):
+        return 2, text  # messages of scikit-learn's input validation are for users
     return (
         1,
         f"{type(error).__name__}: {text or 'no message'}; a bug in viewsmith: report it with the output of --debug",
@@ -109,12 +110,6 @@ def writing(path: Path) -> Iterator[None]:
         if not isinstance(code, int):
             raise
         raise OSError(code, os.strerror(code), str(path)) from error
-
-
-def from_scikit_learn(error: BaseException) -> bool:
-    """Whether scikit-learn's input validation raised the error: its messages are for users."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.replace(os.sep, "/").endswith("sklearn/utils/validation.py")
 
 
 def show_warning(message: Any, *_: Any, **__: Any) -> None:

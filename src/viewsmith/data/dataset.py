@@ -318,28 +318,9 @@ def take(rows: Any, index: np.ndarray) -> Any:
 
 
 def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = False) -> Dataset:
-    """The train rows alone, with a fifth of the labeled ones as test rows.
+    """The train rows alone, with a fifth of the labeled ones as test rows: of each class, or whole groups.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        In memory. Of its test rows nothing is read.
-    seed : int
-        Seed of the draw.
-    whole_groups : bool
-        Groups are drawn, with all their rows, until they have a fifth of the labeled rows. Their rows without a label
-        are left out. Otherwise a fifth of each class with at least two rows is drawn, at least one row, or a fifth of
-        the rows if labels are numbers; rows without a label are train rows.
-
-    Returns
-    -------
-    Dataset
-        With the split "given". Only its train rows may have no label.
-
-    Raises
-    ------
-    InputError
-        The train rows have no labels, or too few for at least two classes among the others and one test row.
+    Rows without a label are train rows, but not those of such a group.
     """
     y = dataset.y_train
     absent = np.ones(0, dtype=bool) if y is None else _absent(dataset, y)
