@@ -69,7 +69,7 @@ SIZES = {
     "tuning": 28,
     "what_and_where": 311,
     "study_discovery": 142,
-    "study_symmetries": 159,
+    "study_symmetries": 186,
     "study_strengths": 98,
     "study_strength_rules": 62,
 }
