@@ -39,7 +39,9 @@ def test_statistics_of_blocks_are_those_of_the_whole(scaling, kind, monkeypatch)
         assert one.fit(torch.from_numpy(x), scaling) == ("global" if kind == "sparse" else "standard")
 
 
-def test_moments_of_blocks_are_those_of_numpy():
+@pytest.mark.parametrize("columns", [256, 3])
+def test_moments_of_blocks_are_those_of_numpy(monkeypatch, columns):
+    monkeypatch.setattr(streamed, "COPIED_BYTES", columns * 8 * 28)
     x = np.random.default_rng(1).normal(1e3, 1, size=(50, 4))
     found = streamed.column_moments(torch.from_numpy(part) for part in np.split(x, [1, 2, 30]))
     np.testing.assert_allclose(found.mean, x.mean(0), rtol=1e-14)

@@ -154,7 +154,8 @@ def _axes_in_memory(x: Tensor, k: int, weighted: bool, more: int) -> Axes:
 # Up to this width axes are found in one pass, from the d x d covariance; beyond, in a few passes without it.
 COVARIANCE_UP_TO = 2048
 
-COLUMNS = 256
+COLUMNS = 256  # that are copied at once, or fewer, for a copy of at most `COPIED_BYTES`
+COPIED_BYTES = 2**27
 
 EXTRA, PASSES, CONVERGED = 14, 8, 1e-3
 
@@ -199,9 +200,10 @@ def column_moments(blocks: Iterable[Tensor]) -> Moments:
     found: Moments | None = None
     for block in blocks:
         mean, variance = torch.empty(2, block.shape[1], dtype=torch.float64, device=block.device)
-        # In float64 by blocks of columns: a copy of all columns would double the memory.
-        for start in range(0, block.shape[1], COLUMNS):
-            columns = slice(start, start + COLUMNS)
+        # In float64 by blocks of columns: a copy of all columns would take twice the memory of the rows.
+        together = min(COLUMNS, max(1, COPIED_BYTES // (8 * max(1, len(block)))))
+        for start in range(0, block.shape[1], together):
+            columns = slice(start, start + together)
             part = block[:, columns].to(torch.float64, copy=True)
             mean[columns] = part.mean(dim=0)
             variance[columns] = part.sub_(mean[columns]).square_().mean(dim=0)
