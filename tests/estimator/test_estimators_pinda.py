@@ -113,7 +113,7 @@ def test_a_learned_mean_is_in_the_report(learn_mean):
         expected = model.method_.noise.noise_parameters(model.samples(x[:3])[:])[1].detach().numpy()
         assert np.array_equal(made["mean"], expected) and abs(expected).max() > 0
     gallery = noise_gallery(x[:3], made)
-    assert gallery.views.shape[:2] == (3, 3 + learn_mean) and ("its mean" in gallery.caption) == learn_mean
+    assert gallery.data["views"].shape[:2] == (3, 3 + learn_mean) and ("its mean" in gallery.caption) == learn_mean
 
 
 def test_the_random_fraction_bounds_the_spread(wine):

@@ -72,7 +72,7 @@ def tune(
             f"{len(label)} label columns are given, but a search has one score: give one --label, and score the best "
             "settings with others by `evaluate`"
         )
-    read |= {} if label is None else {"label": label[0]}
+    read = ({} if label is None else {"label": label[0]}) | read
     check_budget(budget)
     fixed = assignments(set_ or [])
     for name in fixed.keys() & RESERVED.keys():
