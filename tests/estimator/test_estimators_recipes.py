@@ -235,11 +235,11 @@ def brief(**options):
 @pytest.mark.parametrize(
     ("options", "given", "expected"),
     [
-        ({"n_components": 20}, {"appended_pca": 50, "skip_length": 2.0}, 13),  # all features
-        ({"input_components": 5}, {"appended_pca": 4, "skip_length": 2.0}, 4),
-        ({"input_components": 5}, {"appended_pca": 9, "skip_length": 2.0}, 9),
-        ({"framework": "byol"}, {"appended_pca": 7, "skip_length": 2.0}, 7),
-        ({"view_maker": "noise", "representation_noise": 0.1}, {"appended_pca": 7, "skip_length": 2.0}, 7),
+        ({"n_components": 20}, {"appended_pca": 50, "appended_length": 2.0}, 13),  # all features
+        ({"input_components": 5}, {"appended_pca": 4, "appended_length": 2.0}, 4),
+        ({"input_components": 5}, {"appended_pca": 9, "appended_length": 2.0}, 9),
+        ({"framework": "byol"}, {"appended_pca": 7, "appended_length": 2.0}, 7),
+        ({"view_maker": "noise", "representation_noise": 0.1}, {"appended_pca": 7, "appended_length": 2.0}, 7),
     ],
 )
 def test_columns_that_are_not_learned(options, given, expected, wine, tmp_path):
@@ -337,7 +337,7 @@ def test_coordinates_of_sparse_rows_of_one_length_have_one_length(wide, tmp_path
     h = model.transform(x)
     np.testing.assert_allclose(np.linalg.norm(h[:, 256:], axis=1), 24, rtol=1e-4)
     np.testing.assert_array_equal(load(tmp_path / "run").transform(x), h)
-    given = SHORTLY(encoder_options={"skip_length": 3.0}).fit(x).transform(x)
+    given = SHORTLY(encoder_options={"appended_length": 3.0}).fit(x).transform(x)
     np.testing.assert_allclose(given[:, 256:], h[:, 256:] / 8, rtol=1e-4, atol=1e-5)
     lengths = np.linalg.norm(SHORTLY().fit(x * np.linspace(1, 2, 400)[:, None]).transform(x)[:, 256:], axis=1)
     assert lengths.std() > 0.1

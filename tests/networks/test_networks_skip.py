@@ -220,7 +220,7 @@ def pooled(image: np.ndarray, size: int) -> np.ndarray:
 def test_skipped_columns_of_images_are_coordinates_of_pooled_pixels() -> None:
     x = torch.randn(40, 3, 19, 20, generator=torch.Generator().manual_seed(0))
     context = EncoderContext((19, 20, 3), 3, 40)
-    encoder = find("encoder", "cnn", "images").build(context, appended_pca=24, skip_length=2.0).eval()
+    encoder = find("encoder", "cnn", "images").build(context, appended_pca=24, appended_length=2.0).eval()
     for part in (module for module in encoder.modules() if isinstance(module, SkipCoordinates)):
         part.fit(x)
     out = encoder(x)
@@ -238,7 +238,7 @@ def test_skipped_columns_of_sequences_are_of_bases_and_of_4_mers() -> None:
     letters = torch.randint(0, 4, (50, 30), generator=torch.Generator().manual_seed(0))
     x = torch.nn.functional.one_hot(letters, 4).mT.float()
     context = EncoderContext((30,), 4, 30)
-    encoder = find("encoder", "cnn", "dna").build(context, appended_pca=11, skip_length=3.0).eval()
+    encoder = find("encoder", "cnn", "dna").build(context, appended_pca=11, appended_length=3.0).eval()
     for part in (module for module in encoder.modules() if isinstance(module, SkipCoordinates)):
         part.fit(x)
     out = encoder(x)

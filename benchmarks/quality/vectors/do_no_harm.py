@@ -125,7 +125,7 @@ def ridge_r2(h: np.ndarray, h_test: np.ndarray, axes: np.ndarray, axes_test: np.
 
 def skipped(columns: int = 50) -> dict[str, Any]:
     """Options of the row "skip": so many columns more than learned ones."""
-    options = {"appended_pca": columns, "skip_length": 3.0}
+    options = {"appended_pca": columns, "appended_length": 3.0}
     return {"epochs": "auto", "batch_size": 256, "encoder_options": options, "n_components": COLUMNS + columns}
 
 

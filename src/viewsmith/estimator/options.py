@@ -22,6 +22,8 @@ RENAMED = {
     "domain": "modality",
     "freeze_first_layers": "freeze",
     "skip_components": "appended_pca",
+    "skip_length": "appended_length",
+    "skip_unit": "appended_unit",
 }
 
 

@@ -73,7 +73,7 @@ HEAD_RATE = 0.3
 # If the axes that the encoder of wide vectors reads hold less of the variance, the representation has further ones.
 KEPT = 0.5
 # Coordinates of rows that all have one length, such as tf-idf, where cosines tell most.
-UNIT_ROWS = {"skip_length": 24.0, "skip_unit": True}
+UNIT_ROWS = {"appended_length": 24.0, "appended_unit": True}
 
 # The batch of the shorter one and its rate, unless a batch size is given.
 FEW_BATCH_SIZE, FEW_RATE = 128, 4.5e-3

@@ -232,11 +232,11 @@ def _sequence_cnn(
     context: EncoderContext,
     *,
     appended_pca: Annotated[int, Bounds(ge=0)] = 0,
-    skip_length: Annotated[float, Bounds(gt=0)] = 24.0,
+    appended_length: Annotated[float, Bounds(gt=0)] = 24.0,
 ) -> nn.Module:
     """Build the small network; with `appended_pca`, further columns are principal coordinates of bases and 4-mers.
 
-    Two thirds of them are of bases by position, up to the 512th, with the length `skip_length`; the others are of
+    Two thirds of them are of bases by position, up to the 512th, with the length `appended_length`; the others are of
     frequencies of 4-mers, with .4 of that length.
     """
     positions = min(context.row_shape[0], LONGEST_SKIP)
@@ -244,8 +244,8 @@ def _sequence_cnn(
     of_words = appended_pca // 3
     of_bases = min(4 * positions, appended_pca - of_words)
     skip = SkipKinds(
-        SkipCoordinates(4 * positions, of_bases, length=skip_length, features=bases),
-        SkipCoordinates(4**4, min(4**4, of_words), length=LENGTH_OF_WORDS * skip_length, features=words),
+        SkipCoordinates(4 * positions, of_bases, length=appended_length, features=bases),
+        SkipCoordinates(4**4, min(4**4, of_words), length=LENGTH_OF_WORDS * appended_length, features=words),
     )
     learned = SequenceCNN(n_components=learned_columns(context.n_components, skip.n_components, appended_pca))
     return WithSkip(learned, skip) if skip.n_components else learned

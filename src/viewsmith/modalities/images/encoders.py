@@ -466,7 +466,7 @@ def _small_cnn(
     context: EncoderContext,
     *,
     appended_pca: Annotated[int, Bounds(ge=0)] = 0,
-    skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
+    appended_length: Annotated[float, Bounds(gt=0)] = 6.0,
 ) -> nn.Module:
     """Build the small network; with `appended_pca`, further columns are principal coordinates of pooled pixels."""
     height, width = context.row_shape[:2]
@@ -474,7 +474,7 @@ def _small_cnn(
     sides = height // size[0], width // size[1]
     pixels = context.channels * sides[0] * sides[1]
     pool = partial(pool_pixels, size=size, sides=sides)
-    skip = SkipKinds(SkipCoordinates(pixels, min(pixels, appended_pca), length=skip_length, features=pool))
+    skip = SkipKinds(SkipCoordinates(pixels, min(pixels, appended_pca), length=appended_length, features=pool))
     learned = SmallCNN(context.channels, learned_columns(context.n_components, skip.n_components, appended_pca))
     return WithSkip(learned, skip) if skip.n_components else learned
 

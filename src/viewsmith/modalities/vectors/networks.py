@@ -23,8 +23,8 @@ def vector_encoder(
     hidden: tuple[int, ...] = (256,),
     norm: Literal["batch", "none"] = "batch",
     appended_pca: Annotated[int, Bounds(ge=0)] = 0,
-    skip_length: Annotated[float, Bounds(gt=0)] = 6.0,
-    skip_unit: bool = False,
+    appended_length: Annotated[float, Bounds(gt=0)] = 6.0,
+    appended_unit: bool = False,
 ) -> nn.Module:
     """Build the default encoder of vectors, (B, d) to (B, n_components)."""
     d, k = context.row_shape[0], context.input_components
@@ -35,9 +35,11 @@ def vector_encoder(
     last: Literal["activated", "linear"] = "activated" if norm == "batch" else "linear"
     network: nn.Module = MLP(k or d, [*hidden, learned], norm=norm, last=last)
     if further:
-        return WithSkip(nn.Sequential(*layers, network), SkipAxes(d, skipped, length=skip_length, unit=skip_unit))
+        return WithSkip(
+            nn.Sequential(*layers, network), SkipAxes(d, skipped, length=appended_length, unit=appended_unit)
+        )
     if skipped:
-        skip = SkipCoordinates(k or d, skipped, length=skip_length, unit=skip_unit, ordered=bool(k))
+        skip = SkipCoordinates(k or d, skipped, length=appended_length, unit=appended_unit, ordered=bool(k))
         network = WithSkip(network, skip)
     return nn.Sequential(*layers, network)
 
