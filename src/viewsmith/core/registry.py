@@ -42,11 +42,6 @@ class Bounds:
     """Bounds of a finite number in the annotation of an option, ``Annotated[float, Bounds(gt=0)]``.
 
     What pydantic's ``Field(gt=0, allow_inf_nan=False)`` says, for layers that are imported without pydantic.
-
-    Attributes
-    ----------
-    ge, gt, le, lt : float, optional
-        At least, above, at most and below this number.
     """
 
     ge: float | None = None

@@ -270,15 +270,7 @@ class Dataset:
         return self.x if transductive else self.x_train
 
     def fit_labels(self, transductive: bool, *, numbers: bool = False) -> np.ndarray | None:
-        """Labels of `fit_rows`, for the settings of `fit` that use labels; None if they are not known.
-
-        Missing ones are None if there are some; of `numbers`, NaN.
-
-        Raises
-        ------
-        InputError
-            The labels of test rows would be among them, or they are numbers, and the settings read classes.
-        """
+        """Labels of `fit_rows` for settings that use them (missing: None, or NaN of `numbers`), or None if unknown."""
         if self.target == "number" and not numbers:
             raise InputError(
                 f"{self.source}: labels are numbers, but these settings need classes: give supervision='numbers' "

@@ -25,14 +25,7 @@ TABLE_ROWS = 65_536
 
 
 class RowStream:
-    """Representations that are written block by block, in order.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Of all of them, (n, ...).
-    dtype : numpy dtype
-    """
+    """Representations that are written block by block, in order; `shape` is that of all of them, (n, ...)."""
 
     def __init__(self, blocks: Iterable[np.ndarray], n_rows: int) -> None:
         self._blocks = iter(blocks)

@@ -52,26 +52,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class BaselineContext:
-    """The data that a baseline is computed from.
+    """The data that a baseline, a function registered as docs/extending.md says, is computed from."""
 
-    A baseline is a function of this context that returns features of train and test rows, fitted on train. It is
-    registered by ``@register("baseline", "my-baseline", help=...)``. With the tag ``on_request=True`` it is computed
-    only if the user requests it. The tag ``predict`` is a `viewsmith.evaluation.protocol.Predict`, a predictor on
-    these features in place of the linear probe; the row has no other scores.
-
-    Attributes
-    ----------
-    model : Model
-        The fitted model.
-    raw : str
-        Name of the raw features with the best score on a split of the train rows.
-    x_train, x_test : array-like
-        Rows in the format that users give.
-    """
-
-    model: Model
-    raw: str
-    x_train: Any
+    model: Model  # fitted
+    raw: str  # name of the raw features with the best score on a split of the train rows
+    x_train: Any  # rows in the format that users give
     x_test: Any
 
     def raw_features(self) -> TrainTest:

@@ -56,17 +56,10 @@ class NNCLR(PredictorFramework):
     The predictions for the other samples of the batch are the negatives. Finally, a training forward (train mode,
     gradients enabled) replaces the oldest projections of the queue by those of the first views, from all processes.
     Other forwards change no state.
-
-    Attributes
-    ----------
-    keys : Tensor, shape (K, d)
-        The queue; rows have length 1.
-    pointer : Tensor of int64, shape ()
-        Position of the oldest projection.
     """
 
-    keys: Tensor
-    pointer: Tensor
+    keys: Tensor  # the queue, (K, d), rows of length 1
+    pointer: Tensor  # position of the oldest projection, int64 ()
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     temperature: Temperature = 0.1
 
