@@ -68,7 +68,7 @@ SIZES = {
     "crop_sizes": 27,
     "tuning": 28,
     "what_and_where": 311,
-    "study_discovery": 147,
+    "study_discovery": 166,
     "study_symmetries": 186,
     "study_strengths": 98,
     "study_strength_rules": 62,

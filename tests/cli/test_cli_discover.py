@@ -68,6 +68,54 @@ def test_what_cannot_be_used(folder, tmp_path, arguments, message):
     assert not (tmp_path / "out").exists()
 
 
+NOISE = np.random.default_rng(0).normal(size=(20, 100))
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "arguments", "message"),
+    [
+        ("x.npz", np.zeros((3, 64, 64, 3), np.uint8), (), "3 images, expected at least 4"),
+        ("x.npz", np.zeros((8, 24, 64), np.uint8), (), "the smallest image has 24 pixels on its shorter side"),
+        (
+            "x.npz",
+            np.zeros((8, 64, 64), np.uint8),
+            ("--windows", "9"),
+            "expected at least 72, twice the smallest window",
+        ),
+        ("x.fa", ["ACGTT"] * 9, (), "0 sequences have 8 letters without N in a row"),
+        ("x.fa", ["N" * 60] * 9, (), "0 sequences have 8 letters without N in a row"),
+        ("x.fa", ["ACGTTGCATGCA"] * 9, (), "all sequences are equal"),
+        ("x.fa", ["ACGTTGCATGCA"] * 3, (), "3 sequences, expected at least 4"),
+        ("x.fa", ["ACGTTGCATGCA"], (), "has one record, expected at least 2"),
+        ("x.npy", NOISE[:3], ("--modality", "series"), "3 pieces, expected at least 4"),
+        ("x.npy", NOISE[:, :10], ("--modality", "series"), "expected windows of at most half of a piece"),
+        ("x.npy", NOISE[:, :1] * np.ones(100), ("--modality", "series"), "all channels are flat"),
+        ("x.npy", NOISE[:1] * np.ones((20, 1)), ("--modality", "series"), "all samples are equal"),
+    ],
+)
+def test_samples_that_cannot_be_used(tmp_path, name, samples, arguments, message):
+    file = tmp_path / name
+    if name.endswith(".fa"):
+        file.write_text("".join(f">{i}\n{text}\n" for i, text in enumerate(samples)))
+    elif name.endswith(".npz"):
+        np.savez(file, X=samples)
+    else:
+        np.save(file, samples)
+    assert call("discover", file, *arguments, "--out", tmp_path / "out").refused(message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_short_sequences_and_files_that_cannot_be_read_are_left_out(folder, tmp_path):
+    result = good("discover", folder, "--out", tmp_path / "photos", "--windows", "4")
+    assert "1 file cannot be read as an image, left out: damaged.jpg" in result.err
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("ACGT"), 40)) for _ in range(30)]
+    texts = ["ACGTA", "N" * 50, *(text[:20] + "TTGACATTTATAATCG" + text[20:] for text in texts)]
+    (tmp_path / "x.fa").write_text("".join(f">{i}\n{text}\n" for i, text in enumerate(texts)))
+    result = good("discover", tmp_path / "x.fa", "--windows", "16", "--out", tmp_path / "sites")
+    assert result.err == "" and not {0, 1} & set(pd.read_csv(tmp_path / "sites" / "parts.csv")["file"])
+
+
 def test_a_folder_that_is_not_empty_is_refused(folder, tmp_path):
     (tmp_path / "mine").write_text("x")
     assert call("discover", folder, "--out", tmp_path).refused("exists and is not empty")

@@ -170,6 +170,15 @@ def test_pieces_of_noise_have_no_event():
         assert not Discovery(windows=[30]).fit(noise).recurs_
 
 
+def test_sequences_shorter_than_the_window_have_no_part_in_what_is_found():
+    rng = np.random.default_rng(0)
+    whole = [random_text(rng, 20) + "TTGACATTTATAATCG" + random_text(rng, 20) for _ in range(24)]
+    model = Discovery(windows=[16]).fit([random_text(rng, 5) for _ in range(8)] + whole + ["N" * 40])
+    found = model.locate(["ACGT", "N" * 40, whole[0]])
+    assert found["sample"].tolist() == [2] and found["start"].tolist() == [20]
+    assert np.isfinite(model.search_.null[0]).all()
+
+
 @pytest.mark.parametrize("which", ["motif", "event"])
 def test_saved_models_give_the_same(which, request, tmp_path):
     samples, _, model = request.getfixturevalue(which)
@@ -207,8 +216,10 @@ def test_what_cannot_be_used():
         assert message in refusal(Discovery(**options).fit, samples), message
     one, starts = recordings()
     flat = np.stack([one, np.full_like(one, 3)], 1)
-    model = Discovery(modality="series", windows=[30]).fit(flat)  # a flat channel says nothing, and does no harm
+    with pytest.warns(UserWarning, match=r"1 channel of 2 \(counted from 0: 1\) is flat in all pieces, ignored"):
+        model = Discovery(modality="series", windows=[30]).fit(flat)
     offsets = model.search_.candidates(flat)["start"] - starts[:, 0]
+    assert np.array_equal(model.locate(flat[:1])["start"], model.locate(flat)["start"][:1])  # in one piece
     assert (abs(offsets - np.median(offsets)) <= 4).mean() > 0.9
     two = Discovery(modality="series", windows=[20]).fit(np.stack([recordings()[0]] * 2, 1))
     assert "recordings of 1 channels, but the model was fitted on 2" in refusal(two.locate, recordings()[0])

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError, pluralize
+from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds, part_table
 from viewsmith.modalities import modality_of
 
@@ -206,6 +206,8 @@ class EventSearch:
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
         x, rng = pieces(X), np.random.default_rng(self.seed)
+        if len(x) < 4:
+            raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across pieces")
         self.channels = x.shape[1]
         widths = [max(SHORTEST, x.shape[2] // part) for part in FRACTIONS] if self.windows is None else self.windows
         if max(widths) > x.shape[2] // 2:
@@ -216,8 +218,12 @@ class EventSearch:
         x = x[np.sort(rng.permutation(len(x))[:FITTED])]
         if (x == x[0]).all():
             raise InputError("all samples are equal, expected recordings that differ: there is nothing to contrast")
-        if float(np.ptp(x, axis=2).max()) == 0:
+        flat = np.ptp(x, axis=2).max(0) == 0
+        if flat.all():
             raise InputError("all channels are flat, expected recordings that vary: there is nothing to find")
+        if flat.any():
+            numbers = f"{pluralize(int(flat.sum()), 'channel')} of {len(flat)} (counted from 0: "
+            warn(f"{numbers}{name_list(np.flatnonzero(flat).tolist())}) is flat in all pieces, ignored")
         free = np.ones((len(x), x.shape[2]), bool)
         for _ in range(self.kinds):
             events = find_events(x, free, sorted(dict.fromkeys(widths)), self.seed)
@@ -299,10 +305,7 @@ def pieces(X: Any) -> np.ndarray:
             f"NaN or infinite values in {pluralize(count, 'piece')} of {len(x)}, expected numbers: fill them in the "
             "data, or leave these pieces out"
         )
-    x = np.asarray(modality_of("series").read(x[:, None] if x.ndim == 2 else x))
-    if len(x) < 4:
-        raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across pieces")
-    return x
+    return np.asarray(modality_of("series").read(x[:, None] if x.ndim == 2 else x))
 
 
 def _blocks(x: np.ndarray) -> list[np.ndarray]:

@@ -59,8 +59,9 @@ class MotifSearch:
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
-        codes = sequence_codes(X)
-        rng = np.random.default_rng(self.seed)
+        codes, rng = sequence_codes(X), np.random.default_rng(self.seed)
+        if len(codes) < 4:
+            raise InputError(f"{len(codes)} sequences, expected at least 4: what recurs is seen across sequences")
         for _ in range(self.kinds):
             widths = WIDTHS if self.windows is None else self.windows
             motifs = find_motif(codes, widths=widths, both=self.both_strands, seed=self.seed)
@@ -68,7 +69,8 @@ class MotifSearch:
             motif = choose(motifs)
             if motif is None:
                 break
-            drawn = motif.background.draw(rng.choice(_lengths(codes), NULL), rng)
+            lengths = _lengths(codes)
+            drawn = motif.background.draw(rng.choice(lengths[lengths >= motif.width], NULL), rng)
             self.null.append(np.sort(motif.best_sites(drawn)[2]))
             self.parts.append(motif)
             for starts, _, scores in _sites(motif, codes, self.max_parts):
@@ -134,10 +136,7 @@ COMPLEMENT = str.maketrans("ACGTUacgtu", "TGCAAtgcaa")
 
 def sequence_codes(X: Any) -> np.ndarray:
     """Codes (n, L) of sequences: strings, or ASCII letters uint8 (n, L); see `as_codes`."""
-    letters = np.asarray(modality_of("dna").read(X))
-    if len(letters) < 4:
-        raise InputError(f"{len(letters)} sequences, expected at least 4: what recurs is seen across sequences")
-    return as_codes(letters)
+    return as_codes(np.asarray(modality_of("dna").read(X)))
 
 
 def _lengths(codes: np.ndarray) -> np.ndarray:
