@@ -46,7 +46,8 @@ from benchmarks.quality.crl_tac import what_and_where
 from benchmarks.quality.suite import command, rounded
 from viewsmith import CRLTAC, Discovery
 from viewsmith.methods.discovery.events import random_phases
-from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images, reduced, window_means
+from viewsmith.methods.discovery.image_parts import window_means
+from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images, reduced
 from viewsmith.workflows.discover import read_samples
 
 PATH = RESULTS / "study_discovery.jsonl"

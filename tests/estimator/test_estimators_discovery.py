@@ -18,7 +18,7 @@ from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
 from viewsmith.core.tensors import save_tensors
-from viewsmith.methods.discovery import images
+from viewsmith.methods.discovery import image_parts
 from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, best_boxes, folds, held_out_scores, q_values
 from viewsmith.methods.discovery.images import as_images, random_phases
 from viewsmith.workflows.discover import read_samples
@@ -57,10 +57,10 @@ def test_held_out_scores_leave_the_own_fold_out():
 
 def test_windows_are_averaged_over_all_blocks_of_images(monkeypatch):
     maps = np.random.default_rng(0).normal(size=(5, 4, 6, 3)).astype(np.float32)
-    monkeypatch.setattr(images, "BLOCK", 2)
+    monkeypatch.setattr(image_parts, "BLOCK", 2)
     for i, row, column in np.ndindex(5, 3, 5):
         expected = maps[i, row : row + 2, column : column + 2].mean((0, 1))
-        np.testing.assert_allclose(images.window_means(maps, 2)[i, row, column], expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(image_parts.window_means(maps, 2)[i, row, column], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_folds_are_of_equal_size_and_repeat():
@@ -144,7 +144,7 @@ def test_what_is_no_part_is_not_masked():
     x, _ = with_discs(40)
     model = Discovery().fit(x).search_
     maps, valid = model._maps(as_images(x), np.arange(40))
-    for boxes, scores in images._boxes(model.parts[0], maps, valid, 4)[1:]:
+    for boxes, scores in image_parts.boxes_of(model.parts[0], maps, valid, 4)[1:]:
         assert (boxes[~np.isfinite(scores)] == 0).all()  # one disc in each image: no further part
 
 

@@ -1,17 +1,4 @@
-"""Discovery in images: contrast of windows, then of cells, and the choice among several starts without labels.
-
-1. Windows: the mean features of every k x k cells, reduced to whitened principal components.
-2. Start: the windows farthest from the mean window of their own image.
-3. Rounds: the best three windows of each image are chosen; their score is log p_P(z) / p_U(z), fitted on the chosen
-   windows of the other folds of images (`viewsmith.methods.discovery.contrast`).
-4. Boxes: cells inside the chosen boxes against cells outside; the new box is the rectangle in which 2 p - 1 sums to the
-   most, where p is the posterior of a cell (`viewsmith.methods.discovery.contrast`).
-5. Choice: of several k, solutions whose part would fill most of the image are background; of the others, the one whose
-   posterior lies most completely in its boxes is taken, if the same search finds less in images with random phases.
-   If none is left, nothing recurs.
-
-Discovery in images of any sizes: dense features of reduced images, parts of several kinds, boxes in pixels.
-"""
+"""Discovery in images of any sizes: dense features of reduced images, parts of several kinds, boxes in pixels."""
 
 from __future__ import annotations
 
@@ -24,104 +11,32 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from scipy.special import expit
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import with_progress
-from viewsmith.methods.discovery.contrast import (
-    Contrast,
-    Whitening,
-    best_boxes,
-    choose_windows,
-    folds,
-    moments_by_fold,
-    with_q_values,
+from viewsmith.methods.discovery.contrast import with_q_values
+from viewsmith.methods.discovery.image_parts import (
+    ABOVE,
+    BACKGROUND,
+    BLOCK,
+    CONSISTENT,
+    ENTIRELY,
+    NUMBERS,
+    WINDOWS,
+    Part,
+    arrays_of,
+    boxes_of,
+    discover,
+    inside_boxes,
+    likely,
+    most_outstanding,
+    null_scores,
+    part_from,
 )
 from viewsmith.methods.discovery.map_cache import MapCache, key_of
 from viewsmith.methods.discovery.network_maps import NetworkMaps
 from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting
-
-WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
-
-BOX_ROUNDS = 2
-
-BLOCK = 16  # images whose features are computed at once: more take more memory and no less time
-
-OUTSIDE = -1e6  # of a cell that no box may contain
-
-BACKGROUND = 0.4  # mean posterior above which a solution is background
-
-# Least consistency of a part that recurs. Blood smears: .73 to .74 at four sides of windows; discs in noise, two in an
-# image: .41 to .45. Textures of five spectra and overlapping discs, none of which have a part: at most .32.
-CONSISTENT = 0.38
-
-# By so much it has to exceed that of the same images with random phases. Blood smears: .45, discs: .3 to .5; textures
-# of five spectra: at most .08.
-ABOVE = 0.15
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """What recurs in images, fitted: it scores the windows and the cells of any image.
-
-    Attributes
-    ----------
-    window : int
-        Side of the windows, in cells.
-    windows, cells : (Whitening, Contrast)
-        Of windows, and of cells.
-    posterior, consistency : float
-        Mean posterior of all cells, and the posterior inside the boxes over their area plus the posterior outside, from
-        held-out folds: by these the part is chosen.
-    objective : float
-        E log p_P(z) / p_U(z) of the best window of each image, held out, in nats.
-    nothing : float
-        The consistency that the same windows have in images with random phases; NaN if it was not needed.
-    """
-
-    window: int
-    windows: tuple[Whitening, Contrast]
-    cells: tuple[Whitening, Contrast]
-    posterior: float
-    consistency: float
-    objective: float
-    nothing: float = float("nan")
-
-    def window_scores(self, maps: np.ndarray) -> np.ndarray:
-        """log p_P(z) / p_U(z) of every window, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
-        whitening, contrast = self.windows
-        z = whitening(window_means(maps, self.window))
-        return contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:3])
-
-    def posteriors(self, maps: np.ndarray) -> np.ndarray:
-        """Probability of every cell to lie in the part, (n, h, w)."""
-        whitening, contrast = self.cells
-        z = whitening(maps)
-        return np.asarray(expit(contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:3])))
-
-
-def window_means(maps: np.ndarray, side: int) -> np.ndarray:
-    """The mean features of every window of side x side cells, (n, h - side + 1, w - side + 1, d)."""
-    n, height, width, d = maps.shape
-    means = np.empty((n, height - side + 1, width - side + 1, d), np.float32)
-    for start in range(0, n, BLOCK):  # the copies in other orders of axes would take twice the memory of all maps
-        x = torch.from_numpy(np.ascontiguousarray(maps[start : start + BLOCK].transpose(0, 3, 1, 2)))
-        means[start : start + BLOCK] = F.avg_pool2d(x, side, stride=1).permute(0, 2, 3, 1).numpy()
-    return means
-
-
-def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
-    """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
-    fold = folds(len(maps), seed)
-    return [_solution(maps, valid, side, fold) for side in windows]
-
-
-def likely(tried: Sequence[Part]) -> list[Part]:
-    """Solutions that are no background, those first whose posterior lies most completely in their boxes."""
-    found = [part for part in tried if part.posterior <= BACKGROUND and part.consistency >= CONSISTENT]
-    return sorted(found, key=lambda part: -part.consistency)
 
 
 def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -136,61 +51,7 @@ def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.clip(np.round(drawn), 0, 255).astype(np.uint8)
 
 
-def whole_windows(valid: np.ndarray, side: int) -> np.ndarray:
-    """Windows all of whose cells are valid, bool (n, h - side + 1, w - side + 1)."""
-    return np.asarray(window_means(valid[..., None].astype(np.float32), side)[..., 0] > 1 - 0.5 / side**2)
-
-
-def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) -> Part:
-    """The part that windows of one side lead to (steps 1 to 4)."""
-    means, whole = window_means(maps, side), whole_windows(valid, side)
-    n, _, columns, _ = means.shape
-    whitening = Whitening.of(means[whole])
-    z, whole = whitening(means).reshape(n, -1, len(whitening.axes.T)), whole.reshape(n, -1)
-    score, contrast = choose_windows(z, whole, fold)
-    top, left = np.divmod(score.argmax(1), columns)
-    inside = inside_boxes(np.stack([top, left, top + side, left + side], 1), valid.shape[1:])
-    cell_whitening = Whitening.of(maps[valid])
-    cells = cell_whitening(maps)
-    for _ in range(BOX_ROUNDS):
-        posterior, of_cells = _cell_posteriors(cells, valid, inside, fold)
-        inside = inside_boxes(best_boxes(np.where(valid, 2 * posterior - 1, OUTSIDE))[0], valid.shape[1:])
-    held = np.where(valid, posterior, 0)
-    consistency = (held * inside).sum((1, 2)) / (inside.sum((1, 2)) + (held * ~inside).sum((1, 2)))
-    return Part(
-        window=side,
-        windows=(whitening, contrast),
-        cells=(cell_whitening, of_cells),
-        posterior=float(held.sum() / valid.sum()),
-        consistency=float(consistency.mean()),
-        objective=float(score.max(1).mean()),
-    )
-
-
-def inside_boxes(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Whether each cell lies in the box of its image, bool (n, h, w)."""
-    row, column = np.arange(shape[0])[:, None], np.arange(shape[1])
-    top, left, bottom, right = boxes.T[:, :, None, None]
-    return (row >= top) & (row < bottom) & (column >= left) & (column < right)
-
-
-def _cell_posteriors(
-    cells: np.ndarray, valid: np.ndarray, inside: np.ndarray, fold: np.ndarray
-) -> tuple[np.ndarray, Contrast]:
-    """Held-out posteriors (n, h, w) of cells to lie inside, and the contrast fitted on all folds."""
-    d = cells.shape[-1]
-    ins, outs = moments_by_fold(cells, inside & valid, fold), moments_by_fold(cells, ~inside & valid, fold)
-    total_in, total_out = sum(ins[1:], ins[0]), sum(outs[1:], outs[0])
-    posterior = np.empty(valid.shape)
-    for f, (own_in, own_out) in enumerate(zip(ins, outs, strict=True)):
-        contrast = Contrast.of(total_in - own_in, total_out - own_out)
-        posterior[fold == f] = expit(contrast(cells[fold == f].reshape(-1, d)).reshape(-1, *valid.shape[1:]))
-    return posterior, Contrast.of(total_in, total_out)
-
-
-NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
-
-SURROGATES = 100  # images with random phases
+SURROGATES, MORE = 100, 300  # images with random phases; for windows without boxes
 
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
 
@@ -290,6 +151,7 @@ class ImageSearch:
     null: list[np.ndarray] = field(default_factory=list)
     channels: int = 0
     dense: Callable[[np.ndarray], Tensor] | None = None
+    reduction: int = 1  # of patches
     _cached: tuple[Any, MapCache | None] = (None, None)
 
     def fit(self, X: Any) -> None:
@@ -321,10 +183,13 @@ class ImageSearch:
             solutions = discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
             part = self._clear(solutions, images, rows)
+            if part is None or part.consistency < ENTIRELY:
+                windows_only, maps = self._outstanding(solutions, images, rows, maps)
+                part = windows_only or part
             if part is None:
                 break
-            found = _boxes(part, maps, free, self.max_parts)
-            self.null.append(_null(part, maps, free, found))
+            found = boxes_of(part, maps, free, self.max_parts)
+            self.null.append(null_scores(part, maps, free, found))
             self.parts.append(part)
             for boxes, _ in found:
                 free &= ~inside_boxes(boxes, free.shape[1:])
@@ -337,7 +202,7 @@ class ImageSearch:
         elif callable(self.features):
             self.dense = self.features
         else:
-            self.dense = fit_patches(lambda: self._batches(images, rows), len(rows), self.seed)
+            self.dense = fit_patches(lambda: self._batches(images, rows), len(rows), self.seed, self.reduction)
         return self._maps(images, rows, source_name)
 
     def _solutions(self, images: ImageList) -> list[Part]:
@@ -347,14 +212,7 @@ class ImageSearch:
 
     def _clear(self, solutions: list[Part], images: ImageList, rows: np.ndarray) -> Part | None:
         """The first likely solution that is clearly above what is found in images with random phases."""
-        rng = np.random.default_rng(self.seed)
-        some = rows[np.sort(rng.permutation(len(rows))[:SURROGATES])]
-
-        @cache
-        def read(i: int, size: tuple[int, int]) -> np.ndarray:
-            return random_phases(images.read(int(some[i]), size), np.random.default_rng((self.seed, i)))
-
-        drawn = ImageList([images.shapes[i] for i in some], read, images.channels)
+        drawn = self._drawn(images, rows, SURROGATES)
         for part in likely(solutions):
             other = ImageSearch([part.window], self.image_size, features=self.features, seed=self.seed)
             compared = dataclasses.replace(part, nothing=other._solutions(drawn)[0].consistency)
@@ -363,13 +221,53 @@ class ImageSearch:
                 return compared
         return None
 
+    def _drawn(self, images: ImageList, rows: np.ndarray, count: int) -> ImageList:
+        """Some of the images with random phases."""
+        some = rows[np.sort(np.random.default_rng(self.seed).permutation(len(rows))[:count])]
+
+        @cache
+        def read(i: int, size: tuple[int, int]) -> np.ndarray:
+            return random_phases(images.read(int(some[i]), size), np.random.default_rng((self.seed, i)))
+
+        return ImageList([images.shapes[i] for i in some], read, images.channels)
+
+    def _outstanding(
+        self, solutions: list[Part], images: ImageList, rows: np.ndarray, maps: np.ndarray
+    ) -> tuple[Part | None, np.ndarray]:
+        """The windows that stand out most, and their maps; for the first kind also of patches of twice the size."""
+        windows = [part.window for part in solutions]
+        drawn = self._drawn(images, rows, MORE)
+        fresh: dict[str, Any] = {"windows": windows, "parts": [], "tried": [], "null": [], "dense": None, "cache": None}
+        nothing = dataclasses.replace(self, **fresh)._solutions(drawn)
+        twice = None
+        if not self.parts and isinstance(self.dense, Patches):
+            twice = dataclasses.replace(self, **fresh, reduction=2)
+            nothing += dataclasses.replace(twice, **fresh)._solutions(drawn)
+            coarse, valid = twice._features(images, rows)
+            solutions += discover(coarse, valid, windows=windows, seed=self.seed)
+        part = most_outstanding(solutions, nothing, (len(rows), len(drawn)))
+        if part is None:
+            return None, maps
+        at = next(i for i, each in enumerate(solutions) if each.windows is part.windows)
+        solutions[at] = part
+        if twice is not None and at >= len(windows):
+            self.dense, self._cached, maps = twice.dense, (None, None), coarse
+        return part, maps
+
     def describe(self) -> str:
         """What was found, in one sentence."""
-        best = max(self.tried[0], key=lambda part: (part.posterior <= BACKGROUND, part.consistency))
+        chosen = self.parts[:1] or self.tried[0]
+        best = max(chosen, key=lambda part: (part.posterior <= BACKGROUND, part.consistency))
         numbers = (
             f"the posterior agrees with the boxes by {best.consistency:.2f} (1: entirely) and fills "
             f"{best.posterior:.0%} of the images"
         )
+        if not best.boxed:
+            return (
+                f"one kind of part recurs; in an image, the best window of {CELL * best.window} pixels has a higher "
+                f"score than any apart from it with probability {best.consistency:.2f} (with random phases "
+                f"{best.nothing:.2f})"
+            )
         if not self.parts:
             expected = f"at least {CONSISTENT} and at most {BACKGROUND:.0%}"
             if best.nothing == best.nothing:  # it was compared
@@ -391,12 +289,12 @@ class ImageSearch:
         if not isinstance(self.dense, Patches | NetworkMaps):
             raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
         fitted = {"channels": self.channels, "windows": [part.window for part in self.parts]}
-        fitted |= {name: [getattr(p, name) for p in self.parts] for name in NUMBERS}
+        fitted |= {name: [getattr(p, name) for p in self.parts] for name in (*NUMBERS, "boxed")}
         state = vars(self.dense) if isinstance(self.dense, Patches) else self.dense.state()
         tensors = {f"features.{name}": value for name, value in state.items()}
         for i, (part, null) in enumerate(zip(self.parts, self.null, strict=True)):
             tensors[f"{i}.null"] = torch.from_numpy(null)
-            for name, value in _arrays(part).items():
+            for name, value in arrays_of(part).items():
                 tensors[f"{i}.{name}"] = torch.from_numpy(np.ascontiguousarray(value))
         return fitted, tensors
 
@@ -406,7 +304,7 @@ class ImageSearch:
         state = {name[9:]: value for name, value in tensors.items() if name.startswith("features.")}
         given = isinstance(self.features, NetworkMaps)
         self.dense = dataclasses.replace(self.features, **state) if given else Patches(**state)
-        self.parts = [_part(tensors, fitted, i) for i in range(len(fitted["windows"]))]
+        self.parts = [part_from(tensors, fitted, i) for i in range(len(fitted["windows"]))]
         self.null = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
         self.tried = [[part] for part in self.parts]
 
@@ -477,7 +375,7 @@ class ImageSearch:
             maps, valid = self._maps(images, rows)
             free = valid.copy()
             for kind, part in enumerate(self.parts):
-                for boxes, scores in _boxes(part, maps, free, self.max_parts):
+                for boxes, scores in boxes_of(part, maps, free, self.max_parts):
                     free &= ~inside_boxes(boxes, free.shape[1:])
                     for i in np.flatnonzero(np.isfinite(scores)):
                         shape = images.shapes[rows[i]]
@@ -489,37 +387,6 @@ class ImageSearch:
 def _batch(images: ImageList, rows: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Images reduced to a size, uint8 (b, height, width, channels)."""
     return np.stack([images.read(int(i), size) for i in rows])
-
-
-def _boxes(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Up to `count` boxes of a part in each image, in cells, and their scores; empty and -inf if there is no other."""
-    weights = np.where(free, 2 * part.posteriors(maps) - 1, OUTSIDE)
-    k = part.window
-    scores = np.where(whole_windows(free, k), part.window_scores(maps), -np.inf)
-    found = []
-    for _ in range(count):
-        boxes, sums = best_boxes(weights)
-        # Windows whose middle is inside the box; of a box at the border, the next ones.
-        first, last = k // 2, k // 2 + np.array(scores.shape[1:])
-        near = np.concatenate([np.minimum(boxes[:, :2], last - 1), np.maximum(boxes[:, 2:], first + 1)], 1)
-        centers = inside_boxes(near, free.shape[1:])[:, first : last[0], first : last[1]]
-        best = np.where(centers, scores, -np.inf).reshape(len(maps), -1).max(1)
-        found.append((np.where((sums > 0)[:, None], boxes, 0), np.where(sums > 0, best, -np.inf)))
-        weights = np.where(inside_boxes(boxes, free.shape[1:]), OUTSIDE, weights)
-    return found
-
-
-def _null(part: Part, maps: np.ndarray, free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """The best score of each image apart from its boxes, float64: how good a window is that is no part."""
-    whole, k = whole_windows(free, part.window), part.window
-    for boxes, _ in found:
-        free = free & ~inside_boxes(boxes, free.shape[1:])
-    apart = whole_windows(free, k)
-    if not apart.any():  # windows do not fit beside the boxes: those with their center there
-        height, width = whole.shape[1:]
-        apart = whole & free[:, k // 2 : k // 2 + height, k // 2 : k // 2 + width]
-    best = np.where(apart, part.window_scores(maps), -np.inf).reshape(len(maps), -1).max(1)
-    return np.sort(best[np.isfinite(best)])
 
 
 def _in_pixels(box: np.ndarray, valid: np.ndarray, shape: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -536,22 +403,3 @@ def square(image: np.ndarray, part: Any) -> np.ndarray:
     left = int(np.clip((part["left"] + part["right"] - side) // 2, 0, width - side))
     top = int(np.clip((part["top"] + part["bottom"] - side) // 2, 0, height - side))
     return image[top : top + side, left : left + side]
-
-
-def _arrays(part: Part) -> dict[str, np.ndarray]:
-    """The arrays of a part by name."""
-    pairs = {"windows": part.windows, "cells": part.cells}
-    both = {name: whitening.arrays() | contrast.arrays() for name, (whitening, contrast) in pairs.items()}
-    return {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
-
-
-def _part(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) -> Part:
-    """The part with number i of a saved model."""
-
-    def of(name: str) -> tuple[Whitening, Contrast]:
-        start = f"{i}.{name}."
-        own = {rest.removeprefix(start): t.numpy() for rest, t in tensors.items() if rest.startswith(start)}
-        return Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
-
-    numbers = {name: float(fitted[name][i]) for name in NUMBERS}
-    return Part(window=int(fitted["windows"][i]), windows=of("windows"), cells=of("cells"), **numbers)

@@ -6,7 +6,7 @@ less the mean over the centers and half a deviation, and negative values are 0. 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -30,21 +30,25 @@ class Patches:
 
     `filters` (CENTERS, C, PATCH, PATCH) are centers times whitening, for pixels in 0 to 1; `offset` is their response
     to the mean patch; `mean` and `axes` (COMPONENTS, CENTERS): the mean response of a cell and its principal axes.
+    `reduction`: images are reduced by this factor before, 1 or 2, so that patches are larger.
     """
 
     filters: Tensor
     offset: Tensor
     mean: Tensor
     axes: Tensor
+    reduction: Tensor = field(default_factory=lambda: torch.tensor(1))
 
     @torch.inference_mode()
     def __call__(self, images: np.ndarray) -> Tensor:
-        return projected(cells(images, self.filters, self.offset), self.mean, self.axes)
+        return projected(cells(images, self.filters, self.offset, int(self.reduction)), self.mean, self.axes)
 
 
-def cells(images: np.ndarray, filters: Tensor, offset: Tensor) -> Tensor:
+def cells(images: np.ndarray, filters: Tensor, offset: Tensor, reduction: int = 1) -> Tensor:
     """Responses averaged over cells, (b, centers, h, w); the border that a patch does not cover repeats its edge."""
-    x = F.pad(as_pixels(images), (2, 2, 2, 2), mode="replicate").contiguous(memory_format=torch.channels_last)
+    x = F.pad(as_pixels(images, reduction), (2, 2, 2, 2), mode="replicate").contiguous(
+        memory_format=torch.channels_last
+    )
     # In rows of centers, which are contiguous: statistics over them are several times as fast.
     similarity = F.conv2d(x, filters.contiguous(memory_format=torch.channels_last), -offset, stride=STRIDE)
     b, centers, h, w = similarity.shape
@@ -52,20 +56,21 @@ def cells(images: np.ndarray, filters: Tensor, offset: Tensor) -> Tensor:
     mean = response.mean(1, keepdim=True)
     deviation = (torch.linalg.vector_norm(response, dim=1, keepdim=True).square() / centers - mean**2).clamp(min=0)
     response = response.sub_(mean + deviation.sqrt() / 2).relu_()
-    return F.avg_pool2d(response.reshape(b, h, w, centers).permute(0, 3, 1, 2), CELL // STRIDE)
+    return F.avg_pool2d(response.reshape(b, h, w, centers).permute(0, 3, 1, 2), CELL // STRIDE // reduction)
 
 
-def as_pixels(images: np.ndarray) -> Tensor:
-    """Pixels of images uint8 (b, H, W) or (b, H, W, C) as float32 (b, C, H, W), 0 to 1."""
+def as_pixels(images: np.ndarray, reduction: int = 1) -> Tensor:
+    """Pixels of images uint8 (b, H, W) or (b, H, W, C) as float32 (b, C, H, W), 0 to 1, reduced."""
     x = torch.from_numpy(np.ascontiguousarray(images))
-    return (x if x.ndim == 4 else x[..., None]).permute(0, 3, 1, 2).float() / 255
+    x = (x if x.ndim == 4 else x[..., None]).permute(0, 3, 1, 2).float() / 255
+    return x if reduction == 1 else F.interpolate(x, scale_factor=1 / reduction, mode="bilinear", antialias=True)
 
 
-def fit_patches(batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int) -> Patches:
+def fit_patches(batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int, reduction: int = 1) -> Patches:
     """Fit patch features to images that come in batches of one size each."""
     rng = np.random.default_rng(seed)
     each = -(-SAMPLED // n)
-    sampled = torch.cat([_patches(as_pixels(images), each, rng) for images in batches()])
+    sampled = torch.cat([_patches(as_pixels(images, reduction), each, rng) for images in batches()])
     mean = sampled.mean(0)
     variance, axes = torch.linalg.eigh(torch.cov((sampled - mean).T.double()))
     scale = (variance.clamp(min=0) + 0.01 * variance[-1].clamp(min=1e-8)).rsqrt()
@@ -74,7 +79,8 @@ def fit_patches(batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int) 
     centers = _centers(white, torch.from_numpy(rng.permutation(len(white))[:CENTERS]))
     filters = centers @ whitening
     filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH), filters @ mean
-    return Patches(filters, offset, *principal_axes(lambda images: cells(images, filters, offset), batches))
+    moments = principal_axes(lambda images: cells(images, filters, offset, reduction), batches)
+    return Patches(filters, offset, *moments, torch.tensor(reduction))
 
 
 def _patches(x: Tensor, each: int, rng: np.random.Generator) -> Tensor:

@@ -1,0 +1,276 @@
+"""Discovery in images: contrast of windows, then of cells, and the choice among several starts without labels.
+
+1. Windows: the mean features of every k x k cells, reduced to whitened principal components.
+2. Start: the windows farthest from the mean window of their own image.
+3. Rounds: the best three windows of each image are chosen; their score is log p_P(z) / p_U(z), fitted on the chosen
+   windows of the other folds of images (`viewsmith.methods.discovery.contrast`).
+4. Boxes: cells inside the chosen boxes against cells outside; the new box is the rectangle in which 2 p - 1 sums to the
+   most, where p is the posterior of a cell (`viewsmith.methods.discovery.contrast`).
+5. Choice: of several k, solutions whose part would fill most of the image are background; of the others, the one whose
+   posterior lies most completely in its boxes is taken, if the same search finds less in images with random phases.
+6. If none is left, or less than half of its posterior lies in the boxes, windows may tell more than cells: they are the
+   parts themselves if the best one of an image stands out from the best one apart from it, clearly more than in images
+   with random phases; also with patches of twice the size. Otherwise nothing recurs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.special import expit
+from scipy.stats import mannwhitneyu
+from torch import Tensor
+
+from viewsmith.methods.discovery.contrast import Contrast, Whitening, best_boxes, choose_windows, folds, moments_by_fold
+
+WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
+
+BOX_ROUNDS = 2
+
+BLOCK = 16  # images whose features are computed at once: more take more memory and no less time
+
+OUTSIDE = -1e6  # of a cell that no box may contain
+
+BACKGROUND = 0.4  # mean posterior above which a solution is background
+
+# Least consistency of a part that recurs. Blood smears: .73 to .74 at four sides of windows; discs in noise, two in an
+# image: .41 to .45. Textures of five spectra and overlapping discs, none of which have a part: at most .32.
+CONSISTENT = 0.38
+
+# By so much it has to exceed that of the same images with random phases. Blood smears: .45, discs: .3 to .5; textures
+# of five spectra: at most .08.
+ABOVE = 0.15
+
+# Below this consistency, windows that stand out are preferred to boxes. Flat objects on tables have .55 to .6.
+ENTIRELY = 0.5
+
+# Windows without boxes: 1 - `stands_out` is at most this part of that of random phases, by so many standard errors.
+# Objects among fragments of others: clothes .13, digits .42; without the object .63 to .65, textures .8 or more.
+LESS, CLEARLY = 0.5, 4.0
+
+NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What recurs in images, fitted: it scores the windows and the cells of any image.
+
+    Attributes
+    ----------
+    window : int
+        Side of the windows, in cells.
+    windows, cells : (Whitening, Contrast)
+        Of windows, and of cells.
+    posterior, consistency : float
+        Mean posterior of all cells, and the posterior inside the boxes over their area plus the posterior outside, from
+        held-out folds: by these the part is chosen.
+    objective : float
+        E log p_P(z) / p_U(z) of the best window of each image, held out, in nats.
+    nothing : float
+        The consistency that the same windows have in images with random phases; NaN if it was not needed.
+    outstanding : float
+        See `stands_out`.
+    boxed : bool
+        Whether boxes are found from cells. If not, they are the windows, and consistency is `outstanding`.
+    """
+
+    window: int
+    windows: tuple[Whitening, Contrast]
+    cells: tuple[Whitening, Contrast]
+    posterior: float
+    consistency: float
+    objective: float
+    nothing: float = float("nan")
+    outstanding: float = float("nan")
+    boxed: bool = True
+
+    def window_scores(self, maps: np.ndarray) -> np.ndarray:
+        """log p_P(z) / p_U(z) of every window, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
+        whitening, contrast = self.windows
+        z = whitening(window_means(maps, self.window))
+        return contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:3])
+
+    def posteriors(self, maps: np.ndarray) -> np.ndarray:
+        """Probability of every cell to lie in the part, (n, h, w); of windows, the highest of those with the cell."""
+        if not self.boxed:
+            k = self.window - 1
+            scores = F.pad(torch.from_numpy(self.window_scores(maps)), (k, k, k, k), value=-np.inf)
+            return np.asarray(F.max_pool2d(scores[:, None], k + 1, 1)[:, 0].sigmoid())
+        whitening, contrast = self.cells
+        z = whitening(maps)
+        return np.asarray(expit(contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:3])))
+
+
+def window_means(maps: np.ndarray, side: int) -> np.ndarray:
+    """The mean features of every window of side x side cells, (n, h - side + 1, w - side + 1, d)."""
+    n, height, width, d = maps.shape
+    means = np.empty((n, height - side + 1, width - side + 1, d), np.float32)
+    for start in range(0, n, BLOCK):  # the copies in other orders of axes would take twice the memory of all maps
+        x = torch.from_numpy(np.ascontiguousarray(maps[start : start + BLOCK].transpose(0, 3, 1, 2)))
+        means[start : start + BLOCK] = F.avg_pool2d(x, side, stride=1).permute(0, 2, 3, 1).numpy()
+    return means
+
+
+def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
+    """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
+    fold = folds(len(maps), seed)
+    return [_solution(maps, valid, side, fold) for side in windows]
+
+
+def likely(tried: Sequence[Part]) -> list[Part]:
+    """Solutions that are no background, those first whose posterior lies most completely in their boxes."""
+    found = [part for part in tried if part.posterior <= BACKGROUND and part.consistency >= CONSISTENT]
+    return sorted(found, key=lambda part: -part.consistency)
+
+
+def whole_windows(valid: np.ndarray, side: int) -> np.ndarray:
+    """Windows all of whose cells are valid, bool (n, h - side + 1, w - side + 1)."""
+    return np.asarray(window_means(valid[..., None].astype(np.float32), side)[..., 0] > 1 - 0.5 / side**2)
+
+
+def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) -> Part:
+    """The part that windows of one side lead to (steps 1 to 4)."""
+    means, whole = window_means(maps, side), whole_windows(valid, side)
+    n, _, columns, _ = means.shape
+    whitening = Whitening.of(means[whole])
+    z, whole = whitening(means).reshape(n, -1, len(whitening.axes.T)), whole.reshape(n, -1)
+    score, contrast = choose_windows(z, whole, fold)
+    top, left = np.divmod(score.argmax(1), columns)
+    inside = inside_boxes(np.stack([top, left, top + side, left + side], 1), valid.shape[1:])
+    cell_whitening = Whitening.of(maps[valid])
+    cells = cell_whitening(maps)
+    for _ in range(BOX_ROUNDS):
+        posterior, of_cells = _cell_posteriors(cells, valid, inside, fold)
+        inside = inside_boxes(best_boxes(np.where(valid, 2 * posterior - 1, OUTSIDE))[0], valid.shape[1:])
+    held = np.where(valid, posterior, 0)
+    consistency = (held * inside).sum((1, 2)) / (inside.sum((1, 2)) + (held * ~inside).sum((1, 2)))
+    return Part(
+        window=side,
+        windows=(whitening, contrast),
+        cells=(cell_whitening, of_cells),
+        posterior=float(held.sum() / valid.sum()),
+        consistency=float(consistency.mean()),
+        objective=float(score.max(1).mean()),
+        outstanding=stands_out(score, side, columns),
+    )
+
+
+def stands_out(score: np.ndarray, side: int, columns: int) -> float:
+    """How surely the best window of an image has a higher score than the best one apart from it, in any image (AUC).
+
+    Scores of windows (n, m) of `side` cells in rows of `columns`. NaN if windows apart exist in less than half of the
+    images.
+    """
+    row, column = np.divmod(np.arange(score.shape[1]), columns)
+    best = score.argmax(1)[:, None]
+    apart = (abs(row - row[best]) >= side) | (abs(column - column[best]) >= side)
+    first, second = score.max(1), np.where(apart, score, -np.inf).max(1)
+    second = second[np.isfinite(second)]
+    if 2 * len(second) < len(first):
+        return float("nan")
+    return float(mannwhitneyu(first, second).statistic / (len(first) * len(second)))
+
+
+def area_variance(area: float, n: int) -> float:
+    """Variance of the area under a curve of n and n scores (Hanley and McNeil 1982, equation 1)."""
+    both, twice = area / (2 - area), 2 * area**2 / (1 + area)
+    return (area * (1 - area) + (n - 1) * (both + twice - 2 * area**2)) / n**2
+
+
+def most_outstanding(tried: Sequence[Part], drawn: Sequence[Part], counts: tuple[int, int]) -> Part | None:
+    """The solution whose windows stand out most, compared with those in images with random phases, if clearly."""
+    compared = []
+    for part, other in zip(tried, drawn, strict=True):
+        area, nothing = part.outstanding, other.outstanding
+        error = np.sqrt(area_variance(area, counts[0]) + area_variance(nothing, counts[1]))
+        if 1 - area <= LESS * (1 - nothing) and area - nothing >= CLEARLY * error:  # NaN is neither
+            compared.append(dataclasses.replace(part, boxed=False, consistency=area, nothing=nothing))
+    return min(compared, key=lambda part: (1 - part.consistency) / (1 - part.nothing), default=None)
+
+
+def inside_boxes(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Whether each cell lies in the box of its image, bool (n, h, w)."""
+    row, column = np.arange(shape[0])[:, None], np.arange(shape[1])
+    top, left, bottom, right = boxes.T[:, :, None, None]
+    return (row >= top) & (row < bottom) & (column >= left) & (column < right)
+
+
+def _cell_posteriors(
+    cells: np.ndarray, valid: np.ndarray, inside: np.ndarray, fold: np.ndarray
+) -> tuple[np.ndarray, Contrast]:
+    """Held-out posteriors (n, h, w) of cells to lie inside, and the contrast fitted on all folds."""
+    d = cells.shape[-1]
+    ins, outs = moments_by_fold(cells, inside & valid, fold), moments_by_fold(cells, ~inside & valid, fold)
+    total_in, total_out = sum(ins[1:], ins[0]), sum(outs[1:], outs[0])
+    posterior = np.empty(valid.shape)
+    for f, (own_in, own_out) in enumerate(zip(ins, outs, strict=True)):
+        contrast = Contrast.of(total_in - own_in, total_out - own_out)
+        posterior[fold == f] = expit(contrast(cells[fold == f].reshape(-1, d)).reshape(-1, *valid.shape[1:]))
+    return posterior, Contrast.of(total_in, total_out)
+
+
+def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Up to `count` boxes of a part in each image, in cells, and their scores; empty and -inf if there is no other."""
+    k = part.window
+    scores = np.where(whole_windows(free, k), part.window_scores(maps), -np.inf)
+    found = []
+    if not part.boxed:
+        for _ in range(count):
+            best = scores.reshape(len(maps), -1).max(1)
+            corner = np.stack(np.divmod(scores.reshape(len(maps), -1).argmax(1), scores.shape[2]), 1)
+            boxes = np.concatenate([corner, corner + k], 1)
+            found.append((np.where(np.isfinite(best)[:, None], boxes, 0), best))
+            scores[inside_boxes(boxes - [k - 1, k - 1, 0, 0], scores.shape[1:])] = -np.inf  # those that overlap it
+        return found
+    weights = np.where(free, 2 * part.posteriors(maps) - 1, OUTSIDE)
+    for _ in range(count):
+        boxes, sums = best_boxes(weights)
+        # Windows whose middle is inside the box; of a box at the border, the next ones.
+        first, last = k // 2, k // 2 + np.array(scores.shape[1:])
+        near = np.concatenate([np.minimum(boxes[:, :2], last - 1), np.maximum(boxes[:, 2:], first + 1)], 1)
+        centers = inside_boxes(near, free.shape[1:])[:, first : last[0], first : last[1]]
+        best = np.where(centers, scores, -np.inf).reshape(len(maps), -1).max(1)
+        found.append((np.where((sums > 0)[:, None], boxes, 0), np.where(sums > 0, best, -np.inf)))
+        weights = np.where(inside_boxes(boxes, free.shape[1:]), OUTSIDE, weights)
+    return found
+
+
+def null_scores(
+    part: Part, maps: np.ndarray, free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """The best score of each image apart from its boxes, float64: how good a window is that is no part."""
+    whole, k = whole_windows(free, part.window), part.window
+    for boxes, _ in found:
+        free = free & ~inside_boxes(boxes, free.shape[1:])
+    apart = whole_windows(free, k)
+    if not apart.any():  # windows do not fit beside the boxes: those with their center there
+        height, width = whole.shape[1:]
+        apart = whole & free[:, k // 2 : k // 2 + height, k // 2 : k // 2 + width]
+    best = np.where(apart, part.window_scores(maps), -np.inf).reshape(len(maps), -1).max(1)
+    return np.sort(best[np.isfinite(best)])
+
+
+def arrays_of(part: Part) -> dict[str, np.ndarray]:
+    """The arrays of a part by name."""
+    pairs = {"windows": part.windows, "cells": part.cells}
+    both = {name: whitening.arrays() | contrast.arrays() for name, (whitening, contrast) in pairs.items()}
+    return {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
+
+
+def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) -> Part:
+    """The part with number i of a saved model."""
+
+    def of(name: str) -> tuple[Whitening, Contrast]:
+        start = f"{i}.{name}."
+        own = {rest.removeprefix(start): t.numpy() for rest, t in tensors.items() if rest.startswith(start)}
+        return Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
+
+    numbers = {name: float(fitted[name][i]) for name in NUMBERS}
+    boxed = bool(fitted.get("boxed", [True] * (i + 1))[i])
+    return Part(window=int(fitted["windows"][i]), windows=of("windows"), cells=of("cells"), boxed=boxed, **numbers)

@@ -1,0 +1,86 @@
+"""Windows without boxes: how much the best one stands out, and objects whose cells look like all others."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.ndimage import zoom
+from sklearn.datasets import load_digits
+
+from viewsmith import Discovery
+from viewsmith.methods.discovery.image_parts import Part, area_variance, most_outstanding, stands_out
+from viewsmith.methods.discovery.images import as_images
+
+TILE, SIDE = 8, 24
+
+
+def tiles(n, seed, objects):
+    """Gray images (n, 64, 64) of tiles cut from digits, with a whole digit in each if `objects`, and its corners."""
+    rng = np.random.default_rng(seed)
+    whole = np.clip(zoom(load_digits().images, (1, 3, 3), order=1) * 16, 0, 255).astype(np.uint8)
+    pieces = whole[:, TILE // 2 : -TILE // 2, TILE // 2 : -TILE // 2]
+    pieces = pieces.reshape(-1, 2, TILE, 2, TILE).transpose(0, 1, 3, 2, 4).reshape(-1, TILE, TILE)
+    x = pieces[rng.integers(0, len(pieces), (n, 8, 8))].transpose(0, 1, 3, 2, 4).reshape(n, 64, 64).copy()
+    corners = rng.integers(0, 64 - SIDE + 1, (n, 2))
+    for image, (top, left) in zip(x, corners, strict=True):
+        if objects:
+            image[top : top + SIDE, left : left + SIDE] = whole[rng.integers(len(whole))]
+    return x, corners
+
+
+def test_stands_out_against_a_loop():
+    score = np.random.default_rng(0).normal(size=(9, 30))
+    score[:, 4] = -np.inf
+    first, second = [], []
+    for image in score.reshape(9, 5, 6):
+        places = list(itertools.product(range(5), range(6)))
+        best = max(places, key=lambda place: image[place])
+        first.append(image[best])
+        second.append(max(image[p] for p in places if abs(p[0] - best[0]) >= 2 or abs(p[1] - best[1]) >= 2))
+    expected = np.mean([a > b for a in first for b in second])
+    assert stands_out(score, 2, 6) == pytest.approx(expected)
+    assert np.isnan(stands_out(score, 6, 6))  # no window apart from any other
+
+
+def test_area_variance_is_that_of_repeated_draws():
+    rng, n = np.random.default_rng(0), 40  # of exponentials, for which the formula is exact
+    areas = [(3 * rng.exponential(size=(n, 1)) > rng.exponential(size=n)).mean() for _ in range(4000)]
+    assert np.mean(areas) == pytest.approx(0.75, abs=0.005)
+    assert area_variance(0.75, n) == pytest.approx(np.var(areas), rel=0.08)
+
+
+@pytest.mark.parametrize(
+    ("area", "nothing", "count", "clear"),
+    [(0.95, 0.8, 300, True), (0.95, 0.8, 30, False), (0.88, 0.8, 300, False), (np.nan, 0.8, 300, False)],
+)
+def test_windows_stand_out_clearly_or_not_at_all(area, nothing, count, clear):
+    def part(outstanding):
+        return Part(
+            window=4, windows=(), cells=(), posterior=0.5, consistency=0.2, objective=1, outstanding=outstanding
+        )
+
+    found = most_outstanding([part(area)], [part(nothing)], (count, count))
+    assert (found is not None) == clear
+    if found is not None:
+        assert (found.boxed, found.consistency, found.nothing) == (False, area, nothing)
+
+
+def test_whole_digits_among_tiles_of_digits(tmp_path):
+    x, corners = tiles(300, 0, objects=True)
+    model = Discovery(windows=[4, 5]).fit(x)
+    assert "the best window of" in model.describe()
+    parts = model.search_.candidates(x)
+    middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2 - corners
+    assert ((middle >= 0) & (middle < SIDE)).all(1).mean() > 0.8
+    model.save(tmp_path / "run")
+    assert (Discovery.load(tmp_path / "run").locate(x) == model.locate(x)).all()
+    maps, _ = model.search_._maps(as_images(x), np.arange(20))
+    chances = model.parts_[0].posteriors(maps).repeat(4, 1).repeat(4, 2)
+    for chance, part in zip(chances, parts, strict=False):
+        inside = chance[part["top"] : part["bottom"], part["left"] : part["right"]]
+        assert inside.min() == pytest.approx(chance.max())  # every cell of the best window has its probability
+
+
+def test_nothing_recurs_in_tiles_of_digits():
+    with pytest.warns(UserWarning, match="nothing recurs"):
+        assert not Discovery(windows=[4, 5]).fit(tiles(300, 0, objects=False)[0]).recurs_
