@@ -49,10 +49,7 @@ def peers() -> dict[str, View]:
             rows.append(row)
         return torch.cat([row[:, :, :LENGTH] for row in rows])
 
-    return edits | {
-        "inversion": augment.RandomInversion(0, 20),
-        "recipe (loop of the published algorithm)": recipe,
-    }
+    return edits | {"inversion": augment.RandomInversion(0, 20), "recipe (loop of the published algorithm)": recipe}
 
 
 def ours(device: str) -> dict[str, View]:

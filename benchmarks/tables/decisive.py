@@ -239,8 +239,7 @@ QUESTIONS = (
         *(generated_views.cells(), generated_views.PATH, genview_on_images),
     ),
     Question(
-        "Do DiffAug's generated positives help where train rows are few?",
-        *(few_rows.cells(), few_rows.PATH, diffaug),
+        "Do DiffAug's generated positives help where train rows are few?", *(few_rows.cells(), few_rows.PATH, diffaug)
     ),
     Question(
         "Does PiNDA's learned noise help where test rows come from other subjects or batches?",

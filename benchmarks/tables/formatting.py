@@ -133,10 +133,7 @@ def differences(table: Table, one: str, other: str, sets: Sequence[str], metric:
 
 
 def gains(
-    table: Table,
-    compared: Mapping[str, tuple[str, str, Sequence[str]]],
-    metrics: Mapping[str, str],
-    first: str = "row",
+    table: Table, compared: Mapping[str, tuple[str, str, Sequence[str]]], metrics: Mapping[str, str], first: str = "row"
 ) -> Lines:
     """A table of `gain`: a line for each entry of `compared` (two methods and the sets), a column for each metric."""
     lines = head(first, list(metrics.values()))

@@ -165,8 +165,7 @@ QUICK = {"README.md", "cells.md", "data.md", "evaluation.md", "losses.md", "tabl
 
 
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=path.name) if path.name in QUICK else slow(path, id=path.name) for path in WITH_CODE],
+    "path", [pytest.param(path, id=path.name) if path.name in QUICK else slow(path, id=path.name) for path in WITH_CODE]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_code_of_the_documents_runs(path, workplace):

@@ -13,13 +13,7 @@ from viewsmith.data import load_dataset
 from viewsmith.modalities import log_normalize
 from viewsmith.modalities.vectors.counts import check_counts, looks_like_counts
 
-FORMS = {
-    "dense": np.asarray,
-    "csr": sp.csr_matrix,
-    "csc": sp.csc_array,
-    "coo": sp.coo_array,
-    "lil": sp.lil_array,
-}
+FORMS = {"dense": np.asarray, "csr": sp.csr_matrix, "csc": sp.csc_array, "coo": sp.coo_array, "lil": sp.lil_array}
 rng = np.random.default_rng(0)
 COUNTS = rng.poisson(rng.gamma(0.3, 2.0, (1, 30)) * rng.gamma(2.0, 0.5, (24, 1)))
 COUNTS[6 + np.arange(30) % 18, np.arange(30)] += 2  # every gene is seen

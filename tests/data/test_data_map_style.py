@@ -195,10 +195,7 @@ def test_real_datasets_of_hugging_face():
     [
         (DataLoader(TensorDataset(torch.from_numpy(ROWS))), "DataLoader, which gives shuffled batches.*X.dataset"),
         (Stream(), "type Stream, an iterable dataset.*map-style"),
-        (
-            Columns({"a": feature("Image"), "b": feature("Image")}, a=[1], b=[2]),
-            "'a' and 'b' of images.*choose",
-        ),
+        (Columns({"a": feature("Image"), "b": feature("Image")}, a=[1], b=[2]), "'a' and 'b' of images.*choose"),
         (Columns({"n": feature("Value", dtype="int64")}, n=[1, 2]), "no column of images or sequences.*columns: n"),
         ({"train": Columns({}, n=[1]), "test": Columns({}, n=[1])}, "DatasetDict of the splits train, test"),
         (Items([]), "empty Items"),

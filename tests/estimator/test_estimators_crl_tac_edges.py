@@ -97,11 +97,7 @@ def test_unsuitable_data_are_refused(x, options, part):
         ),
         ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "without effect for a custom family"),
         ("vectors", {"temperature": 0.2}, "crl-tac has no temperature: give its inverse as beta"),
-        (
-            "images",
-            {"nonempty": lambda views: views.any_of()},
-            "nonempty failed for views (",
-        ),
+        ("images", {"nonempty": lambda views: views.any_of()}, "nonempty failed for views ("),
         (
             "images",
             {"crop_size": 6, "crop_stride": 2},

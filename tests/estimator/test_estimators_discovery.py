@@ -247,8 +247,7 @@ def test_data_that_cannot_be_used(x, message):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"kinds": 0}, {"max_parts": 1.5}, {"windows": ()}, {"windows": (1,)}, {"max_q": 0}, {"features": "x"}],
+    "options", [{"kinds": 0}, {"max_parts": 1.5}, {"windows": ()}, {"windows": (1,)}, {"max_q": 0}, {"features": "x"}]
 )
 def test_options_out_of_range(options):
     with pytest.raises(InputError, match=f"{next(iter(options))} is .*, expected"):

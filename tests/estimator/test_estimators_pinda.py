@@ -63,8 +63,7 @@ def test_a_fixed_level_does_not_spread_noise_over_all_features(wine):
 
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize(
-    ("published", "objective"),
-    covering(itertools.product([True, False], ["cooperative", "adversarial"]), (0,), (1,)),
+    ("published", "objective"), covering(itertools.product([True, False], ["cooperative", "adversarial"]), (0,), (1,))
 )
 def test_default_noise_has_a_stable_level_and_spread(wine, published, objective):
     # The same recipe as above except level and penalty; and PiNDA() with its defaults, with a shorter training.

@@ -202,10 +202,7 @@ def test_collapsed_and_zero_rows_are_legal(split):
         (lambda a, y, b, z: (a, y, b, z + 0.5), "not a continuous target"),
         (lambda a, y, b, z: (a, y + 0.5, b, np.where(z == 1, np.nan, z)), "y_test has [0-9]+ missing numbers"),
         (lambda a, y, b, z: (a, y * 0 + 0.5, b, z), "all 89 train rows have the target 0.5"),
-        (
-            lambda a, y, b, z: (a, y + 0.5, b, z.astype(str).astype("U4") + "m"),
-            "y_test holds .*m., expected numbers",
-        ),
+        (lambda a, y, b, z: (a, y + 0.5, b, z.astype(str).astype("U4") + "m"), "y_test holds .*m., expected numbers"),
         (lambda a, y, b, z: (a, y / 2, b, z[:-1]), r"y_test has shape \(88,\), expected one number per row"),
     ],
 )

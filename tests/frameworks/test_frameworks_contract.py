@@ -19,12 +19,7 @@ SEPARATE = ("moco", "byol", "simsiam", "dino", "vicreg", "barlow-twins", "lejepa
 
 BUILT_IN = [name for name in FRAMEWORKS if find("framework", name).origin == "viewsmith"]
 # State that a training step changes, besides momentum copies.
-STATE = {
-    "moco": {"keys", "key_ids", "pointer"},
-    "nnclr": {"keys", "pointer"},
-    "dino": {"center"},
-    "lejepa": {"stream"},
-}
+STATE = {"moco": {"keys", "key_ids", "pointer"}, "nnclr": {"keys", "pointer"}, "dino": {"center"}, "lejepa": {"stream"}}
 
 
 def views(name, **options):

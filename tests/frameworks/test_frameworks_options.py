@@ -161,10 +161,7 @@ def test_dinos_head_for_resnets():
     context = FrameworkContext(nn.Linear(D, 7), 7)
     plain, normed = (DINO.build(context, head_norm=norm, prototypes=4).head for norm in ("none", "batch"))
     assert [type(layer).__name__ for layer in plain] == ["Linear", "GELU", "Linear", "GELU", "Linear"]
-    assert [type(layer).__name__ for layer in normed] == [
-        *("Linear", "BatchNorm1d", "GELU") * 2,
-        "Linear",
-    ]
+    assert [type(layer).__name__ for layer in normed] == [*("Linear", "BatchNorm1d", "GELU") * 2, "Linear"]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

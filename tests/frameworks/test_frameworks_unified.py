@@ -235,10 +235,7 @@ def test_rows_of_zeros_have_a_finite_loss():
     ("call", "expected"),
     [
         (lambda: FeatureMemory(1, 8, 4, negatives=4), "the number of views is 1, expected at least 2"),
-        (
-            lambda: FeatureMemory(2, 8, 4, negatives=9),
-            "negatives is 9, expected at most the 8 features of the memory",
-        ),
+        (lambda: FeatureMemory(2, 8, 4, negatives=9), "negatives is 9, expected at most the 8 features of the memory"),
         (lambda: FeatureMemory(2, 8, 4, negatives=0), "negatives is 0, expected at least 1"),
         (lambda: FeatureMemory(2, 8, 4, negatives=2, momentum=2), "momentum is 2"),
         (lambda: framework()(pair(batch=1)), "the batch has 1 sample, expected at least 2"),

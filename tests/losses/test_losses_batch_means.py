@@ -27,9 +27,7 @@ def objective(mean, second):
 def by_helper(z):
     s = moments(z)
     return per_sample(
-        objective,
-        [part.mean(0) for part in s],
-        lambda first, second: s[0] @ first + (s[1] * second).sum(dim=(1, 2)),
+        objective, [part.mean(0) for part in s], lambda first, second: s[0] @ first + (s[1] * second).sum(dim=(1, 2))
     )
 
 

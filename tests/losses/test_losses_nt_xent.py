@@ -93,9 +93,7 @@ def gradients(losses, *inputs):
 
 @pytest.mark.parametrize(
     ("kernel", "temperature", "negatives", "ids", "dtype"),
-    covering(
-        itertools.product(("cosine", "cauchy"), (1.0, 0.4, 0.1), NEGATIVES, (None, IDS), DTYPES),
-    ),
+    covering(itertools.product(("cosine", "cauchy"), (1.0, 0.4, 0.1), NEGATIVES, (None, IDS), DTYPES)),
 )
 def test_nt_xent_equals_the_double_loop(kernel, temperature, negatives, ids, dtype):
     z0, z1 = projections(dtype)

@@ -29,9 +29,7 @@ def test_the_loss_equals_the_double_loop(setting, paired, dtype, form):
 
 @pytest.mark.parametrize(
     ("nu_target", "nu", "kernel", "dtype"),
-    covering(
-        itertools.product((0.01, 100.0), (0.01, 0.1, 1.0, 10.0, 100.0), ("paper", "published", "plain"), DTYPES),
-    ),
+    covering(itertools.product((0.01, 100.0), (0.01, 0.1, 1.0, 10.0, 100.0), ("paper", "published", "plain"), DTYPES)),
 )
 def test_equal_and_distant_points(nu_target, nu, kernel, dtype):
     # Second views: equal to its first view, equal to another first view, at distance 1000, close to its first view.

@@ -33,11 +33,8 @@ def test_the_loss_against_a_loop(modality, prediction, dtype):
             x_t[:, len(real) :] = 0
         condition = (y[row] - y.mean(0)) / deviation
         output = model.denoiser(x_t[None], times[row : row + 1], condition[None])[0]
-        target = {
-            "eps": noise[row],
-            "x0": u[row],
-            "v": alpha_bar**0.5 * noise[row] - (1 - alpha_bar) ** 0.5 * u[row],
-        }[prediction]
+        targets = {"eps": noise[row], "x0": u[row], "v": alpha_bar**0.5 * noise[row] - (1 - alpha_bar) ** 0.5 * u[row]}
+        target = targets[prediction]
         expected = (output - target).square()[..., real].mean()
         torch.testing.assert_close(found[row], expected, rtol=1e-4 if dtype == torch.float32 else 1e-10, atol=0)
 

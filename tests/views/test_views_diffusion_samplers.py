@@ -90,10 +90,7 @@ class TestAgainstDiffusers:
         )
         scheduler.set_timesteps(steps)
         # DDIMScheduler has only even spacing. This option computes the noise from the clipped sample, as `ddim` does.
-        step, scheduler.step = (
-            scheduler.step,
-            lambda *given: step(*given, use_clipped_model_output=True),
-        )
+        step, scheduler.step = (scheduler.step, lambda *given: step(*given, use_clipped_model_output=True))
         times = scheduler.timesteps.tolist()
         assert_equal_samples(
             self.ours("ddim", times, prediction, clip), theirs(scheduler, times, bounded, self.start), clip

@@ -21,9 +21,7 @@ from benchmarks.quality.suite import UNTRAINED, Budget, Row, Scores, Stage, Stud
 from viewsmith import CRLTAC, Contrastive
 
 SETS = sets("sc_citeseq_cbmc")
-FAMILIES: dict[str, dict[str, Any]] = {
-    "sc_citeseq_cbmc": {"input_components": 50},
-}
+FAMILIES: dict[str, dict[str, Any]] = {"sc_citeseq_cbmc": {"input_components": 50}}
 PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
 
 

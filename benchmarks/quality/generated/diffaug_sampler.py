@@ -24,10 +24,7 @@ PROTOCOLS = ("linear", "knn", "kmeans_accuracy", "linear_1pct")
 STUDY = Study(
     "diffaug_sampler",
     SETS,
-    {
-        "fast": Trained(DiffAug, HALF),
-        "ddpm": Trained(DiffAug, HALF | {"sampler": "ddpm", "sampler_steps": 1000}),
-    },
+    {"fast": Trained(DiffAug, HALF), "ddpm": Trained(DiffAug, HALF | {"sampler": "ddpm", "sampler_steps": 1000})},
     stages=[Stage(("fast", "ddpm"), seeds=(seed,)) for seed in range(5)],
     budget=Budget(vectors=600),
     protocols=PROTOCOLS,

@@ -11,12 +11,7 @@ from viewsmith.core.registry import register
 from viewsmith.views import ViewMaker
 
 
-@register(
-    "view maker",
-    "drift",
-    help="a smooth random curve added along the features of a row",
-    modalities="vectors",
-)
+@register("view maker", "drift", help="a smooth random curve added along the features of a row", modalities="vectors")
 class Drift(ViewMaker):
     """x + s * c: c is a curve through Gaussian values at equally spaced knots, linear between them.
 

@@ -96,8 +96,7 @@ def discover(
         str | None, typer.Option(metavar="NAME", help="Layer of the network. Default: the deepest with small cells.")
     ] = None,
     feature_weights: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="For timm: safetensors, or random. Default: those of timm."),
+        str | None, typer.Option(metavar="FILE", help="For timm: safetensors, or random. Default: those of timm.")
     ] = None,
     windows: Annotated[
         str | None,

@@ -35,8 +35,7 @@ def embed(
         str, typer.Option(help="representation, projection, (diffaug) map or (metaug) view-1")
     ] = "representation",
     inference: Annotated[
-        str | None,
-        typer.Option(help="(crl-tac) average over views: expectation, top or uniform; default: the run's."),
+        str | None, typer.Option(help="(crl-tac) average over views: expectation, top or uniform; default: the run's.")
     ] = None,
 ) -> None:
     """Write the representations of DATA, or another output of the model."""
@@ -98,11 +97,7 @@ def evaluate(
         model, dataset = load_run_and_data(run, data, {**read, "label": column}, labeled=True)
         sample = dataset.in_memory()
         result = compare(
-            model,
-            sample,
-            umap=umap,
-            protocols=names(protocols) if protocols else None,
-            label_used=labels_used(model),
+            model, sample, umap=umap, protocols=names(protocols) if protocols else None, label_used=labels_used(model)
         )
         if len(sample.x) < len(dataset.x):
             result["rows"]["sampled_from"] = len(dataset.x)

@@ -82,11 +82,7 @@ def strength_at_distance(x: Tensor, seed: int) -> tuple[float, dict[str, float]]
 
 
 def choose_strength(
-    estimator: Trial,
-    name: str,
-    changes: Mapping[str, Any],
-    data: TrainingData,
-    batch_size: int,
+    estimator: Trial, name: str, changes: Mapping[str, Any], data: TrainingData, batch_size: int
 ) -> tuple[float, dict[str, float]]:
     """Choose the strength from `GRID`; returns it and the scores of all strengths.
 
@@ -116,12 +112,7 @@ def choose_strength(
 
 
 def with_strengths(
-    estimator: Trial,
-    option: str,
-    changes: Mapping[str, Any],
-    options: Any,
-    resolved: Resolved,
-    data: TrainingData,
+    estimator: Trial, option: str, changes: Mapping[str, Any], options: Any, resolved: Resolved, data: TrainingData
 ) -> Resolved:
     """With the strengths of noise; one that is "auto" and is used is chosen without labels (`choose_strength`)."""
     chosen = {name: getattr(options, name) for name in sorted({"noise_strength", option})}

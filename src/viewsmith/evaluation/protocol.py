@@ -96,7 +96,7 @@ PROTOCOLS: dict[str, str] = {
 #: Protocols that are computed only if they are named.
 OPTIONAL: dict[str, str] = {
     "softmax_50": "accuracy of a linear softmax layer after 50 epochs of Adam, batches of 256, learning rate 0.001, on "
-    "the columns as they are, seed 0 (PiNDA: appendix B.3, which names no optimizer)",
+    "the columns as they are, seed 0 (PiNDA: appendix B.3, which names no optimizer)"
 }
 
 #: The same for numbers (a continuous target). Lower is better for `mae` alone.

@@ -17,11 +17,4 @@ __getattr__ = lazily(
     },
 )
 
-__all__ = [
-    "CRLTACMethod",
-    "ContrastiveMethod",
-    "DiffAugMethod",
-    "GenViewMethod",
-    "MetAugMethod",
-    "PiNDAMethod",
-]
+__all__ = ["CRLTACMethod", "ContrastiveMethod", "DiffAugMethod", "GenViewMethod", "MetAugMethod", "PiNDAMethod"]

@@ -26,10 +26,7 @@ DIAGNOSTICS: dict[str, tuple[str, str]] = {
         "Mean squared distance between two views of a sample, 0 to 4: lower means that the views agree, "
         "which is meaningful only if uniformity is well below 0.",
     ),
-    "uniformity": (
-        "Uniformity",
-        "How evenly the rows cover the sphere: 0 if all rows are equal, about −4 at best.",
-    ),
+    "uniformity": ("Uniformity", "How evenly the rows cover the sphere: 0 if all rows are equal, about −4 at best."),
     "view_distance": (
         "Distance of views from the data",
         "Median distance of a view to the nearest other sample, over that of samples: about 1 where views lie among "

@@ -81,7 +81,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "channel_learning_rate": 1e-3,
         **ADAM,
         "epochs": 50,
-    },
+    }
 }
 
 # Searched by `viewsmith tune`, see `default_space`.

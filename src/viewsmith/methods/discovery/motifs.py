@@ -255,13 +255,7 @@ def as_codes(sequences: np.ndarray) -> np.ndarray:
     return np.asarray(_CODES[sequences])
 
 
-def find_motif(
-    codes: np.ndarray,
-    *,
-    widths: Sequence[int] = WIDTHS,
-    both: bool = True,
-    seed: int = 0,
-) -> list[Motif]:
+def find_motif(codes: np.ndarray, *, widths: Sequence[int] = WIDTHS, both: bool = True, seed: int = 0) -> list[Motif]:
     """Find what recurs in sequences: a motif for each width, see `choose`."""
     rng = np.random.default_rng(seed)
     usable = np.zeros(0, int)

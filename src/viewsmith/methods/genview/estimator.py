@@ -74,7 +74,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "schedule": "cosine",
         "warmup": 0.02,
         "epochs": 500,
-    },
+    }
 }
 
 #: Options that a preset has to be given, and what for.

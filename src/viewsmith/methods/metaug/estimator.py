@@ -58,12 +58,7 @@ _METAUG: dict[str, Any] = {
 PRESETS: dict[str, dict[str, Any]] = {
     # In the paper delta is the weight of a sum of terms (4 for images, 3 for vectors), here of their mean. alpha is
     # 1e-13 for both.
-    "paper": {
-        **_METAUG,
-        "encoders": "per-view",
-        "feature_weight": 3e-5,
-        "margin_weight": 3e-9,
-    },
+    "paper": {**_METAUG, "encoders": "per-view", "feature_weight": 3e-5, "margin_weight": 3e-9},
     "paper-images": {
         **_METAUG,
         "split": "color",
