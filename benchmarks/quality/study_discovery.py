@@ -12,12 +12,12 @@ crl-tac           images: CRL-TAC, 60 or 200 epochs of one step, which starts fr
 Sets: bccd (blood smears), bccd_gray; mnist, fashion and cifar (an object among fragments of others, what_and_where.py:
 fitted to the 1,500 training images, scored on 500 others); crp (binding sites); ecg100 (as it is, with drift, with
 noise); planted (a word of 15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000); half (10,000
-sequences of 200, half of them with a word of 15, 2 letters changed); and nothing: textures of five spectra, sequences
-with shuffled letters that keep their pairs, recordings with random phases. Cost, with smears mirrored and turned: many
-(10,000 images of 96 x 128; also 2,500 and 5,000 of them) and large (1,000 of 1,024 x 1,024). Choice on the smears: one
-window or another longer side given (windows, sizes), three kinds sought (kinds), average precision over all white cells
-with one part in an image or up to three (precision). Known places are read for the scores
-alone.
+sequences of 200, half of them with a word of 15, 2 letters changed); and nothing: textures of five spectra, the
+fragments of mnist and fashion without an object, sequences with shuffled letters that keep their pairs, recordings with
+random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128; also 2,500 and 5,000 of them) and
+large (1,000 of 1,024 x 1,024). Choice on the smears: one window or another longer side given (windows, sizes), three
+kinds sought (kinds), average precision over all white cells with one part in an image or up to three (precision). Known
+places are read for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_discovery [minutes] [set ...]
 """
@@ -438,6 +438,21 @@ def ostinato(x: np.ndarray, width: int) -> np.ndarray:
 # ---- nothing --------------------------------------------------------------------------------------------------------
 
 
+def fragments(name: str, seed: int) -> np.ndarray:
+    """300 images whose object is replaced by what another image, which has its object elsewhere, has there."""
+    regime = what_and_where.REGIMES[name]
+    x, _, boxes = regime.make(name, 600, seed, "train")
+    made = x.copy()
+    corners, rng = np.asarray(boxes)[:, :2], np.random.default_rng(seed)
+    height, width = regime.size
+    for i in range(300):
+        apart = (abs(corners - corners[i]) >= (height, width)).any(1)
+        top, left = corners[i]
+        place = slice(top, top + height), slice(left, left + width)
+        made[i][place] = x[rng.choice(np.flatnonzero(apart))][place]
+    return made[:300]
+
+
 def nothing(kind: str, seed: int) -> dict[str, Any]:
     """Whether something recurs where nothing was planted."""
     rng = np.random.default_rng(seed)
@@ -449,6 +464,8 @@ def nothing(kind: str, seed: int) -> dict[str, Any]:
         x = np.fft.ifft2(noise).real
         x = x / x.std((2, 3), keepdims=True) * 40 + 128
         samples: Any = np.clip(x, 0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
+    elif kind == "fragments":
+        samples = fragments(("mnist", "fashion")[seed % 2], seed)
     elif kind == "shuffled":
         samples = [shuffled(text, rng) for text in binding_sites()[0]]
     else:
@@ -488,7 +505,7 @@ def cells(quick: bool = False) -> list[Cell]:
         if seed == 0 or (row == "discovery" and (seed < 3 or name == "cifar"))
     ]
     found.append(Cell("half", "discovery", 0, work(half, 0)))
-    for kind in ("textures", "shuffled", "phases"):
+    for kind in ("textures", "fragments", "shuffled", "phases"):
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
     found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
     found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in COSTS]

@@ -14,7 +14,9 @@ from refusals import refusal
 from slow_info_max import slow_sampled
 from viewsmith import CRLTAC
 from viewsmith.losses.info_max import entropy
+from viewsmith.methods.crl_tac import building
 from viewsmith.methods.crl_tac.locations import SAME, SHARPNESS, KnownPlaces
+from viewsmith.methods.discovery.image_parts import Part
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -107,6 +109,18 @@ def test_without_anything_that_recurs_it_starts_as_published():
     assert model.resolved_.start == "none" and model.resolved_.discovered.startswith("nothing recurs: ")
     assert np.array_equal(model.distribution(x), none.distribution(x))
     assert "at_places" not in model.metrics_[-1] and none.resolved_.discovered == ""
+
+
+def test_places_that_are_not_clear_are_no_start(monkeypatch):
+    part = Part(window=5, windows=(), cells=(), posterior=0.2, consistency=0.9, nothing=0.7, objective=1.0, boxed=False)
+
+    def fit(self, X):
+        self.parts, self.tried = [part], [[part]]
+
+    monkeypatch.setattr(building.ImageSearch, "fit", fit)
+    model = CRLTAC(**QUICK | {"epochs": 1}).fit(noise(100))
+    assert model.resolved_.start == "none"
+    assert model.resolved_.discovered.startswith("no place is clear (probability at least 0.95): one kind of part")
 
 
 def test_other_places_than_those_found_are_said():

@@ -30,14 +30,7 @@ import torch
 
 from benchmarks.common.data import Data
 from benchmarks.common.runner import RESULTS, Cell
-from benchmarks.quality.crl_tac.what_and_where import (
-    BATCH,
-    PROTOCOLS,
-    REGIMES,
-    boxes_of,
-    place_scores,
-    samples,
-)
+from benchmarks.quality.crl_tac.what_and_where import BATCH, PROTOCOLS, REGIMES, boxes_of, place_scores, samples
 from benchmarks.quality.suite import SEEDS, Scores, command, rounded, score
 from viewsmith import CRLTAC, Contrastive, Discovery
 from viewsmith.methods.discovery.images import reduced
