@@ -1,7 +1,5 @@
 """viewsmith: contrastive representations whose views are learned or generated, for vectors, images and DNA."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from viewsmith.core import __version__

@@ -1,7 +1,5 @@
 """Tools for AnnData objects, called as scanpy's are: ``viewsmith.tl.embed(adata)``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

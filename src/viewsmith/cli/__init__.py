@@ -1,8 +1,6 @@
 """The command line: fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, locate, crop, generate,
 merge, export, push, report, methods."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 import warnings

@@ -1,7 +1,5 @@
 """The command compare."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import partial
 from pathlib import Path
@@ -9,24 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from viewsmith.cli import options
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import (
-    OF_MODEL,
-    Data,
-    Json,
-    LabelColumns,
-    Settings,
-    check_budget,
-    data_options,
-    make_estimator,
-    names,
-    with_flags,
-)
 
 
-@with_flags("labels", "target", "image_size", "modality", "columns", "impute", "threads", "debug")
+@options.with_flags("labels", "target", "image_size", "modality", "columns", "impute", "threads", "debug")
 def compare(
-    data: Data,
+    data: options.Data,
     read: dict[str, Any],
     out: Annotated[
         Path,
@@ -47,9 +34,9 @@ def compare(
     ] = None,
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
-    label: LabelColumns = None,
-    set_: Settings = None,
-    json_: Json = False,
+    label: options.LabelColumns = None,
+    set_: options.Settings = None,
+    json_: options.Json = False,
 ) -> None:
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
     from viewsmith.core.errors import lines_once, say
@@ -58,17 +45,17 @@ def compare(
     from viewsmith.evaluation.leaderboard import format_comparison
     from viewsmith.workflows.compare import BOARD, compare_methods
 
-    check_budget(budget)
-    given = {name: value for name, value in read.items() if name in OF_MODEL}
-    chosen = methods if methods in ("auto", "all") else names(methods)
+    options.check_budget(budget)
+    given = {name: value for name, value in read.items() if name in options.OF_MODEL}
+    chosen = methods if methods in ("auto", "all") else options.names(methods)
     # How the data are read is an option of all methods.
     first = None if isinstance(chosen, str) else next(iter(chosen), None)
-    model = make_estimator(first, None, None, set_ or [], given)
+    model = options.make_estimator(first, None, None, set_ or [], given)
     columns: list[str | None] = [*dict.fromkeys(label or ())] or [None]
 
     def load_with(column: str | None, split: int) -> Dataset:
         others = [other for other in columns if other != column] if data.lower().endswith(TABLES) else ()
-        return read_dataset(data, data_options(read, model, label=column, drop=others, split_seed=split))
+        return read_dataset(data, options.data_options(read, model, label=column, drop=others, split_seed=split))
 
     def load(split: int, column: str | None = columns[0]) -> Dataset:
         dataset = load_with(columns[0], split)
@@ -82,15 +69,15 @@ def compare(
         result = compare_methods(
             load,
             out,
-            lambda method, seed, kind: make_estimator(
+            lambda method, seed, kind: options.make_estimator(
                 method, None, None, set_ or [], given | {"random_state": seed}, kind
             ),
             methods=chosen,
-            baselines=names(baselines),
+            baselines=options.names(baselines),
             seeds=seeds,
             splits=splits,
             budget=budget,
-            protocols=names(protocols) if protocols else None,
+            protocols=options.names(protocols) if protocols else None,
             further={str(column): partial(load, column=column) for column in columns[1:]},
         )
     if methods == "auto":

@@ -1,7 +1,5 @@
 """Error messages of commands, one line each, and exit codes."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -8,23 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from viewsmith.cli import options
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import (
-    OF_MODEL,
-    Config,
-    Data,
-    Features,
-    ListingCommand,
-    MethodName,
-    Settings,
-    Threads,
-    data_options,
-    label_column,
-    make_estimator,
-    names,
-    set_threads,
-    with_flags,
-)
 from viewsmith.cli.use import write_run_report
 from viewsmith.core.errors import InputError
 
@@ -35,7 +20,7 @@ if TYPE_CHECKING:
 ARGUMENTS = "viewsmith.arguments"  # of the context: those given, and those of the run that is resumed
 
 
-class FitCommand(ListingCommand):
+class FitCommand(options.ListingCommand):
     """`fit --out RUN --resume` alone takes the other arguments from the run."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -60,13 +45,13 @@ def _saved_arguments(run: Path | None) -> list[str]:
     return [str(each) for each in saved]
 
 
-@with_flags(
+@options.with_flags(
     *("label", "labels", "target", "groups", "split_by_groups", "neighbors", "layer", "use_rep", "normalization"),
     *("image_size", "modality", "drop", "one_hot", "columns", "strict", "impute", "stream", "cache", "debug"),
     view_cache=Annotated[
         str | None, typer.Option(metavar="CACHE", help="Views that `viewsmith generate` made (genview).")
     ],
-    features=Features,
+    features=options.Features,
     framework=Annotated[str | None, typer.Option(help="[framework] (simclr is the default)")],
     encoder=Annotated[str | None, typer.Option(help="[encoder]")],
     view_maker=Annotated[str | None, typer.Option("--views", help="[view maker] (joined by +)")],
@@ -80,14 +65,14 @@ def _saved_arguments(run: Path | None) -> list[str]:
 )
 def fit(
     context: typer.Context,
-    data: Data,
+    data: options.Data,
     read: dict[str, Any],
     given: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
-    method: MethodName = None,
+    method: options.MethodName = None,
     preset: Annotated[str | None, typer.Option(help="paper: the published settings.")] = None,
-    config: Config = None,
-    set_: Settings = None,
+    config: options.Config = None,
+    set_: options.Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.")] = False,
     supervise: Annotated[
         str | None,
@@ -104,7 +89,7 @@ def fit(
     processes: Annotated[
         int, typer.Option(min=1, metavar="N", help="Processes of this machine, which share memory; default: 1.")
     ] = 1,
-    threads: Threads = None,
+    threads: options.Threads = None,
 ) -> None:
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
     from viewsmith.core.distributed import fork_processes
@@ -114,16 +99,16 @@ def fit(
 
     if processes > 1:
         fork_processes(processes)
-    given |= {name: value for name, value in read.items() if name in OF_MODEL}
-    given |= {} if log is None else {"callbacks": names(log)}
+    given |= {name: value for name, value in read.items() if name in options.OF_MODEL}
+    given |= {} if log is None else {"callbacks": options.names(log)}
     given |= {} if supervise is None else {"supervision": "labels"}
-    make = partial(make_estimator, method, preset, config, set_ or [], given)
+    make = partial(options.make_estimator, method, preset, config, set_ or [], given)
     model = make()
     with writing(out):
         RunFolder(out).check_free()  # before the data are read
-    set_threads(threads)
-    read["label"] = label_column(read.get("label"), supervise)
-    dataset = read_dataset(data, data_options(read, model, out, few_labels=model.supervision != "none"))
+    options.set_threads(threads)
+    read["label"] = options.label_column(read.get("label"), supervise)
+    dataset = read_dataset(data, options.data_options(read, model, out, few_labels=model.supervision != "none"))
     if supervise is not None and dataset.target == "number":
         given["supervision"] = "numbers"
     model = make(dataset.modality)

@@ -1,7 +1,5 @@
 """The commands discover, locate and crop: what recurs in samples, where, and its crops."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The command methods: list everything that is registered, plug-ins included."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command symmetries: which transformations keep samples among the samples of the data."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Annotated, Any

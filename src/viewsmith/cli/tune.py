@@ -9,38 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from viewsmith.cli import options
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import (
-    OF_MODEL,
-    Config,
-    Data,
-    Json,
-    LabelColumns,
-    MethodName,
-    Seed,
-    Settings,
-    as_arguments,
-    assignments,
-    check_budget,
-    data_options,
-    make_estimator,
-    with_flags,
-)
 from viewsmith.core.errors import InputError, duplicates
 
 if TYPE_CHECKING:
     from viewsmith.estimator.base import ViewsmithEstimator
 
 
-@with_flags(
+@options.with_flags(
     *("labels", "target", "groups", "split_by_groups", "layer", "use_rep", "normalization", "image_size"),
     *("modality", "drop", "one_hot", "columns", "impute", "threads", "debug"),
 )
 def tune(
-    data: Data,
+    data: options.Data,
     read: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for tune.json and best.toml; resumes.")],
-    method: MethodName = None,
+    method: options.MethodName = None,
     search: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,11 +37,11 @@ def tune(
     metric: Annotated[
         str | None, typer.Option(help="Score of the validation rows: knn (default), linear, nmi; knn_r2, r2, mae.")
     ] = None,
-    label: LabelColumns = None,
-    seed: Seed = 0,
-    config: Config = None,
-    set_: Settings = None,
-    json_: Json = False,
+    label: options.LabelColumns = None,
+    seed: options.Seed = 0,
+    config: options.Config = None,
+    set_: options.Settings = None,
+    json_: options.Json = False,
 ) -> None:
     """Search options of a method, scored on validation rows, a fifth of the labeled train rows of DATA.
 
@@ -73,14 +58,14 @@ def tune(
             "settings with others by `evaluate`"
         )
     read = ({} if label is None else {"label": label[0]}) | read
-    check_budget(budget)
-    fixed = assignments(set_ or [])
+    options.check_budget(budget)
+    fixed = options.assignments(set_ or [])
     for name in fixed.keys() & RESERVED.keys():
         raise InputError(f"--set {name} has no effect on a search: use {RESERVED[name]}")
-    given = {name: value for name, value in read.items() if name in OF_MODEL} | {"random_state": seed}
-    model = make_estimator(method, None, config, set_ or [], given)
-    ranges = assignments(search or [], "--search", "KEY=LOW..HIGH or KEY=A,B")
-    dataset = read_dataset(data, data_options(read, model, few_labels=model.supervision != "none"))
+    given = {name: value for name, value in read.items() if name in options.OF_MODEL} | {"random_state": seed}
+    model = options.make_estimator(method, None, config, set_ or [], given)
+    ranges = options.assignments(search or [], "--search", "KEY=LOW..HIGH or KEY=A,B")
+    dataset = read_dataset(data, options.data_options(read, model, few_labels=model.supervision != "none"))
     if not ranges:
         default = default_space(model.name, dataset.modality)
         ranges = {name: text for name, text in default.items() if name not in settings(model).keys() | fixed.keys()}
@@ -90,7 +75,7 @@ def tune(
     def make(values: Mapping[str, Any]) -> ViewsmithEstimator:
         # Only the first training shows its progress, and says what it reads.
         values = given | {"verbose": not values} | dict(values)
-        return make_estimator(model.name, None, config, set_ or [], values, dataset.modality)
+        return options.make_estimator(model.name, None, config, set_ or [], values, dataset.modality)
 
     with writing(out):
         result = tune_options(dataset, out, make, ranges, trials=trials, budget=budget, metric=metric, seed=seed)
@@ -99,9 +84,9 @@ def tune(
         return
     typer.echo(format_search(result))
     if result["best"] is not None:
-        words = as_arguments({name: value for name, value in read.items() if name not in OF_MODEL})
+        words = options.as_arguments({name: value for name, value in read.items() if name not in options.OF_MODEL})
         words += ["--seed", str(seed)] * (seed != 0)
-        best, labels = str(out / "best"), as_arguments({name: read[name] for name in read.keys() & {"labels"}})
+        best, labels = str(out / "best"), options.as_arguments({name: read[name] for name in read.keys() & {"labels"}})
         typer.echo("Train with the best settings on all train rows, and score test rows:")
         typer.echo(f"  viewsmith fit {shlex.join([data, *words, '--config', str(out / BEST), '--out', best])}")
         typer.echo(f"  viewsmith evaluate {shlex.join([best, data, *labels])}")

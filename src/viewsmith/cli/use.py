@@ -1,32 +1,19 @@
 """The commands that use a run: embed, plot, evaluate, report, views, export, push."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from viewsmith.cli import options
 from viewsmith.cli.errors import writing
-from viewsmith.cli.options import (
-    Data,
-    Json,
-    LabelColumns,
-    Run,
-    beside,
-    check_only,
-    check_out,
-    load_run_and_data,
-    names,
-    with_flags,
-)
 from viewsmith.core.errors import InputError
 
 
-@with_flags("label", "labels", "stream", "cache", "threads", "debug")
+@options.with_flags("label", "labels", "stream", "cache", "threads", "debug")
 def embed(
-    run: Run,
-    data: Data,
+    run: options.Run,
+    data: options.Data,
     read: dict[str, Any],
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="A .npz, .npy, .csv or .parquet file; .h5ad for .h5ad data.")
@@ -42,18 +29,18 @@ def embed(
     from viewsmith.data import write_representations
     from viewsmith.workflows.locate import inferring
 
-    check_out(out, data)
-    model, dataset = load_run_and_data(run, data, read)
+    options.check_out(out, data)
+    model, dataset = options.load_run_and_data(run, data, read)
     model = inferring(model, inference)
     with writing(out):
         write_representations(out, dataset, model.transform_blocks(dataset.x, output=output))
     typer.echo(str(out))
 
 
-@with_flags("labels", "threads", "debug")
+@options.with_flags("labels", "threads", "debug")
 def plot(
-    run: Run,
-    data: Data,
+    run: options.Run,
+    data: options.Data,
     read: dict[str, Any],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file; default: RUN/map.png.")
@@ -66,8 +53,8 @@ def plot(
     """Draw a map of the representations of DATA, colored by a column."""
     from viewsmith.workflows.runs import column_of
 
-    check_out(out := out or run / "map.png", data)
-    model, dataset = load_run_and_data(run, data, read)
+    options.check_out(out := out or run / "map.png", data)
+    model, dataset = options.load_run_and_data(run, data, read)
     values = dataset.y if color is None else column_of(data, color, len(dataset.x))
     title = dataset.label_name or "" if color is None else color
     with writing(out):
@@ -75,15 +62,15 @@ def plot(
     typer.echo(str(out))
 
 
-@with_flags("labels", "target", "stream", "cache", "threads", "debug")
+@options.with_flags("labels", "target", "stream", "cache", "threads", "debug")
 def evaluate(
-    run: Run,
-    data: Data,
+    run: options.Run,
+    data: options.Data,
     read: dict[str, Any],
-    json_: Json = False,
+    json_: options.Json = False,
     umap: Annotated[bool, typer.Option("--umap", help="Also compare with UMAP (extra viz).")] = False,
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
-    label: LabelColumns = None,
+    label: options.LabelColumns = None,
 ) -> None:
     """Compare the representation with raw features, PCA and the untrained encoder."""
     from viewsmith.core.files import write_json_atomic
@@ -94,10 +81,14 @@ def evaluate(
 
     results: dict[str | None, dict[str, Any]] = {}
     for column in label or (None,):
-        model, dataset = load_run_and_data(run, data, {**read, "label": column}, labeled=True)
+        model, dataset = options.load_run_and_data(run, data, {**read, "label": column}, labeled=True)
         sample = dataset.in_memory()
         result = compare(
-            model, sample, umap=umap, protocols=names(protocols) if protocols else None, label_used=labels_used(model)
+            model,
+            sample,
+            umap=umap,
+            protocols=options.names(protocols) if protocols else None,
+            label_used=labels_used(model),
         )
         if len(sample.x) < len(dataset.x):
             result["rows"]["sampled_from"] = len(dataset.x)
@@ -115,11 +106,11 @@ def evaluate(
         typer.echo(f"{heading}{format_table(scored)}\n\n{verdict(named_rows(scored), scored['rows']['test'])}")
 
 
-@with_flags("label", "labels", "image_size", "stream", "cache", "threads", "debug")
+@options.with_flags("label", "labels", "image_size", "stream", "cache", "threads", "debug")
 def views(
     context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of `viewsmith fit`, or of `viewsmith generate`.")],
-    data: Data,
+    data: options.Data,
     read: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .npz file; for a table also .csv, .tsv or .parquet.")],
     n: Annotated[
@@ -140,19 +131,19 @@ def views(
     from viewsmith.workflows.views import views_of_cache, views_of_model
 
     check_views_path(out)
-    check_out(out, data)
+    options.check_out(out, data)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
     if (view_cache := ViewCacheFolder(run)).exists():
-        check_only(context, "for a view cache", (*shared, "image_size"))
+        options.check_only(context, "for a view cache", (*shared, "image_size"))
         if out.suffix.lower() != ".npz":
             raise InputError(
                 f"--out is {str(out)!r}, and views of a view cache are written to a file that ends in .npz"
             )
         arrays = views_of_cache(view_cache, data, n, **read)
     else:
-        check_only(context, "for a run", (*shared, "split", "seed", "stream", "cache"))
+        options.check_only(context, "for a run", (*shared, "split", "seed", "stream", "cache"))
         model = load_run(run)
-        dataset = load_for(model, data, **read, **beside(run))
+        dataset = load_for(model, data, **read, **options.beside(run))
         arrays = views_of_model(model, dataset, n, split=split, seed=seed)
     with writing(out):
         if out.suffix.lower() != ".npz":
@@ -163,9 +154,9 @@ def views(
     typer.echo(str(out))
 
 
-@with_flags("debug")
+@options.with_flags("debug")
 def export(
-    run: Run,
+    run: options.Run,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
     format_: Annotated[
         str, typer.Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
@@ -184,9 +175,9 @@ def export(
     typer.echo(str(out))
 
 
-@with_flags("label", "labels", "threads", "debug")
+@options.with_flags("label", "labels", "threads", "debug")
 def report(
-    run: Run,
+    run: options.Run,
     read: dict[str, Any],
     data: Annotated[str | None, typer.Option(metavar="DATA", help="Default: the data of the run.")] = None,
 ) -> None:
@@ -208,9 +199,9 @@ def write_run_report(run: Path, **of_data: Any) -> Path:
     return folder.report
 
 
-@with_flags("threads", "debug")
+@options.with_flags("threads", "debug")
 def push(
-    run: Run,
+    run: options.Run,
     to: Annotated[str, typer.Argument(metavar="TO", help="hf://OWNER/NAME (extra hub), or a new folder.")],
     private: Annotated[bool, typer.Option("--private", help="A new repository is private.")] = False,
     license_: Annotated[str | None, typer.Option("--license", metavar="NAME", help="Of the weights.")] = None,

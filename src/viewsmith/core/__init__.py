@@ -1,7 +1,5 @@
 """The lowest layer: the method contract, random streams, distributed processes, files, errors."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any

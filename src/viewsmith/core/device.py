@@ -1,7 +1,5 @@
 """What a training step reads without waiting for a GPU; the memory of this process, and the limit for rows."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 With one process the functions of the group do nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

@@ -1,8 +1,6 @@
 """Errors for the user, each one line with what was given, what was expected and what to do; checks and texts for
 them."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import sys

@@ -1,7 +1,5 @@
 """Files that are written as a whole or not at all, locks, and arrays that are mapped into memory."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

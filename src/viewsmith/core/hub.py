@@ -1,7 +1,5 @@
 """Repositories of the Hugging Face Hub, ``hf://OWNER/NAME``: names and downloads."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 Checks, documentation and flags of commands follow from that: the first paragraph of the text is the help of a flag.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Progress bars on the terminal or in a notebook, and what else a notebook shows: tables of facts."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

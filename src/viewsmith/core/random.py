@@ -4,8 +4,6 @@ A stream is derived from the run's seed and a path of names and numbers, such as
 The same path gives the same numbers, so no generator state has to be saved to replay a draw or to resume a run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 

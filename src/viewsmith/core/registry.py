@@ -7,8 +7,6 @@ a module that is an entry point of the group ``viewsmith.plugins``. This module 
 is not built in is first requested.
 """
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import math

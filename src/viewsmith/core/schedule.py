@@ -1,7 +1,5 @@
 """The interface of a method: a list of phases, each a list of updates. The training engine runs any such list."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Tensors in safetensors files: written atomically, checked on load, no pickle."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

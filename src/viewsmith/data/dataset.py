@@ -1,7 +1,5 @@
 """A data set: rows, labels, and the split into train and test rows: given, drawn by class, or by whole groups."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass
@@ -223,7 +221,7 @@ class Dataset:
         """What labels are: classes, or numbers that are to be predicted."""
         return "class" if self.y is None else kind_of(self.y)
 
-    def in_memory(self) -> Dataset:
+    def in_memory(self) -> "Dataset":
         """The data set itself; of one on disk, as many random rows, drawn with seed 0, as have `SAMPLE_VALUES` values.
 
         For what needs rows in memory together: evaluation and figures.

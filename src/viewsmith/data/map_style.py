@@ -1,7 +1,5 @@
 """Map-style datasets of PyTorch and Hugging Face, collected into an array."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The options of `load_dataset`, each declared once: its checks, documentation and flags follow from here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,7 +108,7 @@ class DataOptions(ModelDataOptions):
     """Encoder of the table that a model was fitted on, ``model.table_`` or ``data.x.table``: a table is read by it."""
     test_groups: Any = None  # of a reader: groups of the rows of a new table that is split by groups
 
-    def checked(self) -> DataOptions:
+    def checked(self) -> "DataOptions":
         """The options with values of their types, and with those of a fitted run; raises InputError for others."""
         for name in ("drop", "one_hot"):
             if isinstance(value := getattr(self, name), str):
@@ -135,7 +133,7 @@ class DataOptions(ModelDataOptions):
         )
         return found if self.schema is None else found._as_fitted(self.schema)
 
-    def _as_fitted(self, schema: dict[str, Any]) -> DataOptions:
+    def _as_fitted(self, schema: dict[str, Any]) -> "DataOptions":
         for option, given, fitted in (
             ("modality", self.modality, schema["modality"]),
             ("drop", list(self.drop) or None, schema["drop"]),

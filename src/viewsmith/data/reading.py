@@ -2,8 +2,6 @@
 in which each piece is claimed, and files that one process reads for all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

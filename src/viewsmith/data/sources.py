@@ -1,7 +1,5 @@
 """Read a data set from a built-in name, a file or a folder, and check it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

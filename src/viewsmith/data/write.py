@@ -1,24 +1,19 @@
 """Writing representations, views of tables, and locations with their crops, in the formats that people read."""
 
-from __future__ import annotations
-
 import importlib.util
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from viewsmith.core.errors import InputError, MissingExtra, join_names, one_line, pluralize
 from viewsmith.core.files import atomic_folder, atomic_path, write_text_atomic
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.readers.h5ad import write_h5ad
 from viewsmith.modalities.tables import TableArray
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # Rows of a table that are converted to text, or written as one group, at once.
 TABLE_ROWS = 65_536
@@ -161,8 +156,6 @@ def _write_table(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> Non
 
 def _frames(dataset: Dataset, H: RowStream, prefix: str) -> Iterator[pd.DataFrame]:
     """The table, some rows at once."""
-    import pandas as pd
-
     split, start = _split_names(dataset), 0
     for part in H.take(len(H), TABLE_ROWS):
         frame = pd.DataFrame(part, columns=[f"{prefix}{i}" for i in range(H.shape[1])])
@@ -232,8 +225,6 @@ def check_views_path(path: Path) -> None:
 
 def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list[str] | None) -> None:
     """Write views of vectors as a table, atomically: a line for each view, with the columns of the data."""
-    import pandas as pd
-
     views = arrays["views"]
     if isinstance(views, tuple):
         raise InputError(f"the views of rows on disk are not written to {path.suffix}: write them to a .npz file")

@@ -1,7 +1,5 @@
 """The arguments that all estimators share: their types, bounds, defaults and documentation."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Base class of the estimators: scikit-learn's methods for a contrastive method, its input, training and saving."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import dataclasses
@@ -10,7 +8,7 @@ import os
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -56,13 +54,11 @@ from viewsmith.estimator.rows import (
 from viewsmith.estimator.strength import with_strengths
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables import table_of
+from viewsmith.modalities.tables.encoder import TableEncoder
 from viewsmith.reports import Figure, MapPlot, ReportContent, png_files
 from viewsmith.reports.maps import LAYOUTS, plot_map
 from viewsmith.training.run import RunFolder
 from viewsmith.training.tracking import with_trackers
-
-if TYPE_CHECKING:
-    from viewsmith.modalities.tables.encoder import TableEncoder
 
 # Options of where and how long to train and who watches: a resumed run may change them.
 NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every", "callbacks")
@@ -88,8 +84,6 @@ def read_encoder(resolved: Resolved, where: object) -> TableEncoder | None:
     """The encoder of a table from its plain values in a configuration; None if there are none."""
     if resolved.table is None:
         return None
-    from viewsmith.modalities.tables.encoder import TableEncoder  # imports pandas
-
     try:
         encoder = TableEncoder.from_dict(resolved.table)
         if len(encoder.features) != resolved.row_shape[0]:

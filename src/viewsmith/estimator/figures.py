@@ -1,7 +1,5 @@
 """Figures of a model and its data for a report; methods add further figures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Steps of `fit`: seed, device, scaling, and training with its metrics, warnings and summary."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time
@@ -27,6 +25,7 @@ from viewsmith.frameworks.supervision import supervised_phases
 from viewsmith.modalities import Modality
 from viewsmith.modalities.checks import warn_columns
 from viewsmith.modalities.tables import table_of
+from viewsmith.modalities.tables.roles import Role, describe_roles
 from viewsmith.networks.scaling import Scaler
 from viewsmith.training.callbacks import (
     Diagnostics,
@@ -216,8 +215,6 @@ def _columns(data: TrainingData, plan: BuildContext[Any, Any], context: Mapping[
     of_file = str(context.get("data", {}).get("source", "")).lower().endswith(TABLES)
     if not (of_file or plan.resolved.named) or not isinstance(data.layer, Scaler):
         return {}
-    from viewsmith.modalities.tables.roles import Role, describe_roles  # imports pandas
-
     roles: dict[str, Role] = {}
     for name, varies in zip(plan.resolved.feature_names, data.layer.varies.tolist(), strict=True):
         roles[name] = "numeric" if varies else "constant"

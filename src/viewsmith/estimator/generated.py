@@ -1,7 +1,5 @@
 """Diffusion models of DiffAug and GenView, built from a context, and figures of what they generate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol

@@ -1,8 +1,6 @@
 """What users give to `fit`: samples, labels, a neighbor graph and groups; read, checked, and in the form that is
 used."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os
@@ -24,6 +22,7 @@ from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.plan import AXES, WIDE, Resolved, TrainingData
 from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks.supervision import FewLabels
+from viewsmith.modalities.frames import as_frame
 from viewsmith.modalities.tables import speaks_table, table_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
 from viewsmith.networks.scaling import PrincipalAxes
@@ -140,8 +139,6 @@ def _floats(matrix: Any) -> Any:
 
 def _matrix_of_table(table: Any, names: list[str]) -> np.ndarray:
     """The columns of a table that are features of the model."""
-    from viewsmith.modalities.frames import as_frame
-
     frame = as_frame(table, "the DataFrame")
     return frame[[name for name in names if name in frame.columns]].to_numpy()
 

@@ -1,7 +1,5 @@
 """Modules built from a plan: encoder, framework, view makers."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Validation of constructor arguments and options of parts against their annotations, when fit is called."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

@@ -1,7 +1,5 @@
 """What the stages of `fit` pass on: training data, resolved settings, and the context that modules are built from."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from collections.abc import Sequence
@@ -132,7 +130,7 @@ class BuildContext(Generic[O, R]):
     layer: nn.Module | None = None  # the input layer; for a new model fitted to the training rows
 
     @classmethod
-    def of_new(cls, options: O, resolved: R, data: TrainingData, **given: Any) -> BuildContext[O, R]:
+    def of_new(cls, options: O, resolved: R, data: TrainingData, **given: Any) -> "BuildContext[O, R]":
         """The plan of a new model for training rows; `given` are `inputs`, `labels` and `few_labels`."""
         return cls(options, resolved, fresh=True, neighbors=data.neighbors, layer=data.layer, **given)
 

@@ -6,8 +6,6 @@ name of a transformation in `viewsmith.evaluation.symmetries`, and its rate with
 if it keeps samples among the samples of the data.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -24,6 +22,7 @@ from viewsmith.core.schedule import Role
 from viewsmith.estimator.arguments import Arguments, roles_of
 from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
+from viewsmith.evaluation.symmetries import TRANSFORMATIONS, symmetries
 from viewsmith.frameworks import DataSummary
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.networks.base import EncoderContext
@@ -330,8 +329,6 @@ def resolve_rates(
 
     With too few samples for a test, the rates are those without a test, and the reason is in the result.
     """
-    from viewsmith.evaluation.symmetries import TRANSFORMATIONS, symmetries
-
     asked = {
         option: symmetry
         for view in views

@@ -1,7 +1,5 @@
 """Rows of the training on disk, fingerprints of rows, and views drawn block by block."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import itertools

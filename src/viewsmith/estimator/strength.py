@@ -4,8 +4,6 @@ Vectors: by the distance of noisy rows from the data. Others: by short trainings
 the data.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Baselines: features that need no contrastive learning, fitted on the train rows."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
@@ -46,7 +45,7 @@ class Model(Protocol):
     def transform(self) -> Callable[..., np.ndarray]:
         """Function that returns representations, (n, k), of rows; ``output=`` selects one of `outputs`."""
 
-    def untrained(self, X: Any) -> Model:
+    def untrained(self, X: Any) -> "Model":
         """The model with its initial weights."""
 
 
@@ -110,7 +109,6 @@ def _pacmap(context: BaselineContext) -> TrainTest:
     source="Lopez et al. 2018",
 )
 def _scvi(context: BaselineContext) -> TrainTest:
-    import pandas as pd
 
     train, test = (counts_of(np.asarray(rows)) for rows in (context.x_train, context.x_test))
     with _quiet(), torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:

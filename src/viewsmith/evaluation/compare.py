@@ -1,7 +1,5 @@
 """Comparison of a representation with raw features, PCA, the untrained encoder and, optionally, UMAP."""
 
-from __future__ import annotations
-
 import hashlib
 import textwrap
 import time
@@ -61,7 +59,7 @@ def compare(
     on_row: Callable[[str, np.ndarray, np.ndarray], None] | None = None,
     failures: dict[str, str] | None = None,
     seen: dict[str, Any] | None = None,
-) -> Scores:
+) -> "Scores":
     """Score a model and its baselines on the same rows with the same protocol.
 
     Parameters

@@ -1,7 +1,5 @@
 """Measures of a representation that need no labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +8,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from viewsmith.core.errors import InputError
+from viewsmith.evaluation.baselines import pca
 from viewsmith.evaluation.neighbors import neighbors
 from viewsmith.losses import diagnostics
 
@@ -106,8 +105,6 @@ def neighbor_r2(
     InputError
         The numbers of representations and rows differ, or all validation rows are equal.
     """
-    from viewsmith.evaluation.baselines import pca
-
     if len(np.asarray(h_fit)) != len(np.asarray(x_fit)) or len(np.asarray(h_val)) != len(np.asarray(x_val)):
         raise InputError("representations and rows differ in number; give one representation for each row")
     fit, val = (part.astype(np.float64) for part in pca(x_fit, x_val, components))

@@ -1,7 +1,5 @@
 """Which rows of a comparison are level with the best: paired tests, ties, and the leaderboard as tables and text."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

@@ -14,8 +14,6 @@ eigendecomposition: with the hat matrix H of the fit, the error of row i without
 (Allen 1974: PRESS). With more features than rows, the decomposition is that of ``X X^T`` in place of ``X^T X``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Exact nearest neighbors, the majority vote of their classes, and scores of rows in groups."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A probe of the representation during the training, by labels that the loss never sees."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

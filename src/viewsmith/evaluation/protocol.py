@@ -1,8 +1,6 @@
 """The evaluation protocol: classifiers or regressions, fitted on train rows and scored on test rows that may be
 scored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -13,8 +13,6 @@ A view that transforms samples off the data changes their meaning. A transformat
 the samples need not: a set of shoes that all point to the left is no symmetric set, though a mirrored shoe is a shoe.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

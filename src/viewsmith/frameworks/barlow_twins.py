@@ -1,7 +1,5 @@
 """Barlow Twins (Zbontar et al. 2021): the cross-correlation matrix of two views' features becomes the identity."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -44,7 +42,7 @@ class BarlowTwins(Framework):
         *,
         off_diagonal_weight: Weight | None = None,
         projector_dims: tuple[int, ...] | None = None,
-    ) -> BarlowTwins:
+    ) -> "BarlowTwins":
         """Build Barlow Twins. The default `off_diagonal_weight` is 0.0051 with the published head, else 0.08.
 
         A small head has fewer pairs of different features, and no more features than common batches have samples.

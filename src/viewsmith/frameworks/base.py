@@ -11,8 +11,6 @@ A framework is a self-supervised objective with its own state. To add one, write
 If heads depend on the encoder, a class method ``build(context, *, option=..., **options)`` makes them.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """BYOL (Grill et al. 2020): each view predicts the momentum copy's projection of the other view; no negatives."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

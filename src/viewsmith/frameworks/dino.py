@@ -1,7 +1,5 @@
 """DINO (Caron et al. 2021): a student predicts the output of its moving average, the teacher, for another view."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -111,7 +109,7 @@ class DINO(Framework):
         head_norm: Literal["none", "batch"] = "none",
         projector_dims: tuple[int, ...] | None = None,
         **options: Any,
-    ) -> DINO:
+    ) -> "DINO":
         """Build DINO with its head. The default number of prototypes depends on the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 256))
         head = context.wrap(projector(context.n_components, **dims, norm=head_norm))

@@ -1,7 +1,5 @@
 """LeJEPA (Balestriero and LeCun 2025): views predict the mean of the full views; projections become normal."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import torch
@@ -80,7 +78,7 @@ class LeJEPA(Framework):
         n_slices: Annotated[int, Bounds(ge=1)] | None = None,
         projector_dims: tuple[int, ...] | None = None,
         **options: Any,
-    ) -> LeJEPA:
+    ) -> "LeJEPA":
         """Build LeJEPA with its head. The default number of directions depends on the size of the encoder."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 64)))
         slices = (1024 if context.published else 256) if n_slices is None else n_slices

@@ -1,7 +1,5 @@
 """MoCo v2 (He et al. 2020, Chen et al. 2020): the key of the other view is the positive; negatives are in a queue."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch
@@ -10,18 +8,7 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import (
-    DataSummary,
-    Fraction,
-    Framework,
-    FrameworkContext,
-    Temperature,
-    full_precision,
-    head_width,
-    random_keys,
-    replace_oldest,
-    resolve_queue,
-)
+from viewsmith.frameworks import base
 from viewsmith.losses.nt_xent import moco_info_nce, unit
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import momentum_copy
@@ -39,7 +26,7 @@ def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
     help="MoCo v2: keys from a momentum copy, negatives from a queue",
     source="Chen, Fan et al. 2020",
 )
-class MoCo(Framework):
+class MoCo(base.Framework):
     """MoCo v2: queries are first views, keys are second views in a momentum copy, negatives are a queue of past keys.
 
     A training forward (train mode, gradients enabled) first updates the copies. Finally the keys of the batch, from all
@@ -74,8 +61,8 @@ class MoCo(Framework):
     key_ids: Tensor
     pointer: Tensor
 
-    temperature: Temperature = 0.2
-    momentum: Fraction = 0.999
+    temperature: base.Temperature = 0.2
+    momentum: base.Fraction = 0.999
 
     def __init__(
         self,
@@ -90,36 +77,36 @@ class MoCo(Framework):
         super().__init__(encoder, head, **options)
         check(queue >= 1, "queue", queue, "at least 1")
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
-        self.register_buffer("keys", random_keys((queue, head_width(head, width)), generator))
+        self.register_buffer("keys", base.random_keys((queue, base.head_width(head, width)), generator))
         self.register_buffer("key_ids", torch.full((queue,), -1))
         self.register_buffer("pointer", torch.tensor(0))
 
     @classmethod
     def build(
         cls,
-        context: FrameworkContext,
+        context: base.FrameworkContext,
         *,
         queue_size: int | Literal["auto"] = "auto",
         projector_dims: tuple[int, ...] | None = None,
         **options: Any,
-    ) -> MoCo:
+    ) -> "MoCo":
         """Build MoCo v2 with its head. `resolve` replaces the queue size "auto"."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 128)))
         queue = 65_536 if queue_size == "auto" else queue_size
         return cls(context.encoder, context.wrap(head), queue=queue, **options)
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: base.DataSummary) -> dict[str, Any]:
         """Replace the queue size "auto" by half of the rows, at least a batch and at most 65,536."""
-        return resolve_queue(options, data, 65_536)
+        return base.resolve_queue(options, data, 65_536)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses of the first views, shape (B,); keys that show a row of the pair (`pair.ids`) are not negatives."""
         self.check_no_local_views(pair)
         training = self.update_copies(self.momentum)
-        queries = full_precision(self.head(self.encoder(pair.first)))
+        queries = base.full_precision(self.head(self.encoder(pair.first)))
         with torch.no_grad():
-            keys = unit(full_precision(self.head_copy(self.encoder_copy(pair.second))))
+            keys = unit(base.full_precision(self.head_copy(self.encoder_copy(pair.second))))
         # The loss stores a copy of the queue for its backward pass, so the queue can change before it.
         losses = moco_info_nce(
             queries,
@@ -137,6 +124,6 @@ class MoCo(Framework):
     def _enqueue(self, keys: Tensor, pair: PositivePair) -> None:
         ids = self.key_ids.new_full((len(keys),), -1) if pair.ids is None else pair.ids[1]
         keys, ids = gather(keys), gather(ids)
-        positions = replace_oldest(self.pointer, len(keys), len(self.keys))
+        positions = base.replace_oldest(self.pointer, len(keys), len(self.keys))
         self.keys[positions] = keys.to(self.keys.dtype)
         self.key_ids[positions] = ids

@@ -1,7 +1,5 @@
 """MoCo v3 (Chen et al. 2021): each view predicts the key of the other view; negatives are the keys of the batch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

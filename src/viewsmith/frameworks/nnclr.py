@@ -1,7 +1,5 @@
 """NNCLR (Dwibedi et al. 2021): the positive of a view is the earlier projection nearest to the other view."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch
@@ -10,18 +8,7 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import check
 from viewsmith.core.registry import register
-from viewsmith.frameworks.base import (
-    DataSummary,
-    FrameworkContext,
-    PredictorFramework,
-    Temperature,
-    head_width,
-    random_keys,
-    replace_oldest,
-    resolve_queue,
-    two_way_info_nce,
-    updates_state,
-)
+from viewsmith.frameworks import base
 from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
@@ -50,7 +37,7 @@ def nearest(z: Tensor, support: Tensor) -> Tensor:
     help="nearest neighbors among earlier projections as positives, with a predictor",
     source="Dwibedi et al. 2021",
 )
-class NNCLR(PredictorFramework):
+class NNCLR(base.PredictorFramework):
     """NNCLR: the prediction for a view and the earlier projection nearest to the other view are a positive pair.
 
     The predictions for the other samples of the batch are the negatives. Finally, a training forward (train mode,
@@ -61,7 +48,7 @@ class NNCLR(PredictorFramework):
     keys: Tensor  # the queue, (K, d), rows of length 1
     pointer: Tensor  # position of the oldest projection, int64 ()
     projector, predicts = staticmethod(projector), staticmethod(predictor)
-    temperature: Temperature = 0.1
+    temperature: base.Temperature = 0.1
 
     def __init__(
         self,
@@ -76,27 +63,27 @@ class NNCLR(PredictorFramework):
     ) -> None:
         super().__init__(encoder, head, predictor, **options)
         check(queue >= 1, "queue", queue, "at least 1")
-        self.register_buffer("keys", random_keys((queue, head_width(head, width)), generator))
+        self.register_buffer("keys", base.random_keys((queue, base.head_width(head, width)), generator))
         self.register_buffer("pointer", torch.tensor(0))
 
     @classmethod
     def build(
         cls,
-        context: FrameworkContext,
+        context: base.FrameworkContext,
         *,
         queue_size: int | Literal["auto"] = "auto",
         projector_dims: tuple[int, ...] | None = None,
         predictor_dims: tuple[int, ...] | None = None,
         **options: Any,
-    ) -> NNCLR:
+    ) -> "NNCLR":
         """Build NNCLR with its head and predictor. `resolve` replaces the queue size "auto"."""
         options["queue"] = PUBLISHED_QUEUE if queue_size == "auto" else queue_size
         return super().build(context, projector_dims=projector_dims, predictor_dims=predictor_dims, **options)
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: base.DataSummary) -> dict[str, Any]:
         """Replace the queue size "auto" by half of the rows, at least a batch and at most the published 98,304."""
-        return resolve_queue(options, data, PUBLISHED_QUEUE)
+        return base.resolve_queue(options, data, PUBLISHED_QUEUE)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); `progress` has no effect.
@@ -106,8 +93,8 @@ class NNCLR(PredictorFramework):
         p, z = self.predictions_and_projections(pair)
         with torch.autocast(p.device.type, enabled=False):
             neighbors = nearest(z, self.keys.to(z.dtype))
-            directions = two_way_info_nce(neighbors, p, pair.ids, self.temperature)
-        if updates_state(self):
+            directions = base.two_way_info_nce(neighbors, p, pair.ids, self.temperature)
+        if base.updates_state(self):
             first = gather(unit(z[: len(pair.first)]))
-            self.keys[replace_oldest(self.pointer, len(first), len(self.keys))] = first.to(self.keys.dtype)
+            self.keys[base.replace_oldest(self.pointer, len(first), len(self.keys))] = first.to(self.keys.dtype)
         return (directions[0] + directions[1]) / 2

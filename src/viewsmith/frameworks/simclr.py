@@ -1,7 +1,5 @@
 """SimCLR (Chen et al. 2020): the two views of a sample attract, all other views of the batch repel."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -45,7 +43,7 @@ class SimCLR(Framework):
         kernel: Literal["auto", "cosine", "cauchy"] = "auto",
         temperature: float | None = None,
         projector_dims: tuple[int, ...] | None = None,
-    ) -> SimCLR:
+    ) -> "SimCLR":
         """Build SimCLR with a plain head. `resolve` replaces "auto" and None."""
         cauchy = kernel == "cauchy"
         dims = projector_dims or ((32,) if cauchy else context.simclr_dims)

@@ -1,7 +1,5 @@
 """SimSiam (Chen and He 2021): each view predicts the projection of the other view, which gets no gradient."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

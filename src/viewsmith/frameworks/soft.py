@@ -1,7 +1,5 @@
 """DiffAug's framework: the similarity of projections is trained to follow the similarity of representations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """SupCon (Khosla et al. 2020): views of one class attract, all other views of the batch repel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ views of each row in S: positives are all views of rows of the same class. Where
 (Zha et al. 2023, equations 1 and 2): views attract by the order of the distances of their numbers.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

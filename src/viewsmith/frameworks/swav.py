@@ -1,7 +1,5 @@
 """SwAV (Caron et al. 2020): each view predicts the prototypes to which another view of the sample is assigned."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -12,19 +10,7 @@ from viewsmith.core.distributed import gather, rank, world_size
 from viewsmith.core.errors import check, check_temperature
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
-from viewsmith.frameworks.base import (
-    DataSummary,
-    Fraction,
-    Framework,
-    FrameworkContext,
-    Temperature,
-    full_precision,
-    head_width,
-    prototype_scores,
-    replace_oldest,
-    resolve_queue,
-    updates_state,
-)
+from viewsmith.frameworks import base
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.self_distillation import log_prototype_mass, sinkhorn, swapped_prediction
 from viewsmith.networks.base import MLP
@@ -43,7 +29,7 @@ def projector(n_components: int, hidden: int = 2048, out: int = 128) -> MLP:
     source="Caron et al. 2020",
     local_views=True,
 )
-class SwAV(Framework):
+class SwAV(base.Framework):
     """SwAV: online clustering into clusters of equal size around trained prototypes of length 1.
 
     Multi-crop views are supported: the two full views are assigned, and all views predict. With a queue, earlier
@@ -84,8 +70,8 @@ class SwAV(Framework):
     filled: Tensor
     training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
 
-    temperature: Temperature = 0.1
-    queue_start: Fraction = 0.075
+    temperature: base.Temperature = 0.1
+    queue_start: base.Fraction = 0.075
 
     def __init__(
         self,
@@ -104,7 +90,7 @@ class SwAV(Framework):
         check_temperature("epsilon", epsilon)
         check(iterations >= 1, "iterations", iterations, "at least 1")
         check(queue >= 0, "queue", queue, "0 or more")
-        d = head_width(head, width)
+        d = base.head_width(head, width)
         self.prototypes = nn.Linear(d, prototypes, bias=False)
         self.epsilon, self.iterations, self.queue = epsilon, iterations, queue
         if queue:
@@ -115,22 +101,22 @@ class SwAV(Framework):
     @classmethod
     def build(
         cls,
-        context: FrameworkContext,
+        context: base.FrameworkContext,
         *,
         prototypes: int | None = None,
         queue_size: int = 0,
         projector_dims: tuple[int, ...] | None = None,
         **options: Any,
-    ) -> SwAV:
+    ) -> "SwAV":
         """Build SwAV with its head. The default number of prototypes depends on the size of the encoder."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 128)))
         count = prototypes or (3000 if context.published else 300)
         return cls(context.encoder, context.wrap(head), prototypes=count, queue=queue_size, **options)
 
     @classmethod
-    def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
+    def resolve(cls, options: dict[str, Any], data: base.DataSummary) -> dict[str, Any]:
         """Check that the queue, if there is one, has at least the size of a batch."""
-        return resolve_queue(options, data, 0) if options.get("queue_size") else options
+        return base.resolve_queue(options, data, 0) if options.get("queue_size") else options
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over pairs of an assigned view and another view.
@@ -138,14 +124,14 @@ class SwAV(Framework):
         Assignments are balanced over the samples of all processes and the queue.
         """
         batch, queued = len(pair.first), bool(self.queue) and progress >= self.queue_start
-        fills = queued and updates_state(self)
+        fills = queued and base.updates_state(self)
         z = self.head(self.represent_views(pair))
-        scores = prototype_scores(z, self.prototypes).unflatten(0, (-1, batch))
+        scores = base.prototype_scores(z, self.prototypes).unflatten(0, (-1, batch))
         with torch.autocast(scores.device.type, enabled=False), torch.no_grad():
             assigned = scores[:2].detach()
             targets = self._with_queue(assigned) if queued else self._assign(assigned, _log_total_everywhere)
             if fills:
-                self._enqueue(unit(full_precision(z.detach())[: 2 * batch]).unflatten(0, (2, batch)))
+                self._enqueue(unit(base.full_precision(z.detach())[: 2 * batch]).unflatten(0, (2, batch)))
         with torch.autocast(scores.device.type, enabled=False):
             return swapped_prediction(scores, targets, self.temperature)
 
@@ -156,7 +142,7 @@ class SwAV(Framework):
         """Assignments of scores (2, B, K), balanced over the batch and, if it is full, the queue."""
         # All processes store the same queue, so each process counts a part of it.
         past = self.keys[:, rank() :: world_size()]
-        found = prototype_scores(past.flatten(0, 1), self.prototypes).unflatten(0, past.shape[:2]).to(scores.dtype)
+        found = base.prototype_scores(past.flatten(0, 1), self.prototypes).unflatten(0, past.shape[:2]).to(scores.dtype)
         here = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
         counted = torch.cat([here, (self.filled == self.queue).expand(past.shape[1])])[:, None]
 
@@ -167,7 +153,7 @@ class SwAV(Framework):
 
     def _enqueue(self, z: Tensor) -> None:
         new = gather(z.transpose(0, 1).contiguous()).transpose(0, 1)
-        self.keys[:, replace_oldest(self.pointer, new.shape[1], self.queue)] = new.to(self.keys.dtype)
+        self.keys[:, base.replace_oldest(self.pointer, new.shape[1], self.queue)] = new.to(self.keys.dtype)
         self.filled.add_(new.shape[1]).clamp_max_(self.queue)
 
 

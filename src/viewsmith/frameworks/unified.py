@@ -1,7 +1,5 @@
 """MetAug's framework: one loss (OUCL) for all pairs of several views, with a memory of earlier features."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -149,7 +147,7 @@ class Views:
     ids: Tensor | None = None
 
     @classmethod
-    def of(cls, pair: PositivePair) -> Views:
+    def of(cls, pair: PositivePair) -> "Views":
         """The two views of a pair."""
         return cls((pair.first, pair.second), None if pair.ids is None else torch.stack(pair.ids))
 

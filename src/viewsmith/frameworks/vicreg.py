@@ -1,7 +1,5 @@
 """VICReg (Bardes, Ponce and LeCun 2022): views attract, features keep their variance and are decorrelated."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -54,7 +52,7 @@ class VICReg(Framework):
         covariance_weight: Weight | None = None,
         projector_dims: tuple[int, ...] | None = None,
         **options: Any,
-    ) -> VICReg:
+    ) -> "VICReg":
         """Build VICReg. The default `covariance_weight` is 1 with the published head, else, for few features, 4."""
         if covariance_weight is None:
             covariance_weight = 1.0 if context.published else 4.0

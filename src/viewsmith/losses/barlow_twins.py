@@ -1,7 +1,5 @@
 """Barlow Twins loss: the cross-correlation matrix of the features of two views is trained to be the identity."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

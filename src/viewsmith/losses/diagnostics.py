@@ -1,7 +1,5 @@
 """Label-free measures of a representation (collapse, uniformity, alignment of views), and of views beside the data."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

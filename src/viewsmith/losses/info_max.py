@@ -10,8 +10,6 @@ The equations include two corrections of the paper: means are inside the logarit
 log-ratio has one logarithm (equation 20).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -3,8 +3,6 @@
 `info_nce` is the equation. `nt_xent` and `moco_info_nce` compute its values without the full similarity matrix.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -6,8 +6,6 @@ under the Cauchy kernel, which the neighbor recipe trains on, has its gradient w
 costs as much in the many small operations of a loss as in its matrix products, so there are few.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ the product of two sums, so ``log(1 + sum sum) = softplus(logsumexp(x-) + logsum
 pairs can be computed once, used in several losses, and combined with those of other groups by another logsumexp.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

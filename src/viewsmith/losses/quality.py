@@ -4,8 +4,6 @@ Li et al. 2024, GenView: Enhancing View Quality with Pretrained Generative Model
 are feature maps of a frozen network: P patches of width D for each view.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

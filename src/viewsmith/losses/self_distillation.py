@@ -1,7 +1,5 @@
 """Losses without negatives: SwAV's balanced assignments and swapped prediction, DINO, the negative cosine of BYOL."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """SIGReg loss: along random directions, it pushes the projections of a batch toward a standard normal distribution."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The soft contrastive loss of DiffAug, also normalized: the target of a pair is a similarity, 0 to 1, not a label."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Losses with labels: by classes (SupCon), and by the order of the distances of numbers (Rank-N-Contrast)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """VICReg loss: views attract, every feature keeps its variance, and different features are decorrelated."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """One folder for each method: its training, which follows the paper's Algorithm 1, its views, figures and estimator."""
 
-from __future__ import annotations
-
 from viewsmith.core import lazily
 
 # Defined in higher layers, and imported on use.

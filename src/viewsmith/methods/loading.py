@@ -1,7 +1,5 @@
 """Every method's estimator, by name, and models of run folders."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What methods share that train a framework on pairs from view makers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

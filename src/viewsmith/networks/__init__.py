@@ -1,7 +1,5 @@
 """What networks share: bases, scaling, wrappers; and all encoders, heads and input layers by name."""
 
-from __future__ import annotations
-
 from viewsmith.core import lazily
 from viewsmith.networks.base import MLP, EncoderContext, NoiseContext
 from viewsmith.networks.scaling import PrincipalAxes, Scaler

@@ -1,7 +1,5 @@
 """What networks share: the contexts that build them, fully connected layers, and parts of diffusion models."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

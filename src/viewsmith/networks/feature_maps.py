@@ -1,7 +1,5 @@
 """Feature maps of images, from a layer of the encoder or from a separate network, to find the foreground."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable
@@ -198,7 +196,7 @@ class FrozenMaps(nn.Module):
             ) from error
         return maps
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> FrozenMaps:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "FrozenMaps":
         return self  # it never changes
 
 

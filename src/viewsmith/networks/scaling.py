@@ -1,7 +1,5 @@
 """Input scaling, principal axes and columns that are not learned: fitted on train rows, saved with the weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -105,7 +103,7 @@ class PrincipalAxes(nn.Module):
         self.register_buffer("axes", torch.zeros(n_features, n_components))
 
     @torch.no_grad()
-    def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> Axes:
+    def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> "Axes":
         """Fit the axes to rows (n, d), k at most min(n, d); return them, or so many `more` than k.
 
         In memory by the smaller Gram matrix; rows on disk block by block. Unless `weighted`, features have weights of
@@ -133,7 +131,7 @@ class PrincipalAxes(nn.Module):
         return torch.addmm(-(self.mean @ self.axes), x, self.axes)
 
 
-def _axes_in_memory(x: Tensor, k: int, weighted: bool, more: int) -> Axes:
+def _axes_in_memory(x: Tensor, k: int, weighted: bool, more: int) -> "Axes":
     """Axes by eigenvectors, in float64, of the smaller Gram matrix of rows (n, d) in memory; k have the scale."""
     mean = x.mean(dim=0, dtype=torch.float64)
     centered = x - mean.to(x.dtype)
@@ -180,7 +178,7 @@ class Moments:
     high: Tensor
     first: Tensor
 
-    def joined(self, other: Moments) -> Moments:
+    def joined(self, other: "Moments") -> "Moments":
         """Those of both sets of rows (Chan, Golub and LeVeque 1983, equation 1.5b)."""
         rows, share = self.rows + other.rows, other.rows / (self.rows + other.rows)
         apart = other.mean - self.mean

@@ -1,7 +1,5 @@
 """Modules around networks: evaluation mode, references, momentum copies, and a network for each view (MetAug)."""
 
-from __future__ import annotations
-
 import contextlib
 import copy as copying
 import math

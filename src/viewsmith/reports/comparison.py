@@ -1,7 +1,5 @@
 """The page of a comparison of methods: one self-contained HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Training curves and label-free diagnostics: panels, explanations, and the values that indicate a collapse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Samples beside their views: lines for vectors and recordings, a grid of images, aligned letters for DNA."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape

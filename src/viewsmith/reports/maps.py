@@ -1,7 +1,5 @@
 """Two-dimensional maps colored by label: t-SNE of any features, in a report or as a picture of its own."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Sequence

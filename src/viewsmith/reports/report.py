@@ -1,7 +1,5 @@
 """The report of a run as one self-contained HTML file."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

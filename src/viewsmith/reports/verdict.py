@@ -1,7 +1,5 @@
 """The comparison of the representation with the baselines, in words and as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

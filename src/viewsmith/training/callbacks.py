@@ -1,7 +1,5 @@
 """Callbacks: progress bar, metrics file, label-free diagnostics, early warnings, memory."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

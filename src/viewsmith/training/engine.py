@@ -1,7 +1,5 @@
 """The engine: runs the phases and updates of any method, in one or several processes; stops and resumes at any step."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import signal
@@ -22,18 +20,8 @@ from viewsmith.core.random import derive_seed
 from viewsmith.core.rows import Rows, batches
 from viewsmith.core.schedule import Batch, Method, Phase
 from viewsmith.core.tensors import load_weights
+from viewsmith.training import updates
 from viewsmith.training.run import CheckpointFolder
-from viewsmith.training.updates import (
-    RunningUpdate,
-    check_result,
-    check_weights,
-    drop_frozen_gradients,
-    frozen,
-    prepare_update,
-    set_rates,
-    synchronize_batch_norm,
-    training_progress,
-)
 
 Status = Literal["finished", "interrupted", "time limit"]
 
@@ -41,16 +29,16 @@ Status = Literal["finished", "interrupted", "time limit"]
 class Callback:
     """Base class of callbacks, with hooks that the engine calls during training; each hook is optional."""
 
-    def start(self, trainer: Trainer) -> None:
+    def start(self, trainer: "Trainer") -> None:
         """Called before the first step, also of a resumed training."""
 
-    def step(self, trainer: Trainer) -> None:
+    def step(self, trainer: "Trainer") -> None:
         """Called after every step; must be fast and must not wait for the device."""
 
-    def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
+    def epoch(self, trainer: "Trainer", row: dict[str, Any]) -> None:
         """Called after every epoch with the row of metrics, to which it may add entries."""
 
-    def end(self, trainer: Trainer, status: Status) -> None:
+    def end(self, trainer: "Trainer", status: Status) -> None:
         """Called after the last step, whether training is finished or was stopped."""
 
     def fitted(self, model: Any, rows: Any) -> None:
@@ -136,7 +124,7 @@ class Trainer:
         self.phase_index = self.epoch = self.step = self.steps = 0
         self.seconds = 0.0
         self.loss = float("nan")
-        self.running: list[RunningUpdate] = []
+        self.running: list[updates.RunningUpdate] = []
         self._stop = False
         self._saved_at: int | None = None  # step of the last checkpoint
 
@@ -177,7 +165,7 @@ class Trainer:
         """
         self.method.to(self.device)
         if distributed.is_distributed() and self.device.type == "cuda":
-            synchronize_batch_norm(self.method)
+            updates.synchronize_batch_norm(self.method)
         self.x: Rows = x.to(self.device)
         world = distributed.world_size()
         self.local_batch = max(1, min(self.batch_size, len(x)) // world)
@@ -193,7 +181,7 @@ class Trainer:
                 callback.start(self)
             status = self._run(restored)
             for run in self.running:
-                check_weights(run, self.steps)
+                updates.check_weights(run, self.steps)
             if self.checkpoint and self._saved_at != self.steps:
                 self._save()
             self.method.finish()
@@ -208,7 +196,7 @@ class Trainer:
             phase = self.phase
             if self.epoch == 0 and self.step == 0 and phase.start is not None:
                 phase.start(derive_seed(self.seed, "phase", self.phase_index))
-            self.running = [prepare_update(update, self.method) for update in phase.updates]
+            self.running = [updates.prepare_update(update, self.method) for update in phase.updates]
             if restored is not None:
                 for run in self.running:
                     run.restore(restored, self.device)
@@ -235,9 +223,9 @@ class Trainer:
                 if done % run.interval:
                     continue
                 self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
-                progress = training_progress(run.spec, done / total)
+                progress = updates.training_progress(run.spec, done / total)
                 batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done, progress=progress)
-                with frozen(run.frozen_parameters):
+                with updates.frozen(run.frozen_parameters):
                     self._update(run, batch)
             self.step += 1
             self.steps += 1
@@ -251,11 +239,11 @@ class Trainer:
             self._save_if_due()
         return None
 
-    def _update(self, run: RunningUpdate, batch: Batch) -> None:
-        set_rates(run.optimizer, run.spec, batch.progress)
+    def _update(self, run: updates.RunningUpdate, batch: Batch) -> None:
+        updates.set_rates(run.optimizer, run.spec, batch.progress)
         with self._autocast:
             found = run.step(batch)
-        check_result(found, run, batch, self.method)
+        updates.check_result(found, run, batch, self.method)
         losses, logs = found
         loss = (losses if batch.weight is None else batch.weight * losses).mean()
         run.clear_gradients()
@@ -265,7 +253,7 @@ class Trainer:
             loss = run.drop_divergence(loss)
         if on_host(loss) and not math.isfinite(loss):
             raise TrainingError(self._not_finite(run, float(loss), logs, f"step {self.steps + 1}, "))
-        drop_frozen_gradients(run.optimizer, batch.progress)
+        updates.drop_frozen_gradients(run.optimizer, batch.progress)
         if run.spec.clip is not None:
             nn.utils.clip_grad_norm_(run.parameters, run.spec.clip)
         run.optimizer.step()
@@ -303,7 +291,7 @@ class Trainer:
         run = self.running[0] if self.running else None
         return self.loss if run is None or run.loss is None else float(run.loss) / run.count
 
-    def _not_finite(self, run: RunningUpdate, loss: float, logs: Mapping[str, Tensor], step: str = "") -> str:
+    def _not_finite(self, run: updates.RunningUpdate, loss: float, logs: Mapping[str, Tensor], step: str = "") -> str:
         terms = ", ".join(name for name, value in logs.items() if not math.isfinite(value.detach()))
         return (
             f"the loss of update {run.name!r} became {loss} in {step}epoch {self.epochs_done + 1} of phase "
@@ -357,7 +345,7 @@ class Trainer:
 
     def _save(self) -> None:
         for run in self.running:
-            check_weights(run, self.steps)  # the checkpoint before this one is kept
+            updates.check_weights(run, self.steps)  # the checkpoint before this one is kept
         self._saved, self._saved_at = time.monotonic(), self.steps
         if distributed.rank() != 0:
             return

@@ -4,8 +4,6 @@ A checkpoint keeps tensors in safetensors files and other values as JSON, is rep
 is loaded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

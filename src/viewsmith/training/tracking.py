@@ -1,7 +1,5 @@
 """Loggers: metrics, settings and pictures of a training in TensorBoard, MLflow or Weights & Biases."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import math

@@ -1,7 +1,5 @@
 """Updates while they run: torch's optimizers and LARS, learning rates, and the step in one or several processes."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

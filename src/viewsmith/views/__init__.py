@@ -1,7 +1,5 @@
 """What view makers share: the contract, pairs, neighbors and generated views; and all view makers by name."""
 
-from __future__ import annotations
-
 from viewsmith.core import lazily
 from viewsmith.views.base import PairMaker, PositivePair, RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbors import NeighborSearch, nearest_neighbors

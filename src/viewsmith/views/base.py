@@ -1,7 +1,5 @@
 """The view maker, the interface of all augmentations; pairs of views; noise on representations (SimGCL)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,7 +137,7 @@ class PrecomputedGraph:
         """Number of rows."""
         return len(self.offsets) - 1
 
-    def to(self, device: torch.device) -> PrecomputedGraph:
+    def to(self, device: torch.device) -> "PrecomputedGraph":
         """The same graph on a device."""
         return PrecomputedGraph(self.offsets.to(device), self.ends.to(device))
 

@@ -5,8 +5,6 @@ inverted file of Sivic and Zisserman 2003 (Video Google), as in Jegou et al. 201
 neighbor search, section IV). The lists contain the uncompressed rows, so only the choice of lists is approximate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

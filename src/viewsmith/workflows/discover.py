@@ -1,7 +1,5 @@
 """What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Export of encoders to formats that other libraries load."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import warnings

@@ -1,7 +1,5 @@
 """Generate the view cache of a data set: options, generators, precomputed views, and cleanup after errors."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
@@ -32,6 +30,7 @@ from viewsmith.methods.genview.parts import (
     generate,
     uses_extractor,
 )
+from viewsmith.methods.genview.unclip import GUIDANCE, STEPS, StableUnCLIP
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.images.modality import Images, Pixels
 from viewsmith.training.run import RunFolder
@@ -333,8 +332,6 @@ def _diffusion(
 
 
 def _unclip(options: GeneratorOptions, modality: str) -> ViewGenerator:
-    from viewsmith.methods.genview.unclip import GUIDANCE, STEPS, StableUnCLIP
-
     if modality_of(modality).picture != "pixels":
         raise InputError(
             f"the generator unclip is for images, but the data are {modality}: use the generator 'diffusion'"

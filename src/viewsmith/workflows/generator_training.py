@@ -1,7 +1,5 @@
 """The diffusion model of a DiffAug run as a generator of view caches, trained within a time budget."""
 
-from __future__ import annotations
-
 import math
 import sys
 import warnings
@@ -22,14 +20,7 @@ from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.diffaug.estimator import DiffAug
 from viewsmith.methods.diffaug.training import DiffAugMethod
-from viewsmith.methods.genview.parts import (
-    ENCODER,
-    FeatureExtractor,
-    FeaturesOption,
-    describe_extractor,
-    digest,
-    uses_extractor,
-)
+from viewsmith.methods.genview import parts
 from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.training.run import RunFolder
@@ -41,7 +32,9 @@ from viewsmith.workflows.runs import load_run
 class DiffusionGenerator:
     """The conditional diffusion model of a DiffAug run as a generator of views, for any modality."""
 
-    def __init__(self, model: ViewsmithEstimator, steps: int | None = None, features: FeaturesOption = ENCODER) -> None:
+    def __init__(
+        self, model: ViewsmithEstimator, steps: int | None = None, features: parts.FeaturesOption = parts.ENCODER
+    ) -> None:
         if not isinstance(model, DiffAug) or not isinstance(model.method_, DiffAugMethod) or not model.generates:
             if model.status_ != "finished":
                 raise InputError(
@@ -57,11 +50,11 @@ class DiffusionGenerator:
         self._pool: Tensor | None = None
         if steps is not None:
             self.generated.generator.steps = steps
-        self.weights = digest(model.weights())
-        self._extractor: FeatureExtractor | None = None
-        if uses_extractor(features, model.resolved_.modality):
+        self.weights = parts.digest(model.weights())
+        self._extractor: parts.FeatureExtractor | None = None
+        if parts.uses_extractor(features, model.resolved_.modality):
             one = torch.zeros(1, *model.resolved_.row_shape, dtype=torch.uint8)
-            self._extractor = FeatureExtractor(features, model.scaler_, one, self.device)
+            self._extractor = parts.FeatureExtractor(features, model.scaler_, one, self.device)
 
     @property
     def device(self) -> torch.device:
@@ -76,7 +69,7 @@ class DiffusionGenerator:
             "sampler": core.sampler,
             "steps": core.steps,
             "guidance": core.guidance,
-        } | describe_extractor(self._extractor)
+        } | parts.describe_extractor(self._extractor)
 
     def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
         if self._extractor is not None:

@@ -1,7 +1,5 @@
 """Models as repositories by the layout of the Hugging Face Hub: a card, a configuration, weights as safetensors."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

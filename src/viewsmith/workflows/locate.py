@@ -1,7 +1,5 @@
 """What commands do with a CRL-TAC model: write the locations that it finds, or crops at them; average over views."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

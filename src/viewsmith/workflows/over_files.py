@@ -1,22 +1,22 @@
 """Work on many parquet files by an engine that distributes it (Ray Data, Spark, Dask): a result for each file, once."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
+import torch
 
 from viewsmith.core.errors import InputError, MissingExtra, check_choice, duplicates, join_names
 from viewsmith.core.files import atomic_path
-
-if TYPE_CHECKING:
-    import pandas as pd
+from viewsmith.evaluation.symmetries import symmetries
+from viewsmith.methods.loading import load
+from viewsmith.modalities import detect
 
 Task = Literal["embed", "locate", "symmetries"]
 
@@ -65,8 +65,6 @@ class OverFiles:
 
     def pending(self, files: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
         """The files without a result, in a column ``file``; raises InputError for two files of the same name."""
-        import pandas as pd
-
         if twice := duplicates([Path(file).name for file in files]):
             raise InputError(f"two files are called {twice[0]}: their results would be one file; rename one")
         self.out.mkdir(parents=True, exist_ok=True)
@@ -74,9 +72,6 @@ class OverFiles:
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Work on the files of a DataFrame; returns for each file its result and its numbers of rows and seconds."""
-        import pandas as pd
-        import torch
-
         torch.set_num_threads(self.threads)
         done = []
         for file in frame["file"]:
@@ -90,8 +85,6 @@ class OverFiles:
         return self.out / Path(file).name
 
     def _work(self, file: str, target: Path) -> int:
-        import pandas as pd
-
         try:
             table = pd.read_parquet(file)
         except ImportError as error:
@@ -111,25 +104,16 @@ class OverFiles:
 
 
 def _embed(work: OverFiles, samples: Any) -> pd.DataFrame:
-    import pandas as pd
-
     h = _model(work.run).transform(samples)
     return pd.DataFrame(h, columns=[f"h{i}" for i in range(h.shape[1])])
 
 
 def _locate(work: OverFiles, samples: Any) -> pd.DataFrame:
-    import pandas as pd
-
     found = _model(work.run).locate(samples)
     return pd.DataFrame({name: found[name] for name in found.dtype.names})
 
 
 def _symmetries(work: OverFiles, samples: Any) -> pd.DataFrame:
-    import pandas as pd
-
-    from viewsmith.evaluation.symmetries import symmetries
-    from viewsmith.modalities import detect
-
     x = samples.select_dtypes("number").to_numpy(np.float32) if isinstance(samples, pd.DataFrame) else samples
     modality = detect(x, "auto")
     rows = modality.read(x, row_shape=None, impute="none", estimator=None)
@@ -142,8 +126,6 @@ _TASKS: dict[str, Callable[[OverFiles, Any], Any]] = {"embed": _embed, "locate":
 
 @functools.lru_cache(maxsize=2)
 def _model(run: str) -> Any:
-    from viewsmith.methods.loading import load
-
     return load(run)
 
 

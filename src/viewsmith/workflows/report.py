@@ -1,7 +1,5 @@
 """The report of a run, from its folder and, for figures of data, from its data."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

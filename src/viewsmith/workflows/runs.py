@@ -1,7 +1,5 @@
 """Models, run folders and data sets: functions for the commands, which scripts may also call."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
@@ -29,6 +27,7 @@ from viewsmith.estimator.inputs import codes_digest, graph_record, read_neighbor
 from viewsmith.estimator.resolve import MODULE
 from viewsmith.estimator.rows import fingerprint, row_hashes
 from viewsmith.methods.crl_tac.families import CUSTOM
+from viewsmith.methods.loading import load
 from viewsmith.modalities.vectors.counts import warn_counts
 from viewsmith.training.run import POINTER, RunFolder
 
@@ -181,8 +180,6 @@ def already_finished(
 
 def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> ViewsmithEstimator:
     """Load the model of a run, with its custom parts; raises InputError for every reason why this fails."""
-    from viewsmith.methods.loading import load
-
     run = downloaded(run)
     if is_discovery(run):
         raise InputError(f"{run} is of the command discover: use it with locate or crop, or train on its crops")

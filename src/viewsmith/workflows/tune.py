@@ -1,7 +1,5 @@
 """Search of the options of a method: ranges and choices, trainings on train rows, scores on validation rows."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools
@@ -205,7 +203,7 @@ def tune(
     budget: float | None = None,
     metric: str | None = None,
     seed: int = 0,
-) -> Search:
+) -> "Search":
     """Train with several settings, score each on validation rows, and write ``tune.json`` and ``best.toml``.
 
     Validation rows are a fifth of the labeled train rows (`viewsmith.data.dataset.validation_split`). The other

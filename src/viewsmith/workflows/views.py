@@ -1,7 +1,5 @@
 """Views as arrays for the command ``viewsmith views``, and what their strength does to samples."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,3 +1,1 @@
 """Readers of file formats: each returns rows, labels and names as `viewsmith.data.reading.FileContents`."""
-
-from __future__ import annotations

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest_names
@@ -22,6 +23,7 @@ from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.tables import group_column, label_column
 from viewsmith.data.reading import FileContents, reading
+from viewsmith.modalities import frames
 from viewsmith.modalities.checks import check_numbers, match_columns
 
 # Damage that Python notices ends without an error here: the reader will meet it again and say what it is.
@@ -99,8 +101,6 @@ class MatrixRows(RowSource):
             self._stored = stored
 
     def _sparse(self, start: int, stop: int) -> Any:
-        from scipy import sparse
-
         stored = _slice(self._stored, self._starts[start : stop + 1], self.width)
         rows = sparse.csr_array(stored, (stop - start, self.width))
         return rows if self.order is None else rows[:, self.order]
@@ -164,8 +164,6 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
     if path.is_file():
         try_attributes(path)
     from anndata.io import read_elem
-
-    from viewsmith.modalities import frames
 
     layer, use_rep = request.or_fitted("layer"), request.or_fitted("use_rep")
     with reading(str(path), kind), opened(path) as file:
@@ -265,7 +263,6 @@ def _values(file: Any, layer: str | None, use_rep: str | None, source_name: str)
 def _neighbors(file: Any, key: str, source_name: str) -> Any:
     """The sparse matrix in ``obsp`` under a key."""
     from anndata.io import read_elem
-    from scipy import sparse
 
     found = read_elem(_find(file.get("obsp", {}), key, "obsp key", "neighbors", source_name, _RUN_NEIGHBORS))
     if not sparse.issparse(found):
@@ -310,8 +307,6 @@ def _by_columns(values: Any, order: np.ndarray | None, source_name: str) -> np.n
     """A matrix by columns (CSC) as float32 (n, d); in addition to the result, only one block is in memory."""
     n, d = values.shape[0], values.shape[1] if order is None else len(order)
     check_size(4 * n * d, _size(source_name, n, d), "save it by rows: adata.X = adata.X.tocsr()")
-    from scipy import sparse
-
     x, columns = np.zeros((n, d), dtype=np.float32), np.arange(d) if order is None else order
     step, starts = max(1, _BLOCK // n), _starts(values.group)
     for start in range(0, values.shape[1], step):

@@ -1,7 +1,5 @@
 """Readers of tables: .csv and .tsv with their separators and quotes, .parquet that may stay on disk, mixed columns."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import importlib.util
@@ -9,9 +7,10 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 
 from viewsmith.core.errors import (
     InputError,
@@ -29,11 +28,11 @@ from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, warn_leaks, without_label
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, labels_of, reading
+from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from viewsmith.modalities.tables.columns import Category, Text
+from viewsmith.modalities.tables.encoder import fit_table
+from viewsmith.modalities.tables.roles import choose_roles, is_plain
 
 # Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
 # separator; and numbers with commas between thousands.
@@ -64,8 +63,6 @@ def find_separator(names: list[str], separator: str) -> str:
 
 def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], source_name: str) -> pd.DataFrame:
     """Read commas in numbers, before decimals or between thousands, of columns that have hardly anything else."""
-    import pandas as pd
-
     pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (_DECIMAL_COMMA, ".", "decimals")
     changed = {}
     for name in frame.columns:
@@ -118,10 +115,6 @@ def given_roles(request: DataOptions) -> dict[str, str]:
 
 def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents | None:
     """A new table: roles by dtype and content, and an encoder that is fitted to the training rows."""
-    from viewsmith.modalities import frames
-    from viewsmith.modalities.tables.encoder import fit_table
-    from viewsmith.modalities.tables.roles import choose_roles, is_plain
-
     features = frame.drop(columns=[] if request.label is None else [request.label])
     if features.shape[1] == 0:
         raise InputError(f"{source_name} has no feature, only the label: {name_list(list(frame.columns))}")
@@ -150,8 +143,6 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
 
 def encode_later(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """A table for a model that was fitted on one: its columns by name, and labels if there are some."""
-    from viewsmith.modalities import frames
-
     table, schema = request.table, request.schema or {}
     assert table is not None
     label = label_column(frame, request, [column.name for column in table.columns], source_name)
@@ -187,10 +178,6 @@ def check_column(option: str, name: str, frame: pd.DataFrame, source_name: str) 
 
 def text_columns(path: Path, separator: str, skipped: int, request: DataOptions) -> Iterable[str]:
     """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234."""
-    import pandas as pd
-
-    from viewsmith.modalities.tables.columns import Category, Text
-
     if request.table is not None:
         of = request.table.columns
         return [c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")]
@@ -353,8 +340,6 @@ def read_parquet(path: Path, request: DataOptions) -> FileContents:
 
 def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileContents:
     """As for a table in memory, whose first rows are `head`; labels and categories are read of all rows."""
-    from viewsmith.modalities import frames
-
     source_name = str(path)
     # Columns must be numbers or `one_hot`. Values that are missing are counted in all rows, later.
     table = _rows(head, dataclasses.replace(request, impute="median", strict=True), source_name).table
@@ -373,8 +358,6 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
 
 
 def _text_table(path: Path, request: DataOptions, separator: str) -> pd.DataFrame:
-    import pandas as pd
-
     kind = f"a {path.suffix.lower()} table in UTF-8"
     as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
     refuse_encoding(path)
@@ -406,8 +389,6 @@ def _text_table(path: Path, request: DataOptions, separator: str) -> pd.DataFram
 
 
 def _check_header(names: list[str], separator: str, source_name: str) -> None:
-    import pandas as pd
-
     check_unique([name for name in names if name], f"{source_name} has columns with equal names", _RENAME)
     other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other:
@@ -460,8 +441,6 @@ def group_column(frame: pd.DataFrame, request: DataOptions, source_name: str) ->
 
 def _new_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """Select the columns for a new run: all columns, which must be numbers, except those dropped or to be encoded."""
-    from viewsmith.modalities import frames
-
     columns = list(frame.columns)
     taken = {request.label, request.groups, *request.drop, *request.one_hot}
     rest = [column for column in columns if column not in taken]
@@ -486,8 +465,6 @@ def _rows_by_schema(frame: pd.DataFrame, request: DataOptions, source_name: str)
 
 def _plain_rows(frame: pd.DataFrame, table: dict[str, Any], request: DataOptions, source_name: str) -> FileContents:
     """Rows of checked columns, and labels."""
-    from viewsmith.modalities import frames
-
     frames.check_no_text(frame, table["columns"], source_name)
     if request.impute == "none":
         _check_missing(frame, [*table["columns"], *table["one_hot"]], source_name)
@@ -500,8 +477,6 @@ def _encode(
     frame: pd.DataFrame, table: dict[str, Any], impute: Impute, source_name: str
 ) -> tuple[np.ndarray, list[str]]:
     """Numeric columns, followed by the indicator columns of each encoded column; and the names of the features."""
-    from viewsmith.modalities import frames
-
     columns, names = table["columns"], list(table["columns"])
     blocks = [as_vectors(frames.values(frame[columns]), columns, impute, source_name)] if columns else []
     for column, categories in table["one_hot"].items():

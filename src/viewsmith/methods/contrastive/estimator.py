@@ -1,7 +1,5 @@
 """Contrastive learning with fixed views."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,17 +10,7 @@ from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import find, register
 from viewsmith.core.rows import RowSource, too_large_for_memory
 from viewsmith.core.schedule import Method
-from viewsmith.estimator.arguments import (
-    ADAM,
-    CROPS_RANGES,
-    EDITS_RANGES,
-    NEIGHBORS_RANGES,
-    Auto,
-    BatchSize,
-    Count,
-    Positive,
-    with_role,
-)
+from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import make_model, make_optimizer
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
@@ -40,7 +28,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "norm": "none",
         "projector_dims": (256, 128),
         "epochs": 100,
-        **ADAM,
+        **arguments.ADAM,
     },
     # SimCLR as the same paper runs it on images (section 4.2, table 3, appendix B).
     "paper-images": {
@@ -52,12 +40,16 @@ PRESETS: dict[str, dict[str, Any]] = {
         "projector_dims": (256, 128),
         "batch_size": 256,
         "epochs": 1000,
-        **ADAM,
+        **arguments.ADAM,
     },
 }
 
 # Searched by `viewsmith tune`, see `default_space`.
-SEARCH: dict[str, dict[str, str]] = {"vectors": NEIGHBORS_RANGES, "images": CROPS_RANGES, "dna": EDITS_RANGES}
+SEARCH: dict[str, dict[str, str]] = {
+    "vectors": arguments.NEIGHBORS_RANGES,
+    "images": arguments.CROPS_RANGES,
+    "dna": arguments.EDITS_RANGES,
+}
 
 BATCH_SIZE = 256
 
@@ -116,17 +108,17 @@ class Contrastive(ViewsmithEstimator):
     (1797, 256)
     """
 
-    epochs: Count | Auto = "auto"
+    epochs: arguments.Count | arguments.Auto = "auto"
     """"auto": on up to 10,000 vectors with the default views, framework, encoder, projection and optimizer as many as
     1,000 training steps take, on up to 1,000 as many as 500 take; otherwise 2,000 steps (images and DNA: 1,500; more on
     a GPU)."""
-    learning_rate: Positive | Auto = "auto"
+    learning_rate: arguments.Positive | arguments.Auto = "auto"
     """"auto": 0.0045 in those 1,000 or 500 steps (0.006 in those 500 if `batch_size` is given), otherwise 0.003; with
     lars 0.3 for every 256 rows of a batch."""
-    batch_size: BatchSize | Auto = "auto"  # type: ignore[assignment]
+    batch_size: arguments.BatchSize | arguments.Auto = "auto"  # type: ignore[assignment]
     """Rows in a training step, at least 2: the other rows of a batch are the negatives. "auto": 128 in those 500 steps,
     otherwise 256."""
-    head_learning_rate: Positive | Auto = "auto"
+    head_learning_rate: arguments.Positive | arguments.Auto = "auto"
     """Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
     encoder, otherwise the same."""
 
@@ -134,7 +126,7 @@ class Contrastive(ViewsmithEstimator):
     presets = PRESETS
     resolved_type: ClassVar[type[Resolved]] = ContrastiveResolved
 
-    def _adapt(self, options: Contrastive, modality: Modality, rows: np.ndarray | RowSource) -> Contrastive:
+    def _adapt(self, options: "Contrastive", modality: Modality, rows: np.ndarray | RowSource) -> "Contrastive":
         """Choose the batch size, and the learning rate that goes with it."""
         options = super()._adapt(options, modality, rows)
         if options.batch_size != "auto":
@@ -144,12 +136,12 @@ class Contrastive(ViewsmithEstimator):
         rate = FEW_RATE if options.learning_rate == "auto" else options.learning_rate
         return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
 
-    def _resolve(self, options: Contrastive, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, None]:
+    def _resolve(self, options: "Contrastive", shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, None]:
         head = None if options.head_learning_rate == "auto" else options.head_learning_rate
-        if head is not None and shared["framework"] not in with_role("head"):
+        if head is not None and shared["framework"] not in arguments.with_role("head"):
             raise InputError(
                 f"head_learning_rate is {head}, but the framework {shared['framework']!r} has no head of its own "
-                f"rate: take {join_names(with_role('head'))}, or leave it out"
+                f"rate: take {join_names(arguments.with_role('head'))}, or leave it out"
             )
         assert options.batch_size != "auto"  # `_adapt` has chosen
         if _is_short(options, data.modality, len(data.x)):
@@ -162,7 +154,7 @@ class Contrastive(ViewsmithEstimator):
             shared = shared | {"encoder_options": skipped | shared["encoder_options"], "n_components": width}
         return ContrastiveResolved(**shared, batch_size=options.batch_size, head_learning_rate=head), None
 
-    def _build(self, plan: BuildContext[Contrastive, ContrastiveResolved]) -> Method:
+    def _build(self, plan: BuildContext["Contrastive", ContrastiveResolved]) -> Method:
         resolved = plan.resolved
         framework, views = make_model(plan)
         head = resolved.head_learning_rate

@@ -1,7 +1,5 @@
 """Contrastive learning with fixed view makers: the baseline for learned augmentations."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from viewsmith.core.schedule import Batch, Phase, Update

@@ -1,7 +1,5 @@
 """CRL-TAC's settings from its arguments, and the size of its crops, chosen without labels by short trainings."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import sys
@@ -170,7 +168,7 @@ def has_crops(options: Any, modality: Modality) -> bool:
     return "crop_size" in transforms_of(modality).options
 
 
-def start_steps_of(options: Any, scaling: str, family: Family, places: Places | None) -> int:
+def start_steps_of(options: Any, scaling: str, family: Family, places: "Places | None") -> int:
     """Number of first steps at known places or with positives near each other.
 
     None if no place is known and black stays zero, where such positives can mislead.

@@ -1,7 +1,5 @@
 """The augmentation channel P(T|x) (Koyama et al. 2021), warnings about its state, and what it has chosen."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence

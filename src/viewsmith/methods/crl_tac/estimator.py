@@ -1,7 +1,5 @@
 """CRL-TAC: a trainable augmentation channel."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Iterator
@@ -26,33 +24,8 @@ from viewsmith.estimator.figures import shared_figures
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, modality_in
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe
 from viewsmith.estimator.resolve import default_epochs
-from viewsmith.methods.crl_tac.building import (
-    CRLTACResolved,
-    Places,
-    adapted,
-    check_crop,
-    discovered,
-    family_options_of,
-    known_places,
-    near_of,
-    nonempty_of,
-    recurrence_weight_of,
-    start_steps_of,
-    target_of,
-    with_crop_size,
-    with_inference,
-)
+from viewsmith.methods.crl_tac import building, families
 from viewsmith.methods.crl_tac.channel import AugmentationChannel, ChosenViews, Predicate
-from viewsmith.methods.crl_tac.families import (
-    FamilyOption,
-    check_like_samples,
-    family_text,
-    inspect_family,
-    is_custom,
-    like_samples,
-    make_channel,
-    make_family,
-)
 from viewsmith.methods.crl_tac.figures import channel_figures, cut, locate
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Detrend
@@ -135,7 +108,7 @@ class CRLTAC(ViewsmithEstimator):
 
     name = "crl-tac"
     frameworks, presets = ("info-max",), PRESETS
-    resolved_type = CRLTACResolved
+    resolved_type = building.CRLTACResolved
 
     projector_dims: Widths | Auto = "auto"
     """Widths of the head, after a ReLU; the last is the width of the projection. "auto": 128 with "crl-cnn", otherwise
@@ -144,7 +117,7 @@ class CRLTAC(ViewsmithEstimator):
     """The objective of CRL-TAC; see `viewsmith.losses.info_max`."""
     view_maker: str = "auto"
     """Views are drawn from the channel."""
-    family: FamilyOption = "auto"
+    family: families.FamilyOption = "auto"
     """The transformations. "auto": crops, feature subsets or windows, with the options below. In Python also custom
     ones: at least two functions from scaled samples (B, ...) to a view of each sample, all views of one shape; or a
     `viewsmith.views.Family`. It is copied; `viewsmith.load` needs it again."""
@@ -224,31 +197,33 @@ class CRLTAC(ViewsmithEstimator):
     """Which views are not empty: the metrics then include their probability (`nonempty_mass`). "auto": those not all
     black, for images without scaling (mostly black ones). In Python also a function from scaled views to bool (n,)."""
 
-    def _adapt(self, options: CRLTAC, modality: Modality, rows: np.ndarray | RowSource) -> CRLTAC:
+    def _adapt(self, options: "CRLTAC", modality: Modality, rows: np.ndarray | RowSource) -> "CRLTAC":
         """Fill in the defaults of this method; raise InputError for options without effect."""
-        return adapted(options, type(self), modality, rows)
+        return building.adapted(options, type(self), modality, rows)
 
     def _resolve(
-        self, options: CRLTAC, shared: dict[str, Any], data: TrainingData
-    ) -> tuple[CRLTACResolved, Places | None]:
+        self, options: "CRLTAC", shared: dict[str, Any], data: TrainingData
+    ) -> tuple[building.CRLTACResolved, building.Places | None]:
         modality, row_shape, device = data.modality, data.row_shape, data.device
         crop_cnn = shared["encoder"] == "crl-cnn"
         custom, family_options = None, {}
-        places, sentence = discovered(options, shared["encoder"], data)
+        places, sentence = building.discovered(options, shared["encoder"], data)
         if places is not None and options.crop_size is None:
             options = dataclasses.replace(options, crop_size=places.side)
         if sentence and options.verbose and distributed.rank() == 0:
             print(f"discovery: {sentence}", file=sys.stderr)
-        options, scores = with_crop_size(self, options, data)
-        if is_custom(options.family):
-            custom = inspect_family(options, shared, data)
+        options, scores = building.with_crop_size(self, options, data)
+        if families.is_custom(options.family):
+            custom = families.inspect_family(options, shared, data)
         else:
-            family_options = family_options_of(options, modality, row_shape)
-            check_crop(family_options, shared["encoder"], data)
+            family_options = building.family_options_of(options, modality, row_shape)
+            building.check_crop(family_options, shared["encoder"], data)
         if options.epochs == "auto" and crop_cnn and device.type == "cpu":
             shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
         columns = data.statistics.get("columns")
-        family = make_family(modality, row_shape, data.seed, family_options, options.family, custom, columns).to(device)
+        family = families.make_family(
+            modality, row_shape, data.seed, family_options, options.family, custom, columns
+        ).to(device)
         two = data.x[:2].to(device)
         # Both calls raise InputError for unexpected outputs of custom parts.
         if callable(options.nonempty):
@@ -257,39 +232,39 @@ class CRLTAC(ViewsmithEstimator):
             first = torch.zeros(len(two), 1, dtype=torch.int64, device=device)
             probe(options.encoder, shared["encoder"], family.take(two, first)[:, 0])
         dims = ((128,) if crop_cnn else (200, 50)) if options.projector_dims == "auto" else options.projector_dims
-        resolved = CRLTACResolved(
+        resolved = building.CRLTACResolved(
             **shared,
             projector_dims=dims,
             family_options=family_options,
             crop_size_scores=scores,
             custom_family=custom,
             centered=not crop_cnn if options.centered == "auto" else options.centered,
-            effective_target=target_of(options, family),
-            start_steps=start_steps_of(options, shared["scaling"], family, places),
+            effective_target=building.target_of(options, family),
+            start_steps=building.start_steps_of(options, shared["scaling"], family, places),
             start="none" if places is None else "discovery",
             discovered=sentence,
-            recurrence_weight=recurrence_weight_of(options, shared["scaling"], family),
+            recurrence_weight=building.recurrence_weight_of(options, shared["scaling"], family),
         )
         return resolved, places
 
-    def _build(self, plan: BuildContext[CRLTAC, CRLTACResolved]) -> Method:
+    def _build(self, plan: BuildContext["CRLTAC", building.CRLTACResolved]) -> Method:
         options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
         # Empty views have the projection 0, either without biases or by `centered`.
         head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
         encoder, weight = make_encoder(plan, bias=resolved.centered), resolved.recurrence_weight
         row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.statistics.get("columns")
-        family = make_family(
+        family = families.make_family(
             modality, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns
         )
         return CRLTACMethod(
             encoder,
             nn.Sequential(nn.ReLU(), head),
-            make_channel(modality, row_shape, family, learned=options.channel == "learned"),
+            families.make_channel(modality, row_shape, family, learned=options.channel == "learned"),
             weights=options.importance_weights,
-            near=near_of(family),
-            places=None if plan.inputs is None else known_places(plan.inputs, family),
+            near=building.near_of(family),
+            places=None if plan.inputs is None else building.known_places(plan.inputs, family),
             chosen_views=ChosenViews(resolved.projector_dims[-1], weight) if weight else None,
-            nonempty=nonempty_of(options, resolved.scaling, modality),
+            nonempty=building.nonempty_of(options, resolved.scaling, modality),
             optimizer=make_optimizer(plan),
             channel_optimizer=Optimizer("adam", options.channel_learning_rate, schedule=options.schedule),
             **plan.settings(
@@ -304,12 +279,12 @@ class CRLTAC(ViewsmithEstimator):
     def views_like_samples(self) -> bool:
         """Whether views have as many features or channels as samples; with custom functions they may not."""
         known = self._resolved.custom_family
-        return known is None or like_samples(known["sample"], known["view"])
+        return known is None or families.like_samples(known["sample"], known["view"])
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         check_is_fitted(self)
         if known := self._resolved.custom_family:
-            check_like_samples(known["sample"], known["view"])
+            families.check_like_samples(known["sample"], known["view"])
         return super().views(X, n_views, random_state=random_state, pool=pool)
 
     @property
@@ -366,13 +341,13 @@ class CRLTAC(ViewsmithEstimator):
 
     def transform(self, X: Any, *, output: str = "representation", inference: Inference | None = None) -> np.ndarray:
         """Representations, as for all methods; `inference` replaces the option of the model ("top": see there)."""
-        return super(CRLTAC, with_inference(self, inference)).transform(X, output=output)
+        return super(CRLTAC, building.with_inference(self, inference)).transform(X, output=output)
 
     def transform_blocks(
         self, X: Any, *, output: str = "representation", inference: Inference | None = None
     ) -> Iterator[np.ndarray]:
         """What `transform` returns, block by block in order."""
-        return super(CRLTAC, with_inference(self, inference)).transform_blocks(X, output=output)
+        return super(CRLTAC, building.with_inference(self, inference)).transform_blocks(X, output=output)
 
     def nonempty_mass(self, X: Any, nonempty: Predicate | None = None) -> np.ndarray:
         """Probability that a view of each sample is not empty, float32 (n,).
@@ -391,7 +366,7 @@ class CRLTAC(ViewsmithEstimator):
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
         config = super().configuration(data)
-        config["parameters"]["family"] = family_text(self.family)
+        config["parameters"]["family"] = families.family_text(self.family)
         if callable(self.nonempty):
             config["parameters"]["nonempty"] = "function"
         return config
@@ -413,6 +388,6 @@ class CRLTAC(ViewsmithEstimator):
         return self._method.channel
 
     @property
-    def _resolved(self) -> CRLTACResolved:
-        assert isinstance(self.resolved_, CRLTACResolved)
+    def _resolved(self) -> building.CRLTACResolved:
+        assert isinstance(self.resolved_, building.CRLTACResolved)
         return self.resolved_

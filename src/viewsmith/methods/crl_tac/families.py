@@ -1,7 +1,5 @@
 """Families of transformations and channels from what the user gives: functions, options, or a trained channel."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ Regions are computed from P(T|x) and the box or mask of each view. A box is (top
 bases; a window of a sequence is a box of height 1. None of these functions uses labels.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Networks of an augmentation channel, which map samples to the logits of their transformations."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

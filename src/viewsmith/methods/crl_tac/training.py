@@ -6,8 +6,6 @@ composition on the sphere (theta), z = h(T(x)). Each iteration has two updates. 
 transformations drawn from P(T|x), the eta-step the channel, with all or with uniformly drawn and weighted ones.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ A family makes views of samples, and encodes all views of a sample, in one pass 
 crops of images, masks of features, windows of sequences, and transformations that are functions of the user.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ Positives are fixed views and, when the generator is trained, x+ = Gen(y). Step 
 denoising loss, conditioned on a copy of the encoder (equation 6, with the gradient and the products missing there).
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

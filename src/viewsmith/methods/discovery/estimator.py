@@ -1,7 +1,5 @@
 """Discovery: the part that recurs in images, DNA or recordings, and where it is, without labels or training."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Sequence

@@ -21,8 +21,6 @@ After an event is found, its places are masked, and the next one is sought. The 
 with the best scores of pieces with the same spectra and random phases, so a piece may have no event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

@@ -13,8 +13,6 @@
    with random phases; also with patches of twice the size. Otherwise nothing recurs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Discovery in images of any sizes: dense features of reduced images, parts of several kinds, boxes in pixels."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Dense features of images in a file: computed once, read through a memory map, and reused after a stop."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass

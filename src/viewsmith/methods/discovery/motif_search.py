@@ -5,8 +5,6 @@ its q-value compares it with the best scores of sequences of the same lengths th
 sequence may have no site.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

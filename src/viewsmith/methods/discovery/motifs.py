@@ -19,8 +19,6 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
 Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at once; s(z) = log p_P(z) / p_U(z).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -89,7 +87,7 @@ class Background:
     log_p: np.ndarray
 
     @classmethod
-    def of(cls, strands: np.ndarray) -> Background:
+    def of(cls, strands: np.ndarray) -> "Background":
         """Fitted to the codes (m, L) of both strands, with the frequencies of shorter contexts as prior counts."""
         padded = np.pad(strands, ((0, 0), (ORDER, 0)), constant_values=4).astype(np.int64)
         known = strands < 4
@@ -150,7 +148,7 @@ class Windows:
     first: np.ndarray
 
     @classmethod
-    def of(cls, codes: np.ndarray, width: int, background: Background, both: bool = True) -> Windows:
+    def of(cls, codes: np.ndarray, width: int, background: Background, both: bool = True) -> "Windows":
         """All windows of sequences, codes (n, L)."""
         strands = np.stack([codes, _other_strand(codes)] if both else [codes], 1)
         views = np.lib.stride_tricks.sliding_window_view(strands, width, axis=2)

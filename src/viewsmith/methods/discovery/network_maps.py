@@ -1,7 +1,5 @@
 """Dense features of images from a network: a layer of it by name, or the deepest one with cells of 8 pixels or less."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -50,7 +48,7 @@ class NetworkMaps:
     def __call__(self, images: np.ndarray) -> Tensor:
         return projected(self.features(images), self.mean, self.axes)
 
-    def fitted(self, batches: Callable[[], Iterable[np.ndarray]]) -> NetworkMaps:
+    def fitted(self, batches: Callable[[], Iterable[np.ndarray]]) -> "NetworkMaps":
         """With the principal axes of images that come in batches of one size each."""
         mean, axes = principal_axes(self.features, batches)
         return dataclasses.replace(self, mean=mean, axes=axes)

@@ -1,9 +1,8 @@
 """The report of a discovery, one HTML file, and sequence logos (Schneider and Stephens 1990)."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -12,9 +11,6 @@ from viewsmith.core import __version__
 from viewsmith.core.files import write_text_atomic
 from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 LETTERS = "ACGT"
 

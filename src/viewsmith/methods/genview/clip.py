@@ -1,7 +1,5 @@
 """CLIP's vision models (ViT, ConvNeXt) as feature extractors for images; OpenCLIP and timm are not needed."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

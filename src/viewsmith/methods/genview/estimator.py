@@ -1,7 +1,5 @@
 """GenView: generated views with noise adapted to each sample, and pairs weighted by their quality."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -17,33 +15,13 @@ from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator.arguments import (
-    CROPS_RANGES,
-    EDITS_RANGES,
-    NEIGHBORS_RANGES,
-    Auto,
-    Count,
-    Fraction,
-    Positive,
-    Rate,
-)
+from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.generated import cache_gallery, make_generator_optimizer, resolve_generator
 from viewsmith.estimator.model import make_model, make_optimizer, modality_in
 from viewsmith.estimator.plan import BuildContext, TrainingData
 from viewsmith.estimator.rows import extent, fingerprint
-from viewsmith.methods.genview.parts import (
-    ENCODER,
-    GenViewInputs,
-    GenViewResolved,
-    check_noise,
-    digest,
-    feature_maps,
-    make_extractor,
-    make_generated,
-    scaling_of,
-    uses_extractor,
-)
+from viewsmith.methods.genview import parts
 from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.methods.genview.training import GenViewMethod
 from viewsmith.reports import Figure
@@ -87,7 +65,11 @@ PRESET_NEEDS: dict[str, dict[str, str]] = {
 }
 
 # Searched by `viewsmith tune`, see `default_space`.
-SEARCH: dict[str, dict[str, str]] = {"vectors": NEIGHBORS_RANGES, "images": CROPS_RANGES, "dna": EDITS_RANGES}
+SEARCH: dict[str, dict[str, str]] = {
+    "vectors": arguments.NEIGHBORS_RANGES,
+    "images": arguments.CROPS_RANGES,
+    "dna": arguments.EDITS_RANGES,
+}
 
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
 
@@ -121,14 +103,14 @@ class GenView(ViewsmithEstimator):
     """
 
     name = "genview"
-    resolved_type = GenViewResolved
-    trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": ENCODER}
+    resolved_type = parts.GenViewResolved
+    trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": parts.ENCODER}
     presets, preset_needs = PRESETS, PRESET_NEEDS
     streams_views = False
 
     view_cache: str | None = None
     """Folder of a view cache of the training rows; None: train a generator."""
-    alpha: Fraction = 1.0
+    alpha: arguments.Fraction = 1.0
     """Probability that one of the two sources of a pair is a generated view; 0: no generated views."""
     quality: bool = True
     """Weight pairs by their quality: it is high if the foregrounds of the two views agree and their backgrounds differ,
@@ -139,7 +121,7 @@ class GenView(ViewsmithEstimator):
     published. "encoder": the feature maps of the views that the encoder computes in training. "cached": the copy
     processes every image once, and a view gets the part of the feature map that it covers, whatever its colors. Costs
     and agreement: docs, GenView. Vectors and DNA: always views."""
-    features: str | nn.Module = ENCODER
+    features: str | nn.Module = parts.ENCODER
     """For images, the network whose features give foreground and quality. "encoder": a copy of the encoder, made after
     `first_fraction` of the epochs. Or a separate network, which is frozen and not saved: "clip:FOLDER" or, to download
     it from the hub, "clip:OWNER/NAME", the image network of CLIP (extra `unclip`); or a custom module from scaled
@@ -147,23 +129,23 @@ class GenView(ViewsmithEstimator):
     quality_diversity: bool = False
     """For vectors and DNA, quality is the similarity of the two representations minus that of the two views, which
     rewards views that differ and mean the same. For images the background has this effect in any case."""
-    gamma: Rate = 1.0
+    gamma: arguments.Rate = 1.0
     """Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1."""
     noise: str = "adaptive"
     """Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`."""
-    first_fraction: Fraction = 0.5
+    first_fraction: arguments.Fraction = 0.5
     """Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator."""
-    cached_views: Count = 1
+    cached_views: arguments.Count = 1
     """Without a view cache: number of generated views of each sample."""
-    candidates: Count = 1
+    candidates: arguments.Count = 1
     """Without a view cache: number of views generated for each one that is kept. If there are several, those outside
     the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
     in input space."""
-    generator_epochs: Count | Auto = "auto"
+    generator_epochs: arguments.Count | arguments.Auto = "auto"
     """Without a view cache; "auto": a fraction of the encoder's epochs that depends on the modality."""
-    generator_learning_rate: Positive | Auto = "auto"
+    generator_learning_rate: arguments.Positive | arguments.Auto = "auto"
     """Learning rate of the generator."""
-    sampler_steps: Count | Auto = "auto"
+    sampler_steps: arguments.Count | arguments.Auto = "auto"
     """Steps of the sampler."""
 
     @property
@@ -231,26 +213,26 @@ class GenView(ViewsmithEstimator):
         return q
 
     def _resolve(
-        self, options: GenView, shared: dict[str, Any], data: TrainingData
-    ) -> tuple[GenViewResolved, GenViewInputs]:
-        check_noise(options.noise)
-        _check_fraction(options, shared["epochs"], uses_extractor(options.features, data.modality.name))
+        self, options: "GenView", shared: dict[str, Any], data: TrainingData
+    ) -> tuple[parts.GenViewResolved, parts.GenViewInputs]:
+        parts.check_noise(options.noise)
+        _check_fraction(options, shared["epochs"], parts.uses_extractor(options.features, data.modality.name))
         found, maps = resolve_generator(options, data.modality, shared["epochs"], GENERATOR), None
-        if uses_extractor(options.features, data.modality.name):
-            maps = feature_maps(options.features, *scaling_of(data.statistics), x=data.x[:1])
-            weights = digest(maps.network().state_dict())
+        if parts.uses_extractor(options.features, data.modality.name):
+            maps = parts.feature_maps(options.features, *parts.scaling_of(data.statistics), x=data.x[:1])
+            weights = parts.digest(maps.network().state_dict())
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
         references = 0 if data.modality.picture == "pixels" else min(len(data.rows), MAX_ROWS)
-        return GenViewResolved(**shared, **found, level_references=references), GenViewInputs(maps, views)
+        return parts.GenViewResolved(**shared, **found, level_references=references), parts.GenViewInputs(maps, views)
 
-    def _build(self, plan: BuildContext[GenView, GenViewResolved]) -> Method:
+    def _build(self, plan: BuildContext["GenView", parts.GenViewResolved]) -> Method:
         options, resolved, inputs = plan.options, plan.resolved, plan.inputs
         framework, views = make_model(plan)
-        maps = make_extractor(plan)
+        maps = parts.make_extractor(plan)
         generated = None
         if options.view_cache is None and options.alpha > 0:
-            generated = make_generated(plan, framework.encoder, maps)
+            generated = parts.make_generated(plan, framework.encoder, maps)
         quality = None
         if options.quality and options.gamma:
             blank = modality_in(plan).blank(resolved.row_shape)

@@ -1,7 +1,5 @@
 """Parts of GenView: generation of a view cache in blocks, and the networks for foreground and quality."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import hashlib

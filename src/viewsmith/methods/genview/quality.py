@@ -1,7 +1,5 @@
 """Quality of pairs of views from a frozen network or a copy of the encoder (GenView: Li et al. 2024, section 3.4)."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Iterator, Sequence
@@ -216,7 +214,7 @@ class ViewQuality(nn.Module):
         h = self.encoder(view).float()
         return h, view.float().flatten(1) if self.diversity else torch.zeros_like(h)
 
-    def train(self, mode: bool = True) -> ViewQuality:
+    def train(self, mode: bool = True) -> "ViewQuality":
         """Set the mode; the copied encoder stays in evaluation mode."""
         super().train(mode)
         if self.encoder is not None:

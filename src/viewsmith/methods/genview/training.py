@@ -7,8 +7,6 @@ X+ and the other is X (equation 6). The loss is the mean of w L (equations 10 to
 comes from a generator that is trained between two phases of the encoder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ l and an empty prompt w. The pipeline is that of diffusers (extra ``unclip``), e
 has its own noise level and random stream.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Sequence
@@ -87,7 +85,7 @@ class StableUnCLIP:
         self._last_embedding: tuple[Tensor, Tensor] | None = None
 
     @classmethod
-    def load(cls, where: str, *, device: torch.device | str = "cpu", **settings: Any) -> StableUnCLIP:
+    def load(cls, where: str, *, device: torch.device | str = "cpu", **settings: Any) -> "StableUnCLIP":
         """Load the generator from a folder, or download it from the Hugging Face Hub.
 
         Parameters

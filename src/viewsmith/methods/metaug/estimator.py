@@ -1,7 +1,5 @@
 """MetAug: features augmented by generators that are trained through the encoder's next step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -16,18 +14,10 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
+from viewsmith.estimator import model
 from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fraction, Positive, Rate, Widths
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
-from viewsmith.estimator.model import (
-    AnyContext,
-    make_encoder,
-    make_framework,
-    make_head,
-    make_optimizer,
-    make_views,
-    modality_in,
-)
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.rows import collected, view_blocks
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
@@ -177,26 +167,26 @@ def _check(options: Any, resolved: dict[str, Any]) -> None:
         )
 
 
-def make_metaug_framework(plan: AnyContext) -> Framework:
+def make_metaug_framework(plan: model.AnyContext) -> Framework:
     """`Unified` with its encoders and heads, or another framework."""
     options, resolved = plan.options, plan.resolved
     if resolved.framework != "oucl":
-        return make_framework(plan)
+        return model.make_framework(plan)
     dims = options.projector_dims
     if dims == "auto":
-        dims = modality_in(plan).defaults.get("simclr_dims", (resolved.n_components, 128))
+        dims = model.modality_in(plan).defaults.get("simclr_dims", (resolved.n_components, 128))
     contrast = make_contrast(plan, (resolved.n_components, *dims)[-1])
     if not has_encoders(options):
-        return Unified(make_encoder(plan), make_head(plan, dims), contrast)
+        return Unified(model.make_encoder(plan), model.make_head(plan, dims), contrast)
     if options.split != "none":
         space: Literal["lab", "ydbdr"] = "lab" if options.split == "color" else "ydbdr"
         split = ColorSplit(resolved.statistics["pixel_mean"], resolved.statistics["pixel_scale"], space)
         shape = resolved.row_shape[:2]
-        encoders = [make_encoder(plan, (*shape, channels)) for channels in split.channels]
+        encoders = [model.make_encoder(plan, (*shape, channels)) for channels in split.channels]
         network = ViewEncoders(encoders, split)
     else:
-        network = ViewEncoders([make_encoder(plan) for _ in range(resolved.n_views)])
-    return Unified(network, ViewHeads([make_head(plan, dims) for _ in range(resolved.n_views)]), contrast)
+        network = ViewEncoders([model.make_encoder(plan) for _ in range(resolved.n_views)])
+    return Unified(network, ViewHeads([model.make_head(plan, dims) for _ in range(resolved.n_views)]), contrast)
 
 
 def has_encoders(options: Any) -> bool:
@@ -204,7 +194,7 @@ def has_encoders(options: Any) -> bool:
     return bool(options.encoders == "per-view" or options.split != "none")
 
 
-def make_contrast(plan: AnyContext, width: int) -> FeatureContrast:
+def make_contrast(plan: model.AnyContext, width: int) -> FeatureContrast:
     """Memory and unified loss for projections with this width."""
     options, resolved = plan.options, plan.resolved
     memory = FeatureMemory(
@@ -222,7 +212,7 @@ def make_contrast(plan: AnyContext, width: int) -> FeatureContrast:
     return FeatureContrast(memory, logits, united=options.united, stored_positives=options.positives == "memory")
 
 
-def make_features(plan: AnyContext, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
+def make_features(plan: model.AnyContext, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
     """The generators, and their memory and loss if the framework has none."""
     options = plan.options
     if options.meta == "none":
@@ -234,11 +224,11 @@ def make_features(plan: AnyContext, framework: Framework) -> tuple[MetaFeatures 
     return features, None if isinstance(framework, Unified) else make_contrast(plan, width)
 
 
-def make_feature_optimizer(plan: AnyContext) -> Optimizer:
+def make_feature_optimizer(plan: model.AnyContext) -> Optimizer:
     """The encoder's optimizer with the generators' learning rate, without gradient clipping or parts treated apart."""
     rate = plan.resolved.feature_learning_rate
     changes = {"learning_rate": rate, "clip": None, "constant_predictor_rate": False, "freeze_last_layer": 0.0}
-    return replace(make_optimizer(plan), **changes)
+    return replace(model.make_optimizer(plan), **changes)
 
 
 AtLeastTwo = Annotated[int, Field(ge=2)]
@@ -336,19 +326,19 @@ class MetAug(ViewsmithEstimator):
     memory_momentum: Fraction = 0.5
     """Momentum of the running averages of a bank."""
 
-    def _resolve(self, options: MetAug, shared: dict[str, Any], data: TrainingData) -> tuple[MetAugResolved, None]:
+    def _resolve(self, options: "MetAug", shared: dict[str, Any], data: TrainingData) -> tuple[MetAugResolved, None]:
         return MetAugResolved(**shared, **resolve_features(options, shared, len(data.rows))), None
 
-    def _build(self, plan: BuildContext[MetAug, MetAugResolved]) -> Method:
+    def _build(self, plan: BuildContext["MetAug", MetAugResolved]) -> Method:
         framework = make_metaug_framework(plan)
         generators, contrast = make_features(plan, framework)
         return MetAugMethod(
             framework,
-            make_views(plan, framework.encoder),
+            model.make_views(plan, framework.encoder),
             generators,
             contrast,
             margin_per_sample=plan.options.margin_scope == "sample",
-            optimizer=make_optimizer(plan),
+            optimizer=model.make_optimizer(plan),
             feature_optimizer=make_feature_optimizer(plan),
             interval=plan.options.feature_every,
             **plan.settings("n_views meta feature_weight inner_rate margin margin_weight epochs"),

@@ -1,7 +1,5 @@
 """Networks of MetAug: views of colors, split AlexNet (Zhang et al. 2017; appendix B.1), and generators of features."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -8,8 +8,6 @@ omega depend on theta only through z. With the forward-mode product u = dz/dthet
 <grad_theta L1, v> = const + <dL1/dz, u>. So only the loss is differentiated twice, not the encoder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

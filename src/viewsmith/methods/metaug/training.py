@@ -8,8 +8,6 @@ loss L + alpha R at theta' = theta - ell grad_theta L. Here theta is the value b
 gradient of that update is used again. In the paper, theta is the updated value, in a second loop over the data.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch
@@ -23,19 +21,8 @@ from viewsmith.frameworks.unified import Views, check_batch
 from viewsmith.losses.diagnostics import told_apart
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Margin
+from viewsmith.methods.metaug import objective
 from viewsmith.methods.metaug.networks import MetaFeatures
-from viewsmith.methods.metaug.objective import (
-    BatchLosses,
-    BatchProjections,
-    InnerStep,
-    PairContrast,
-    Terms,
-    batch_statistics,
-    check_statistics,
-    inner_gradient,
-    meta_losses,
-    state_of,
-)
 from viewsmith.methods.pairs import PairMethod
 from viewsmith.networks.wrappers import ViewEncoders
 from viewsmith.views.base import PairMaker, PositivePair
@@ -85,7 +72,7 @@ class MetAugMethod(PairMethod):
         self.margin: Margin = margin
         self.n_views, self.meta, self.inner_rate, self.interval = n_views, meta, inner_rate, interval
         self.feature_optimizer = feature_optimizer
-        self.inner: InnerStep | None = None
+        self.inner: objective.InnerStep | None = None
         if features is not None and meta == "frozen":
             features.requires_grad_(False)
 
@@ -105,14 +92,14 @@ class MetAugMethod(PairMethod):
         memory = None if terms.contrast is None else terms.contrast.memory
         draw = None if memory is None else memory.draw(len(batch.x), views.ids, batch.generator)
         inner = self.learns and batch.step % self.interval == 0
-        state = state_of(self.framework) if inner else {}
+        state = objective.state_of(self.framework) if inner else {}
         base, z = terms.base_losses(pair, views, batch.progress)
         losses = terms.of_projections(draw, logs=logs)(z)
         if memory is not None:
             memory.write(z, views.ids)
         if inner:
             theta = [name for name, p in self.framework.named_parameters() if p.requires_grad]
-            self.inner = InnerStep(state, theta, pair, views, draw, z.detach())
+            self.inner = objective.InnerStep(state, theta, pair, views, draw, z.detach())
         return losses if base is None else base + losses, logs
 
     def feature_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -121,18 +108,18 @@ class MetAugMethod(PairMethod):
         inner, self.inner = self.inner, None
         assert inner is not None and self.features is not None
         if self.meta == "second-order":
-            check_statistics(self.framework, self.features)
-        batch_losses = BatchLosses(terms, inner.state, inner.pair, inner.views, batch.progress)
+            objective.check_statistics(self.framework, self.features)
+        batch_losses = objective.BatchLosses(terms, inner.state, inner.pair, inner.views, batch.progress)
         theta = {name: inner.state[name] for name in inner.theta}
         first, second = terms.of_projections(inner.draw), terms.of_projections(inner.draw, regularized=True, logs=logs)
-        with batch_statistics(self.framework, self.features):
+        with objective.batch_statistics(self.framework, self.features):
             if self.optimizer.clip is None:
                 gradient = {name: p.grad for name, p in self.framework.named_parameters() if name in theta}
             else:  # the stored gradient of the encoder's update is clipped, which is not linear in omega
-                gradient = dict(inner_gradient(batch_losses.at, first, theta, batch.weight))
-            losses = meta_losses(
+                gradient = dict(objective.inner_gradient(batch_losses.at, first, theta, batch.weight))
+            losses = objective.meta_losses(
                 batch_losses.at,
-                BatchProjections(terms, inner.pair, inner.views).at,
+                objective.BatchProjections(terms, inner.pair, inner.views).at,
                 first,
                 second,
                 omega=[p for p in self.features.parameters() if p.requires_grad],
@@ -146,17 +133,17 @@ class MetAugMethod(PairMethod):
         return losses / terms.feature_weight, {name: logs[name] for name in ("margin",) if name in logs}
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> objective.Terms:
         """The terms of L and R, with the parts of this method."""
         contrast = self.framework.contrast if isinstance(self.framework, Unified) else self.added
         weights = self.feature_weight, self.margin, self.margin_weight, self.margin_per_sample
-        return Terms(self.framework, contrast, self.features, *weights)
+        return objective.Terms(self.framework, contrast, self.features, *weights)
 
     @property
     def view_framework(self) -> nn.Module:
         """The framework whose loss adversarial views increase; `PairContrast` instead of `Unified`."""
         network = self.framework
-        return PairContrast(network.encoder, network.head) if isinstance(network, Unified) else network
+        return objective.PairContrast(network.encoder, network.head) if isinstance(network, Unified) else network
 
     @property
     def learns(self) -> bool:

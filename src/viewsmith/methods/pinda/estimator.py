@@ -1,7 +1,5 @@
 """PiNDA: learned noise, alone or on top of fixed views."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -165,7 +163,7 @@ class PiNDA(ViewsmithEstimator):
     # "auto" is for the strength of the learned noise only.
     noise_strength: Positive = 1.0
 
-    def _resolve(self, options: PiNDA, shared: dict[str, Any], data: TrainingData) -> tuple[PiNDAResolved, None]:
+    def _resolve(self, options: "PiNDA", shared: dict[str, Any], data: TrainingData) -> tuple[PiNDAResolved, None]:
         if options.two_sided and options.algorithm == 2:
             raise InputError("two_sided is True, which algorithm 2 decides for each view: leave it out")
         generator = _find_generator(options, data, shared["encoder"])
@@ -174,7 +172,7 @@ class PiNDA(ViewsmithEstimator):
         shared["packages"] |= packages_of([entry])
         return PiNDAResolved(**shared, generator=generator, generator_options=further), None
 
-    def _build(self, plan: BuildContext[PiNDA, PiNDAResolved]) -> Method:
+    def _build(self, plan: BuildContext["PiNDA", PiNDAResolved]) -> Method:
         framework, views = make_model(plan)
         noise, further = make_noise(plan, framework.encoder), "algorithm two_sided penalty penalty_weight epochs"
         return PiNDAMethod(framework, views, noise, optimizer=make_optimizer(plan), **plan.settings(further))

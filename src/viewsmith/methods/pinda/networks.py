@@ -4,8 +4,6 @@ All return (B, outputs, ...) with the spatial size of the sample, and end in a l
 BatchNorm, because the noise of a view would then depend on the other samples of the batch.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from types import MethodType

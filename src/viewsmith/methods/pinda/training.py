@@ -5,8 +5,6 @@ eps = mu + sigma * e the noise, e ~ N(0, I). One update trains encoder and gener
 reparameterized noise (equation 17, Algorithms 1 and 2).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Literal
 

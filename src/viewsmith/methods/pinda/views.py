@@ -1,7 +1,5 @@
 """The pi-noise generator: noise on every feature, pixel or base, with learned strengths for each sample (PiNDA)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, Self

@@ -11,16 +11,8 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, name_list, pluralize
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, Rows, RowSource, Samples, as_source, shared_tensor
+from viewsmith.modalities import checks
 from viewsmith.modalities.base import GENERATOR, Modality
-from viewsmith.modalities.checks import (
-    as_vectors,
-    check_container,
-    check_finite,
-    column_ranges,
-    to_rows,
-    warn_columns,
-    warn_lost_digits,
-)
 from viewsmith.modalities.tables import speaks_table, table_of
 from viewsmith.modalities.vectors.networks import PublishedVectorDenoiser, VectorDenoiser
 from viewsmith.networks.base import Latents
@@ -176,10 +168,10 @@ class Vectors(Modality):
             estimator.n_features_in_ = len(table.roles)
             estimator.feature_names_in_ = np.array(list(table.roles), dtype=object)
             return X
-        check_container(X)
+        checks.check_container(X)
         empty = speaks_table(X) and 0 in X.shape
         if empty or not (speaks_table(X) or hasattr(X, "tocsr")):
-            X = to_rows(np.empty(X.shape) if empty else X)[0]
+            X = checks.to_rows(np.empty(X.shape) if empty else X)[0]
             if X.ndim > 2 and estimator.modality == self.name:
                 X = X.reshape(len(X), -1)
         try:
@@ -200,9 +192,9 @@ class Vectors(Modality):
         # Values of float64 can be too large for float32.
         values = X if isinstance(X, np.ndarray) else rows
         columns = None if names is None else [str(n) for n in names]
-        check_finite(values, columns, impute)
+        checks.check_finite(values, columns, impute)
         if row_shape is None and not hasattr(X, "tocsr"):
-            warn_lost_digits(np.asarray(X).reshape(len(X), -1), columns)
+            checks.warn_lost_digits(np.asarray(X).reshape(len(X), -1), columns)
         return rows
 
     def _read_source(
@@ -217,7 +209,7 @@ class Vectors(Modality):
             raise InputError(
                 f"{source.name} has {pluralize(d, 'feature')} per row, but the model was fitted on {row_shape[0]}"
             )
-        check_finite(source, None, impute, source.name)
+        checks.check_finite(source, None, impute, source.name)
         return source
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
@@ -225,15 +217,15 @@ class Vectors(Modality):
             return x
         source = as_source(x, source_name, always=True)  # a memory map is one because its reader meant it to be
         if source is None:
-            return as_vectors(np.asarray(x), names, impute, source_name)
-        check_finite(source, names, impute, source_name)
+            return checks.as_vectors(np.asarray(x), names, impute, source_name)
+        checks.check_finite(source, names, impute, source_name)
         return source
 
     def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
         """Raise InputError for columns without a value; warn about constant columns."""
         if table_of(x) is not None:
             return
-        ranges = column_ranges(x)
+        ranges = checks.column_ranges(x)
         empty = np.isnan(ranges[0])
         if empty.any():
             found = [names[i] if names else int(i) for i in np.flatnonzero(empty)]
@@ -241,7 +233,7 @@ class Vectors(Modality):
                 f"{source_name}: {pluralize(len(found), 'column')} without any value in the train rows: "
                 f"{name_list(found)}; leave them out (--drop)"
             )
-        warn_columns(x, names, source_name, ranges)
+        checks.warn_columns(x, names, source_name, ranges)
 
     def input_layer(self, row_shape: Sequence[int]) -> Scaler:
         return Scaler(row_shape[0])

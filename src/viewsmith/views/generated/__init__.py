@@ -1,3 +1,1 @@
 """Views of a diffusion model, which methods share: the model, samplers, the cache, noise levels."""
-
-from __future__ import annotations

@@ -6,8 +6,6 @@ estimate, so that no value out of range is passed to the next step. Factors are 
 synchronize.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +47,7 @@ class Schedule:
     _tables: dict[tuple[torch.dtype, torch.device], Tensor] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def named(cls, name: ScheduleName) -> Schedule:
+    def named(cls, name: ScheduleName) -> "Schedule":
         """A standard schedule with 1,000 times.
 
         - "linear": beta from 1e-4 to 2e-2 in equal steps (Ho et al. 2020, section 4);

@@ -4,8 +4,6 @@ Here are the generator, the cache of its samples, their selection (similar to th
 input, no outliers), and the update that trains it, for DiffAug and GenView.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -478,7 +476,7 @@ class GeneratedViews(nn.Module):
             raise RuntimeError("generated views need the training rows: call prepare(rows, seed) first")
         return self.rows
 
-    def train(self, mode: bool = True) -> GeneratedViews:
+    def train(self, mode: bool = True) -> "GeneratedViews":
         """Set the mode of the generator; the copied encoder and map head stay in evaluation mode."""
         super().train(mode)
         self.encoder.eval()

@@ -4,8 +4,6 @@ Foreground patches have a large projection on the first principal component of t
 that is mostly foreground tolerates more noise, so only one number is stored for each image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -271,7 +269,7 @@ class NoiseTolerance(nn.Module):
         self.register_buffer("distances", torch.zeros(references[0], dtype=torch.float64))
 
     @torch.no_grad()
-    def fit(self, encoder: nn.Module, rows: Rows) -> NoiseTolerance:
+    def fit(self, encoder: nn.Module, rows: Rows) -> "NoiseTolerance":
         """Fit to scaled rows, with an encoder in evaluation mode; vectors and DNA need at least 2 rows."""
         if rows[:1].ndim < 4:
             density = fit_density(_representations(encoder, rows))
@@ -343,7 +341,7 @@ class AdaptiveStrength(nn.Module):
         self.noise = noise
         self.tolerance = NoiseTolerance() if tolerance is None else tolerance
 
-    def fit(self, encoder: nn.Module, rows: Rows) -> AdaptiveStrength:
+    def fit(self, encoder: nn.Module, rows: Rows) -> "AdaptiveStrength":
         """Fit the noise tolerance to the scaled training rows, if `noise` is "adaptive"."""
         if self.noise == "adaptive":
             self.tolerance.fit(encoder, rows)
