@@ -58,10 +58,8 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process; in a process group that an error left as it is, at once.
-
-    What is done at the end of a Python program would destroy the group, and wait for processes that have died.
-    """
+    """End the process; at once in a group left by an error: what ends a program would wait for processes that have
+    died."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         for stream in (sys.stdout, sys.stderr):

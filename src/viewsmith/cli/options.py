@@ -104,10 +104,8 @@ def listed(kind: str) -> str:
 
 
 def with_flags(*names: str, **of_model: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator of a command: it gets options of `load_dataset` that were given as flags in `read`, by name.
-
-    Arguments of estimators, with their types, it gets in `given`. Names in `COMMON` are flags, too.
-    """
+    """Decorator of a command: options of `load_dataset` that are flags are given in `read`, by name, and arguments of
+    estimators in `given`; names in `COMMON` are flags, too."""
     declared = of_model | {name: COMMON[name] if name in COMMON else _flag(name) for name in names}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

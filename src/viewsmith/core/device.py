@@ -25,10 +25,8 @@ def constant(values: Sequence[float], like: Tensor) -> Tensor:
 
 
 class HostNumbers(nn.Module):
-    """Numbers that are saved with a module and can be read in every step: ``numbers["rounds"]``.
-
-    Each is a buffer and, because reading a buffer would wait for a GPU, a Python number.
-    """
+    """Numbers ``numbers["rounds"]`` saved with a module, each a buffer and a Python number: to read a buffer waits for
+    a GPU."""
 
     def __init__(self, **values: float) -> None:
         super().__init__()

@@ -72,10 +72,8 @@ def broadcast_module(module: nn.Module) -> None:
 
 
 def gather(x: Tensor) -> Tensor:
-    """Concatenate the rows of all W processes in rank order; the backward pass sums the gradients of all processes.
-
-    With the mean of DistributedDataParallel the gradient is that of one process that holds the whole batch.
-    """
+    """The rows of all W processes in rank order; backward sums the gradients of all: with DistributedDataParallel's
+    mean, the gradient of one process that holds the whole batch."""
     if not is_distributed():
         return x
     if not _EQUAL.get():
@@ -175,11 +173,8 @@ PRELOADED = (
 
 
 def fork_processes(count: int) -> None:
-    """Become one of `count` processes of a group; they share the memory of what is imported.
-
-    It returns in each of them, with the environment variables that torchrun sets. The process that calls it waits for
-    them, and exits with the first exit code that is not 0. The others are then ended after `GRACE` seconds.
-    """
+    """Become one of `count` processes of a group that share what is imported, with the variables of torchrun; the
+    caller waits, exits with their first exit code that is not 0, and ends the others after `GRACE` seconds."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError(f"--processes is {count}, but torchrun has started several processes: leave one of them out")
     if not hasattr(os, "fork"):

@@ -53,10 +53,8 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked_folder(path: str | Path, name: str = ".lock") -> Iterator[None]:
-    """Hold a folder, created if needed, while the block runs: no other process that asks for it can write to it.
-
-    The lock ends with its process. Without locks (some network mounts) filelock uses a file that names the process.
-    """
+    """Hold a folder, created if needed, while the block runs, for this process alone; where a network mount has no
+    locks, filelock's file names the process."""
     folder = Path(path)
     absent = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)

@@ -37,10 +37,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of a finite number in the annotation of an option, ``Annotated[float, Bounds(gt=0)]``.
-
-    What pydantic's ``Field(gt=0, allow_inf_nan=False)`` says, for layers that are imported without pydantic.
-    """
+    """Bounds of a finite number in an annotation, ``Annotated[float, Bounds(gt=0)]``, for layers without pydantic."""
 
     ge: float | None = None
     gt: float | None = None
@@ -240,10 +237,8 @@ def find(kind: Kind, name: str, modality: str | None = None) -> Entry:
 
 
 def load_plugins() -> list[str]:
-    """Import the plug-ins (entry points of the group ``viewsmith.plugins``) once, and return their names.
-
-    A plug-in that cannot be imported is skipped with a warning, so that the others still work.
-    """
+    """Import the plug-ins (entry points ``viewsmith.plugins``) once, and return their names; one that fails is skipped
+    with a warning."""
     global _plugins
     if _plugins is None:
         _plugins = []

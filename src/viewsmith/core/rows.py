@@ -26,16 +26,12 @@ AT_ONCE = 256
 
 
 class RowSource:
-    """n rows, float32 vectors (n, d) or uint8 images, read on demand: ``source[a:b]`` and ``source[index]`` are arrays.
+    """n rows, float32 vectors (n, d) or uint8 images, read on demand: ``source[a:b]`` and ``source[index]`` are
+    arrays."""
 
-    A subclass reads a range of rows, dense and, if it can, sparse, and rows at an increasing index; `by_index` says
-    whether that takes little more time than a range. All values of `complete` rows were found finite. `small` rows are
-    on disk only so that several processes share them: a training on them is the same as on rows in memory.
-    """
-
-    by_index: bool = True
-    complete: bool = False
-    small: bool = False
+    by_index: bool = True  # reading at an index takes little more time than a range
+    complete: bool = False  # all values were found finite
+    small: bool = False  # on disk only because processes share them: trained on as rows in memory
 
     def __init__(
         self,
@@ -294,10 +290,8 @@ SOME_VALUES = 2**26
 
 
 class Samples:
-    """Unscaled rows that are scaled on access: ``samples[index]`` is a scaled batch, as of a tensor of scaled rows.
-
-    A pixel takes one byte unscaled and four scaled, a nucleotide one byte instead of sixteen, and rows on disk none.
-    """
+    """Unscaled rows, scaled on access: a pixel takes one byte instead of four, a nucleotide one instead of sixteen, and
+    rows on disk none."""
 
     def __init__(
         self, rows: Tensor | RowSource, scale: Callable[[Tensor], Tensor], device: torch.device | str | None = None
@@ -409,11 +403,8 @@ def block_size(x: Tensor | RowSource) -> int:
 
 
 def blocks(x: Tensor | RowSource, views: int = 1) -> Iterator[tuple[Tensor, int]]:
-    """Yield blocks of equal size, each with its number of rows.
-
-    The last block is padded with zeros, because matrix products of equal shape round in the same way. The size is
-    divided by `views`, the number of views of each row that the caller computes.
-    """
+    """Yield blocks of equal size (for that, matrix products round alike: the last is padded with zeros), each with its
+    number of rows, for `views` views of each row."""
     size = max(1, block_size(x) // views)
     at_once = size * max(1, x.block_rows // size) if isinstance(x, RowSource) else size
     parts: Iterable[Tensor] = (take_rows(x, slice(start, start + at_once)) for start in range(0, len(x), at_once))

@@ -18,10 +18,8 @@ TEST_FRACTION = 0.2
 
 
 def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Stratified 80/20 split of labeled rows, determined by labels and seed; of numbers, a random one.
-
-    A class with a single row is in the train split only.
-    """
+    """Stratified 80/20 split of labeled rows by labels and seed, a class with one row in train; of numbers, a random
+    one."""
     from sklearn.model_selection import train_test_split
 
     if kind_of(y) == "number":
@@ -65,11 +63,8 @@ def split_by_label(
     fresh: bool,
     seed: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None, Split]:
-    """Train rows, test rows (None: all are for training) and kind of the split of a source that is not split by groups.
-
-    The split is that of the source, if it has one (`n_train`); else it is drawn by class among the `labeled` rows. Rows
-    without labels are split only if a seed is given.
-    """
+    """Train rows, test rows (None: all are for training) and kind of split: the source's (`n_train`), else by class
+    among the `labeled` rows; rows without labels are split only if a seed is given."""
     rows = np.arange(n)
     if n_train is not None:
         return rows[:n_train], rows[n_train:], "given"
@@ -297,10 +292,8 @@ class Dataset:
 
 
 def take(rows: Any, index: np.ndarray) -> Any:
-    """Rows at an increasing index; of a source, without reading them.
-
-    Rows that are next to each other are returned without a copy, which matters for a given split of a large data set.
-    """
+    """Rows at an increasing index: of a source without reading them, and without a copy if they are next to each
+    other."""
     if isinstance(rows, RowSource):
         return rows if len(index) == len(rows) else rows.select(index)
     first, last = int(index[0]), int(index[-1])
@@ -308,10 +301,7 @@ def take(rows: Any, index: np.ndarray) -> Any:
 
 
 def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = False) -> Dataset:
-    """The train rows alone, with a fifth of the labeled ones as test rows: of each class, or whole groups.
-
-    Rows without a label are train rows, but not those of such a group.
-    """
+    """The train rows alone, with a fifth of the labeled ones, of each class or whole groups, as test rows."""
     y = dataset.y_train
     absent = np.ones(0, dtype=bool) if y is None else _absent(dataset, y)
     if y is None or absent.all():

@@ -122,11 +122,8 @@ def few_label_numbers(y: Any, n_rows: int) -> np.ndarray:
 
 
 def repeated_by(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Columns that repeat the labels, alone or together: they have one value in each class, and differ in all classes.
-
-    The first that does so alone; or all that do so together, if every class has at least 5 rows: in fewer rows sparse
-    columns may be alike by chance.
-    """
+    """Columns that repeat the labels, one value in each class and another in each: the first alone, or all together if
+    every class has at least 5 rows (sparse columns of fewer may be alike by chance)."""
     classes = int(y.max()) + 1
     first = x[np.unique(y, return_index=True)[1]]
     same = np.flatnonzero((x == first[y]).all(axis=0) & (first != first[0]).any(axis=0))

@@ -37,15 +37,8 @@ POLL = 0.5  # seconds between two looks at pieces that other processes have clai
 
 
 class Claims:
-    """Claims of named pieces of work, as files in a folder that any number of processes share, on any machines.
-
-    A claim is a file that only one process can create. Its time of change is renewed while the process works; a claim
-    that is not renewed, or whose process on the same machine has ended, is taken over. Ages are measured by the clock
-    of the file system, because clocks of machines differ.
-
-    A claim avoids double work, and nothing rests on it: when a process was stopped for so long that its claim was
-    taken over, two processes write the same content, atomically.
-    """
+    """Claims of named work: files that one process can create, renewed while it works and otherwise taken over; when
+    two hold one, both write the same content, atomically."""
 
     def __init__(self, folder: Path, heartbeat: float = HEARTBEAT, patience: float = PATIENCE) -> None:
         self.folder, self.heartbeat, self.patience = folder, heartbeat, patience
@@ -215,11 +208,8 @@ def labels_may_lack(request: DataOptions) -> bool:
 
 @contextlib.contextmanager
 def reading(source_name: str, kind: str) -> Iterator[None]:
-    """Convert the exceptions of a parser to an InputError that names the file.
-
-    Parsers raise many types of exceptions for damaged files (of zlib, struct, tokenizers, arrow, memory), so all are
-    caught. Only the call of the parser may be inside the ``with`` block.
-    """
+    """Convert the exceptions of a parser to an InputError that names the file: parsers raise many types, so only their
+    call may be inside the block."""
     try:
         yield
     except InputError:
@@ -241,12 +231,8 @@ _PLAIN = (str, int, float, type(None))
 
 
 def read_once(reader: Reader, path: Path, request: DataOptions, place: Path) -> FileContents:
-    """What a reader finds in a file, with the rows in a memory map.
-
-    The first process reads the file while the others wait, and writes rows, labels, names and warnings into `place`.
-    Each process reads the file itself if it is a mixed table, whose rows come with their encoder, or if the rows stay
-    in the file.
-    """
+    """What a reader finds in a file, with rows in a memory map, written by the first process into `place`; each reads
+    the file itself for mixed tables, and rows that stay in the file."""
     kept = _Kept(place, path, request)
     if not kept.exists():
         with Claims(place / "claims").hold(kept.name, wait=True):

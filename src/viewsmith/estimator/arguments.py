@@ -67,10 +67,8 @@ ATTRIBUTES_DOC = """\
 
 
 def with_shared(cls: type, doc: str) -> str:
-    """A class's documentation, with its options for the line "[shared]" and the attributes for "[attributes]".
-
-    Without these lines the sections are added. What the class documents itself is left out. It is not indented.
-    """
+    """A class's documentation, with its options at the line "[shared]" and the attributes at "[attributes]", or at the
+    end."""
     doc = f"{inspect.cleandoc(doc)}\n"  # Python 3.13 has removed the indentation already
     if "[shared]\n" not in doc:
         text, heading, examples = doc.partition("Examples\n--------\n")

@@ -81,10 +81,8 @@ def opened(
     *,
     resume: bool,
 ) -> Iterator[bool]:
-    """Hold a run folder with its configuration and initial weights; yields whether there is a run to resume.
-
-    With several processes, all read the folder and the first one writes to it. Without a folder nothing is held.
-    """
+    """Hold a run folder, written by the first process, with its configuration and initial weights; yields whether there
+    is a run to resume."""
     written = folder if distributed.rank() == 0 else None
     with written.locked() if written else contextlib.nullcontext():
         resumes = written.open_for(configuration, resume=resume) if written else False
@@ -257,10 +255,7 @@ def find_device(name: str) -> torch.device:
 
 
 def check_batch(n_rows: int, batch_size: int) -> None:
-    """Warn about fewer rows than a batch, and check that each process gets at least two rows of a batch.
-
-    BatchNorm has no statistics of one row.
-    """
+    """Warn about fewer rows than a batch, and check that each process gets two rows of a batch, as BatchNorm needs."""
     if n_rows < batch_size:
         warn(f"{n_rows} rows are fewer than a batch of {batch_size}: every step takes all of them")
     world, batch = distributed.world_size(), min(batch_size, n_rows)
@@ -273,10 +268,8 @@ def check_batch(n_rows: int, batch_size: int) -> None:
 
 @torch.no_grad()
 def refresh_batch_norm(method: Method, x: Rows) -> None:
-    """Set the BatchNorm statistics to their plain average over one pass of scaled rows.
-
-    Statistics that came with given weights stay: they have seen batches, `num_batches_tracked`.
-    """
+    """Set BatchNorm statistics to their plain average over one pass of scaled rows, but not those of given weights
+    (`num_batches_tracked`)."""
     norms = [
         m
         for m in method.modules()

@@ -47,10 +47,8 @@ def check_has_generator(modality: Modality) -> None:
 
 
 def resolve_generator(options: Any, modality: Modality, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
-    """Settings by name: the value of the modality for "auto" and for names that are not options of the method.
-
-    The modality's `generator_epochs` is a fraction of the encoder's epochs.
-    """
+    """Settings by name, those of the modality for "auto" and for what is no option of the method; its
+    `generator_epochs` is a fraction of the encoder's."""
     check_has_generator(modality)
     defaults = dict(modality.defaults)
     defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))

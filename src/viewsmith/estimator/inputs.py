@@ -166,10 +166,8 @@ def find_classes(y: Any, n_rows: int, asked: str, instead: str) -> Tensor:
 def read_labels(
     options: Arguments, y: Any, rows: np.ndarray | RowSource, names: Sequence[str], groups: Mapping[str, Any]
 ) -> tuple[Tensor | None, FewLabels | None, dict[str, Any]]:
-    """Classes for a framework that reads labels, labels of some rows for supervision, and fields of `Resolved`.
-
-    The fields are digests of the rows whose labels are used, and of the labels and aligned groups.
-    """
+    """Classes for a framework that reads labels, labels of some rows for supervision, and fields of `Resolved`: digests
+    of the rows whose labels are used, and of labels and aligned groups."""
     few = few_labels(options, rows, y, names)
     given = [] if few is None else [codes_digest(few.codes.numpy())]
     given += [groups["digest"]] if "digest" in groups else []
@@ -227,10 +225,8 @@ def codes_digest(codes: np.ndarray) -> str:
 
 
 def labels_used(model: Any) -> Callable[[Any], np.ndarray] | None:
-    """From rows to bool (n,): whether a fitted estimator used their labels (``supervision``).
-
-    None if it used none. Rows are recognized by their content, so that no other row of equal content is scored either.
-    """
+    """From rows to bool (n,): whether a fitted estimator used the labels of rows of this content (``supervision``);
+    None if of none."""
     joined = model.resolved_.labeled_rows
     known = {joined[start : start + DIGEST] for start in range(0, len(joined), DIGEST)}
     if not known:
@@ -246,10 +242,8 @@ EXPECTED = "expected a sparse matrix (n, n) or an integer array (n, k) of row nu
 
 
 def read_neighbors(given: Any, n_rows: int) -> PrecomputedGraph | None:
-    """The graph of `n_rows` rows from what the user gave as `neighbors`; None if nothing.
-
-    Every entry that is stored is an edge, whatever its value; a row is not its own neighbor.
-    """
+    """The graph of `n_rows` rows from what was given as `neighbors`: every stored entry but the row itself is an
+    edge."""
     if given is None:
         return None
     matrix = _of_matrix(given, n_rows) if sparse.issparse(given) else _of_array(given, n_rows)

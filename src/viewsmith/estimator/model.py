@@ -100,10 +100,8 @@ def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, 
 
 
 def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, modality: str) -> None:
-    """Load initial weights: from a safetensors file, or "pretrained", those that the library of the encoder has.
-
-    An encoder with a method `load_published` reads the file itself.
-    """
+    """Load initial weights from a safetensors file, by the encoder's `load_published` if it has it, or the library's
+    "pretrained" ones."""
     name = context.name
     if source == "pretrained":
         load = find("encoder", name, modality).tag("load_pretrained")
@@ -142,12 +140,8 @@ def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, moda
 
 
 def freeze_layers(encoder: nn.Module, count: int | Literal["all"]) -> None:
-    """Freeze the first `count` layers of an encoder: linear layers, convolutions and embeddings, in order.
-
-    What follows a frozen layer before the next layer, such as its BatchNorm, is frozen with it. Frozen modules stay in
-    evaluation mode: they keep their running statistics, and have no dropout. MoCo v3 freezes the patch embedding of a
-    transformer, its first layer (Chen, Xie and He 2021, section 4.2).
-    """
+    """Freeze the first `count` layers (linear, convolution, embedding) and what follows them, in evaluation mode; MoCo
+    v3 freezes 1, a transformer's patch embedding (Chen, Xie and He 2021, section 4.2)."""
     leaves = [module for module in encoder.modules() if not list(module.children())]
     layers = [i for i, module in enumerate(leaves) if any(p.ndim > 1 for p in module.parameters())]
     if count == "all":

@@ -38,10 +38,8 @@ T = TypeVar("T")
 
 
 def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] = ()) -> T:
-    """An object of `cls` with validated arguments; strings are converted ("3" where a number is expected).
-
-    `further` are names of options of its parts, which an error message may suggest, too.
-    """
+    """An object of `cls` with validated arguments, strings converted; messages also suggest `further` options of its
+    parts."""
     model = schema(cls)  # type: ignore[arg-type]
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:

@@ -325,10 +325,8 @@ FEWEST_GROUPS = 10  # whole groups are held out, if there are so many
 def resolve_rates(
     views: Sequence[Entry], options: Mapping[str, Any], data: TrainingData
 ) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
-    """Rates of the options that are "auto", and for each transformation what its test has shown.
-
-    With too few samples for a test, the rates are those without a test, and the reason is in the result.
-    """
+    """Rates of the options that are "auto", and what the test of each transformation has shown; with too few samples,
+    the reason and the rates without a test."""
     asked = {
         option: symmetry
         for view in views

@@ -38,13 +38,8 @@ WIDEST = 200
 
 
 def training_rows(method: Method, x: Rows, file: Path | None, *, max_rows: int | None = None, seed: int = 0) -> Rows:
-    """The rows to train on: those given, or of rows on disk what all of the training sees of them.
-
-    Where the encoder and the views see rows on disk only through the encoder's principal axes
-    (`Method.takes_coordinates`), their coordinates are computed once and written to a file, which is mapped into
-    memory: float32 (n, k). Other methods read the rows themselves, batch by batch, from a copy if the rows of their
-    file can only be read in order.
-    """
+    """The rows to train on: those given, or of rows on disk their coordinates, float32 (n, k), mapped from a file, if
+    the method `takes_coordinates`, or a copy if their file can only be read in order."""
     if isinstance(x, Tensor) or not isinstance(x.rows, RowSource):
         return x
     rows = x.rows
@@ -99,10 +94,8 @@ def fingerprint(x: np.ndarray | RowSource) -> str:
 
 
 def row_hashes(x: np.ndarray | RowSource) -> Tensor | None:
-    """A number for the content of each row, int64 (n,), by which it is found in other data.
-
-    None for more than `MOST_HASHED` rows, and for rows that are too large for memory.
-    """
+    """A number for the content of each row, int64 (n,), to find it in other data; None for more than `MOST_HASHED`
+    rows, and rows too large for memory."""
     if len(x) > MOST_HASHED or too_large_for_memory(x):
         return None
     rows = (row for block in row_blocks(x) for row in np.asarray(block))

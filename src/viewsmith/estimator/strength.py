@@ -82,13 +82,8 @@ def strength_at_distance(x: Tensor, seed: int) -> tuple[float, dict[str, float]]
 def choose_strength(
     estimator: Trial, name: str, changes: Mapping[str, Any], data: TrainingData, batch_size: int
 ) -> tuple[float, dict[str, float]]:
-    """Choose the strength from `GRID`; returns it and the scores of all strengths.
-
-    For each strength, a model is trained briefly on 80 % of at most 5,000 rows and scored on the other 20 %, by how
-    well their first principal components are predicted from their neighbors in the representation
-    (`viewsmith.evaluation.label_free.neighbor_r2`). The strength with the highest score is chosen, without labels.
-    These models search for neighbors even if fit was given a graph: few of its edges join two of their rows.
-    """
+    """Choose the strength from `GRID` by brief trainings on 80 % of at most 5,000 rows, scored on the others by
+    `viewsmith.evaluation.label_free.neighbor_r2`; returns it and all scores."""
     from viewsmith.evaluation.label_free import neighbor_r2
 
     rows = data.rows

@@ -32,11 +32,8 @@ TrainTest = tuple[np.ndarray, np.ndarray]
 
 
 class Model(Protocol):
-    """The interface of a fitted model that baselines and comparisons need.
-
-    A model may also have ``outputs``, a dict from the name of an additional table row to the value of `output` in
-    ``transform(x, output=...)``. These are maps, whose positions are compared by Euclidean distance.
-    """
+    """The interface of a fitted model for comparisons; ``outputs``, if it has it, maps names of additional rows to
+    values of ``transform(x, output=...)``: maps, compared by Euclidean distance."""
 
     def raw_features(self, X: Any) -> dict[str, np.ndarray]:
         """Features that are available without a model, (n, d), by name."""
@@ -193,10 +190,8 @@ def pca(train: ArrayLike, test: ArrayLike, n_components: int = 64) -> tuple[Rows
 
 
 def umap(train: ArrayLike, test: ArrayLike, n_components: int = 32, seed: int = 0) -> tuple[Rows, Rows]:
-    """UMAP coordinates of train and test rows, fitted on `train` in one thread; deterministic.
-
-    Rows wider than 200 are first reduced to 50 principal coordinates, because UMAP collapses on some wide data sets.
-    """
+    """UMAP coordinates of train and test rows, fitted on `train` in one thread; rows wider than 200 are first reduced
+    to 50 principal coordinates: on some wide data UMAP collapses."""
     with _quiet():
         UMAP = _imported("umap", "viz", "the UMAP baseline", "umap-learn").UMAP
         rows, test_rows = np.asarray(train, dtype=np.float32), np.asarray(test, dtype=np.float32)

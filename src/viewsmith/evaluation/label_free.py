@@ -149,11 +149,8 @@ def lidar(h_views: ArrayLike, *, delta: float = 1e-4) -> float:
 
 
 def alpha_req(h: ArrayLike) -> float:
-    r"""Decay of the spectrum (alpha-ReQ, Agrawal et al. 2022): alpha of :math:`\lambda_j \propto j^{-\alpha}`.
-
-    The slope of a line through log eigenvalues of the covariance by log rank, by least squares, over the eigenvalues
-    that are above rounding.
-    """
+    r"""alpha-ReQ (Agrawal et al. 2022): alpha of :math:`\lambda_j \propto j^{-\alpha}`, by least squares of log
+    eigenvalues of the covariance above rounding."""
     rows = np.asarray(h, dtype=np.float64)
     values = np.square(np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)) / len(rows)
     values = values[values > 1e-10 * max(values[0], np.finfo(float).tiny)] if len(values) else values
@@ -164,11 +161,8 @@ def alpha_req(h: ArrayLike) -> float:
 
 
 def neighbor_overlap(h0: ArrayLike, h1: ArrayLike, *, k: int = 10) -> float:
-    """Stability of neighborhoods: the mean fraction of the `k` nearest rows that two representations have in common.
-
-    By cosine, among the same rows, of models with another seed or trained on other rows. The mean over rows of the
-    intersection of both sets of neighbors, divided by k.
-    """
+    """Stability of neighborhoods: the mean fraction of the `k` nearest rows, by cosine, that two representations of the
+    same rows have in common."""
     n = len(np.asarray(h0))
     if n != len(np.asarray(h1)) or n < 2:
         raise InputError(

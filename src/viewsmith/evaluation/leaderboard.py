@@ -60,10 +60,8 @@ def paired_difference(values: ArrayLike, overlap: float = 0.0) -> Difference:
 
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:
-    """P values adjusted for their number by the step-down method of Holm (1979).
-
-    The i-th smallest of m values is multiplied by m - i + 1, then raised to the largest before it, and cut at 1.
-    """
+    """P values adjusted by the step-down method of Holm (1979): the i-th smallest of m times m - i + 1, at least the
+    one before, at most 1."""
     given = np.asarray(p, dtype=np.float64)
     adjusted = np.full(len(given), np.nan)
     order = np.argsort(given)[: np.isfinite(given).sum()]
@@ -110,10 +108,8 @@ def aligned(cells: Sequence[str], pad: Callable[[str, int], str] = str.ljust) ->
 
 
 def marked(values: Sequence[float], *, lower: bool = False) -> list[str]:
-    """Scores to three decimals, each followed by ``*`` if it equals the best one in this form, else by a space.
-
-    The best is the highest, or the lowest if `lower`.
-    """
+    """Scores to three decimals, each followed by ``*`` if it equals the best (highest, or `lower`) in this form, else
+    by a space."""
     texts = [f"{value:.3f}" for value in values]
     finite = [text for text, value in zip(texts, values, strict=True) if math.isfinite(value)]
     best = (min if lower else max)(finite, key=float, default=None)
@@ -170,11 +166,8 @@ def level_at(protocol: str, values: Mapping[str, Mapping[int, float]], overlap: 
 
 
 def level_rows(values: Mapping[str, Mapping[int, float]], tie: float, overlap: float = 0.0) -> list[str]:
-    """Rows that are not clearly behind the best one.
-
-    The best row has the highest mean. Another one is behind it if its mean difference from it, over the repeats that
-    both have, is more than `tie` and, from three repeats on, the 95 % interval of the differences does not reach zero.
-    """
+    """Rows level with that of the highest mean: behind are those whose mean difference, over repeats of both, is above
+    `tie` and whose 95 % interval (from three repeats on) does not reach zero."""
     finite = {row: scores for row, scores in values.items() if scores and np.isfinite([*scores.values()]).all()}
     if not finite:
         return []
@@ -441,10 +434,8 @@ def score_columns(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
-    """A leaderboard as plain text: mean and standard deviation over the repeats, the best mean marked.
-
-    Below the table, the rows that are level with the best one, and what to do next.
-    """
+    """A leaderboard as plain text: mean and standard deviation over the repeats, the best marked, the rows that are
+    level with it, and what to do next."""
     tables = in_blocks(list(result["rows"]), score_columns(result), width)
     early = sum(cell["status"] == "time limit" for cell in result["cells"])
     note = spread_words(result)

@@ -38,10 +38,8 @@ def train_softmax(
     learning_rate: float = 1e-3,
     seed: int = 0,
 ) -> nn.Linear:
-    """A linear layer trained with the softmax cross-entropy and Adam.
-
-    Number of epochs, batch size and learning rate are published (PiNDA: appendix B.3); the optimizer is not.
-    """
+    """A linear layer trained with softmax cross-entropy and Adam, which is not published; epochs, batch size and rate
+    are (PiNDA: appendix B.3)."""
     generator = torch.Generator().manual_seed(seed)
     layer = nn.Linear(x.shape[1], n_classes)
     bound = x.shape[1] ** -0.5

@@ -217,10 +217,8 @@ def check_protocols(protocols: Sequence[str] | None, target: Target = "class") -
 
 
 def few_label_rows(codes: ClassCodes, fraction: float, draw: int, groups: ArrayLike | None = None) -> ClassCodes:
-    """Rows of a fraction of the labels: of each class ``max(1, round(fraction * count))`` random rows.
-
-    The rows depend only on the labels and on `draw`, so the same rows are used for every embedding.
-    """
+    """Random rows of a fraction of the labels, ``max(1, round(fraction * count))`` of each class, the same ones for
+    every embedding."""
     rng = np.random.default_rng(draw)
     labeled = []
     for code in range(codes.max() + 1):
@@ -232,10 +230,8 @@ def few_label_rows(codes: ClassCodes, fraction: float, draw: int, groups: ArrayL
 
 
 def few_number_rows(n: int, fraction: float, draw: int, groups: ArrayLike | None = None) -> NDArray[np.int64]:
-    """Rows of a fraction of n labels, ``max(2, round(fraction * n))`` random ones, increasing.
-
-    With groups, (n,), they are taken from the groups in turn, so that every group has as many.
-    """
+    """Random rows of a fraction of n labels, ``max(2, round(fraction * n))``, increasing; with groups, (n,), as many of
+    each."""
     members = np.random.default_rng(draw).permutation(n)
     if groups is not None:
         members = in_turn(members, np.asarray(groups)[members])

@@ -43,10 +43,8 @@ class BarlowTwins(Framework):
         off_diagonal_weight: Weight | None = None,
         projector_dims: tuple[int, ...] | None = None,
     ) -> "BarlowTwins":
-        """Build Barlow Twins. The default `off_diagonal_weight` is 0.0051 with the published head, else 0.08.
-
-        A small head has fewer pairs of different features, and no more features than common batches have samples.
-        """
+        """Build Barlow Twins; `off_diagonal_weight` is 0.0051 with the published head, else 0.08: a small head has
+        fewer pairs of features."""
         if off_diagonal_weight is None:
             off_diagonal_weight = 0.0051 if context.published else 0.08
         dims = context.dims("projector_dims", projector_dims, (512, 128))

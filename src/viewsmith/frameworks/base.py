@@ -231,10 +231,8 @@ class Framework(nn.Module):
 
 
 class PredictorFramework(Framework):
-    """Base class of frameworks in which a predictor maps projections (B, d) to predictions of projections.
-
-    If it has the option ``momentum``, the projections are those of momentum copies of encoder and head.
-    """
+    """Base class of frameworks with a predictor of projections (B, d), of momentum copies if it has the option
+    ``momentum``."""
 
     training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
     #: Functions that make the published head and predictor, from the width of their input, and `hidden` (and `out`).
@@ -272,10 +270,8 @@ class PredictorFramework(Framework):
         return {}
 
     def predictions_and_targets(self, pair: PositivePair, progress: float) -> tuple[Tensor, Tensor]:
-        """Predictions of the online network and projections of its copies for both views, each (2 B, d).
-
-        A training forward first updates the copies, with a momentum that rises to 1.
-        """
+        """Predictions of the online network and projections of its copies (updated first in a training forward, with a
+        momentum that rises to 1) for both views, each (2 B, d)."""
         self.check_no_local_views(pair)
         self.update_copies(cosine_momentum(self.momentum, progress))
         views = torch.cat([pair.first, pair.second])
@@ -345,10 +341,8 @@ def nt_xent_of_all(
 def two_way_info_nce(
     anchors: Tensor, candidates: Tensor, ids: tuple[Tensor, Tensor] | None, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """InfoNCE of first views as anchors with second views as candidates, and with the roles exchanged, (B,) each.
-
-    Both are (2 B, d). Candidates of all processes count unless they show a row of the anchor's pair (`ids`).
-    """
+    """InfoNCE of both directions, (B,) each, of anchors and candidates (2 B, d); those of all processes count unless
+    they show a row of the anchor's pair (`ids`)."""
     a, c = anchors.chunk(2), candidates.chunk(2)
     gathered = gather(c[0]), gather(c[1])
     all_ids = None if ids is None else (gather(ids[0]), gather(ids[1]))

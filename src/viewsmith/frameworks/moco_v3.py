@@ -55,10 +55,8 @@ class MoCoV3(PredictorFramework):
         return {"bias": not context.published}
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): 2 tau times the mean of the two directions' InfoNCE (the paper sums the directions).
-
-        Keys are gathered from all processes. Keys that show a row of the pair (`pair.ids`) are not negatives.
-        """
+        """Losses, shape (B,): 2 tau times the mean of the two directions (the paper sums them), keys of all processes
+        but the pair's rows."""
         queries, keys = self.predictions_and_targets(pair, progress)
         with torch.autocast(queries.device.type, enabled=False):
             directions = two_way_info_nce(queries, keys, pair.ids, self.temperature)

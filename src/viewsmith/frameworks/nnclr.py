@@ -38,12 +38,8 @@ def nearest(z: Tensor, support: Tensor) -> Tensor:
     source="Dwibedi et al. 2021",
 )
 class NNCLR(base.PredictorFramework):
-    """NNCLR: the prediction for a view and the earlier projection nearest to the other view are a positive pair.
-
-    The predictions for the other samples of the batch are the negatives. Finally, a training forward (train mode,
-    gradients enabled) replaces the oldest projections of the queue by those of the first views, from all processes.
-    Other forwards change no state.
-    """
+    """NNCLR: the prediction for a view and the earlier projection nearest to the other view are a positive pair,
+    predictions for other samples the negatives."""
 
     keys: Tensor  # the queue, (K, d), rows of length 1
     pointer: Tensor  # position of the oldest projection, int64 ()
@@ -86,10 +82,8 @@ class NNCLR(base.PredictorFramework):
         return base.resolve_queue(options, data, PUBLISHED_QUEUE)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); `progress` has no effect.
-
-        Predictions are gathered from all processes. Those that show a row of the pair (`pair.ids`) are not negatives.
-        """
+        """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); only a training forward
+        changes the queue."""
         p, z = self.predictions_and_projections(pair)
         with torch.autocast(p.device.type, enabled=False):
             neighbors = nearest(z, self.keys.to(z.dtype))

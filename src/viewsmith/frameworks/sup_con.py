@@ -21,11 +21,8 @@ from viewsmith.views.base import PositivePair
     source="Khosla et al. 2020",
 )
 class SupCon(Framework):
-    """SupCon: supervised SimCLR, in which all views of one class attract. It has no state.
-
-    The label of a view is that of the row that it shows (`PositivePair.ids`). `labels`, int64 (n,), has length 0 until
-    labels are known; it is not saved with the weights.
-    """
+    """SupCon: supervised SimCLR, in which all views of a class attract; `labels`, int64 (n,), are not saved with the
+    weights."""
 
     reads_labels = True
     labels: Tensor

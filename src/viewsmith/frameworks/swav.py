@@ -119,10 +119,8 @@ class SwAV(base.Framework):
         return base.resolve_queue(options, data, 0) if options.get("queue_size") else options
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean over pairs of an assigned view and another view.
-
-        Assignments are balanced over the samples of all processes and the queue.
-        """
+        """Losses, shape (B,): mean over pairs of an assigned view and another; assignments are balanced over all
+        processes and the queue."""
         batch, queued = len(pair.first), bool(self.queue) and progress >= self.queue_start
         fills = queued and base.updates_state(self)
         z = self.head(self.represent_views(pair))

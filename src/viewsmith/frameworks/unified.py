@@ -251,10 +251,8 @@ class FeatureContrast(nn.Module):
         return draw.positives.to(features.dtype) if self.stored_positives and draw.positives is not None else features
 
     def losses(self, sums: LogSums) -> tuple[Tensor, Tensor | None]:
-        """Losses (B,) of the projections, and the mean loss (B,) with augmented features (equation 11).
-
-        The mean is over M terms with the features of one view replaced, and one with those of all.
-        """
+        """Losses (B,) of the projections, and (equation 11) their mean over M terms with the features of one view
+        replaced, and one with all."""
         negative, positive = sums.negative, sums.positive
         variants, count = negative.shape[:2]
         if self.united:  # first per view: every term combines M of these 2 M sums

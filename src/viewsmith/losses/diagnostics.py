@@ -91,11 +91,8 @@ def view_distance(x: Tensor, v: Tensor) -> Tensor:
 
 
 def told_apart(x: Tensor, v: Tensor, components: int = 32) -> Tensor:
-    """Held-out accuracy of a ridge classifier of samples against views (Lopez-Paz and Oquab 2017).
-
-    Every second row is replaced by its view, so that no row meets its own copy. Features are principal coordinates and
-    their squares; each half of the rows is tested once.
-    """
+    """Held-out accuracy of a ridge classifier of samples against views (Lopez-Paz and Oquab 2017) by principal
+    coordinates and their squares; every second row is a view, so that none meets its own copy."""
     n = len(x)
     is_view = torch.arange(n, device=x.device) % 2 == 1
     mean = x.mean(dim=0)

@@ -144,10 +144,8 @@ def info_max_bound(
 def near_info_max_bound(
     z: Tensor, p: Tensor, near: Tensor, beta: float, keys: Keys | None = None, *, order: Literal[1, 2] | None = None
 ) -> Tensor:
-    """The bound whose positives are the transformations near each one, with equal weights, instead of those of P(T|x).
-
-    Its first term is linear in P; that of `info_max_bound` is almost flat at the uniform distribution.
-    """
+    """The bound whose positives are the transformations near each one: its first term is linear in P, that of
+    `info_max_bound` almost flat at uniform P."""
     with torch.autocast(z.device.type, enabled=False):
         weights = near.to(z)
         positives = (weights / weights.sum(dim=1, keepdim=True)) @ z

@@ -90,11 +90,8 @@ EXCLUDED_LOGIT = -1e9
 
 
 def logsumexp_of_products(queries: Tensor, keys: Tensor, excluded: Tensor | None = None) -> Tensor:
-    """``log sum_k exp(q_i . k)`` for V queries of each of B samples; twice differentiable.
-
-    The forward pass computes the gradient, the mean key under the softmax, too: a third of the memory traffic of
-    autograd.
-    """
+    """``log sum_k exp(q_i . k)`` for V queries of each of B samples; the forward pass computes the gradient, too: a
+    third of autograd's memory traffic."""
     found: Tensor = _LogSum.apply(queries, keys.detach(), excluded)
     return found
 

@@ -37,10 +37,8 @@ def random_directions(width: int, n_slices: int, like: Tensor, generator: torch.
 
 
 def knots(n_knots: int, limit: float, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Points t from 0 to `limit`, the normal's characteristic function at t, and the integral's weights, each (T,).
-
-    The weights are those of the trapezoidal rule on [-limit, limit], symmetric, times the window exp(-t^2 / 2).
-    """
+    """Points t from 0 to `limit`, the normal's characteristic function there, and weights (T,): trapezoidal rule on
+    [-limit, limit] times exp(-t^2 / 2)."""
     t = torch.linspace(0, limit, n_knots, dtype=like.dtype, device=like.device)
     normal = torch.exp(-t.square() / 2)
     weights = torch.full_like(t, 2 * limit / (n_knots - 1))

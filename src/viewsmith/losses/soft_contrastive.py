@@ -51,11 +51,8 @@ def _peak_and_exponent(nu: float, form: KernelForm) -> tuple[float, float]:
 
 
 def default_negative_weight(width: int, nu: float, batch: int) -> float:
-    """Default weight of each pair of different samples in `soft_contrastive`, for projections of so many features.
-
-    For maps and heavy tails it is ``5 / (batch - 1)``, five repulsions per attraction at any batch size; otherwise 1,
-    because with five repulsions the projections can collapse.
-    """
+    """Default weight of each pair of different samples: ``5 / (batch - 1)`` for maps and heavy tails, five repulsions
+    per attraction; otherwise 1, for with five the projections can collapse."""
     return 5 / max(batch - 1, 1) if width <= MAX_MAP_WIDTH or nu <= 1 else 1.0
 
 

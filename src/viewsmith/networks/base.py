@@ -51,10 +51,8 @@ class EncoderContext:
 
 @dataclass(frozen=True)
 class NoiseContext:
-    """The arguments that a noise generator of PiNDA is built from, ``@register("noise generator", ...)``.
-
-    Its network maps scaled samples (B, C, ...) to (B, outputs, ...) and ends in a linear layer.
-    """
+    """What a noise generator of PiNDA, ``@register("noise generator", ...)``, is built from: a network from scaled
+    samples (B, C, ...) to (B, outputs, ...) that ends in a linear layer."""
 
     row_shape: tuple[int, ...]
     channels: int

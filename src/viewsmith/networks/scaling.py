@@ -104,11 +104,8 @@ class PrincipalAxes(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Rows, *, weighted: bool = True, more: int = 0) -> "Axes":
-        """Fit the axes to rows (n, d), k at most min(n, d); return them, or so many `more` than k.
-
-        In memory by the smaller Gram matrix; rows on disk block by block. Unless `weighted`, features have weights of
-        their own: the axes keep as much of the distances between rows as k axes can.
-        """
+        """Fit the axes to rows (n, d), in memory by the smaller Gram matrix, on disk by blocks; return them or so many
+        `more`; unless `weighted`, axes keep the most of distances."""
         d, k = self.axes.shape
         more = max(k, min(more, len(x), d))
         if not (isinstance(x, Samples) and isinstance(x.rows, RowSource)):
@@ -351,12 +348,8 @@ SOME_ROWS = 1000
 
 
 class SkipCoordinates(nn.Module):
-    """Leading principal coordinates of rows, rotated and scaled: (n, d) to (n, k).
-
-    They keep for classifiers and neighbors what training can lose. The rotation gives all columns about the same
-    variance: standardized, the last axes would be amplified noise. `length` is the root mean square length of rows, or
-    that of every row (`unit`).
-    """
+    """Leading principal coordinates of rows, (n, d) to (n, k), that training can lose; rotated, so that standardized
+    last axes are no amplified noise; `length` is their root mean square or (`unit`) each row's."""
 
     mean: Tensor
     axes: Tensor
@@ -405,11 +398,8 @@ class SkipCoordinates(nn.Module):
 
 
 class SkipAxes(SkipCoordinates):
-    """Coordinates of rows on more principal axes than the encoder reads: (n, d) to (n, k), found with the encoder's.
-
-    They have the weight of the deviation along their axis, so that the many last ones do not distract. Zeros in
-    training, where nothing reads them, and for rows that are coordinates on the encoder's axes already.
-    """
+    """Coordinates on more principal axes than the encoder reads, (n, d) to (n, k), weighted by deviation, so that the
+    last do not distract; zeros in training and for coordinates."""
 
     def __init__(self, n_features: int, n_components: int, *, length: float, unit: bool = False) -> None:
         super().__init__(n_features, n_components, length=length, unit=unit)

@@ -41,10 +41,8 @@ _SLOT_LETTERS = 100  # number of letters that fit under all violins together if 
 def draw_violins(
     title: str, originals: np.ndarray, views: np.ndarray, names: Sequence[str] | None = None, caption: str = ""
 ) -> Figure:
-    """Draw the features of originals (n, d) on the left and those of views (m, d) on the right.
-
-    The features with the largest variance in the originals are drawn, in that order.
-    """
+    """Draw the features of originals (n, d) on the left and of views (m, d) on the right, those of the largest variance
+    first."""
     data = {"originals": originals, "views": views}
     originals, views = np.asarray(originals, dtype=np.float64), np.asarray(views, dtype=np.float64)
     shapes = originals.shape + views.shape

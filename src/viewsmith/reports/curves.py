@@ -143,12 +143,8 @@ class Axis:
 
 
 def draw_curves(metrics: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    """One panel for each key with at least one finite number, in the order of first appearance.
-
-    A label-free diagnostic describes the representation, which all phases change, so it has one panel. Other keys
-    depend on the modules that a phase trains: the losses of an encoder and of a generator are different quantities.
-    They have one panel per kind of phase (`phase_kind`), with a gap in the line between separate phases of that kind.
-    """
+    """One panel for each key with a finite number, in order of appearance; but for label-free diagnostics, one per kind
+    of phase (`phase_kind`), whose losses are different quantities."""
     axis = training_axis(metrics)
     keys = dict.fromkeys(key for row in metrics for key in row if key not in _NOT_CURVES)
     ordered = sorted(keys, key=lambda key: list(_TITLES).index(key) if key in _TITLES else len(_TITLES))
@@ -183,10 +179,8 @@ def phase_kind(name: str) -> str:
 
 
 def training_axis(metrics: Sequence[Mapping[str, Any]]) -> Axis:
-    """Position of each row in the run: its epoch if all rows have different epochs, else its step, else its number.
-
-    Counters that restart with a phase continue from the end of the previous phase.
-    """
+    """Position of each row in the run: its epoch if all have different ones, else its step (counters that restart
+    continue), else its number."""
     phases = [str(row.get("phase", "")) for row in metrics]
     x, name = np.arange(1.0, len(metrics) + 1), "record"
     for key in ("epoch", "step"):

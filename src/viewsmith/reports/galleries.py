@@ -182,12 +182,8 @@ GRAY = 128
 
 
 def match_sample_shape(views: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Pad, subsample or align views of images or sequences to the shape of their samples.
-
-    Smaller images are centered on gray; larger images are subsampled evenly. Shorter recordings are centered on NaN. A
-    window of a sequence is aligned to the position where the sequence contains it, with `OUTSIDE` at all other
-    positions. A view that the sequence does not contain is aligned to the start.
-    """
+    """Bring views to the shape of their samples: smaller images centered on gray, larger ones subsampled, recordings
+    centered on NaN, windows of sequences where they are found, `OUTSIDE` around them."""
     if views.shape[2:] == samples.shape[1:]:
         return views
     if samples.ndim == 2:

@@ -74,10 +74,8 @@ def write_report(path: str | Path, content: ReportContent) -> None:
 
 
 def render_report(content: ReportContent) -> str:
-    """Render the report as one HTML document with embedded pictures, without scripts or external files.
-
-    Equal content gives equal text. All names, labels and values are escaped.
-    """
+    """Render the report as one HTML document without scripts or external files, all text escaped; equal content gives
+    equal text."""
     return render("report.html.j2", **_page(content))
 
 

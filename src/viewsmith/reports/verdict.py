@@ -110,10 +110,8 @@ def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
 
 
 def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: bool = False) -> Comparison:
-    """The comparison table, baselines first. All cells with the best score of a column are marked.
-
-    With `unit_rows` the columns are the clusterings of rows normalized to length 1, otherwise all other protocols.
-    """
+    """The comparison table, baselines first, all best cells of a column marked; `unit_rows`: the columns are
+    clusterings of rows of length 1."""
     present = {key for scores in embeddings.values() for key in scores}
     keys = [key for key in PROTOCOLS if key in present] + sorted(present - PROTOCOLS.keys())
     keys = [key for key in keys if key.endswith("_l2") == unit_rows]

@@ -167,10 +167,8 @@ class GiveBackMemory(Callback):
 
 
 class Diagnostics(Callback):
-    """Adds diagnostics of the representation and views to the metrics, about `points` times, and changes nothing else.
-
-    They are label-free, and are computed on at most `rows` fixed rows with the current BatchNorm statistics.
-    """
+    """Adds label-free diagnostics of at most `rows` fixed rows and their views to the metrics, about `points` times,
+    and changes nothing else."""
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:
         self.points, self.rows = points, rows
@@ -220,10 +218,8 @@ def view_numbers(x: Tensor, view: Tensor, rows: int = 256) -> dict[str, float]:
 
 
 class EarlyWarnings(Callback):
-    """Issues each warning of `Method.early_warnings` once; at the end, reports the warnings that no longer apply.
-
-    It must come after `Diagnostics` and `History`.
-    """
+    """Issues each warning of `Method.early_warnings` once, and at the end those that no longer apply; it comes after
+    `Diagnostics` and `History`."""
 
     def __init__(self, history: History) -> None:
         self.history = history

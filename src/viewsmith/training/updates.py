@@ -21,15 +21,8 @@ from viewsmith.training.run import pack_optimizer, unpack_optimizer
 
 
 class LARS(torch.optim.Optimizer):
-    """Layer-wise adaptive rate scaling (You, Gitman and Ginsburg 2017, algorithm 1 and equation 7).
-
-    For each tensor w with gradient g::
-
-    trust = eta |w| / (|g| + decay |w|) v <- momentum v + lr trust (g + decay w) w <- w - v
-
-    The ratio is 1 where |w| or the denominator is 0, and in groups with ``excluded=True`` (biases, normalization
-    layers).
-    """
+    """Layer-wise adaptive rate scaling (You, Gitman and Ginsburg 2017, algorithm 1, equation 7): rates times eta |w| /
+    (|g| + decay |w|), 1 where a norm is 0 and in ``excluded`` groups."""
 
     def __init__(
         self,
@@ -296,11 +289,8 @@ class _StepModule(nn.Module):
 
 
 def _average_gradients(step: Step, method: Method, to_freeze: Sequence[nn.Parameter]) -> Step:
-    """The step of an update, wrapped to average its gradients over the processes.
-
-    Every backward pass waits for the gradients of all parameters that require one now: the others are frozen. Buffers
-    are not copied: statistics may differ, and queues and frozen copies are the same already.
-    """
+    """The step of an update, wrapped to average its gradients over the processes; every backward pass waits for all
+    that require one, so the others are frozen."""
     with frozen(to_freeze):
         for parameter in method.parameters():
             if parameter.requires_grad and 1 in parameter.shape:
@@ -309,10 +299,8 @@ def _average_gradients(step: Step, method: Method, to_freeze: Sequence[nn.Parame
 
 
 def _with_strides_of(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient with the strides of its parameter, if they differ in dimensions of size 1 only; without a copy.
-
-    Images are channels-last, in which they do for some kernels, and DistributedDataParallel would warn.
-    """
+    """The gradient with its parameter's strides, without a copy, where DistributedDataParallel would warn:
+    channels-last kernels of size 1."""
     strides = zip(parameter.shape, parameter.stride(), gradient.stride(), strict=True)
     if all(size == 1 or expected == found for size, expected, found in strides):
         return gradient.as_strided(parameter.shape, parameter.stride())

@@ -83,10 +83,8 @@ def nearest_neighbors(
 
 
 def _precise(x: Tensor, rows: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
-    """Rows whose products tell neighbors apart; for the cosine, of length 1.
-
-    Products of rows far from 0 lose differences: the mean is subtracted, or cosines are computed in float64.
-    """
+    """Rows whose products tell neighbors apart even far from 0: less their mean, or, for the cosine, of length 1 in
+    float64."""
     if metric == "euclidean":
         return (x - x.mean(0), rows - x.mean(0)) if _far_from_zero(x) else (x, rows)
     found = unit(x)
@@ -212,10 +210,8 @@ Space = Callable[[Tensor], Tensor]
 
 
 class NeighborGraph(ViewMaker):
-    """Base class of view makers that use a k-nearest-neighbor graph of the pool; edges are equally likely.
-
-    The graph is the result of a `NeighborSearch`, or given by the user for the training rows; `release` removes it.
-    """
+    """Base class of view makers that use a k-nearest-neighbor graph of the pool, searched or given; `release` removes
+    it."""
 
     needs_pool = mixes_rows = True
 
@@ -303,10 +299,8 @@ LARGEST = 3  # largest size of a list, as a multiple of the mean size
 
 
 class InvertedLists:
-    """Rows grouped into lists; each list has the rows nearest to its center. Every run gives the same result.
-
-    Memory: one copy of the rows, centered ("euclidean") or with length 1 ("cosine"), in the `order` of their lists.
-    """
+    """Rows in lists of those nearest to a center, reproducible; memory: one copy of the rows, in the `order` of their
+    lists."""
 
     @torch.no_grad()
     def __init__(
@@ -382,10 +376,8 @@ class InvertedLists:
     def _visit(
         self, queries: Tensor, k: int, lists: Tensor, own: Tensor | None, bound: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The k nearest rows of each list that a query visits: distances and positions, (m, v * k) for lists (m, v).
-
-        Distances are infinite if a list has less than k rows, or no row with a distance below `bound`, (m,).
-        """
+        """Distances and positions (m, v * k) of the k nearest rows of each list (m, v) that a query visits; infinite
+        where a list has fewer, or none below `bound`, (m,)."""
         visits = lists.shape[1]
         best = queries.new_full((lists.numel(), k), float("inf"))
         where = torch.zeros(lists.numel(), k, dtype=torch.int64, device=queries.device)

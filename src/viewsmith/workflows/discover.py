@@ -23,10 +23,8 @@ CACHE = "cache"  # in the folder of a discovery until it is complete: the featur
 
 
 def read_samples(data: str, modality: str = "auto") -> tuple[Any, list[str] | None, str]:
-    """Samples for `Discovery`, their names if they have some, and their modality.
-
-    Images of a folder, of any sizes; sequences; recordings, of one channel as numbers (n, T).
-    """
+    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T) of one channel), their names if any,
+    and their modality."""
     path = Path(data)
     if path.is_dir() and modality in ("auto", "images"):
         return *_folder(path), "images"
@@ -105,13 +103,8 @@ def _folder(path: Path) -> tuple[ImageList, list[str]]:
 
 
 def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> Discovery:
-    """Find what recurs in the samples of DATA, and write the folder `out`.
-
-    It gets the model (``config.toml``, ``model.safetensors``), ``parts.csv``, the crops as samples for other commands,
-    and ``report.html``. Images: boxes in the pixels of the original images, also as ``coco.json``; ``crops/`` with a
-    square around each part. DNA: ``parts.bed``, ``motifs.meme``, ``motifs.jaspar``, ``motif0.svg`` (a logo) and so on,
-    ``crops.fa``. Recordings: ``crops.npz``.
-    """
+    """Find what recurs in the samples of DATA, and write the folder `out`: model, ``parts.csv``, crops as samples,
+    ``report.html``, and for images ``coco.json``, for DNA ``parts.bed``, motifs and logos."""
     samples, names, modality = read_samples(data, options.pop("modality", "auto"))
     cache = str(out / CACHE) if modality == "images" else None
     model = Discovery(modality=modality, cache=cache, **options)

@@ -270,10 +270,8 @@ def fill_cache(
 
 
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
-    """Merge the folders that the shards of a job wrote, as ``viewsmith merge`` does.
-
-    After an error, a new folder is removed unless it has blocks (`viewsmith.data.view_cache.merge_folders`).
-    """
+    """Merge the folders that the shards of a job wrote; after an error, a new folder without blocks is removed
+    (`merge_folders`)."""
     with _removed_on_error(ViewCacheFolder(out)):
         return merge_folders(parts, out)
 

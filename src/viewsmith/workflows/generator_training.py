@@ -151,13 +151,8 @@ def plan_training(
     epochs: int | None = None,
     minutes: float | None = None,
 ) -> TrainingPlan:
-    """A training on a CPU that is estimated to fit a budget on two cores.
-
-    The plan follows from sizes alone, so that the same command gives the same generator on any machine. The budget is
-    10 minutes for 10,000 images of 32 x 32 pixels; data that are less work get less, down to 3 minutes, and data that
-    are more work no more. Epochs are cut to fit it, those of the encoder and of the generator in proportion; images of
-    more than 40 x 40 pixels get a smaller network, too.
-    """
+    """A training by sizes alone that is estimated to fit a budget on two CPU cores: 10 minutes for 10,000 images of 32
+    x 32, 3 to 10 for others, to which epochs and large networks are cut."""
     batch = min(batch_size, n_rows)
     pixels, ratio = math.prod(row_shape[:2]), modality.defaults["generator_epochs"]
     small = modality.picture == "pixels" and pixels > LARGE
@@ -214,10 +209,8 @@ def train_generator(
 
 
 def _set_length(model: DiffAug, folder: RunFolder, rows: AnyRows, epochs: int | None, minutes: float | None) -> str:
-    """Set the epochs and the network of the generator by plan; returns what will be trained, in words.
-
-    A training that was begun keeps its plan, whatever the budget is now. On a GPU the defaults of DiffAug are used.
-    """
+    """Set epochs and network of the generator by plan (a training that was begun keeps its own; a GPU takes DiffAug's),
+    and return it in words."""
     if folder.exists():
         begun = folder.read_config().get("parameters", {})
         planned = {name: begun[name] for name in PLANNED if name in begun}

@@ -24,11 +24,8 @@ def report_content(
     figures: Sequence[Figure] = (),
     custom: Mapping[str, Any] = MappingProxyType({}),
 ) -> ReportContent:
-    """Content of the report of a run; figures of its data are given, or made if `pictures`.
-
-    For the parameters and errors see `report`; `custom` has the custom parts of the model, by argument of
-    `viewsmith.load`.
-    """
+    """Content of the report of a run (see `report`); figures of its data are given, or made if `pictures`; `custom` are
+    parts by argument of `load`."""
     with reading_run(folder.path):
         config, summary = folder.read_config(), folder.read_summary()
         source = config.get("data", {}).get("source")

@@ -46,11 +46,8 @@ class _Recorded:
 
 
 def with_split_of_run(dataset: Dataset, model: ViewsmithEstimator, *, scored: bool = True) -> Dataset:
-    """The data set with the split of the run if it has the same rows in the same order, whatever its labels.
-
-    A split that the data have themselves stays. If they are to be `scored`, warns about test rows that the run was
-    trained on.
-    """
+    """The data set with the split of the run if it has the same rows in order and no split itself; if `scored`, warns
+    about test rows that the run saw."""
     record, recorded = model.context_.get("data", {}), _recorded(model)
     # The number is compared first, because the fingerprint of rows on disk takes a pass over them.
     same = len(dataset.x) == recorded.n_rows and fingerprint(dataset.x) == record.get("fingerprint")
@@ -115,12 +112,8 @@ OF_CELLS = ("layer", "use_rep")
 
 @contextlib.contextmanager
 def process_group(device: str = "auto") -> Iterator[None]:
-    """Join the process group if the process was started by torchrun, and leave it if all went well.
-
-    Processes on GPUs join by NCCL, those on the CPU, also on a machine with a GPU, by gloo.
-
-    After an exception the group is left as it is: to destroy it could mean to wait for a process that has died.
-    """
+    """Join the group of torchrun, by NCCL or, on the CPU, gloo; after an exception it is left as it is: to destroy it
+    could wait for a process that has died."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or torch.distributed.is_initialized():
         yield
         return

@@ -135,11 +135,8 @@ def check_optuna() -> Any:
 
 
 def next_values(space: Space, tried: Sequence[tuple[Values, float | None]], seed: int) -> Values | None:
-    """The values to try next: a function of those tried, their scores and the seed alone, so that a search resumes.
-
-    A tree-structured Parzen estimator (Bergstra et al. 2011), by optuna: the first ten settings are random. A setting
-    that failed is worse than all others.
-    """
+    """The values to try next by optuna's tree-structured Parzen estimator (Bergstra et al. 2011), the first ten random,
+    a failure worse than all: a function of those tried and the seed alone."""
     optuna = check_optuna()
     distributions = {name: _distribution(optuna, dimension) for name, dimension in space.items()}
     complete, failed = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED
@@ -274,10 +271,8 @@ def tune(
 
 
 def check_space(space: Space, make: Make, modality: str) -> None:
-    """Raise InputError unless every option exists and takes the ends of its range, or each of its choices.
-
-    An option of a part (an encoder, a framework, view makers) may need a choice of the part that is searched, too.
-    """
+    """Raise InputError unless every option exists, if need be in a searched choice of a part, and takes the ends or
+    choices of its range."""
     if not space:
         raise InputError("no option is searched: give --search KEY=LOW..HIGH or --search KEY=A,B")
     for name in space:

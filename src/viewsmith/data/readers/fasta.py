@@ -17,10 +17,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_fasta(path: Path, request: DataOptions) -> FileContents:
-    """Sequences as ASCII letters, uint8 (n, L), padded with 0 after their ends; train records come first.
-
-    Labels are those of the file ``labels``, or of ``label=VALUE`` in the headers, empty for a record without one.
-    """
+    """Sequences as ASCII letters, uint8 (n, L), padded with 0, train records first; labels of the file ``labels`` or of
+    ``label=VALUE`` in headers."""
     request.check_no_table_options(str(path), "give labels in a file (--labels FILE) or in the headers (label=NAME)")
     headers, letters, starts = _records(path)
     lengths = np.diff(starts, append=len(letters))

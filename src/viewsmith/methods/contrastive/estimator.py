@@ -181,12 +181,8 @@ def _is_short(options: Contrastive, modality: Modality, n_rows: int) -> bool:
 
 
 def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
-    """Options of columns that are not learned, beside those of the default width, if the user's do not say.
-
-    Crops of images and edits of DNA change places and composition, and of wide vectors the encoder reads only some
-    principal axes, so that training loses what else there is (benchmarks/quality/vectors/do_no_harm.py); it was
-    measured with the default views. Further axes of rows on disk would take long.
-    """
+    """Options of columns that are not learned if the user's do not say: measured to keep what crops, edits and
+    principal axes of wide vectors lose (benchmarks/quality/vectors/do_no_harm.py)."""
     chosen = options.n_components != "auto" or "appended_pca" in (options.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
     if chosen or custom or shared["view_maker"] != data.modality.default_views:

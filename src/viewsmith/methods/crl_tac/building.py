@@ -63,12 +63,8 @@ def information(method: CRLTACMethod, x: Tensor, generator: torch.Generator) -> 
 
 
 def choose_crop_size(estimator: Any, options: Any, data: TrainingData) -> tuple[int, dict[str, float]]:
-    """Choose the side of crops in pixels; returns it and the scores of all sizes.
-
-    For each of `crop_sizes`, a model is trained briefly on at most 1,500 images. They are resized so that crops of this
-    size have 20 pixels: grid and encoder are the same for all sizes, so that their information can be compared. The
-    size with the largest information is chosen (docs, CRL-TAC, "Size of crops").
-    """
+    """Choose the side of crops, in pixels, of the largest information after brief trainings on at most 1,500 images,
+    resized so that crops have 20 pixels (docs, CRL-TAC, "Size of crops"); returns it and all scores."""
     sizes, shape = crop_sizes(data.row_shape), data.row_shape
     if len(sizes) < 2:
         line = f"crop_size is 'auto', but images are {shape[0]} x {shape[1]} pixels"
@@ -169,10 +165,8 @@ def has_crops(options: Any, modality: Modality) -> bool:
 
 
 def start_steps_of(options: Any, scaling: str, family: Family, places: "Places | None") -> int:
-    """Number of first steps at known places or with positives near each other.
-
-    None if no place is known and black stays zero, where such positives can mislead.
-    """
+    """Number of first steps at known places or with near positives; 0 if no place is known and black stays zero, where
+    they can mislead."""
     if options.start_steps != "auto":
         return int(options.start_steps)
     if places is not None:
@@ -269,10 +263,8 @@ def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData)
 
 
 def recurrence_weight_of(options: Any, scaling: str, family: Family) -> float:
-    """Weight of what recurs in the channel's objective: 0 if the channel is not trained.
-
-    By default only where black stays zero: on other backgrounds nothing was gained (docs, CRL-TAC).
-    """
+    """Weight of what recurs in the channel's objective: by default only where black stays zero (docs, CRL-TAC), 0 if
+    the channel is not trained."""
     if options.channel == "uniform":
         return 0.0
     if options.recurrence_weight != "auto":

@@ -77,10 +77,8 @@ class AugmentationChannel(ViewMaker):
     def draw(
         self, x: Tensor, count: int, generator: torch.Generator | None = None, near: Tensor | None = None
     ) -> Tensor:
-        """Indices of `count` transformations per sample, drawn from P(T|x) with replacement: int64 (B, count).
-
-        With `near`, bool (M, M), they are drawn uniformly from those near one that is drawn from P(T|x).
-        """
+        """Indices int64 (B, count) of transformations drawn from P(T|x) with replacement; with `near`, bool (M, M),
+        from those near such a draw."""
         p = self.log_p(x).exp()
         if near is not None:
             p = near[torch.multinomial(p, 1, generator=generator)[:, 0]].to(p)
@@ -90,10 +88,8 @@ class AugmentationChannel(ViewMaker):
         return self.family.take(x, self.draw(x, 1, generator))[:, 0]
 
     def typical_views(self, x: Tensor) -> Tensor | None:
-        """All views, (B, M, ...), if the channel `averages`; else the most probable, (B, 8, ...), if they are `SMALL`.
-
-        None otherwise, and if P is uniform.
-        """
+        """All views, (B, M, ...), if the channel `averages`; else the most probable, (B, 8, ...), if they are `SMALL`
+        and P is not uniform."""
         if self.family.is_view(x):
             return None
         if self.averages:
@@ -108,12 +104,8 @@ class AugmentationChannel(ViewMaker):
 
     @torch.no_grad()
     def statistics(self, x: Tensor, nonempty: Predicate | None = None) -> dict[str, float]:
-        """Means over samples (n, ...) that show how P(T|x) is concentrated.
-
-        ``entropy`` in nats, ``effective`` number of transformations (exp of the mean entropy), ``places`` (effective
-        number of transformations of the mean P(T|x): if it is not much larger than ``effective``, all samples have the
-        same ones), ``largest_p``, and with `nonempty` the probability of such views, ``nonempty_mass``.
-        """
+        """Means over samples (n, ...): ``entropy`` in nats, ``effective`` number (its exp), ``places`` (that of the
+        mean P(T|x)), ``largest_p``, and with `nonempty` the probability of such views."""
         log_p = apply_in_blocks(self.log_p, x, block_size(x))
         p, h = log_p.exp(), float(entropy(log_p).mean())
         together = float(entropy(p.mean(dim=0, keepdim=True).log()))
@@ -140,29 +132,8 @@ class AugmentationChannel(ViewMaker):
         return (self.log_p(x).exp() * satisfied.view(len(x), -1)).sum(dim=1)
 
     def inference_weights(self, x: Tensor, how: str, count: int | None = None) -> Tensor:
-        """Weights of the transformations in the representation of samples.
-
-        Parameters
-        ----------
-        x : Tensor, shape (B, ...)
-        how : {"expectation", "top", "uniform"}
-            "expectation": P(T|x). "top": equal weights of the most probable transformations. "uniform": equal weights
-            of all transformations.
-        count : int, optional
-            With "top": number of the most probable transformations; default: 8, as in the paper. With "expectation":
-            number of transformations drawn from P(T|x), at the same evenly spaced quantiles for all samples, so that
-            the result of a sample depends on this sample only; default: all.
-
-        Returns
-        -------
-        Tensor, shape (B, M)
-            Rows sum to 1.
-
-        Raises
-        ------
-        InputError
-            Unknown `how`.
-        """
+        """Weights (B, M) of transformations in the representation: "expectation", P(T|x) (or of `count` draws at the
+        same quantiles for all samples); "top", equal for the `count` (8) most probable; "uniform"."""
         if how == "uniform":
             return x.new_full((len(x), self.family.size), 1 / self.family.size)
         p = self.log_p(x).exp()
@@ -213,10 +184,8 @@ EARLY = 0.2
 
 @dataclass(frozen=True)
 class ChannelState:
-    """The state of a channel that is trained, by effective numbers of transformations (exp of an entropy).
-
-    `places` is that of the mean P(T|x) over samples, at least the mean `effective` number; `target` its lower bound.
-    """
+    """A channel in training, by effective numbers of transformations (exp of an entropy): of each P(T|x), of their mean
+    (`places`), `target` its bound."""
 
     effective: float
     size: int
@@ -303,10 +272,8 @@ class ChosenViews(nn.Module):
         self.register_buffer("pointer", torch.tensor(0))
 
     def forward(self, z: Tensor, p: Tensor, index: Tensor) -> Tensor:
-        """Weighted `recurrence` of projections z (B, M, d) of the rows `index` (B,) under p (B, M): (B,).
-
-        0 until the memory is full. A training forward then stores the most probable views of these rows.
-        """
+        """Weighted `recurrence` (B,) of projections z (B, M, d) under p (B, M), 0 until the memory is full; a training
+        forward then stores the likeliest views of the rows."""
         found = recurrence(z, p, self.projections.to(z.dtype), index[:, None] == self.rows)
         found = torch.where((self.rows >= 0).all(), found, 0)
         if updates_state(self):

@@ -206,10 +206,8 @@ def channel_figures(model: ChannelModel, dataset: Dataset) -> list[Figure]:
 
 
 def projection_figures(models: Mapping[str, Any], X: Any, labels: np.ndarray | None = None) -> list[Figure]:
-    """Projections of rows by several models, and the similarities of all pairs of rows (Koyama et al. 2021, figs. 6-8).
-
-    Projections of two features are drawn as points (figure 6), others as curves (figure 7).
-    """
+    """Projections of rows by several models, points or curves, and the similarities of all pairs (Koyama et al. 2021,
+    figs. 6-8)."""
     given = {name: model.transform(X, output="projection") for name, model in models.items()}
     found = {name: z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12) for name, z in given.items()}
     n, (first, *others) = len(next(iter(found.values()))), found
@@ -317,10 +315,8 @@ MOST_SHOWN = 12
 def draw_probabilities(
     names: Sequence[str], p: np.ndarray, caption: str, samples: np.ndarray, views: np.ndarray | None = None
 ) -> Figure:
-    """Draw probabilities of transformations, (1 + n, M): the mean of the rows, then those of n samples.
-
-    With the most probable `views` of the samples, (n, k, ...), these are beside the bars.
-    """
+    """Draw probabilities of transformations, (1 + n, M), the mean and those of n samples, and beside them their most
+    probable `views`, (n, k, ...)."""
     m = p.shape[1]
     note = f"Dotted line: equal probabilities, {1 / m:.2g}."
     if m > ALL_SHOWN:

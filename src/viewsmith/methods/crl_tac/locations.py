@@ -35,14 +35,10 @@ MAX_OVERLAPS = 2**22
 
 
 class Boxes(NamedTuple):
-    """n boxes (top, left, height, width) of each of B samples, in the order in which they were found.
-
-    The `probability` is that a view drawn from P(T|x) overlaps the box by at least `SAME`, if it is apart from the
-    boxes before it. After the first box of a sample that is not `found`, no other is.
-    """
+    """n boxes (top, left, height, width) of each of B samples, in the order in which they were found."""
 
     boxes: Tensor
-    probability: Tensor
+    probability: Tensor  # that a view from P(T|x) overlaps by `SAME`, apart from the boxes before it
     found: Tensor
 
 
@@ -233,10 +229,8 @@ SHARPNESS = 0.1
 
 
 class KnownPlaces(nn.Module):
-    """Q(T|x), concentrated on the views that cover a known box of a sample.
-
-    `q`, (n, M), is 0 in rows without a known place; `here` tells which views overlap the view at the place by `SAME`.
-    """
+    """Q(T|x), on the views that cover a known box of a sample: `q`, (n, M), 0 in rows without one; `here`: views that
+    overlap it by `SAME`."""
 
     q: Tensor
     here: Tensor

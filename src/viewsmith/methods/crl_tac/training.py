@@ -54,13 +54,10 @@ KEPT = 0.5
 
 
 class CRLTACMethod(Method):
-    """Encoder and head, and augmentation channel, trained in turn; options as in `viewsmith.CRLTAC`.
+    """Encoder and head, and augmentation channel, trained in turn; options as in `viewsmith.CRLTAC`."""
 
-    In the first `start_steps` steps, positives are transformations `near` each other, bool (M, M):
-    `near_info_max_bound`. If it is known where samples have what recurs, the encoder then gets views drawn from these
-    `places`, Q(T|x), and the channel learns Q alone; later ``place_weight * E_Q log P(T|x)`` is added to its objective.
-    `chosen_views` adds their `recurrence` after these steps. None of this is of the paper.
-    """
+    # Not of the paper: in the first `start_steps` steps positives are `near` each other, or the encoder gets views of
+    # known `places`, Q(T|x), which the channel learns; after them `chosen_views` adds their `recurrence`.
 
     chosen: Tensor
     near: Tensor | None

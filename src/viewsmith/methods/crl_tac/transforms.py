@@ -384,10 +384,8 @@ class Windows(Family):
         return windows if self.detrend == "none" else detrended(windows, self.detrend)
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
-        """The mean over each window of ``network(x)``, the logits of all positions, (B, L).
-
-        The network gets detrended windows one by one, because each has another trend.
-        """
+        """The mean over each window of ``network(x)``, logits (B, L); of detrended windows one by one, because each has
+        another trend."""
         if self.detrend != "none":
             parts = x.split(max(1, self.rows_at_once(None, x) // SCORED))
             means = [network(self.all_views(part).flatten(0, 1)).mean(dim=1) for part in parts]
@@ -462,10 +460,8 @@ def _name(function: Callable[[Tensor], Tensor]) -> str:
 
 @dataclass(frozen=True)
 class TransformsContext:
-    """The arguments that a family of transformations is built from, ``@register("transforms", ...)``.
-
-    Tags: ``noun`` (its name in messages) and ``learning_rate`` (of CRL-TAC's encoder, if it is not the default).
-    """
+    """What a family of transformations is built from, ``@register("transforms", ...)``; tags: ``noun``, its name in
+    messages, and ``learning_rate``."""
 
     row_shape: tuple[int, ...]
     channels: int

@@ -57,36 +57,17 @@ NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What recurs in images, fitted: it scores the windows and the cells of any image.
+    """What recurs in images, fitted: it scores the windows and the cells of any image."""
 
-    Attributes
-    ----------
-    window : int
-        Side of the windows, in cells.
-    windows, cells : (Whitening, Contrast)
-        Of windows, and of cells.
-    posterior, consistency : float
-        Mean posterior of all cells, and the posterior inside the boxes over their area plus the posterior outside, from
-        held-out folds: by these the part is chosen.
-    objective : float
-        E log p_P(z) / p_U(z) of the best window of each image, held out, in nats.
-    nothing : float
-        The consistency that the same windows have in images with random phases; NaN if it was not needed.
-    outstanding : float
-        See `stands_out`.
-    boxed : bool
-        Whether boxes are found from cells. If not, they are the windows, and consistency is `outstanding`.
-    """
-
-    window: int
+    window: int  # side of the windows, in cells
     windows: tuple[Whitening, Contrast]
     cells: tuple[Whitening, Contrast]
-    posterior: float
-    consistency: float
-    objective: float
-    nothing: float = float("nan")
-    outstanding: float = float("nan")
-    boxed: bool = True
+    posterior: float  # mean of all cells, held out
+    consistency: float  # posterior inside the boxes over their area plus that outside, held out: by it parts are chosen
+    objective: float  # E log p_P(z) / p_U(z) of the best window of each image, held out, in nats
+    nothing: float = float("nan")  # consistency of the windows in images with random phases, if needed
+    outstanding: float = float("nan")  # see `stands_out`
+    boxed: bool = True  # by cells; otherwise boxes are the windows, and consistency is `outstanding`
 
     def window_scores(self, maps: np.ndarray) -> np.ndarray:
         """log p_P(z) / p_U(z) of every window, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
@@ -160,11 +141,8 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
 
 
 def stands_out(score: np.ndarray, side: int, columns: int) -> float:
-    """How surely the best window of an image has a higher score than the best one apart from it, in any image (AUC).
-
-    Scores of windows (n, m) of `side` cells in rows of `columns`. NaN if windows apart exist in less than half of the
-    images.
-    """
+    """How surely the best of windows (n, m) of `side` cells has a higher score than the best apart from it, in any
+    image (AUC); NaN if half of the images have none."""
     row, column = np.divmod(np.arange(score.shape[1]), columns)
     best = score.argmax(1)[:, None]
     apart = (abs(row - row[best]) >= side) | (abs(column - column[best]) >= side)

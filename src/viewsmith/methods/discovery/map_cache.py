@@ -10,23 +10,12 @@ import numpy as np
 
 @dataclass
 class MapCache:
-    """Maps of n images, float32, in `KEY.maps`; `KEY.rows` has a byte for each image, 1 if its map is there.
-
-    Attributes
-    ----------
-    folder : Path
-    key : str
-        Names the images and the features, see `key_of`.
-    n : int
-        Number of images.
-    size : (int, int)
-        Height and width of the largest map.
-    """
+    """Maps of n images, float32, in `KEY.maps`; `KEY.rows` has a byte for each image, 1 if its map is there."""
 
     folder: Path
-    key: str
+    key: str  # names the images and the features, see `key_of`
     n: int
-    size: tuple[int, int]
+    size: tuple[int, int]  # height and width of the largest map
 
     def read(self, rows: np.ndarray, height: int, width: int) -> np.ndarray | None:
         """Maps (b, height, width, d) of these images, or None unless all are there."""

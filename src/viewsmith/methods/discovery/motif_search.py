@@ -32,17 +32,7 @@ SITES = np.dtype(
 
 @dataclass
 class MotifSearch:
-    """Motifs in DNA; see `viewsmith.Discovery` for the options.
-
-    Attributes
-    ----------
-    parts : list of Motif
-        One for each kind that recurs.
-    tried : list of list of Motif
-        For each kind, a motif of each width.
-    null : list of ndarray
-        For each kind, the best scores of sequences drawn from the background, sorted.
-    """
+    """Motifs in DNA; see `viewsmith.Discovery` for the options."""
 
     name: ClassVar[str] = "dna"
 
@@ -51,9 +41,9 @@ class MotifSearch:
     kinds: int = 1
     max_parts: int = 1
     seed: int = 0
-    parts: list[Motif] = field(default_factory=list)
-    tried: list[list[Motif]] = field(default_factory=list)
-    null: list[np.ndarray] = field(default_factory=list)
+    parts: list[Motif] = field(default_factory=list)  # one for each kind that recurs
+    tried: list[list[Motif]] = field(default_factory=list)  # a motif of each width
+    null: list[np.ndarray] = field(default_factory=list)  # best scores of background sequences, sorted
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""

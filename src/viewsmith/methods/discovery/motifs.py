@@ -76,15 +76,9 @@ LETTERS = "ACGT"
 
 @dataclass(frozen=True)
 class Background:
-    """p_U: a Markov chain of order `ORDER` of both strands.
+    """p_U: a Markov chain of order `ORDER` of both strands."""
 
-    Attributes
-    ----------
-    log_p : ndarray, shape (5, 5, 5)
-        log p(letter | two letters before); index 4 (N, or before the start) stands for any letter.
-    """
-
-    log_p: np.ndarray
+    log_p: np.ndarray  # log p(letter | two letters before), (5, 5, 5); 4 (N, before the start): any letter
 
     @classmethod
     def of(cls, strands: np.ndarray) -> "Background":
@@ -128,24 +122,12 @@ class Background:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of w letters without N, on one or both strands, of the sequences that have any, in their order.
+    """Windows of w letters without N, on one or both strands, of the sequences that have any, in their order."""
 
-    Attributes
-    ----------
-    letters : Tensor of float32, shape (W, 4 w)
-        One-hot letters.
-    log_background : Tensor of float32, shape (W,)
-        log p_U(z).
-    reverse : Tensor of bool, shape (W,)
-        Whether the window is read from the other strand.
-    first : ndarray of int64, shape (n + 1,)
-        Number of the first window of each sequence, and W.
-    """
-
-    letters: Tensor
-    log_background: Tensor
-    reverse: Tensor
-    first: np.ndarray
+    letters: Tensor  # one-hot, float32 (W, 4 w)
+    log_background: Tensor  # log p_U(z), (W,)
+    reverse: Tensor  # bool (W,): read from the other strand
+    first: np.ndarray  # number of the first window of each sequence, and W: int64 (n + 1,)
 
     @classmethod
     def of(cls, codes: np.ndarray, width: int, background: Background, both: bool = True) -> "Windows":
@@ -177,30 +159,14 @@ class Windows:
 
 @dataclass(frozen=True)
 class Motif:
-    """A motif, fitted: it scores the windows of any sequences.
+    """A motif, fitted: it scores the windows of any sequences."""
 
-    Attributes
-    ----------
-    probabilities : ndarray, shape (w, 4)
-        p_P: frequencies of A, C, G and T at each position.
-    background : Background
-        p_U.
-    share : float
-        Share of the sequences that have a site.
-    gain : float
-        Mean over sequences of the log likelihood ratio with the motif against without, each sequence left out, in nats.
-    nothing : (float, float)
-        Mean and standard deviation of the gain in sequences drawn from p_U.
-    both : bool
-        Whether sites are on both strands.
-    """
-
-    probabilities: np.ndarray
-    background: Background
-    share: float
-    gain: float
-    nothing: tuple[float, float]
-    both: bool = True
+    probabilities: np.ndarray  # p_P: frequencies of A, C, G and T, (w, 4)
+    background: Background  # p_U
+    share: float  # of the sequences that have a site
+    gain: float  # mean log likelihood ratio of sequences, each left out, in nats
+    nothing: tuple[float, float]  # mean and standard deviation of the gain in sequences drawn from p_U
+    both: bool = True  # strands
 
     @property
     def width(self) -> int:

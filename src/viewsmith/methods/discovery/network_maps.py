@@ -19,24 +19,13 @@ LEAST_MAP = 28  # cells of a side of its map, if any layer has as many
 
 @dataclass(frozen=True)
 class NetworkMaps:
-    """Maps of a layer; called with images uint8 (b, H, W, C), it gives maps (b, d, h, w).
-
-    Attributes
-    ----------
-    maps : FeatureMap
-    center, scale : Tensor, shape (C,)
-        Pixels in 0 to 1, less `center`, over `scale`, are the input of the network.
-    stride : int
-        Pixels of a side of a cell.
-    mean : Tensor, shape (c,), and axes : Tensor, shape (d, c)
-        Mean features of a cell and principal axes; empty before `fitted`.
-    """
+    """Maps of a layer; called with images uint8 (b, H, W, C), it gives maps (b, d, h, w)."""
 
     maps: FeatureMap
-    center: Tensor
+    center: Tensor  # (C,): pixels in 0 to 1, less `center`, over `scale`, are the input of the network
     scale: Tensor
-    stride: int
-    mean: Tensor
+    stride: int  # pixels of a side of a cell
+    mean: Tensor  # features of a cell, (c,), and principal axes, (d, c); empty before `fitted`
     axes: Tensor
 
     def features(self, images: np.ndarray) -> Tensor:

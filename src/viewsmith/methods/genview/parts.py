@@ -153,13 +153,8 @@ def _take(chosen: Tensor, default: Tensor | int, values: Tensor) -> Tensor:
 
 
 def find_levels(record: dict[str, Any], rows: AnySamples, generator: ViewGenerator) -> tuple[Tensor, Tensor, Tensor]:
-    """Noise tolerances, float64 (n,), noise levels, int64 (n, K), and foreground axis, (D,), for a cache's record.
-
-    The levels depend on the noise in the record. ``adaptive``: by the tolerance, equal for all views of a sample.
-    ``random``: one of the five levels for each view. ``constant:L``: L. ``none``: unknown (-1), for views that exist
-    already. With noise other than ``adaptive``, tolerances are computed only if the generator has features; otherwise
-    they are NaN and D is 0.
-    """
+    """Noise tolerances, float64 (n,), noise levels, int64 (n, K), by the noise in a cache's record, and foreground
+    axis, (D,); tolerances that are not needed or without features are NaN, D is 0."""
     n, k, noise = len(rows), record["views_per_sample"], record["noise"]
     tolerance, axis = torch.full((n,), NOT_COMPUTED, dtype=torch.float64), torch.zeros(0)
     if _needs_features(record):

@@ -144,11 +144,8 @@ class ViewQuality(nn.Module):
 
     @torch.no_grad()
     def from_passes(self, passes: Passes, n: int) -> Tensor:
-        """q of n pairs of views, (n,), from the feature maps of the framework's own forward passes (`record_passes`).
-
-        The first pass of the encoder starts with both views; or its first two have one each; or its first one has the
-        first views, and that of its momentum copy the second.
-        """
+        """q (n,) of view pairs from the maps of the framework's own passes: both views in the first, one each in two,
+        or in the encoder's and its copy's."""
         maps = [of_encoder[0] for of_encoder in passes if of_encoder]
         if maps and len(maps[0]) == n and len(passes[0]) > 1:
             maps = [torch.cat(passes[0][:2])]
@@ -163,11 +160,8 @@ class ViewQuality(nn.Module):
 
     @torch.no_grad()
     def cache_maps(self, sources: Sequence[Rows]) -> None:
-        """Compute and store the feature maps of all rows of each source: the samples first, then their generated views.
-
-        The maps of the quarters of an image, enlarged to its size (as crops are), are joined, and projected onto
-        `WIDTH` axes: that of the foreground, and the principal axes of the remaining features.
-        """
+        """Compute and store the maps of all rows of the samples and their views, of enlarged quarters of images,
+        projected onto `WIDTH` axes: the foreground's and principal ones."""
         assert self.maps is not None
         maps, rows = self.maps, sources[0]
         moments: Tensor | float = 0.0

@@ -32,12 +32,8 @@ Start = Callable[[int], None]
 
 
 class GenViewMethod(PairMethod):
-    """A framework with generated views, and weights for its pairs; options as in `viewsmith.GenView`.
-
-    Views are made by `generated`, which is trained between two phases, or are `precomputed`, one of each training row
-    in each element. Without `quality` all weights are 1. It is measured after `first_fraction` of the epochs, or, by a
-    pretrained network, from the first step.
-    """
+    """A framework with views `generated` (trained between two phases) or `precomputed` (one of each row in each
+    element), and weights for its pairs after `first_fraction`; options as in `viewsmith.GenView`."""
 
     def __init__(
         self,

@@ -178,18 +178,14 @@ def state_of(framework: Framework) -> Weights:
 
 @dataclass
 class Terms:
-    """The terms of L = L_ori + delta L_aug (MetAug: equation 11), and R (equation 5).
-
-    Without a `contrast`, memory and loss, there is no L_aug. `feature_weight` is delta, `margin_weight` alpha over
-    delta.
-    """
+    """The terms of L = L_ori + delta L_aug (MetAug: equation 11), and R (equation 5); without a `contrast` no L_aug."""
 
     framework: Framework
     contrast: FeatureContrast | None
     features: MetaFeatures | None
-    feature_weight: float
+    feature_weight: float  # delta
     margin: Margin  # as in `viewsmith.losses.margins`
-    margin_weight: float
+    margin_weight: float  # alpha over delta
     margin_per_sample: bool
 
     def projections(self, pair: PositivePair, views: Views) -> Tensor:
@@ -220,10 +216,8 @@ class Terms:
     def of_projections(
         self, draw: Draw | None, *, regularized: bool = False, logs: dict[str, Tensor] | None = None
     ) -> Callable[[Tensor], Tensor]:
-        """Function that maps z to the terms that `base_losses` does not compute, (B,); each call adds values to `logs`.
-
-        These are L_ori of `Unified`, delta L_aug and, if `regularized`, alpha R.
-        """
+        """Function of z to the terms that `base_losses` does not compute, (B,), L_ori of `Unified`, delta L_aug and, if
+        `regularized`, alpha R, whose values it adds to `logs`."""
 
         def losses(z: Tensor) -> Tensor:
             if self.contrast is None or draw is None:

@@ -31,12 +31,11 @@ Order = Literal["second-order", "first-order", "frozen", "none"]
 
 
 class MetAugMethod(PairMethod):
-    """Encoders are trained with original and augmented features, generators through the encoders' gradient step.
+    """Encoders are trained with original and augmented features, generators through the encoders' gradient step;
+    options as in `viewsmith.MetAug`."""
 
-    Options are those of `viewsmith.MetAug`. `contrast` has memory and loss of L_aug if the framework is not `Unified`,
-    which has its own. `margin_weight` is alpha over delta: the generators' loss is (L + alpha R) / delta, so that its
-    minima do not depend on delta. The generators are updated after every `interval` steps.
-    """
+    # The loss of generators is (L + alpha R) / delta, so that its minima do not depend on delta; `margin_weight` is
+    # alpha over delta.
 
     def __init__(
         self,

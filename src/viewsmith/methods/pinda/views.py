@@ -128,16 +128,8 @@ class PiNoise(ViewMaker):
     def noise(
         self, x: Tensor, generator: torch.Generator | None = None, draws: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw noise for scaled samples (B, ...), `draws` times.
-
-        Returns
-        -------
-        eps : Tensor, shape (draws * B, ...)
-            To be added to the samples; if `adversarial`, the gradient of sigma is reversed in it.
-        sigma : Tensor, shape (B, ...)
-        penalized : Tensor, shape (draws * B, ...)
-            `eps` without the reversed gradient, for penalties, which must restrain an adversarial generator, too.
-        """
+        """Draw noise `draws` times: eps (draws * B, ...) to add to scaled samples, sigma (B, ...), and eps for
+        penalties, without an adversarial generator's reversed gradient."""
         sigma, mean = self.noise_parameters(x)
         copies = (draws, *[1] * (x.ndim - 1))
         deviation = sigma.repeat(copies)

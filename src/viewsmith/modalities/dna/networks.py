@@ -234,11 +234,8 @@ def _sequence_cnn(
     appended_pca: Annotated[int, Bounds(ge=0)] = 0,
     appended_length: Annotated[float, Bounds(gt=0)] = 24.0,
 ) -> nn.Module:
-    """Build the small network; with `appended_pca`, further columns are principal coordinates of bases and 4-mers.
-
-    Two thirds of them are of bases by position, up to the 512th, with the length `appended_length`; the others are of
-    frequencies of 4-mers, with .4 of that length.
-    """
+    """Build the small network; two thirds of `appended_pca` columns are principal coordinates of bases up to the 512th,
+    of length `appended_length`, the others of 4-mers, with .4 of it."""
     positions = min(context.row_shape[0], LONGEST_SKIP)
     bases, words = partial(bases_by_position, positions=positions), partial(kmer_frequencies, k=4)
     of_words = appended_pca // 3

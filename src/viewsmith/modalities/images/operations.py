@@ -73,11 +73,8 @@ def recolor(
     mean: Tensor | None = None,
     std: Tensor | None = None,
 ) -> Tensor:
-    """All four adjustments as one matrix and one offset per image, clamped once at the end, where the functions clamp.
-
-    With factors b, c, s, angle h, luma weights w, P = I - 1 w^T, and Q a rotation of the chroma by a quarter turn,
-    x' = b c (1 w^T + s (cos h P + sin h Q)) x + b (1 - c) m, where m is the image's mean luma.
-    """
+    """All four adjustments as one matrix and offset per image, clamped once: x' = b c (1 w^T + s (cos h P + sin h Q)) x
+    + b (1 - c) m, with luma weights w, mean luma m, P = I - 1 w^T, Q a quarter turn of the chroma."""
     channels = x.shape[1]
     mean = (x.new_zeros(1) if mean is None else mean.to(x)).expand(channels)
     std = (x.new_ones(1) if std is None else std.to(x)).expand(channels)
@@ -175,12 +172,8 @@ def random_boxes(
     *,
     tries: int = 10,
 ) -> Tensor:
-    """Boxes of random area and aspect ratio inside an image (Inception crops: Szegedy et al. 2015, section 6).
-
-    The area is uniform in `scale`, the logarithm of width / height is uniform in the logarithms of `ratio`, sides are
-    rounded to pixels, and the position is uniform. The first of `tries` draws that fits into the image is used; if none
-    fits, the largest central box with a ratio in `ratio`.
-    """
+    """Boxes inside an image (Szegedy et al. 2015, section 6), area and log(width / height) uniform: the first of
+    `tries` draws that fits, else the largest central box."""
     height, width = image
     area, aspect = rand((2, n, tries), like, generator).unbind(0)
     area = height * width * (scale[0] + (scale[1] - scale[0]) * area)

@@ -26,17 +26,13 @@ DenseFeatures = Callable[[np.ndarray], Tensor]
 
 @dataclass(frozen=True)
 class Patches:
-    """Patch features with their fitted parts; called with images uint8 (b, H, W, C), it gives maps (b, d, h, w).
+    """Patch features with their fitted parts; called with images uint8 (b, H, W, C), it gives maps (b, d, h, w)."""
 
-    `filters` (CENTERS, C, PATCH, PATCH) are centers times whitening, for pixels in 0 to 1; `offset` is their response
-    to the mean patch; `mean` and `axes` (COMPONENTS, CENTERS): the mean response of a cell and its principal axes.
-    `reduction`: images are reduced by this factor before, 1 or 2, so that patches are larger.
-    """
-
-    filters: Tensor
-    offset: Tensor
-    mean: Tensor
-    axes: Tensor
+    filters: Tensor  # centers times whitening, for pixels in 0 to 1: (CENTERS, C, PATCH, PATCH)
+    offset: Tensor  # their response to the mean patch
+    mean: Tensor  # response of a cell
+    axes: Tensor  # its principal axes, (COMPONENTS, CENTERS)
+    # Images are reduced by this factor before, 1 or 2, so that patches are larger.
     reduction: Tensor = field(default_factory=lambda: torch.tensor(1))
 
     @torch.inference_mode()
@@ -129,11 +125,8 @@ def projected(maps: Tensor, mean: Tensor, axes: Tensor) -> Tensor:
 
 
 def sizes_fitting(shapes: Sequence[tuple[int, int]], longest: int, stride: int = CELL) -> list[tuple[int, int]]:
-    """Sizes (height, width) of images, in whole cells, aspect ratio kept.
-
-    The longer side is at most `longest` pixels in cells of `CELL`; features with cells of `stride` pixels get as many
-    cells, from images that are larger by as much.
-    """
+    """Sizes (height, width) of images in whole cells, aspect ratio kept, of at most `longest` pixels in cells of
+    `CELL`; for a larger `stride`, as many cells."""
     found = []
     for height, width in shapes:
         scale = min(1.0, longest / max(height, width))

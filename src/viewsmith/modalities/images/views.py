@@ -26,20 +26,16 @@ Recipe = Literal["simclr", "moco", "byol", "multicrop"]
 
 @dataclass
 class ImageDraws:
-    """The drawn parameters of N views, (N,) each but `boxes`, (N, 4): top, left, height, width in pixels.
-
-    Without color jitter the factors are 1, 1, 1 and 0; saturation 0 makes a view gray, `sigma` 0 stands for no blur (in
-    pixels), an infinite `threshold` for no solarization.
-    """
+    """The drawn parameters of N views, (N,) each but `boxes`, (N, 4): top, left, height, width in pixels."""
 
     boxes: Tensor
     flip: Tensor
     brightness: Tensor
     contrast: Tensor
-    saturation: Tensor
+    saturation: Tensor  # 0: gray
     hue: Tensor
-    sigma: Tensor
-    threshold: Tensor
+    sigma: Tensor  # of the blur, in pixels; 0: none
+    threshold: Tensor  # infinite: no solarization
 
 
 class ImageViews(ViewMaker):

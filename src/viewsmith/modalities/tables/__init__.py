@@ -23,11 +23,8 @@ def speaks_table(X: Any) -> bool:
 
 
 class TableArray(np.ndarray):
-    """Encoded rows of a table, float32 (n, d), which keep their encoder, `table`, when rows are taken from them.
-
-    `known` has the distinct values of text and dates by name, for reading views back. A copy by ``np.asarray`` and what
-    numpy computes have the numbers alone.
-    """
+    """Encoded rows of a table, float32 (n, d), which keep their encoder, `table`, and the `known` values of text and
+    dates, when rows are taken; numpy's results do not."""
 
     table: Any  # imported here, the encoder would import this file
     known: Mapping[str, Any]

@@ -58,19 +58,15 @@ DECIMALS = 6  # at most; numbers with more are read back with seven significant 
 
 @dataclass(frozen=True)
 class Number:
-    """Numbers, and where the training rows have gaps an indicator of them; a gap is filled with the median.
-
-    `decimals` are those of the training rows, None for more than `DECIMALS`. Cells that are not numbers are gaps if the
-    user gave the role to such a column (`lenient`); gaps are filled without a word if the user asked for it (`filled`).
-    """
+    """Numbers, and where the training rows have gaps an indicator of them; a gap is filled with the median."""
 
     role: ClassVar[str] = "numeric"
     name: str
     median: float
     gaps: bool = False
-    decimals: int | None = None
-    lenient: bool = False
-    filled: bool = False
+    decimals: int | None = None  # of the training rows; None: more than `DECIMALS`
+    lenient: bool = False  # cells that are no numbers are gaps: the user gave the role
+    filled: bool = False  # without a word: the user asked for it
 
     @classmethod
     def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> "Number":
@@ -124,10 +120,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """An indicator for each value, one for rare and unseen values together, and one for gaps if there are some.
-
-    `values` are texts, sorted, without the `rare` ones; `dtype` is what they were.
-    """
+    """An indicator for each of the sorted `values`, one for `rare` and unseen values together, and one for gaps if
+    there are some; `dtype` is what they were."""
 
     role: ClassVar[str] = "category"
     name: str
@@ -250,10 +244,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Date:
-    """Year, month, weekday, hour and the days since the first date, without those that do not vary.
-
-    `format` is that of text, "" for a column of dates; `origin` and `median` are ISO dates.
-    """
+    """Year, month, weekday, hour and days since the first date, without those that do not vary; `format` is "" for a
+    column of dates."""
 
     role: ClassVar[str] = "date"
     name: str

@@ -28,10 +28,8 @@ from viewsmith.networks.scaling import Scaler, Scaling
 
 @dataclass(frozen=True, eq=False)
 class TableEncoder:
-    """Columns of a table, fitted to its training rows; pure: `encode` and `decode` change nothing.
-
-    `roles` are those of all columns by name, `columns` the columns that are not left out, both in the table's order.
-    """
+    """Columns of a table, fitted to its training rows: `roles` of all by name, `columns` those not left out; `encode`
+    and `decode` change nothing."""
 
     roles: dict[str, Role]
     columns: tuple[Column, ...]
@@ -70,10 +68,8 @@ class TableEncoder:
                 column.warn_unseen(frame[column.name], source_name)
 
     def decode(self, rows: np.ndarray, known: Mapping[str, Any] | None = None) -> pd.DataFrame:
-        """Rows (n, d) as a table with the columns and values of the given one.
-
-        A category is the one with the largest feature. Text and dates are the nearest of `known` (`known_values`).
-        """
+        """Rows (n, d) as a table like the given one; a category is that of the largest feature, text and dates the
+        nearest of `known` (`known_values`)."""
         values = known or {}
         parts = zip(self.columns, self.spans, strict=True)
         return pd.DataFrame({c.name: c.decode(rows[:, a:b], values.get(c.name)) for c, (a, b) in parts})
@@ -241,10 +237,8 @@ def by_name(X: Any, names: list[str]) -> Any:
 
 
 def by_stored_name(X: Any, names: list[str], n_features: int) -> Any:
-    """`by_name` for names that scikit-learn does not check: those of a file, an AnnData, or names that are no text.
-
-    Columns 0, 1, ... in order have no names; a model without `names` takes every table but these in another order.
-    """
+    """`by_name` for names that scikit-learn does not check; columns 0, 1, ... have none: a model without `names` takes
+    all tables but these in another order."""
     given, numbers = list(getattr(X, "columns", ())), list(range(n_features))
     if not speaks_table(X) or (given == numbers and set(names) != set(map(str, numbers))):
         return X

@@ -194,10 +194,8 @@ class Thinning(ViewMaker):
 
 
 def count_unit(values: Tensor) -> Tensor:
-    """The value of one count in each row of normalized counts, found by Euclid's algorithm from the smallest one.
-
-    If all counts of a row have a common divisor, or its smallest count is above 32, the result is too large.
-    """
+    """The value of one count in each row of normalized counts, by Euclid's algorithm from the smallest; too large if
+    all counts have a common divisor, or the smallest is above 32."""
     smallest = torch.where(values > 0, values, torch.inf).amin(1, keepdim=True)
     smallest = torch.where(smallest.isinf(), 1.0, smallest)
     near = torch.where(values <= _RANGE * smallest, values, 0.0)

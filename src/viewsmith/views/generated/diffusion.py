@@ -48,17 +48,8 @@ class Schedule:
 
     @classmethod
     def named(cls, name: ScheduleName) -> "Schedule":
-        """A standard schedule with 1,000 times.
-
-        - "linear": beta from 1e-4 to 2e-2 in equal steps (Ho et al. 2020, section 4);
-        - "cosine": ``alpha_bar_t = cos^2((t / T + s) / (1 + s) pi / 2)`` up to a factor, s = 0.008, beta at most 0.999
-          (Nichol & Dhariwal 2021, equation 17), which adds noise more evenly.
-
-        Raises
-        ------
-        InputError
-            Unknown name.
-        """
+        """A schedule with 1,000 times: "linear", beta from 1e-4 to 2e-2 (Ho et al. 2020, section 4); "cosine", beta at
+        most 0.999 (Nichol & Dhariwal 2021, equation 17), which adds noise more evenly."""
         if name == "linear":
             beta = torch.linspace(1e-4, 2e-2, 1000, dtype=torch.float64)
         elif name == "cosine":
@@ -99,10 +90,8 @@ def add_noise(x0: Tensor, eps: Tensor, rates: tuple[Rate, Rate]) -> Tensor:
 
 
 def target(x0: Tensor, eps: Tensor, rates: tuple[Rate, Rate], prediction: Prediction) -> Tensor:
-    """The target of the network's prediction: the noise eps, the sample x_0, or the velocity v.
-
-    ``v = signal eps - noise x_0`` (Salimans & Ho 2022, appendix D).
-    """
+    """The target of the network's prediction: the noise eps, the sample x_0, or ``v = signal eps - noise x_0``
+    (Salimans & Ho 2022, appendix D)."""
     signal, noise = rates
     if prediction == "v":
         return signal * eps - noise * x0
@@ -222,10 +211,8 @@ def _steps(times: Sequence[int]) -> Iterator[tuple[int, int]]:
 def ddim(
     estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
-    """The deterministic sampler: it mixes the same sample and noise for the next time (Song et al. 2021, equation 12).
-
-    sigma is 0, so no random numbers are drawn.
-    """
+    """The deterministic sampler, sigma 0: it mixes the same sample and noise for the next time (Song et al. 2021,
+    equation 12)."""
     for t, s in _steps(times):
         x0 = estimate(x, t)
         eps = recover_noise(x, x0, schedule.rates(t))
@@ -236,10 +223,8 @@ def ddim(
 def ddpm(
     estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
-    """Ancestral sampling: from the Gaussian of x_s given x_t and x_0 (Ho et al. 2020, equation 7 and algorithm 2).
-
-    The variance is that of the posterior, beta-tilde, which is better for few steps than the larger beta.
-    """
+    """Ancestral sampling from x_s given x_t and x_0 (Ho et al. 2020, equation 7, algorithm 2), with beta-tilde: better
+    for few steps."""
     for t, s in _steps(times):
         x0 = estimate(x, t)
         bar_t, bar_s = schedule.alpha_bar_at(t), schedule.alpha_bar_at(s)
@@ -254,11 +239,8 @@ def ddpm(
 def dpm(
     estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
-    """DPM-Solver++ 2M, of second order, from the last two estimates of x_0 (Lu et al. 2022, algorithm 2).
-
-    The first step and the last, which ends at an infinite signal-to-noise ratio, are of first order. No random
-    numbers are drawn.
-    """
+    """DPM-Solver++ 2M from the last two estimates of x_0 (Lu et al. 2022, algorithm 2), without random numbers; the
+    first and last steps are of first order."""
     older = last_h = None
     for t, s in _steps(times):
         x0 = estimate(x, t)
@@ -402,18 +384,8 @@ class ConditionalDiffusion(nn.Module):
     def loss(
         self, x: Tensor, condition: Tensor, generator: torch.Generator | None = None, *, averaged: bool = False
     ) -> Tensor:
-        """Mean squared error of the denoiser at a random time, (B,).
-
-        Parameters
-        ----------
-        x, condition : Tensor, shapes (B, ...) and (B, c)
-            Scaled samples and their representations, which get no gradient.
-        generator : torch.Generator, optional
-            Source, in this order, of the times, the noise, the noise of the conditions (with `blur`), and the dropped
-            conditions (with `drop`).
-        averaged : bool
-            Evaluate the averaged weights.
-        """
+        """Mean squared error of the (`averaged`) denoiser at a random time, (B,), for scaled samples (B, ...) and their
+        representations (B, c), which get no gradient."""
         u, real = self.latents.encode(x), self.latents.mask(x)
         t = randint(len(self.schedule), (len(u),), u, generator)
         eps = randn(u, generator)
@@ -455,21 +427,8 @@ class ConditionalDiffusion(nn.Module):
     def sample(
         self, x: Tensor, condition: Tensor, generator: Generators | None = None, *, strength: Tensor | None = None
     ) -> Tensor:
-        """Draw a new scaled sample (B, ...) for each representation, with the averaged denoiser.
-
-        Each depends only on its source, condition and noise.
-
-        Parameters
-        ----------
-        x, condition : Tensor, shapes (B, ...) and (B, c)
-            Scaled sources, which determine shape, padding and, if the strength is below 1, the start; representations.
-        generator : torch.Generator, or a sequence with one per sample, optional
-            Source, in this order, of the initial noise, of the size of the latents, of the noise of the conditions
-            (with `blur`), and of the noise in each step except the last (with "ddpm").
-        strength : Tensor, shape (B,), optional
-            Strength of each sample, above 0 and at most 1. Samples with equal strength are drawn together, the smallest
-            strength first. Default: the strength of the model.
-        """
+        """Draw a scaled sample (B, ...) for each representation (B, c), from its source, condition and noise alone;
+        `strength` (B,) at most 1, the equal ones together, the smallest first."""
         if strength is None:
             return self._sample(x, condition, generator, self.strength, self.times)
         samples = torch.empty_like(x)

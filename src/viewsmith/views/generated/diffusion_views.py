@@ -37,10 +37,8 @@ Generate = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 
 
 class ViewCache:
-    """A cache of `n_views` generated views of each training row.
-
-    Views of images and DNA are stored unscaled, one byte per value. Checkpoints do not contain them: a seed gives them.
-    """
+    """A cache of `n_views` generated views of each training row, of images and DNA unscaled, not in checkpoints: a seed
+    gives them."""
 
     def __init__(self, rows: Rows, generate: Generate, *, n_views: int, seed: int, block: int = 512) -> None:
         self.n_views = n_views
@@ -370,10 +368,8 @@ class GeneratedViews(nn.Module):
 
     @torch.no_grad()
     def generate_each(self, x: Rows, streams: Sequence[torch.Generator], strength: Tensor) -> Tensor:
-        """A view of each of n scaled samples, which depends only on the sample, its strength, (n,), and its stream.
-
-        Samples of equal strength are in blocks of equal size: the rounding of matrix products depends on it.
-        """
+        """A view of each of n scaled samples by the sample, its strength, (n,), and stream alone: equal blocks, because
+        products round by size."""
         one = x[:1]
         size, filling = min(STREAM_BLOCK, block_size(one)), stream(0, "filling", device=one.device)
         views = one.new_empty(len(x), *one.shape[1:])

@@ -213,10 +213,8 @@ def fit_density(h: Tensor, k: int = NEIGHBORS) -> Density:
 
 
 def _mean_distances(h: Tensor, references: Tensor, k: int) -> Tensor:
-    """Mean distance of each row to its k nearest references, float64 (n,); it does not depend on the other rows.
-
-    A reference with the same representation counts as the row itself and is left out.
-    """
+    """Mean distance of each row to its k nearest references but itself (one with the same representation), float64
+    (n,)."""
     k = min(k, len(references) - 1)
 
     def mean_distance(block: Tensor) -> Tensor:
