@@ -44,13 +44,9 @@ Features = Annotated[
 ]
 
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-
 Config = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")]
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 MethodName = Annotated[str | None, typer.Option(help="[method] (contrastive is the default)")]
-
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
 
 LabelColumns = Annotated[

@@ -18,9 +18,7 @@ from viewsmith.core.errors import check_choice
 from viewsmith.core.registry import Bounds
 
 Impute = Literal["none", "median"]
-
 Normalization = Literal["auto", "log", "none"]
-
 ColumnRole = Literal["numeric", "category", "text", "date", "drop"]
 
 

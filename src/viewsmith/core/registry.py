@@ -20,9 +20,7 @@ from typing import Any, Literal, TypeVar
 from viewsmith.core.errors import InputError, error_text
 
 Kind = Literal["method", "framework", "view maker", "encoder", "noise generator", "transforms", "modality", "baseline"]
-
 GROUP = "viewsmith.plugins"
-
 T = TypeVar("T")
 
 

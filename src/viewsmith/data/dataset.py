@@ -13,7 +13,6 @@ from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.labels import Target, kind_of, without_label
 
 Split = Literal["given", "stratified", "random", "groups", "none"]
-
 TEST_FRACTION = 0.2
 
 

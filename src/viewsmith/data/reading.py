@@ -28,11 +28,8 @@ from viewsmith.data.options import DataOptions
 from viewsmith.modalities.checks import check_labels, warn_outer_spaces
 
 T = TypeVar("T")
-
 HEARTBEAT = 10.0  # seconds between two renewals of a claim
-
 PATIENCE = 60.0  # seconds without a renewal after which a claim does not count anymore
-
 POLL = 0.5  # seconds between two looks at pieces that other processes have claimed
 
 

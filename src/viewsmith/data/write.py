@@ -255,9 +255,7 @@ def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list
 
 
 LOCATION_TABLES, BED = (".csv",), ".bed"
-
 FASTA = (".fa", ".fasta", ".fna")
-
 MAX_FOLDER_NAME = 200  # characters
 
 

@@ -28,27 +28,16 @@ EDITS_RANGES = {**RATE_RANGES, "mutation_rate": "0.02..0.3", "max_edits": "1..4"
 ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "constant"}
 
 Count = Annotated[int, Field(ge=1)]
-
 Natural = Annotated[int, Field(ge=0)]
-
 BatchSize = Annotated[int, Field(ge=2)]
-
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
 Fraction = Annotated[float, Field(ge=0, le=1)]
-
 Portion = Annotated[float, Field(gt=0, le=1)]
-
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
 Widths = tuple[Count, ...]
-
 Auto = Literal["auto"]
-
 Jitter = Annotated[float, Field(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
-
 SECTIONS = "Parameters\n----------\n[shared]\n\nAttributes\n----------\n[attributes]"
-
 ATTRIBUTES_DOC = """\
     method_ : Method
         The trained modules; ``method_.framework.output_networks`` has encoder and head.

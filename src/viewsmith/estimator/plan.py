@@ -21,7 +21,6 @@ from viewsmith.modalities.images.encoders import SMALLEST
 from viewsmith.views.base import PrecomputedGraph
 
 O = TypeVar("O", bound=Arguments)  # noqa: E741
-
 R = TypeVar("R", bound="Resolved")
 
 

@@ -27,15 +27,10 @@ from viewsmith.losses.diagnostics import view_distance
 DISTANCE = 1.1
 
 STRENGTHS = tuple(round(0.05 * 2 ** (k / 2), 3) for k in range(13))  # 0.05 to 3.2
-
 COMPARED, FEWEST = 1000, 25  # rows
-
 GRID = (0.25, 0.5, 1.0, 2.0)
-
 TRIAL_STEPS = 300
-
 TRIAL_ROWS = 5000
-
 AS_READ = {"layer": None, "use_rep": None, "normalization": "none"}  # the rows of trials are arrays
 
 

@@ -21,13 +21,9 @@ from viewsmith.data.labels import Target
 from viewsmith.evaluation.protocol import Predict
 
 Rows = NDArray[np.float32]
-
 UMAP_WIDTH = 200
-
 UMAP_AXES = 50
-
 UMAP_NEIGHBORS = 15
-
 TrainTest = tuple[np.ndarray, np.ndarray]
 
 

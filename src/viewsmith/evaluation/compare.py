@@ -29,9 +29,7 @@ from viewsmith.evaluation.protocol import (
 )
 
 T = TypeVar("T")
-
 LABEL_FREE_ROWS = 2000
-
 ALIGNED_ROWS = 512
 
 

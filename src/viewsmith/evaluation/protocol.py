@@ -49,9 +49,7 @@ def _absent(y: np.ndarray, dataset: Any) -> np.ndarray:
 
 
 ClassCodes = NDArray[np.int64]
-
 Numbers = NDArray[np.float64]
-
 Rows = NDArray[np.float32]
 
 #: From train rows, their class codes or numbers, test rows and the target to predictions.
@@ -60,19 +58,12 @@ Predict = Callable[[Rows, np.ndarray, Rows, Target], np.ndarray]
 NEIGHBORS = 5
 
 STARTS = 10
-
 DRAWS = (0, 1, 2)
-
 _FRACTIONS = {"linear_1pct": 0.01, "linear_10pct": 0.10, "r2_1pct": 0.01, "r2_10pct": 0.10}
-
 _K_MEANS = f"{{score}} of k-means on the test rows {{rows}}: as many clusters as classes, {STARTS} starts, seed 0"
-
 _MEAN = f"mean over draws {', '.join(map(str, DRAWS))}"
-
 _FEW_LABELS = "as linear, fitted on {fraction} of the labels: per class max(1, round({fraction} of its rows)), " + _MEAN
-
 _FEW_NUMBERS = "as r2, fitted on {fraction} of the labels: max(2, round({fraction} of the rows)), " + _MEAN
-
 _MATCHED, _NMI, _ARI = "accuracy (Hungarian matching)", "NMI (arithmetic mean)", "adjusted Rand index"
 
 #: Name and one-line description of each score of classes, printed with every table. Higher is better for all scores.

@@ -27,18 +27,14 @@ from viewsmith.modalities.dna.modality import kmer_frequencies
 from viewsmith.modalities.dna.networks import Nucleotides
 
 SAMPLES = 3_000  # samples that are tested
-
 FEWEST = 50
-
 COMPONENTS, SIDE, LENGTH = 64, 14, 128
-
 FOLDS, DRAWS = 5, 200
 
 # Distance ratio from which a transformation leaves the data: see docs/symmetries.md, "Does the choice help?".
 OFF_THE_DATA = 1.3
 
 TOLD_APART = 0.55  # least accuracy, at the lower end of its interval, that says that a set is not symmetric
-
 Transformation = Callable[[np.ndarray], np.ndarray]
 
 

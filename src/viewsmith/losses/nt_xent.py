@@ -14,9 +14,7 @@ from viewsmith.losses import numerics
 from viewsmith.losses.numerics import CAUCHY, EXPONENTIAL, Excluded, Similarity, by_rows, cauchy_cross, similarity_sums
 
 Kernel = Literal["cosine", "cauchy"]
-
 Negatives = Literal["all", "cross"]
-
 Form = Literal["auto", "plain", "chunked"]
 
 # Largest 1 / tau: exp(1 / tau) and its inverse, times any number of candidates, must stay in the range of the dtype.

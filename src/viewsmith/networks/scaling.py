@@ -151,7 +151,6 @@ COVARIANCE_UP_TO = 2048
 
 COLUMNS = 256  # that are copied at once, or fewer, for a copy of at most `COPIED_BYTES`
 COPIED_BYTES = 2**27
-
 EXTRA, PASSES, CONVERGED = 14, 8, 1e-3
 
 # Bytes of a few columns of all rows, whose medians are found together.

@@ -26,15 +26,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_FEATURES = 12
-
 _FEW = 10  # fewer values are drawn as dots, because their density would depend mainly on the kernel
-
 _ENDS = 0.005  # quantile left out at either end
-
 _POINTS = 100
-
 _FLATTENED = 0.04  # a feature whose spread is below this fraction of the axis would look flat
-
 _SLOT_LETTERS = 100  # number of letters that fit under all violins together if the labels are not slanted
 
 
@@ -160,7 +155,6 @@ def _label(axes: Axes, labels: list[str], unit: str, *, slanted: bool) -> None:
 
 
 MAX_BARS = 60
-
 ENDS = 15
 
 
@@ -212,9 +206,7 @@ def draw_bars(axes: Axes, values: np.ndarray, names: Sequence[str]) -> None:
 
 
 _BINS = 40
-
 OTHER_KINDS = "#8e9aa6"
-
 _STRIP_HEIGHT = 0.72
 
 

@@ -63,9 +63,7 @@ DIAGNOSTICS: dict[str, tuple[str, str]] = {
 }
 
 MINIMUM_RANK = 2.0
-
 MINIMUM_STD = 0.05
-
 MAXIMUM_DRIFT = 0.5
 
 
@@ -121,15 +119,10 @@ _TITLES = {
 }
 
 _LINEAR = ("learning_rate",)  # always on a linear scale, so that warm-up and cosine keep their shape
-
 _PROBABILITIES = ("drift", "largest_p", "nonempty_mass")
-
 _LOG_RATIO = 100.0
-
 _RASTER_POINTS = 3000
-
 _STEPS = (1, 2, 5, 10)
-
 _LETTER, _PANEL_WIDTH = 4.5, 180.0  # in points: width of a letter in the name of a phase, smallest width of a panel
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 INK, MUTED, RULE = "#1f2933", "#616e7c", "#e4e7eb"
-
 BLUE, VERMILION = "#0072b2", "#d55e00"
 
 #: Color-blind safe (Paul Tol's "muted" scheme and a gray).

@@ -19,11 +19,8 @@ _MAX_FEATURES = 200
 _CHANNELS = 6
 
 _TILE = 96
-
 _LETTERS = 90
-
 LOWER = np.arange(ord("a"), ord("z") + 1)
-
 OUTSIDE = ord(".")  # marks a position of a sample that its view does not cover
 
 

@@ -15,9 +15,7 @@ from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.reports.figure import BLUE, PALETTE, Entry, Figure, Legend, Picture, new_axes, saved, shorten
 
 _TSNE_ROWS = 10  # for fewer rows the neighborhoods of t-SNE are meaningless
-
 _PCA_WIDTH = 50
-
 MOST_ROWS = 1500
 
 
@@ -66,11 +64,8 @@ def _padded(rows: np.ndarray) -> np.ndarray:
 
 
 MAX_CLASSES = 20
-
 LAYOUTS = {"tsne": "t-SNE", "umap": "UMAP", "pca": "Principal components", "map": "Learned map"}
-
 _GLYPHS, _MARKERS = ("●", "▲"), ("o", "^")
-
 _UNLABELED = "#c3c9d0"
 
 

@@ -34,19 +34,12 @@ _VERDICT_PROTOCOLS = (
 )
 
 _SUBJECT = "representation"
-
 _LEARNED = {_SUBJECT, "map", "projection"}
-
 _TABLE_NAMES = {"pca": "PCA", "umap": "UMAP"}
-
 _TEXT_NAMES = {**_TABLE_NAMES, "untrained": "the untrained encoder", "given encoder": "the given encoder"}
-
 _BASELINE_ORDER = ("raw", "pca", "umap", "untrained", "given encoder")
-
 CAVEAT = "This is one run: a claim needs several seeds."
-
 Outcome = Literal["beats", "ties", "loses"]
-
 Scores = Mapping[str, Mapping[str, Any]]
 
 

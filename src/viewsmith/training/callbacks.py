@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 SMALL = 14  # pixels of a side of images whose views are compared with samples
-
 FEWEST_TOLD_APART = 50  # samples
 
 

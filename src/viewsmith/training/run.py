@@ -103,7 +103,6 @@ def unpack_optimizer(name: str, optimizer: torch.optim.Optimizer, tensors: Mappi
 
 
 NONE = "none"  # in config.toml, because TOML has no null
-
 LOCK = ".lock"
 
 

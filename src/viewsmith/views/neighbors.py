@@ -290,7 +290,6 @@ class NeighborGraph(ViewMaker):
 
 
 TILE = 1 << 21  # distances computed at a time, 8 MB
-
 ROWS_PER_LIST = 32  # rows per list to which k-means is fitted
 
 ITERATIONS = 8
@@ -458,9 +457,7 @@ def _split_large(rows: Tensor, centers: Tensor, nearest: Tensor, largest: float)
 EXACT_UP_TO = 20_000
 
 RECALL = 0.95
-
 SAMPLE = 1000  # queries on which recall is measured
-
 FIRST_PROBES, MORE_PROBES = 6, 1.5
 
 

@@ -186,7 +186,6 @@ OF_DATA = ("modality", "supervision", *(field.name for field in dataclasses.fiel
 ACCURACIES = ("linear", "knn", "svm", "softmax_50")
 
 FILE, BEST = "tune.json", "best.toml"
-
 Make = Callable[[Mapping[str, Any]], ViewsmithEstimator]
 
 

@@ -59,7 +59,6 @@ BATCH_SIZE = 256
 SHORT_ROWS, FEW_ROWS = 10_000, 1000
 
 SHORTEST, SHORT = (500, 6e-3), (1000, 4.5e-3)
-
 HEAD_RATE = 0.3
 
 # If the axes that the encoder of wide vectors reads hold less of the variance, the representation has further ones.

@@ -31,11 +31,8 @@ from viewsmith.modalities import Modality
 from viewsmith.modalities.images.encoders import CropCNN
 
 FRACTIONS = (1 / 4, 1 / 3, 1 / 2)  # of the shorter side of the images
-
 CROP, STRIDE = 20, 4  # of the trials, in pixels of the resized images
-
 TRIAL_ROWS, TRIAL_STEPS, TRIAL_BATCH = 1500, 200, 64
-
 SCORED_ROWS, SCORED_AT_ONCE, DRAWS, BETA = 256, 64, 32, 5.0
 
 
@@ -111,9 +108,7 @@ MAX_Q = 0.1
 SURE = 0.95
 
 START_STEPS = 50
-
 RECURRENCE = 3.0
-
 Model = TypeVar("Model", bound=Any)
 
 

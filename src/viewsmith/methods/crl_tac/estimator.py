@@ -66,15 +66,10 @@ SEARCH: dict[str, dict[str, str]] = {
 }
 
 Draws = Annotated[int, Field(ge=2)]
-
 Steps = Annotated[int, Field(ge=0)]
-
 Part = Annotated[float, Field(gt=0, lt=1)]
-
 Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
-
 STEPS = 2800  # of "auto" epochs for the encoder "crl-cnn" on a CPU: ten minutes on two cores (docs, CRL-TAC)
-
 Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
 
 

@@ -21,7 +21,6 @@ from viewsmith.training.run import RunFolder
 from viewsmith.views.base import ViewContext
 
 CUSTOM = "family:"  # prefix of a custom family in configurations
-
 FamilyOption = str | Family | Sequence[Callable[[Tensor], Tensor]]
 
 

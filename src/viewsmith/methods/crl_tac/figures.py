@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLOCK = 256  # samples whose P(T|x) is in memory at a time
-
 BOX = np.dtype([("sample", "i8"), *((side, "f8") for side in ("top", "left", "height", "width", "probability"))])
-
 WINDOW = np.dtype([("sample", "i8"), ("start", "i8"), ("end", "i8"), ("probability", "f8")])
-
 FEATURE = np.dtype([("sample", "i8"), ("feature", "i8"), ("probability", "f8")])
 
 
@@ -112,7 +109,6 @@ def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
 
 
 COLOR = (255, 96, 0)
-
 TILE = 96  # pixels of a tile, on which the outline of a box is one pixel wide
 
 
@@ -184,9 +180,7 @@ def _in_color(images: np.ndarray) -> np.ndarray:
 
 
 PAIRS = 400  # samples whose pairs are compared, and over which P(T|x) is averaged
-
 BARS = 4  # of these samples have separate bars
-
 MOST = 3  # most probable views beside each of them
 
 

@@ -39,11 +39,8 @@ from viewsmith.methods.crl_tac.locations import KnownPlaces
 from viewsmith.networks.wrappers import eval_mode
 
 Step = Literal["exact", "sampled"]
-
 Objective = Literal["bound", "information"]
-
 Weights = Literal["plain", "normalized"]
-
 Inference = Literal["expectation", "top", "uniform"]
 
 #: Additional weight of the entropy for each nat below its target.

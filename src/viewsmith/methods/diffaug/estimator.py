@@ -87,7 +87,6 @@ SEARCH: dict[str, dict[str, str]] = {
 }
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
-
 Strength = Annotated[float, Field(gt=0, le=1)]
 
 #: Settings for which "auto" takes the value of the modality.

@@ -108,9 +108,7 @@ OWN = {
 }
 
 FEATURES, WEIGHTS = "features", "features.safetensors"  # in the folder of a saved model
-
 CROP = {"images": 32, "dna": 40, "series": 128}
-
 LEAST_WINDOW = {"images": 2, "dna": 4, "series": 8}
 
 

@@ -32,9 +32,7 @@ WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
 BOX_ROUNDS = 2
 
 BLOCK = 16  # images whose features are computed at once: more take more memory and no less time
-
 OUTSIDE = -1e6  # of a cell that no box may contain
-
 BACKGROUND = 0.4  # mean posterior above which a solution is background
 
 # Least consistency of a part that recurs. Blood smears: .73 to .74 at four sides of windows; discs in noise, two in an

@@ -31,23 +31,14 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 
 WIDTHS = (8, 12, 16, 22)
-
 ORDER = 2  # letters before, on which a letter of the background depends
-
 STARTS, TOP, LAST = 12_000, 600, 40  # windows that are ranked, fitted for a few rounds, and fitted to the end
-
 FINAL = 4  # motifs that are fitted to all windows
-
 SCREENED = 24_000  # windows in which starts are ranked and fitted
-
 FEW_ROUNDS, ROUNDS = 8, 60
-
 FITTED = 500  # sequences that a motif is fitted to; all others are only scored
-
 PRIOR = 6.0  # letters that are added to each position of a motif
-
 MATCH = 0.6  # frequency of the letter of a start
-
 PRIOR_ALIKE = 0.3  # of the letters of a group of windows
 # Random sets of positions; windows of a group at least; groups kept of a set, and of all sets.
 PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 500, 3, 24, 1_800
@@ -55,17 +46,11 @@ FEW_ALIKE = 3  # rounds of the second model, before the best motifs are fitted t
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
 
 DRAWS, FEW_DRAWS, MANY = 8, 3, 100  # of sequences from p_U; of at least so many, whose mean gain hardly varies
-
 CLEAR = 4.5  # least clarity of a motif that recurs
-
 LEAST_SPREAD = 0.02  # nats
-
 ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
-
 CACHED = 2**19  # values of windows under motifs that are computed at once
-
 BLOCK = 500
-
 _CODES = np.full(256, 4, np.uint8)
 
 for _code, _letters in enumerate((b"Aa", b"Cc", b"Gg", b"TtUu")):

@@ -13,7 +13,6 @@ from viewsmith.modalities.images.patches import as_pixels, principal_axes, proje
 from viewsmith.networks.feature_maps import FeatureMap
 
 PROBED = 224  # pixels of a side of the image with which the layer is found
-
 LEAST_MAP = 28  # cells of a side of its map, if any layer has as many
 
 

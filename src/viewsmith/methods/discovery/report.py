@@ -13,7 +13,6 @@ from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION
 
 LETTERS = "ACGT"
-
 COLORS = ("#117733", "#332288", "#ddaa33", "#cc3311")
 
 
@@ -54,9 +53,7 @@ def draw_logo(probabilities: np.ndarray, background: np.ndarray, name: str) -> P
 
 
 GALLERY, SIDE, COLUMNS = 48, 64, 12
-
 SHOWN, WIDTH = 12, 256
-
 LISTED, AROUND = 60, 60  # sites, and letters around each
 
 

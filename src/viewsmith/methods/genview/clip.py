@@ -17,7 +17,6 @@ from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.tensors import DamageError, load_weights, read_tensors
 
 SIZE = 224  # side of the images in pixels: GenView measures quality on 7 x 7 patches
-
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # CLIP's colors
 
 #: Configuration and weights, in OpenCLIP's and in timm's layout.
@@ -129,7 +128,6 @@ def load_convnext(find: FindFile, config: Mapping[str, Any]) -> ConvNeXt:
 
 
 KINDS = ("clip_vision_model", "clip")  # model_type in config.json: the vision model alone, or with the text model
-
 STATISTICS = ("image_mean", "image_std")
 
 

@@ -188,7 +188,6 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 ENCODER, CLIP = "encoder", "clip:"
-
 FeaturesOption = str | nn.Module
 
 

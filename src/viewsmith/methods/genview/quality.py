@@ -20,9 +20,7 @@ from viewsmith.views.generated.diffusion_views import take
 from viewsmith.views.generated.noise_level import MAX_ROWS, fit_foreground
 
 BLOCK = 64
-
 WIDTH = 8  # number of axes of cached maps
-
 Source = Literal["views", "encoder", "cached"]
 
 #: Feature maps of the forward passes of an encoder, and of its momentum copy if there is one.

@@ -30,9 +30,7 @@ SCHEDULERS = {
 }
 
 STEPS, GUIDANCE = 20, 10.0
-
 BLOCK = 16  # images passed to CLIP at a time
-
 GRAY = (0.299, 0.587, 0.114)
 
 

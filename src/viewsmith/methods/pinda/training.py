@@ -20,7 +20,6 @@ from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PairMaker, PositivePair
 
 Noise = tuple[Tensor, Tensor, Tensor]  # the result of `PiNoise.noise`
-
 Penalty = Literal["none", "inverse_norm", "log_barrier"]
 
 

@@ -22,7 +22,6 @@ from viewsmith.networks.base import EncoderContext, find_stem
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 Stem = Literal["small", "standard"]
-
 Norm = Callable[[int], nn.Module]
 
 SMALLEST = 8

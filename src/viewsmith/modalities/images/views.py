@@ -20,7 +20,6 @@ from viewsmith.modalities.images.operations import blur, crop, random_boxes, rec
 from viewsmith.views.base import CropBoxes, PositivePair, ViewContext, ViewMaker, rand
 
 Range = tuple[float, float]
-
 Recipe = Literal["simclr", "moco", "byol", "multicrop"]
 
 

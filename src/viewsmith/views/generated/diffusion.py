@@ -22,7 +22,6 @@ from viewsmith.networks.wrappers import momentum_copy
 from viewsmith.views.base import Generators, rand, randint, randn
 
 ScheduleName = Literal["linear", "cosine"]
-
 Prediction = Literal["eps", "v", "x0"]
 
 # A factor for one time, or for the times of B samples, (B, 1, ...).
@@ -113,7 +112,6 @@ def recover_noise(x_t: Tensor, x0: Tensor, rates: tuple[Rate, Rate]) -> Tensor:
 
 
 Sampler = Literal["ddim", "ddpm", "dpm"]
-
 Estimate = Callable[[Tensor, int], Tensor]
 
 

@@ -164,11 +164,8 @@ def choose_cached(cache: ViewCache, rows: Rows, pool: Tensor, encoder: nn.Module
 
 
 Condition = Literal["representation", "map", "labels", "random"]
-
 PROBE = 512  # rows on which the generator and its cached views are evaluated
-
 DRIFT_ROWS = 128  # rows whose views are generated only to measure drift
-
 STREAM_BLOCK = 32  # samples generated together if each has its own random stream; smaller blocks are padded
 
 
