@@ -14,19 +14,8 @@ if TYPE_CHECKING:
     from viewsmith.workflows.hub import push
     from viewsmith.workflows.report import report
 
-__all__ = [
-    "CRLTAC",
-    "Contrastive",
-    "DiffAug",
-    "Discovery",
-    "GenView",
-    "MetAug",
-    "PiNDA",
-    "__version__",
-    "load",
-    "push",
-    "report",
-]
+__all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "MetAug", "PiNDA", "__version__", "load"]
+__all__ += ["push", "report"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,18 +10,8 @@ if TYPE_CHECKING:
     from viewsmith.core.random import derive_seed, stream
     from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
 
-__all__ = [
-    "Batch",
-    "InputError",
-    "Method",
-    "MissingExtra",
-    "Optimizer",
-    "Phase",
-    "TrainingError",
-    "Update",
-    "derive_seed",
-    "stream",
-]
+__all__ = ["Batch", "InputError", "Method", "MissingExtra", "Optimizer", "Phase", "TrainingError", "Update"]
+__all__ += ["derive_seed", "stream"]
 
 __version__ = "0.1.0"
 

@@ -7,17 +7,5 @@ from viewsmith.evaluation.linear import LinearModel, fit_linear, standardize
 from viewsmith.evaluation.online_probe import OnlineProbe
 from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding
 
-__all__ = [
-    "PROTOCOLS",
-    "LinearModel",
-    "OnlineProbe",
-    "compare",
-    "evaluate_embedding",
-    "fit_linear",
-    "format_table",
-    "label_free",
-    "neighbor_r2",
-    "pca",
-    "standardize",
-    "umap",
-]
+__all__ = ["PROTOCOLS", "LinearModel", "OnlineProbe", "compare", "evaluate_embedding", "fit_linear", "format_table"]
+__all__ += ["label_free", "neighbor_r2", "pca", "standardize", "umap"]

@@ -16,26 +16,6 @@ from viewsmith.frameworks.swav import SwAV
 from viewsmith.frameworks.unified import FeatureContrast, FeatureMemory, Unified
 from viewsmith.frameworks.vicreg import VICReg
 
-__all__ = [
-    "BYOL",
-    "DINO",
-    "NNCLR",
-    "BarlowTwins",
-    "DataSummary",
-    "FeatureContrast",
-    "FeatureMemory",
-    "Framework",
-    "FrameworkContext",
-    "InfoNCESettings",
-    "LeJEPA",
-    "MoCo",
-    "MoCoV3",
-    "SimCLR",
-    "SimSiam",
-    "SoftContrastive",
-    "SoftSettings",
-    "SupCon",
-    "SwAV",
-    "Unified",
-    "VICReg",
-]
+__all__ = ["BYOL", "DINO", "NNCLR", "BarlowTwins", "DataSummary", "FeatureContrast", "FeatureMemory", "Framework"]
+__all__ += ["FrameworkContext", "InfoNCESettings", "LeJEPA", "MoCo", "MoCoV3", "SimCLR", "SimSiam", "SoftContrastive"]
+__all__ += ["SoftSettings", "SupCon", "SwAV", "Unified", "VICReg"]

@@ -13,38 +13,8 @@ from viewsmith.losses.soft_contrastive import soft_contrastive, soft_normalized
 from viewsmith.losses.sup_con import rank_n_contrast, sup_con
 from viewsmith.losses.vicreg import vicreg
 
-__all__ = [
-    "Logits",
-    "alignment",
-    "attention_pools",
-    "barlow_twins",
-    "effective_rank",
-    "feature_std",
-    "foreground_map",
-    "importance_weights",
-    "info_max",
-    "info_max_bound",
-    "info_nce",
-    "margin_regularization",
-    "margins",
-    "moco_info_nce",
-    "negative_cosine",
-    "nt_xent",
-    "oucl",
-    "pair_quality",
-    "per_sample",
-    "quality_weights",
-    "random_directions",
-    "rank_n_contrast",
-    "recurrence",
-    "sampled_info_max",
-    "self_distillation",
-    "sigreg",
-    "sinkhorn",
-    "soft_contrastive",
-    "soft_normalized",
-    "sup_con",
-    "swapped_prediction",
-    "uniformity",
-    "vicreg",
-]
+__all__ = ["Logits", "alignment", "attention_pools", "barlow_twins", "effective_rank", "feature_std", "foreground_map"]
+__all__ += ["importance_weights", "info_max", "info_max_bound", "info_nce", "margin_regularization", "margins"]
+__all__ += ["moco_info_nce", "negative_cosine", "nt_xent", "oucl", "pair_quality", "per_sample", "quality_weights"]
+__all__ += ["random_directions", "rank_n_contrast", "recurrence", "sampled_info_max", "self_distillation", "sigreg"]
+__all__ += ["sinkhorn", "soft_contrastive", "soft_normalized", "sup_con", "swapped_prediction", "uniformity", "vicreg"]

@@ -6,23 +6,6 @@ from viewsmith.reports.galleries import draw_gallery
 from viewsmith.reports.maps import MapPlot, color_by, draw_map, two_dimensional_map
 from viewsmith.reports.report import ReportContent, png_files, render, render_report, write_report
 
-__all__ = [
-    "Figure",
-    "Legend",
-    "MapPlot",
-    "Picture",
-    "ReportContent",
-    "color_by",
-    "draw_bars",
-    "draw_gallery",
-    "draw_map",
-    "draw_profile",
-    "draw_similarities",
-    "draw_violins",
-    "new_axes",
-    "png_files",
-    "render",
-    "render_report",
-    "two_dimensional_map",
-    "write_report",
-]
+__all__ = ["Figure", "Legend", "MapPlot", "Picture", "ReportContent", "color_by", "draw_bars", "draw_gallery"]
+__all__ += ["draw_map", "draw_profile", "draw_similarities", "draw_violins", "new_axes", "png_files", "render"]
+__all__ += ["render_report", "two_dimensional_map", "write_report"]

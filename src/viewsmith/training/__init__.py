@@ -5,14 +5,5 @@ from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder, RunFolder
 from viewsmith.training.tracking import Tracker
 
-__all__ = [
-    "Callback",
-    "CheckpointFolder",
-    "Diagnostics",
-    "EarlyWarnings",
-    "History",
-    "ProgressBar",
-    "RunFolder",
-    "Tracker",
-    "Trainer",
-]
+__all__ = ["Callback", "CheckpointFolder", "Diagnostics", "EarlyWarnings", "History", "ProgressBar", "RunFolder"]
+__all__ += ["Tracker", "Trainer"]
