@@ -10,7 +10,7 @@ from training_toys import BATCH, SEED, make_contrastive, make_pinda, rows
 from viewsmith.core import Optimizer
 from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
 from viewsmith.training import Callback, Diagnostics, History, ProgressBar, Trainer
-from viewsmith.training.callbacks import EarlyWarnings, GiveBackMemory, collapse_warnings
+from viewsmith.training.callbacks import EarlyWarnings, FreeMemory, collapse_warnings
 
 NUMBERS = {"feature_std", "effective_rank", "uniformity", "alignment"}
 
@@ -192,7 +192,7 @@ def test_memory_is_given_back_when_the_process_has_grown(monkeypatch):
     monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: next(sizes, 0))
     monkeypatch.setattr("viewsmith.training.callbacks.return_freed_memory", lambda: given.append(trainer.steps))
     trainer = Trainer(make_contrastive(epochs=1), seed=SEED, batch_size=BATCH)
-    callback = GiveBackMemory(growth=100, interval=2)
+    callback = FreeMemory(growth=100, interval=2)
     callback.start(trainer)
     for trainer.steps in range(1, 16):
         callback.step(trainer)
@@ -202,4 +202,4 @@ def test_memory_is_given_back_when_the_process_has_grown(monkeypatch):
 def test_memory_is_not_given_back_if_its_size_is_unknown(monkeypatch):
     monkeypatch.setattr("viewsmith.training.callbacks.resident_bytes", lambda: None)
     monkeypatch.setattr("viewsmith.training.callbacks.return_freed_memory", lambda: pytest.fail("it is unknown"))
-    trained(make_contrastive(epochs=2), GiveBackMemory(growth=1, interval=1))
+    trained(make_contrastive(epochs=2), FreeMemory(growth=1, interval=1))

@@ -93,7 +93,7 @@ def pluralize(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def suggest_names(name: str, known: Sequence[str], source_name: str) -> str:
+def suggest(name: str, known: Sequence[str], source_name: str) -> str:
     """Hint for the message about an unknown name: close matches if there are any, else the first known names."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     return f"did you mean {name_list(close)}?" if close else f"{source_name}: {name_list(known)}"

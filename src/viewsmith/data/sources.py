@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, pluralize, suggest_names, warn
+from viewsmith.core.errors import InputError, one_line, pluralize, suggest, warn
 from viewsmith.core.options import Normalization, declare
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
@@ -242,7 +242,7 @@ def _reader(path: Path) -> Reader:
             )
         known = " ".join(READERS)
         if not path.suffix and not path.exists():
-            hint = suggest_names(str(path), BUILTIN, "built-in")
+            hint = suggest(str(path), BUILTIN, "built-in")
             raise InputError(
                 f"unknown data set {one_line(path, 100)!r}; {hint}, or give a file, {known}, or a folder of images"
             )

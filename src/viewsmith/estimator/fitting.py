@@ -27,14 +27,7 @@ from viewsmith.modalities.checks import warn_columns
 from viewsmith.modalities.tables import table_of
 from viewsmith.modalities.tables.roles import Role, describe_roles
 from viewsmith.networks.scaling import Scaler
-from viewsmith.training.callbacks import (
-    Diagnostics,
-    EarlyWarnings,
-    GiveBackMemory,
-    History,
-    ProgressBar,
-    collapse_warnings,
-)
+from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, FreeMemory, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import RunFolder, environment
 from viewsmith.views.base import PrecomputedGraph
@@ -172,7 +165,7 @@ def _trainer(
     """The engine with the schedule of the method, or with that of few labels."""
     options = plan.options
     # Those given come before the history, which saves what they add to the metrics.
-    callbacks: list[Callback] = [Diagnostics(), *given, history, EarlyWarnings(history), GiveBackMemory()]
+    callbacks: list[Callback] = [Diagnostics(), *given, history, EarlyWarnings(history), FreeMemory()]
     phases = None
     if plan.few_labels is not None:
         phases = supervised_phases(method, data.x, plan.few_labels, data.device)

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.reports.figure import (
-    BLUE,
-    INK,
-    MUTED,
-    RULE,
-    VERMILION,
-    Figure,
-    Picture,
-    format_number,
-    new_axes,
-    shorten,
-)
+from viewsmith.reports.figure import BLUE, INK, MUTED, RULE, VERMILION, Figure, Picture, new_axes, number_text, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,7 +179,7 @@ def draw_profile(
         f"{shorten(title, 60)} of {n} features: from {largest:.3g} ({shorten(first)}) "
         f"down to {smallest:.3g} ({shorten(last)})."
     )
-    header, rows = ("feature", unit or "value"), [(name, format_number(value)) for name, value in ranked]
+    header, rows = ("feature", unit or "value"), [(name, number_text(value)) for name, value in ranked]
     tables = {"Largest": [header, *rows[:ENDS]], "Smallest": [header, *rows[-ENDS:]]} if n > MAX_BARS else {}
     note = f"Left out because they are not finite: {left_out:,}." if left_out else ""
     return Figure(title, caption, [Picture(alt, figure)], note, "features", tables, data=data)

@@ -202,11 +202,11 @@ def score(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def format_number(value: Any) -> str:
+def number_text(value: Any) -> str:
     """Any value as text: four significant digits, grouped integers, a dash for missing values, long lists cut."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list | tuple):
-        text = ", ".join(format_number(item) for item in value[:12])
+        text = ", ".join(number_text(item) for item in value[:12])
         return f"{text}, … ({len(value):,} values)" if len(value) > 12 else text or "–"
     if isinstance(value, bool):
         return "yes" if value else "no"

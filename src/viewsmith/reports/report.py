@@ -10,7 +10,7 @@ from typing import Any
 
 from viewsmith.core.files import write_text_atomic
 from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings
-from viewsmith.reports.figure import Figure, format_number, score
+from viewsmith.reports.figure import Figure, number_text, score
 from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_title, verdict
 
 
@@ -42,7 +42,7 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=format_number, score=_score, signed=_signed)
+    environment.filters.update(number=number_text, score=_score, signed=_signed)
     page = environment.get_template(template).render(values)
     # A lone surrogate (possible in file names) cannot be encoded: it becomes a question mark.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -175,4 +175,4 @@ def _flat(values: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, str]
         if isinstance(value, Mapping):
             yield from _flat(value, f"{name}.")
         else:
-            yield name, format_number(value)
+            yield name, number_text(value)

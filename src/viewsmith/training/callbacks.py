@@ -148,7 +148,7 @@ class History(Callback):
         self.rows = list(state.get("rows", []))
 
 
-class GiveBackMemory(Callback):
+class FreeMemory(Callback):
     """Gives freed memory back when the process has grown: tensors of other sizes (in CRL-TAC) cannot use it again."""
 
     def __init__(self, growth: int = 2**27, interval: int = 8) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from viewsmith.core.device import check_size
-from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest_names
+from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest
 from viewsmith.core.files import atomic_path
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.options import DataOptions
@@ -380,7 +380,7 @@ def _find(
     known = [str(name) for name in there]
     if key not in known:
         nothing = f"it has none; {remedy or f'leave {option} out'}"
-        hint = suggest_names(str(key), known, f"its {noun}s are") if known else nothing
+        hint = suggest(str(key), known, f"its {noun}s are") if known else nothing
         raise InputError(f"{source_name} has no {noun} {one_line(key, 60)!r}, given as {option}; {hint}")
     return there[key]
 

@@ -12,16 +12,7 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import (
-    InputError,
-    MissingExtra,
-    check_unique,
-    name_list,
-    one_line,
-    pluralize,
-    suggest_names,
-    warn,
-)
+from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest, warn
 from viewsmith.core.options import Impute
 from viewsmith.core.rows import RowSource
 from viewsmith.data.dataset import split_groups, split_indices
@@ -172,7 +163,7 @@ def check_column(option: str, name: str, frame: pd.DataFrame, source_name: str) 
     """Raise InputError unless a table has a column that an option names."""
     columns = [str(column) for column in frame.columns]
     if name not in columns:
-        hint = suggest_names(name, columns, "its columns are") if columns else "it has no columns"
+        hint = suggest(name, columns, "its columns are") if columns else "it has no columns"
         raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}")
 
 

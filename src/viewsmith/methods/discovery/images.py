@@ -32,8 +32,7 @@ from viewsmith.methods.discovery.image_parts import (
     null_scores,
     part_from,
 )
-from viewsmith.methods.discovery.map_cache import MapCache, key_of
-from viewsmith.methods.discovery.network_maps import NetworkMaps
+from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting
 
 

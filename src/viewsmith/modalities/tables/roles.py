@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, join_names, name_list, one_line, pluralize, suggest_names, warn
+from viewsmith.core.errors import InputError, join_names, name_list, one_line, pluralize, suggest, warn
 from viewsmith.modalities import frames
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
@@ -190,7 +190,7 @@ def choose_roles(
     given = given or {}
     for name, role in given.items():
         if name not in frame.columns:
-            hint = suggest_names(name, list(frame.columns), "its columns are")
+            hint = suggest(name, list(frame.columns), "its columns are")
             raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given in columns; {hint}")
         if role not in get_args(GivenRole):
             raise InputError(

@@ -15,16 +15,7 @@ from viewsmith.core.device import HostNumbers, on_host
 from viewsmith.core.distributed import broadcast_module
 from viewsmith.core.files import write_mapped
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.core.rows import (
-    ArrayRows,
-    Rows,
-    RowSource,
-    Samples,
-    apply_in_blocks,
-    block_size,
-    evenly_spaced,
-    take_rows,
-)
+from viewsmith.core.rows import ArrayRows, Rows, Samples, apply_in_blocks, block_size, evenly_spaced, take_rows
 from viewsmith.core.schedule import Batch, Optimizer, Step, Update
 from viewsmith.losses.nt_xent import unit
 from viewsmith.views.base import Generators, randn
@@ -85,7 +76,7 @@ def _generate_views(rows: Rows, generate: Generate, seed: int, number: int, bloc
             view = generate(x, torch.arange(start, start + len(x), device=x.device), generator)
             yield rows.scale.inverse(view) if isinstance(rows, Samples) else view  # type: ignore[attr-defined]
 
-    if isinstance(rows, Samples) and isinstance(rows.rows, RowSource):
+    if isinstance(rows, Samples) and not isinstance(rows.rows, Tensor):
         # As large as the rows, which are on disk.
         dtype = rows.rows.dtype
         stored = write_mapped((part.cpu().numpy() for part in parts()), rows.rows.shape, dtype=dtype)
