@@ -7,23 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from color_steps import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation, gray
 from image_toys import MEAN, STD, both_dtypes, close, draw, images, numbers, scaled, within
 from torch.autograd import gradcheck
 
 from viewsmith.modalities.images import operations as resampling
-from viewsmith.modalities.images.operations import (
-    adjust_brightness,
-    adjust_contrast,
-    adjust_hue,
-    adjust_saturation,
-    blur,
-    blur_size,
-    crop,
-    gray,
-    random_boxes,
-    recolor,
-    solarize,
-)
+from viewsmith.modalities.images.operations import blur, blur_size, crop, random_boxes, recolor, solarize
 
 FIXTURE = Path(__file__).parent / "fixtures" / "torchvision_images.npz"
 # The weight of red is .2989 in torchvision, so that its weights add up to .9999.

@@ -4,19 +4,12 @@ import math
 
 import pytest
 import torch
+from color_steps import adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation
 from image_toys import MEAN, STD, both_dtypes, close, draw, every_recipe, images, scaled, within
 from torch.autograd import gradcheck
 
 from refusals import refusal
-from viewsmith.modalities.images.operations import (
-    adjust_brightness,
-    adjust_contrast,
-    adjust_hue,
-    adjust_saturation,
-    blur,
-    crop,
-    solarize,
-)
+from viewsmith.modalities.images.operations import blur, crop, solarize
 from viewsmith.modalities.images.views import ImageViews, PairedImageViews, image_recipe
 from viewsmith.views import PositivePair
 

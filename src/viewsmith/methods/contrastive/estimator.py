@@ -44,13 +44,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Searched by `viewsmith tune`, see `default_space`.
-SEARCH: dict[str, dict[str, str]] = {
-    "vectors": arguments.NEIGHBORS_RANGES,
-    "images": arguments.CROPS_RANGES,
-    "dna": arguments.EDITS_RANGES,
-}
-
 BATCH_SIZE = 256
 
 # The short training of the neighbor recipe: the most rows it is for, its steps and learning rate (for few rows, and for
@@ -83,7 +76,7 @@ class ContrastiveResolved(Resolved):
     "contrastive",
     help="fixed views: by default nearest neighbors (vectors), SimCLR's crops and colors (images) or edits (dna)",
     source="SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
-    search=SEARCH,
+    search=arguments.RECIPE_RANGES,
     compared=("vectors", "images", "dna", "series"),
 )
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -79,13 +79,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Searched by `viewsmith tune`, see `default_space`.
-SEARCH: dict[str, dict[str, str]] = {
-    "vectors": {**arguments.NEIGHBORS_RANGES, "target_distance": "30.0..300.0"},
-    "images": arguments.CROPS_RANGES,
-    "dna": arguments.EDITS_RANGES,
-}
-
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Strength = Annotated[float, Field(gt=0, le=1)]
 
@@ -120,7 +113,7 @@ class DiffAugInputs:
     source="DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with modality-knowledge-free "
     "diffusion-based data augmentation",
     generates=True,
-    search=SEARCH,
+    search=arguments.RECIPE_RANGES | {"vectors": {**arguments.NEIGHBORS_RANGES, "target_distance": "30.0..300.0"}},
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiffAug(ViewsmithEstimator):

@@ -64,13 +64,6 @@ PRESET_NEEDS: dict[str, dict[str, str]] = {
     }
 }
 
-# Searched by `viewsmith tune`, see `default_space`.
-SEARCH: dict[str, dict[str, str]] = {
-    "vectors": arguments.NEIGHBORS_RANGES,
-    "images": arguments.CROPS_RANGES,
-    "dna": arguments.EDITS_RANGES,
-}
-
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
 
 
@@ -81,7 +74,7 @@ GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_s
     source="GenView: Li et al. 2024, GenView: Enhancing view quality with pretrained generative model for "
     "self-supervised learning (arXiv 2403.12003)",
     generates=True,
-    search=SEARCH,
+    search=arguments.RECIPE_RANGES,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class GenView(ViewsmithEstimator):

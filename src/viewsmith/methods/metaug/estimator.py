@@ -62,10 +62,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Searched by `viewsmith tune`, see `default_space`.
-_GENERATORS = {**RATE_RANGES, "feature_weight": "0.1..10.0", "margin_weight": "0.1..10.0"}
-SEARCH: dict[str, dict[str, str]] = {"*": _GENERATORS}
-
 
 def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> Figure:
     """Similarity of features of two views, of the same sample and of different samples (MetAug: figure 2)."""
@@ -239,7 +235,7 @@ AtLeastTwo = Annotated[int, Field(ge=2)]
     "metaug",
     help="learns augmented features in the projection space, through the encoder's next step",
     source="MetAug: Li et al. 2022, MetAug: Contrastive learning via meta feature augmentation",
-    search=SEARCH,
+    search={"*": {**RATE_RANGES, "feature_weight": "0.1..10.0", "margin_weight": "0.1..10.0"}},
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetAug(ViewsmithEstimator):

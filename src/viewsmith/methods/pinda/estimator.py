@@ -52,9 +52,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Searched by `viewsmith tune`, see `default_space`.
 _STRENGTH = {"strength": "0.05..1.0"}
-SEARCH: dict[str, dict[str, str]] = {"vectors": {**NEIGHBORS_RANGES, **_STRENGTH}, "*": {**RATE_RANGES, **_STRENGTH}}
 
 
 def noise_profile(mean: np.ndarray, scale: np.ndarray, names: list[str] | None) -> Figure:
@@ -105,7 +103,7 @@ class PiNDAResolved(Resolved):
     "(arXiv 2408.09929)",
     part="noise generator",
     compared=("vectors", "dna"),
-    search=SEARCH,
+    search={"vectors": {**NEIGHBORS_RANGES, **_STRENGTH}, "*": {**RATE_RANGES, **_STRENGTH}},
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class PiNDA(ViewsmithEstimator):
