@@ -8,7 +8,7 @@ protocol: logistic regression, kNN, 1 % of the labels. "pixels" is logistic regr
 
 uniform         a square at a random place, of the median side of those of discovery (of the object, if nothing recurs)
 discovery       the square around the best part that `Discovery` finds; none if it says that nothing recurs
-crl-tac         the crop that CRL-TAC locates, in the middle if it locates none; 6 epochs with its defaults, so it starts
+crl-tac         the crop that CRL-TAC locates, in the middle if it locates none; 6 epochs with defaults, so it starts
                 from discovery, or as published if nothing recurs. "own_linear" and so on are scores of its own
                 representation of whole images, after "own_seconds"
 crl-tac, none   the same without discovery, and with crops of the size of the object
