@@ -18,7 +18,14 @@ from benchmarks.quality import (
     study_symmetries,
     suite,
 )
-from benchmarks.quality.crl_tac import crl_tac_mnist, crl_tac_start, crop_sizes, study_crl_tac, what_and_where
+from benchmarks.quality.crl_tac import (
+    crl_tac_mnist,
+    crl_tac_start,
+    crop_sizes,
+    crops_of_parts,
+    study_crl_tac,
+    what_and_where,
+)
 from benchmarks.quality.generated import diffaug_preset, diffaug_sampler, diffaug_strength, study_diffaug, study_genview
 from benchmarks.quality.vectors import do_no_harm, short_training, study, study_cells, tuning
 from viewsmith import CRLTAC
@@ -44,7 +51,7 @@ STUDIES = [
 CELLS = {known.path: known.cells() for known in STUDIES} | {
     module.PATH: module.cells()
     for module in (
-        *(crl_tac_mnist, crl_tac_start, crop_sizes, tuning, what_and_where),
+        *(crl_tac_mnist, crl_tac_start, crop_sizes, crops_of_parts, tuning, what_and_where),
         *(study_discovery, study_label_free, study_strength_rules, study_strengths, study_symmetries),
     )
 }
@@ -66,9 +73,10 @@ SIZES = {
     "crl_tac_mnist": 21,
     "crl_tac_start": 156,
     "crop_sizes": 27,
+    "crops_of_parts": 45,
     "tuning": 28,
     "what_and_where": 311,
-    "study_discovery": 166,
+    "study_discovery": 186,
     "study_symmetries": 186,
     "study_strengths": 98,
     "study_strength_rules": 62,
