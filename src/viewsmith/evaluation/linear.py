@@ -15,6 +15,7 @@ eigendecomposition: with the hat matrix H of the fit, the error of row i without
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, warn
@@ -61,6 +62,12 @@ Loss = Literal["logistic", "squared_hinge"]
 _CURVATURE: dict[Loss, float] = {"logistic": 0.02, "squared_hinge": 0.2}
 
 _GRAM_ROWS = 4096  # rows or columns of a Gram matrix that are in float64 at once
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The BLAS libraries of the process, whose search takes as long as a probe of few rows."""
+    return ThreadpoolController()
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,7 @@ def _minimize(
     start = np.zeros(size[0] * size[1])
     options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "maxcor": 30, "gtol": 0.0, "ftol": 0.0}
     # scipy's vector operations are not faster with several threads, and idle threads would slow down torch.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
     if gap > 10 * tol:
         warn(
