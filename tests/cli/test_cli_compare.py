@@ -253,7 +253,7 @@ def test_a_baseline_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
 
 def test_predictors_are_rows_with_scores_of_the_linear_probe_alone(tmp_path, monkeypatch):
     def offline(**options):
-        raise OSError("cannot reach the server of the weights")
+        raise FileNotFoundError("cannot reach the server of the weights")  # as huggingface_hub does
 
     monkeypatch.setitem(sys.modules, "tabicl", types.SimpleNamespace(TabICLClassifier=offline))
     options = ("--methods", "contrastive", "--seeds", 2, "--protocols", "linear,linear_10pct,knn", *SMALL)
@@ -264,7 +264,8 @@ def test_predictors_are_rows_with_scores_of_the_linear_probe_alone(tmp_path, mon
     assert boosted["linear"]["mean"] > 0.8 and boosted["linear_10pct"]["mean"] > 0.4 and boosted["knn"]["mean"] is None
     line = next(each for each in found["leaderboard"] if each["row"] == "gradient-boosting")
     assert line["mean"] is None and line["repeats"] == 2 and "gradient-boosting" not in found["level"]["knn"]
-    assert "tabicl failed: OSError: cannot reach the server of the weights" in result.out
+    assert "tabicl failed: the weights of TabICL are not on this machine and cannot be downloaded: run" in result.out
+    assert result.out.count("models--jingang--TabICL") == 1 and "Traceback" not in result.err
     page = (tmp_path / "out" / "report.html").read_text()
     assert f"gradient-boosting {boosted['linear_10pct']['mean']:.3f}, {boosted['linear']['mean']:.3f}" in page  # curves
     assert "gradient-boosting" not in json.loads((tmp_path / "out" / "contrastive-0" / "maps.json").read_text())

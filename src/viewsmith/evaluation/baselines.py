@@ -141,7 +141,14 @@ def _tabicl(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarra
     with _quiet():
         module = _imported("tabicl", "baselines", "the TabICL baseline")
         made = module.TabICLRegressor if target == "number" else module.TabICLClassifier
-        return made(random_state=0, n_jobs=1).fit(train, y).predict(test)
+        try:
+            return made(random_state=0, n_jobs=1).fit(train, y).predict(test)
+        except OSError as error:  # of its cache, or of the connection
+            raise InputError(
+                "the weights of TabICL are not on this machine and cannot be downloaded: run the same command where "
+                "huggingface.co can be reached, or copy the folder models--jingang--TabICL of such a machine's "
+                f"Hugging Face cache (~/.cache/huggingface/hub) ({type(error).__name__})"
+            ) from error
 
 
 @register(
