@@ -1,12 +1,13 @@
 """Memory that a process uses, and the return of freed memory to the system."""
 
 import os
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from viewsmith.core.device import resident_bytes, return_freed_memory
+from viewsmith.core.device import PREPARATION, resident_bytes, return_blocks, return_freed_memory
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="known on Linux only")
 
@@ -28,6 +29,31 @@ def test_returning_freed_memory_changes_no_value_and_needs_no_glibc(monkeypatch)
     assert np.array_equal(array, np.arange(1000))
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
     return_freed_memory()
+    return_blocks(PREPARATION)
+
+
+HOLES = """
+import sys
+import numpy as np
+from viewsmith.core.device import PREPARATION, TRAINING, resident_bytes, return_blocks
+for name in sys.argv[1:]:
+    return_blocks({"PREPARATION": PREPARATION, "TRAINING": TRAINING}[name])
+before = resident_bytes()
+blocks = np.ones(2**21)
+del blocks  # glibc keeps blocks of this size from now on
+blocks = [(np.ones(2**20), np.ones(2**14)) for _ in range(20)]
+blocks = [small for _, small in blocks]
+print((resident_bytes() - before) / 2**20)
+"""
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("sizes", "kept"), [((), True), (("PREPARATION",), False), (("PREPARATION", "TRAINING"), True)], ids=str
+)
+def test_large_blocks_between_small_ones_are_returned_while_a_training_is_prepared(sizes, kept):
+    result = subprocess.run([sys.executable, "-c", HOLES, *sizes], capture_output=True, text=True, check=True)
+    assert (float(result.stdout) > 100) == kept and (kept or float(result.stdout) < 20)
 
 
 def test_resident_bytes_are_none_on_other_systems(monkeypatch):

@@ -58,10 +58,10 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process; at once in a group left by an error: what ends a program would wait for processes that have
-    died."""
-    distributed = getattr(sys.modules.get("torch"), "distributed", None)
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    """End the process; if it was forked, or is in a group left by an error, at once: what ends a program would wait for
+    processes that have died, and write to all objects, so that a forked process would copy what it shares."""
+    distributed = sys.modules.get("viewsmith.core.distributed")
+    if distributed is not None and (distributed.forked or distributed.is_distributed()):
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

@@ -1,5 +1,6 @@
 """What a training step reads without waiting for a GPU; the memory of this process, and the limit for rows."""
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Sequence
@@ -74,9 +75,21 @@ def resident_bytes() -> int | None:
         return None
 
 
+#: Bytes from which memory is returned when it is freed: while a training is prepared, and during it (glibc's maximum).
+PREPARATION, TRAINING = 2**22, 2**25
+
+
+def return_blocks(size: int) -> None:
+    """Return memory of `size` bytes or more to the system as soon as it is freed, if the C library can (glibc).
+
+    By default glibc soon keeps blocks of up to 32 MiB in its heap, where small ones that stay cut it into pieces.
+    """
+    with contextlib.suppress(OSError, TypeError, AttributeError):
+        for option, value in ((-3, size), (-1, 2 * size)):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
+            ctypes.CDLL(None).mallopt(option, value)
+
+
 def return_freed_memory() -> None:
     """Return freed memory to the operating system, if the C library can (glibc). No value changes."""
-    try:
+    with contextlib.suppress(OSError, TypeError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, TypeError, AttributeError):
-        return

@@ -165,11 +165,12 @@ LOST = (
 #: Seconds in which processes of a group may end by themselves, with a message of their own, after one has failed.
 GRACE = 10
 
-#: What a training imports on use, and what takes memory.
-PRELOADED = (
-    *("torch._dynamo", "torch.distributed", "torch.nn.parallel", "sklearn.decomposition", "sklearn.manifold"),
-    *("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "pandas"),
-)
+#: What all processes of a training import on use, and what takes memory; the first one alone draws figures.
+PRELOADED = ("torch._dynamo", "torch.distributed", "torch.nn.parallel", "pandas")
+
+
+#: Whether this process is one of those that `fork_processes` has made.
+forked = False
 
 
 def fork_processes(count: int) -> None:
@@ -189,6 +190,8 @@ def fork_processes(count: int) -> None:
     members = []
     for number in range(count):
         if not (process := os.fork()):
+            global forked
+            forked = True
             group = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
             os.environ.update({name: str(value) for name, value in group.items()})
             os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core import __version__, distributed
+from viewsmith.core.device import PREPARATION, return_blocks
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Kind, get
 from viewsmith.core.rows import Rows
@@ -207,6 +208,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             The loss became infinite or NaN.
         """
         # Read
+        return_blocks(PREPARATION)
         options = check_options(type(self), self.get_params(deep=False))
         callbacks, given = with_trackers(self.callbacks), X
         X, names, normalization = given_to_fit(X, options, context)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.device import on_host
+from viewsmith.core.device import TRAINING, on_host, return_blocks, return_freed_memory
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.random import derive_seed
 from viewsmith.core.rows import Rows, batches
@@ -176,6 +176,8 @@ class Trainer:
         seed = derive_seed(self.seed, "global")
         with _global_randomness(seed, self.device), self._signals(), distributed.equal_batches():
             self.method.prepare(self.x, self.seed)
+            return_blocks(TRAINING)
+            return_freed_memory()
             restored = self._restore() if resume else None
             for callback in self.callbacks:
                 callback.start(self)

@@ -60,8 +60,8 @@ def nearest_neighbors(
     assert rows is not None
     k = min(k, len(x) - 1 if without_queries else len(x))
     x, rows = _precise(x, rows, metric)
-    # Each of several processes searches for itself: with smaller blocks they take no more memory together.
-    block = max(1, min(block, LARGEST_BLOCK // (len(x) * world_size() ** 2)))
+    # Each of several processes searches for itself: with smaller blocks they take less memory together.
+    block = max(1, min(block, LARGEST_BLOCK // (len(x) * world_size() ** 3)))
     norms = x.square().sum(1)
     # One buffer for all blocks, because new memory takes more time than computing the distances.
     buffer = x.new_empty(min(block, len(rows)), len(x))
