@@ -26,8 +26,7 @@ def constant(values: Sequence[float], like: Tensor) -> Tensor:
 
 
 class HostNumbers(nn.Module):
-    """Numbers ``numbers["rounds"]`` saved with a module, each a buffer and a Python number: to read a buffer waits for
-    a GPU."""
+    """Numbers ``numbers["rounds"]`` saved with a module: buffers, for which a read would wait, and Python numbers."""
 
     def __init__(self, **values: float) -> None:
         super().__init__()

@@ -235,8 +235,7 @@ def find(kind: Kind, name: str, modality: str | None = None) -> Entry:
 
 
 def load_plugins() -> list[str]:
-    """Import the plug-ins (entry points ``viewsmith.plugins``) once, and return their names; one that fails is skipped
-    with a warning."""
+    """Import the plug-ins (entry points ``viewsmith.plugins``) once, warn of those that fail, return their names."""
     global _plugins
     if _plugins is None:
         _plugins = []

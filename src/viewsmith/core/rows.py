@@ -26,8 +26,7 @@ AT_ONCE = 256
 
 
 class RowSource:
-    """n rows, float32 vectors (n, d) or uint8 images, read on demand: ``source[a:b]`` and ``source[index]`` are
-    arrays."""
+    """n rows, float32 (n, d) or uint8 images, read on demand: ``source[a:b]`` and ``source[index]`` are arrays."""
 
     by_index: bool = True  # reading at an index takes little more time than a range
     complete: bool = False  # all values were found finite

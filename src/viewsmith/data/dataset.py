@@ -17,8 +17,7 @@ TEST_FRACTION = 0.2
 
 
 def split_indices(y: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Stratified 80/20 split of labeled rows by labels and seed, a class with one row in train; of numbers, a random
-    one."""
+    """Stratified 80/20 split of labeled rows by labels and seed, a class of one row in train; of numbers, random."""
     from sklearn.model_selection import train_test_split
 
     if kind_of(y) == "number":
@@ -291,8 +290,7 @@ class Dataset:
 
 
 def take(rows: Any, index: np.ndarray) -> Any:
-    """Rows at an increasing index: of a source without reading them, and without a copy if they are next to each
-    other."""
+    """Rows at an increasing index: of a source without reading, and of neighboring rows without a copy."""
     if isinstance(rows, RowSource):
         return rows if len(index) == len(rows) else rows.select(index)
     first, last = int(index[0]), int(index[-1])

@@ -57,8 +57,7 @@ ATTRIBUTES_DOC = """\
 
 
 def with_shared(cls: type, doc: str) -> str:
-    """A class's documentation, with its options at the line "[shared]" and the attributes at "[attributes]", or at the
-    end."""
+    """A class's documentation with its options at "[shared]" and the attributes at "[attributes]", or at the end."""
     doc = f"{inspect.cleandoc(doc)}\n"  # Python 3.13 has removed the indentation already
     if "[shared]\n" not in doc:
         text, heading, examples = doc.partition("Examples\n--------\n")

@@ -74,8 +74,7 @@ def opened(
     *,
     resume: bool,
 ) -> Iterator[bool]:
-    """Hold a run folder, written by the first process, with its configuration and initial weights; yields whether there
-    is a run to resume."""
+    """Hold a run folder with configuration and initial weights, by the first process; yields whether it resumes."""
     written = folder if distributed.rank() == 0 else None
     with written.locked() if written else contextlib.nullcontext():
         resumes = written.open_for(configuration, resume=resume) if written else False
@@ -261,8 +260,7 @@ def check_batch(n_rows: int, batch_size: int) -> None:
 
 @torch.no_grad()
 def refresh_batch_norm(method: Method, x: Rows) -> None:
-    """Set BatchNorm statistics to their plain average over one pass of scaled rows, but not those of given weights
-    (`num_batches_tracked`)."""
+    """Set BatchNorm statistics but those of given weights to their plain average over one pass of scaled rows."""
     norms = [
         m
         for m in method.modules()

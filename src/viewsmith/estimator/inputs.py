@@ -225,8 +225,7 @@ def codes_digest(codes: np.ndarray) -> str:
 
 
 def labels_used(model: Any) -> Callable[[Any], np.ndarray] | None:
-    """From rows to bool (n,): whether a fitted estimator used the labels of rows of this content (``supervision``);
-    None if of none."""
+    """From rows to bool (n,): whether a fitted estimator used labels of such rows (``supervision``); None: of none."""
     joined = model.resolved_.labeled_rows
     known = {joined[start : start + DIGEST] for start in range(0, len(joined), DIGEST)}
     if not known:
@@ -242,8 +241,7 @@ EXPECTED = "expected a sparse matrix (n, n) or an integer array (n, k) of row nu
 
 
 def read_neighbors(given: Any, n_rows: int) -> PrecomputedGraph | None:
-    """The graph of `n_rows` rows from what was given as `neighbors`: every stored entry but the row itself is an
-    edge."""
+    """The graph of `n_rows` rows from what was given as `neighbors`: all stored entries but a row itself are edges."""
     if given is None:
         return None
     matrix = _of_matrix(given, n_rows) if sparse.issparse(given) else _of_array(given, n_rows)

@@ -100,8 +100,7 @@ def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, 
 
 
 def _load_initial(source: str, encoder: nn.Module, context: EncoderContext, modality: str) -> None:
-    """Load initial weights from a safetensors file, by the encoder's `load_published` if it has it, or the library's
-    "pretrained" ones."""
+    """Load initial weights: safetensors, by the encoder's `load_published` if any, or the library's "pretrained"."""
     name = context.name
     if source == "pretrained":
         load = find("encoder", name, modality).tag("load_pretrained")

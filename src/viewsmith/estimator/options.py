@@ -38,8 +38,7 @@ T = TypeVar("T")
 
 
 def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] = ()) -> T:
-    """An object of `cls` with validated arguments, strings converted; messages also suggest `further` options of its
-    parts."""
+    """An object of `cls` with validated, converted arguments; messages also suggest `further` options of its parts."""
     model = schema(cls)  # type: ignore[arg-type]
     unknown = sorted(given.keys() - model.model_fields.keys())
     if unknown:

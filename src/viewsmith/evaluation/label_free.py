@@ -161,8 +161,7 @@ def alpha_req(h: ArrayLike) -> float:
 
 
 def neighbor_overlap(h0: ArrayLike, h1: ArrayLike, *, k: int = 10) -> float:
-    """Stability of neighborhoods: the mean fraction of the `k` nearest rows, by cosine, that two representations of the
-    same rows have in common."""
+    """Stability: mean fraction of the `k` nearest rows, by cosine, that two representations have in common."""
     n = len(np.asarray(h0))
     if n != len(np.asarray(h1)) or n < 2:
         raise InputError(

@@ -60,8 +60,7 @@ def paired_difference(values: ArrayLike, overlap: float = 0.0) -> Difference:
 
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:
-    """P values adjusted by the step-down method of Holm (1979): the i-th smallest of m times m - i + 1, at least the
-    one before, at most 1."""
+    """P values by the step-down method of Holm (1979): the i-th of m times m - i + 1, increasing, at most 1."""
     given = np.asarray(p, dtype=np.float64)
     adjusted = np.full(len(given), np.nan)
     order = np.argsort(given)[: np.isfinite(given).sum()]
@@ -108,8 +107,7 @@ def aligned(cells: Sequence[str], pad: Callable[[str, int], str] = str.ljust) ->
 
 
 def marked(values: Sequence[float], *, lower: bool = False) -> list[str]:
-    """Scores to three decimals, each followed by ``*`` if it equals the best (highest, or `lower`) in this form, else
-    by a space."""
+    """Scores to three decimals, followed by ``*`` if equal to the best (highest, or `lower`) so written, or a space."""
     texts = [f"{value:.3f}" for value in values]
     finite = [text for text, value in zip(texts, values, strict=True) if math.isfinite(value)]
     best = (min if lower else max)(finite, key=float, default=None)

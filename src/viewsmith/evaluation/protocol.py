@@ -208,8 +208,7 @@ def check_protocols(protocols: Sequence[str] | None, target: Target = "class") -
 
 
 def few_label_rows(codes: ClassCodes, fraction: float, draw: int, groups: ArrayLike | None = None) -> ClassCodes:
-    """Random rows of a fraction of the labels, ``max(1, round(fraction * count))`` of each class, the same ones for
-    every embedding."""
+    """Random rows of a fraction of the labels, ``max(1, round(fraction * count))`` of a class, for all embeddings."""
     rng = np.random.default_rng(draw)
     labeled = []
     for code in range(codes.max() + 1):
@@ -221,8 +220,7 @@ def few_label_rows(codes: ClassCodes, fraction: float, draw: int, groups: ArrayL
 
 
 def few_number_rows(n: int, fraction: float, draw: int, groups: ArrayLike | None = None) -> NDArray[np.int64]:
-    """Random rows of a fraction of n labels, ``max(2, round(fraction * n))``, increasing; with groups, (n,), as many of
-    each."""
+    """Random rows of a fraction of n labels, ``max(2, round(fraction * n))``, increasing; of groups, (n,), as many."""
     members = np.random.default_rng(draw).permutation(n)
     if groups is not None:
         members = in_turn(members, np.asarray(groups)[members])

@@ -216,8 +216,7 @@ def _does_not_apply(name: str, x: np.ndarray) -> bool:
 
 
 def _components(a: np.ndarray, b: np.ndarray, modality: str) -> tuple[np.ndarray, np.ndarray]:
-    """Principal components of features of both: along axes fitted to samples alone, even the samples of a symmetric set
-    would be told apart."""
+    """Principal components of features of both: along axes of samples alone, symmetric samples would be told apart."""
     from sklearn.decomposition import PCA
 
     if modality in ("vectors", "series"):
@@ -229,8 +228,7 @@ def _components(a: np.ndarray, b: np.ndarray, modality: str) -> tuple[np.ndarray
 
 
 def _features(x: np.ndarray, modality: str) -> list[np.ndarray]:
-    """Features with a distance (small images, roots of 4-mer frequencies, values), then those for classifiers alone:
-    letters, for 4-mers have no place."""
+    """Features with a distance (small images, roots of 4-mer frequencies, values), then letters for classifiers."""
     if modality == "images":
         pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2) / 255
         size = (min(SIDE, x.shape[1]), min(SIDE, x.shape[2]))

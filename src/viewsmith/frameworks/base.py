@@ -231,8 +231,7 @@ class Framework(nn.Module):
 
 
 class PredictorFramework(Framework):
-    """Base class of frameworks with a predictor of projections (B, d), of momentum copies if it has the option
-    ``momentum``."""
+    """Base class of frameworks with a predictor of projections (B, d), with ``momentum`` those of momentum copies."""
 
     training_roles: ClassVar[Mapping[Role, str]] = {"predictor": "predictor"}
     #: Functions that make the published head and predictor, from the width of their input, and `hidden` (and `out`).

@@ -55,8 +55,7 @@ class MoCoV3(PredictorFramework):
         return {"bias": not context.published}
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): 2 tau times the mean of the two directions (the paper sums them), keys of all processes
-        but the pair's rows."""
+        """Losses (B,): 2 tau times the mean of both directions (the paper sums), keys of all processes."""
         queries, keys = self.predictions_and_targets(pair, progress)
         with torch.autocast(queries.device.type, enabled=False):
             directions = two_way_info_nce(queries, keys, pair.ids, self.temperature)

@@ -82,8 +82,7 @@ class NNCLR(base.PredictorFramework):
         return base.resolve_queue(options, data, PUBLISHED_QUEUE)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
-        """Losses, shape (B,): mean of the two directions (equations 3 and 4, algorithm 1); only a training forward
-        changes the queue."""
+        """Losses (B,): mean of two directions (equations 3 and 4, algorithm 1); training forwards change the queue."""
         p, z = self.predictions_and_projections(pair)
         with torch.autocast(p.device.type, enabled=False):
             neighbors = nearest(z, self.keys.to(z.dtype))

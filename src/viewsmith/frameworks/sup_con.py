@@ -21,8 +21,7 @@ from viewsmith.views.base import PositivePair
     source="Khosla et al. 2020",
 )
 class SupCon(Framework):
-    """SupCon: supervised SimCLR, in which all views of a class attract; `labels`, int64 (n,), are not saved with the
-    weights."""
+    """SupCon: supervised SimCLR, all views of a class attract; `labels`, int64 (n,), are not saved with weights."""
 
     reads_labels = True
     labels: Tensor

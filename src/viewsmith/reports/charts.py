@@ -25,8 +25,7 @@ _SLOT_LETTERS = 100  # number of letters that fit under all violins together if 
 def draw_violins(
     title: str, originals: np.ndarray, views: np.ndarray, names: Sequence[str] | None = None, caption: str = ""
 ) -> Figure:
-    """Draw the features of originals (n, d) on the left and of views (m, d) on the right, those of the largest variance
-    first."""
+    """Draw features of originals (n, d) on the left, of views (m, d) on the right, of the largest variance first."""
     data = {"originals": originals, "views": views}
     originals, views = np.asarray(originals, dtype=np.float64), np.asarray(views, dtype=np.float64)
     shapes = originals.shape + views.shape

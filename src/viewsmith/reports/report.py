@@ -74,8 +74,7 @@ def write_report(path: str | Path, content: ReportContent) -> None:
 
 
 def render_report(content: ReportContent) -> str:
-    """Render the report as one HTML document without scripts or external files, all text escaped; equal content gives
-    equal text."""
+    """Render the report as one HTML document without scripts or other files; equal content gives equal text."""
     return render("report.html.j2", **_page(content))
 
 

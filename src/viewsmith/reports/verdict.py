@@ -103,8 +103,7 @@ def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
 
 
 def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: bool = False) -> Comparison:
-    """The comparison table, baselines first, all best cells of a column marked; `unit_rows`: the columns are
-    clusterings of rows of length 1."""
+    """The comparison table, baselines first, best cells marked; `unit_rows`: clusterings of rows of length 1."""
     present = {key for scores in embeddings.values() for key in scores}
     keys = [key for key in PROTOCOLS if key in present] + sorted(present - PROTOCOLS.keys())
     keys = [key for key in keys if key.endswith("_l2") == unit_rows]

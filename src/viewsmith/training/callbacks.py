@@ -166,8 +166,7 @@ class FreeMemory(Callback):
 
 
 class Diagnostics(Callback):
-    """Adds label-free diagnostics of at most `rows` fixed rows and their views to the metrics, about `points` times,
-    and changes nothing else."""
+    """Adds label-free diagnostics of at most `rows` fixed rows and their views to metrics, about `points` times."""
 
     def __init__(self, points: int = 12, rows: int = 512) -> None:
         self.points, self.rows = points, rows
@@ -217,8 +216,7 @@ def view_numbers(x: Tensor, view: Tensor, rows: int = 256) -> dict[str, float]:
 
 
 class EarlyWarnings(Callback):
-    """Issues each warning of `Method.early_warnings` once, and at the end those that no longer apply; it comes after
-    `Diagnostics` and `History`."""
+    """Issues each of `Method.early_warnings` once, after `Diagnostics` and `History`; at the end, those of the past."""
 
     def __init__(self, history: History) -> None:
         self.history = history

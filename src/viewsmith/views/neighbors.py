@@ -83,8 +83,7 @@ def nearest_neighbors(
 
 
 def _precise(x: Tensor, rows: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
-    """Rows whose products tell neighbors apart even far from 0: less their mean, or, for the cosine, of length 1 in
-    float64."""
+    """Rows whose products tell neighbors apart even far from 0: less their mean, or of length 1 in float64 (cosine)."""
     if metric == "euclidean":
         return (x - x.mean(0), rows - x.mean(0)) if _far_from_zero(x) else (x, rows)
     found = unit(x)
@@ -210,8 +209,7 @@ Space = Callable[[Tensor], Tensor]
 
 
 class NeighborGraph(ViewMaker):
-    """Base class of view makers that use a k-nearest-neighbor graph of the pool, searched or given; `release` removes
-    it."""
+    """Base class of view makers that use a k-nearest-neighbor graph of the pool, searched or given, until `release`."""
 
     needs_pool = mixes_rows = True
 
@@ -298,8 +296,7 @@ LARGEST = 3  # largest size of a list, as a multiple of the mean size
 
 
 class InvertedLists:
-    """Rows in lists of those nearest to a center, reproducible; memory: one copy of the rows, in the `order` of their
-    lists."""
+    """Rows in lists of those nearest to a center, reproducible, with one copy of the rows in the `order` of lists."""
 
     @torch.no_grad()
     def __init__(

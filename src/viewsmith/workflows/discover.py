@@ -23,8 +23,7 @@ CACHE = "cache"  # in the folder of a discovery until it is complete: the featur
 
 
 def read_samples(data: str, modality: str = "auto") -> tuple[Any, list[str] | None, str]:
-    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T) of one channel), their names if any,
-    and their modality."""
+    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, and modality."""
     path = Path(data)
     if path.is_dir() and modality in ("auto", "images"):
         return *_folder(path), "images"

@@ -270,8 +270,7 @@ def fill_cache(
 
 
 def merge_caches(parts: Sequence[Path], out: Path) -> ViewCacheFolder:
-    """Merge the folders that the shards of a job wrote; after an error, a new folder without blocks is removed
-    (`merge_folders`)."""
+    """Merge the folders of the shards of a job; after an error, a new folder without blocks is removed."""
     with _removed_on_error(ViewCacheFolder(out)):
         return merge_folders(parts, out)
 

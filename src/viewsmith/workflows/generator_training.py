@@ -209,8 +209,7 @@ def train_generator(
 
 
 def _set_length(model: DiffAug, folder: RunFolder, rows: AnyRows, epochs: int | None, minutes: float | None) -> str:
-    """Set epochs and network of the generator by plan (a training that was begun keeps its own; a GPU takes DiffAug's),
-    and return it in words."""
+    """Set epochs and generator by plan (a begun training keeps its own, a GPU takes DiffAug's); return it in words."""
     if folder.exists():
         begun = folder.read_config().get("parameters", {})
         planned = {name: begun[name] for name in PLANNED if name in begun}

@@ -26,8 +26,7 @@ def locate_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 
 
 
 def crop_to(path: Path, model: ViewsmithEstimator, dataset: Dataset, n: int = 1) -> pd.DataFrame:
-    """Write crops at the locations that a model finds, as data for other methods; return the table of locations
-    (`locate_to`)."""
+    """Write crops at locations that a model finds, as data for other methods; return the table (`locate_to`)."""
     check_crops_path(path, dataset.modality)
     crops, found = _of_crl_tac(model).crops(dataset.x, n)
     locations = table_of(dataset, found)

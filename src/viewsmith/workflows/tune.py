@@ -270,8 +270,7 @@ def tune(
 
 
 def check_space(space: Space, make: Make, modality: str) -> None:
-    """Raise InputError unless every option exists, if need be in a searched choice of a part, and takes the ends or
-    choices of its range."""
+    """Raise InputError unless all options exist, if need be in a searched part, and take the ends or choices."""
     if not space:
         raise InputError("no option is searched: give --search KEY=LOW..HIGH or --search KEY=A,B")
     for name in space:

@@ -61,8 +61,7 @@ def _together(sources: Sequence[RowSource]) -> Iterator[np.ndarray]:
 def strength_curve(
     dataset: Dataset, option: str, values: Sequence[float], views: str = "auto", *, seed: int = 0
 ) -> Symmetries:
-    """Distance ratio and "told apart" of views at values of an option, such as ``noise_strength``; trains nothing but
-    one step of `contrastive` each."""
+    """Distance ratio and "told apart" of views at values of an option, after one step of `contrastive` each."""
     if option not in Contrastive().get_params():
         raise InputError(
             f"option is {option!r}, expected an option of views, such as noise_strength: viewsmith methods"

@@ -160,8 +160,7 @@ def has_crops(options: Any, modality: Modality) -> bool:
 
 
 def start_steps_of(options: Any, scaling: str, family: Family, places: "Places | None") -> int:
-    """Number of first steps at known places or with near positives; 0 if no place is known and black stays zero, where
-    they can mislead."""
+    """Number of first steps at known places or with near positives; 0 without places where black stays zero."""
     if options.start_steps != "auto":
         return int(options.start_steps)
     if places is not None:
@@ -258,8 +257,7 @@ def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData)
 
 
 def recurrence_weight_of(options: Any, scaling: str, family: Family) -> float:
-    """Weight of what recurs in the channel's objective: by default only where black stays zero (docs, CRL-TAC), 0 if
-    the channel is not trained."""
+    """Weight of what recurs in the channel's objective: by default where black stays zero (docs), or 0."""
     if options.channel == "uniform":
         return 0.0
     if options.recurrence_weight != "auto":

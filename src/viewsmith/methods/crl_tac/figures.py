@@ -200,8 +200,7 @@ def channel_figures(model: ChannelModel, dataset: Dataset) -> list[Figure]:
 
 
 def projection_figures(models: Mapping[str, Any], X: Any, labels: np.ndarray | None = None) -> list[Figure]:
-    """Projections of rows by several models, points or curves, and the similarities of all pairs (Koyama et al. 2021,
-    figs. 6-8)."""
+    """Projections of rows by several models, and similarities of all pairs (Koyama et al. 2021, figs. 6-8)."""
     given = {name: model.transform(X, output="projection") for name, model in models.items()}
     found = {name: z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12) for name, z in given.items()}
     n, (first, *others) = len(next(iter(found.values()))), found
@@ -309,8 +308,7 @@ MOST_SHOWN = 12
 def draw_probabilities(
     names: Sequence[str], p: np.ndarray, caption: str, samples: np.ndarray, views: np.ndarray | None = None
 ) -> Figure:
-    """Draw probabilities of transformations, (1 + n, M), the mean and those of n samples, and beside them their most
-    probable `views`, (n, k, ...)."""
+    """Draw probabilities (1 + n, M), the mean and those of n samples, beside their likeliest `views`, (n, k, ...)."""
     m = p.shape[1]
     note = f"Dotted line: equal probabilities, {1 / m:.2g}."
     if m > ALL_SHOWN:

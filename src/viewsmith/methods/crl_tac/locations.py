@@ -229,8 +229,7 @@ SHARPNESS = 0.1
 
 
 class KnownPlaces(nn.Module):
-    """Q(T|x), on the views that cover a known box of a sample: `q`, (n, M), 0 in rows without one; `here`: views that
-    overlap it by `SAME`."""
+    """Q(T|x), on views that cover a known box: `q`, (n, M), 0 in rows without; `here`: overlap of `SAME`."""
 
     q: Tensor
     here: Tensor

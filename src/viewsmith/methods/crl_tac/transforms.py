@@ -384,8 +384,7 @@ class Windows(Family):
         return windows if self.detrend == "none" else detrended(windows, self.detrend)
 
     def scores(self, network: nn.Module, x: Tensor) -> Tensor:
-        """The mean over each window of ``network(x)``, logits (B, L); of detrended windows one by one, because each has
-        another trend."""
+        """The mean over each window of ``network(x)``, logits (B, L), of windows detrended one by one."""
         if self.detrend != "none":
             parts = x.split(max(1, self.rows_at_once(None, x) // SCORED))
             means = [network(self.all_views(part).flatten(0, 1)).mean(dim=1) for part in parts]

@@ -178,8 +178,7 @@ class GenView(ViewsmithEstimator):
         return {"views": views, "level": level, "quality": self._quality_of(x, views)}
 
     def _generate(self, X: Any, x: Rows, n_views: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Views (n, n_views, ...) of scaled rows and their levels (n, n_views), by seed, row and number of the view
-        alone."""
+        """Views (n, n_views, ...) of scaled rows and their levels (n, n_views), by seed, row and view number."""
         generated = self._method.generated
         assert generated is not None and generated.strengths is not None
         names = [fingerprint(row) for row in self.checked_rows(X)]

@@ -31,8 +31,7 @@ Order = Literal["second-order", "first-order", "frozen", "none"]
 
 
 class MetAugMethod(PairMethod):
-    """Encoders are trained with original and augmented features, generators through the encoders' gradient step;
-    options as in `viewsmith.MetAug`."""
+    """Encoders trained with original and augmented features, generators through the encoders' gradient step."""
 
     # The loss of generators is (L + alpha R) / delta, so that its minima do not depend on delta; `margin_weight` is
     # alpha over delta.

@@ -244,8 +244,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Date:
-    """Year, month, weekday, hour and days since the first date, without those that do not vary; `format` is "" for a
-    column of dates."""
+    """Year, month, weekday, hour and days since the first date, if they vary; `format` is "" for dates."""
 
     role: ClassVar[str] = "date"
     name: str

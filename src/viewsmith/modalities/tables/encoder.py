@@ -28,8 +28,7 @@ from viewsmith.networks.scaling import Scaler, Scaling
 
 @dataclass(frozen=True, eq=False)
 class TableEncoder:
-    """Columns of a table, fitted to its training rows: `roles` of all by name, `columns` those not left out; `encode`
-    and `decode` change nothing."""
+    """Columns of a table, fitted to its training rows, unchanged by use: `roles` of all, `columns` not left out."""
 
     roles: dict[str, Role]
     columns: tuple[Column, ...]

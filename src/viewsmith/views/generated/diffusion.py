@@ -89,8 +89,7 @@ def add_noise(x0: Tensor, eps: Tensor, rates: tuple[Rate, Rate]) -> Tensor:
 
 
 def target(x0: Tensor, eps: Tensor, rates: tuple[Rate, Rate], prediction: Prediction) -> Tensor:
-    """The target of the network's prediction: the noise eps, the sample x_0, or ``v = signal eps - noise x_0``
-    (Salimans & Ho 2022, appendix D)."""
+    """The network's target: noise eps, sample x_0, or ``signal eps - noise x_0`` (Salimans & Ho 2022, appendix D)."""
     signal, noise = rates
     if prediction == "v":
         return signal * eps - noise * x0
@@ -209,8 +208,7 @@ def _steps(times: Sequence[int]) -> Iterator[tuple[int, int]]:
 def ddim(
     estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
-    """The deterministic sampler, sigma 0: it mixes the same sample and noise for the next time (Song et al. 2021,
-    equation 12)."""
+    """The deterministic sampler: the same sample and noise for the next time (Song et al. 2021, equation 12)."""
     for t, s in _steps(times):
         x0 = estimate(x, t)
         eps = recover_noise(x, x0, schedule.rates(t))
@@ -221,8 +219,7 @@ def ddim(
 def ddpm(
     estimate: Estimate, x: Tensor, schedule: Schedule, times: Sequence[int], generator: Generators | None = None
 ) -> Tensor:
-    """Ancestral sampling from x_s given x_t and x_0 (Ho et al. 2020, equation 7, algorithm 2), with beta-tilde: better
-    for few steps."""
+    """Ancestral sampling of x_s given x_t and x_0 (Ho et al. 2020, equation 7, algorithm 2), with beta-tilde."""
     for t, s in _steps(times):
         x0 = estimate(x, t)
         bar_t, bar_s = schedule.alpha_bar_at(t), schedule.alpha_bar_at(s)

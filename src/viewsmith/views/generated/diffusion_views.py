@@ -28,8 +28,7 @@ Generate = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 
 
 class ViewCache:
-    """A cache of `n_views` generated views of each training row, of images and DNA unscaled, not in checkpoints: a seed
-    gives them."""
+    """A cache of `n_views` generated views of each training row, images and DNA unscaled, not in checkpoints."""
 
     def __init__(self, rows: Rows, generate: Generate, *, n_views: int, seed: int, block: int = 512) -> None:
         self.n_views = n_views

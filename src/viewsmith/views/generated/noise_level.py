@@ -213,8 +213,7 @@ def fit_density(h: Tensor, k: int = NEIGHBORS) -> Density:
 
 
 def _mean_distances(h: Tensor, references: Tensor, k: int) -> Tensor:
-    """Mean distance of each row to its k nearest references but itself (one with the same representation), float64
-    (n,)."""
+    """Mean distance of each row to its k nearest references, equal representations left out, float64 (n,)."""
     k = min(k, len(references) - 1)
 
     def mean_distance(block: Tensor) -> Tensor:
