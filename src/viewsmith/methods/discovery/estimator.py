@@ -18,7 +18,7 @@ from viewsmith.core.tensors import load_tensors, load_weights, save_tensors
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.methods.discovery.events import EventSearch
 from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images
-from viewsmith.methods.discovery.motif_search import MotifSearch
+from viewsmith.methods.discovery.motifs import MotifSearch
 from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
 from viewsmith.networks.base import EncoderContext
 from viewsmith.training.run import RunFolder

@@ -16,12 +16,16 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
    not help to fit. The same search in sequences drawn from p_U says what gain is found in nothing: of several w, the
    one farthest above it, in standard deviations, is taken. If none is clearly above it, nothing recurs.
 
+After a motif is found, its sites are masked (N), and the next one is sought. The q-value of a site compares its score
+s(z) with the best scores of sequences of the same lengths that are drawn from p_U: a sequence may have no site.
+
 Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at once; s(z) = log p_P(z) / p_U(z).
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,6 +33,8 @@ from scipy.special import gammaln
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.methods.discovery.contrast import part_table
+from viewsmith.modalities import modality_of
 
 WIDTHS = (8, 12, 16, 22)
 ORDER = 2  # letters before, on which a letter of the background depends
@@ -435,3 +441,134 @@ def _jaspar_lines(motifs: Sequence[Motif], names: Sequence[str], sites: int) -> 
         yield f">{name}\t{motif.consensus}\n"
         for letter, column in zip(LETTERS, motif.probabilities.T, strict=True):
             yield f"{letter} [ {' '.join(f'{p * sites:.2f}' for p in column)} ]\n"
+
+
+NULL = 2_000  # sequences drawn from the background for q-values
+
+#: One row for each site: number of the sequence and kind, first letter from 0 and the one after the last on the given
+#: strand, whether it is read from the other strand, score and q-value.
+SITES = np.dtype(
+    [
+        *((name, np.int64) for name in ("sample", "kind", "start", "end")),
+        *(("reverse", np.bool_), ("score", np.float64), ("q", np.float64)),
+    ]
+)
+
+
+@dataclass
+class MotifSearch:
+    """Motifs in DNA; see `viewsmith.Discovery` for the options."""
+
+    name: ClassVar[str] = "dna"
+
+    windows: Sequence[int] | None = None
+    both_strands: bool = True
+    kinds: int = 1
+    max_parts: int = 1
+    seed: int = 0
+    parts: list[Motif] = field(default_factory=list)  # one for each kind that recurs
+    tried: list[list[Motif]] = field(default_factory=list)  # a motif of each width
+    null: list[np.ndarray] = field(default_factory=list)  # best scores of background sequences, sorted
+
+    def fit(self, X: Any) -> None:
+        """Find what recurs; raises InputError for samples or options that cannot be used."""
+        codes, rng = sequence_codes(X), np.random.default_rng(self.seed)
+        if len(codes) < 4:
+            raise InputError(f"{len(codes)} sequences, expected at least 4: what recurs is seen across sequences")
+        for _ in range(self.kinds):
+            widths = WIDTHS if self.windows is None else self.windows
+            motifs = find_motif(codes, widths=widths, both=self.both_strands, seed=self.seed)
+            self.tried.append(motifs)
+            motif = choose(motifs)
+            if motif is None:
+                break
+            lengths = _lengths(codes)
+            drawn = motif.background.draw(rng.choice(lengths[lengths >= motif.width], NULL), rng)
+            self.null.append(np.sort(motif.best_sites(drawn)[2]))
+            self.parts.append(motif)
+            for starts, _, scores in _sites(motif, codes, self.max_parts):
+                codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
+
+    def describe(self) -> str:
+        """What was found, in one sentence."""
+        best = max(self.tried[0], key=lambda motif: motif.clarity)
+        numbers = (
+            f"{best.consensus} of {best.width} letters, {best.clarity:.1f} standard deviations above what is found in "
+            "random sequences of the same composition"
+        )
+        if not self.parts:
+            return f"the best candidate is {numbers}; expected more than {CLEAR}"
+        kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
+        return f"{kinds}; the first is {numbers}"
+
+    def candidates(self, X: Any) -> np.ndarray:
+        """The best sites of every kind in every sequence, with their q-values among all of them."""
+        return part_table(SITES, self._places(sequence_codes(X)), self.null)
+
+    def _places(self, codes: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """The best sites of each kind, apart from those of the kinds before."""
+        for kind, motif in enumerate(self.parts):
+            for starts, reverse, scores in _sites(motif, codes, self.max_parts):
+                yield kind, {"start": starts, "end": starts + motif.width, "reverse": reverse, "score": scores}
+                codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
+
+    def crops(self, X: Any, found: np.ndarray, size: int) -> list[str]:
+        """`size` letters around sites, read from the strand of the site; fewer at the ends of a sequence."""
+        letters = np.asarray(modality_of("dna").read(X))
+        ends = _lengths(as_codes(letters))
+        cut = []
+        for site in found:
+            middle, length = int(site["start"] + site["end"]) // 2, int(ends[site["sample"]])
+            start = max(0, min(middle - size // 2, length - size))
+            text = letters[site["sample"], start : min(start + size, length)].tobytes().decode("ascii")
+            cut.append(text.translate(COMPLEMENT)[::-1] if site["reverse"] else text)
+        return cut
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain values and tensors of what was fitted."""
+        plain = {name: [getattr(motif, name) for motif in self.parts] for name in ("share", "gain", "both")}
+        plain["nothing"] = [list(motif.nothing) for motif in self.parts]
+        tensors: dict[str, Tensor] = {}
+        for i, (motif, null) in enumerate(zip(self.parts, self.null, strict=True)):
+            arrays = {"probabilities": motif.probabilities, "background": motif.background.log_p, "null": null}
+            tensors |= {f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+        return plain, tensors
+
+    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Take what `state` gave."""
+        for i, nothing in enumerate(fitted["nothing"]):
+            p, log_p, null = (tensors[f"{i}.{name}"].numpy() for name in ("probabilities", "background", "null"))
+            share, gain, both = (fitted[name][i] for name in ("share", "gain", "both"))
+            self.parts.append(Motif(p, Background(log_p), float(share), float(gain), tuple(nothing), bool(both)))
+            self.null.append(null)
+        self.tried = [[motif] for motif in self.parts]
+
+
+COMPLEMENT = str.maketrans("ACGTUacgtu", "TGCAAtgcaa")
+
+
+def sequence_codes(X: Any) -> np.ndarray:
+    """Codes (n, L) of sequences: strings, or ASCII letters uint8 (n, L); see `as_codes`."""
+    return as_codes(np.asarray(modality_of("dna").read(X)))
+
+
+def _lengths(codes: np.ndarray) -> np.ndarray:
+    """Lengths (n,) up to the last known letter."""
+    return np.asarray(np.where(codes < 4, np.arange(1, codes.shape[1] + 1), 0).max(1))
+
+
+def _sites(motif: Motif, codes: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Starts, strands and scores of up to `count` sites of each sequence, which do not overlap; -inf for none."""
+    found = []
+    for _ in range(count):
+        starts, reverse, scores = motif.best_sites(codes)
+        found.append((starts, reverse, scores))
+        codes = _masked(codes, starts, np.full(len(codes), motif.width))
+    return found
+
+
+def _masked(codes: np.ndarray, starts: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Codes with N in place of a site of each sequence; width 0: none."""
+    place = np.arange(codes.shape[1])
+    inside = (place >= starts[:, None]) & (place < (starts + widths)[:, None]) & (starts >= 0)[:, None]
+    return np.where(inside, 4, codes).astype(np.uint8)
