@@ -3,6 +3,7 @@
 import copy
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -112,6 +113,7 @@ CROP = {"images": 32, "dna": 40, "series": 128}
 LEAST_WINDOW = {"images": 2, "dna": 4, "series": 8}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Discovery(BaseEstimator):
     """Find what recurs in images, DNA or recordings, and where, without labels.
 
@@ -177,35 +179,18 @@ class Discovery(BaseEstimator):
     """
 
     name = "discovery"
-
-    def __init__(
-        self,
-        *,
-        modality: str = "auto",
-        windows: Sequence[int] | None = None,
-        features: Any = "patches",
-        feature_layer: str | None = None,
-        feature_weights: str | None = None,
-        cache: str | None = None,
-        image_size: int = 128,
-        both_strands: bool = True,
-        kinds: int = 1,
-        max_parts: int = 1,
-        max_q: float = 0.1,
-        random_state: int = 0,
-    ) -> None:
-        self.modality = modality
-        self.windows = windows
-        self.features = features
-        self.feature_layer = feature_layer
-        self.feature_weights = feature_weights
-        self.cache = cache
-        self.image_size = image_size
-        self.both_strands = both_strands
-        self.kinds = kinds
-        self.max_parts = max_parts
-        self.max_q = max_q
-        self.random_state = random_state
+    modality: str = "auto"
+    windows: Sequence[int] | None = None
+    features: Any = "patches"
+    feature_layer: str | None = None
+    feature_weights: str | None = None
+    cache: str | None = None
+    image_size: int = 128
+    both_strands: bool = True
+    kinds: int = 1
+    max_parts: int = 1
+    max_q: float = 0.1
+    random_state: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find what recurs in samples.
