@@ -1,7 +1,5 @@
 """Several methods on one data set, with the same seeds, splits, rows and protocol."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -54,24 +52,14 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass
 class Cell:
-    """A method with a seed, on a split: what became of it.
-
-    Attributes
-    ----------
-    status : str
-        "finished", "time limit", "failed" or "left out".
-    seconds : float or None
-        Of the training.
-    why : str
-        Of a training that failed.
-    """
+    """A method with a seed, on a split: what became of it."""
 
     method: str
     seed: int
     split: int
-    status: str = "left out"
-    seconds: float | None = None
-    why: str = ""
+    status: str = "left out"  # or finished, time limit, failed
+    seconds: float | None = None  # of the training
+    why: str = ""  # of a training that failed
     before: str = "untrained"  # what the row of the weights before training is called
     scores: Scores = field(default_factory=dict)
     costs: dict[str, float] = field(default_factory=dict)
@@ -103,7 +91,7 @@ def compare_methods(
     protocols: Sequence[str] | None = None,
     further: Mapping[str, Load] = MappingProxyType({}),
     trained: Path | None = None,
-) -> Comparison:
+) -> "Comparison":
     """Train every method several times, score all with one protocol, and write a leaderboard and a report.
 
     Repeat i has the seed i and, if the data have no split of their own, the split ``i % splits``: the spread is that of

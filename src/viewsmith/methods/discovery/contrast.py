@@ -24,15 +24,12 @@ The box step: the rectangle in which the cells of a map sum to the most, of any 
 What a search in each kind of data gives to `viewsmith.Discovery`, and the q-values of what it finds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from torch import Tensor
 
 #: Share of the covariance of all windows in that of the chosen ones, which may be fewer than the features.
 MIXED = 0.1
@@ -54,7 +51,7 @@ class Gaussian:
     factor: np.ndarray
 
     @classmethod
-    def of(cls, mean: np.ndarray, covariance: np.ndarray) -> Gaussian:
+    def of(cls, mean: np.ndarray, covariance: np.ndarray) -> "Gaussian":
         """The distribution with these moments; directions without variance get a little of the largest."""
         # Features are whitened, so 1e-3 is little; with less, equal cells (a black background) become indefinite.
         ridge = 1e-6 * max(float(np.diag(covariance).max()), 1e-3)
@@ -75,7 +72,7 @@ class Moments:
     products: np.ndarray
 
     @classmethod
-    def of(cls, z: np.ndarray) -> Moments:
+    def of(cls, z: np.ndarray) -> "Moments":
         """The moments of rows z (n, d); in blocks, because float64 takes twice the memory of all features."""
         total, products = np.zeros(z.shape[1]), np.zeros((z.shape[1], z.shape[1]))
         for start in range(0, len(z), BLOCK):
@@ -84,10 +81,10 @@ class Moments:
             products += rows.T @ rows
         return cls(float(len(z)), total, products)
 
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: "Moments") -> "Moments":
         return Moments(self.count + other.count, self.total + other.total, self.products + other.products)
 
-    def __sub__(self, other: Moments) -> Moments:
+    def __sub__(self, other: "Moments") -> "Moments":
         return Moments(self.count - other.count, self.total - other.total, self.products - other.products)
 
     @property
@@ -109,7 +106,7 @@ class Whitening:
     axes: np.ndarray
 
     @classmethod
-    def of(cls, z: np.ndarray) -> Whitening:
+    def of(cls, z: np.ndarray) -> "Whitening":
         """Fitted to rows z (m, d)."""
         moments = Moments.of(z)
         variance, axes = np.linalg.eigh(moments.covariance)
@@ -134,7 +131,7 @@ class Contrast:
     all_windows: Gaussian
 
     @classmethod
-    def of(cls, chosen: Moments, everything: Moments) -> Contrast:
+    def of(cls, chosen: Moments, everything: Moments) -> "Contrast":
         """The contrast of two sets of windows, given by their moments."""
         everything = everything if everything.count else chosen  # the boxes fill the images
         mixed = (1 - MIXED) * chosen.covariance + MIXED * everything.covariance
@@ -146,7 +143,7 @@ class Contrast:
         return {f"{which}.{name}": value for which, density in both.items() for name, value in vars(density).items()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Contrast:
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Contrast":
         """Inverse of `arrays`."""
         return cls(*(Gaussian(arrays[f"{which}.mean"], arrays[f"{which}.factor"]) for which in ("chosen", "all")))
 
@@ -221,46 +218,17 @@ def best_boxes(maps: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndar
     return boxes, best
 
 
-class Search(Protocol):
-    """Parts of several kinds in samples of one kind of data.
+@dataclass(kw_only=True)
+class Search:
+    """Parts of several kinds in samples of one modality, `name`; see `viewsmith.Discovery` for the options."""
 
-    Attributes
-    ----------
-    name : str
-        Of the modality.
-    max_parts : int
-        Largest number of parts of a kind in a sample.
-    parts : sequence
-        One for each kind that recurs.
-    tried : sequence of sequences
-        For each kind, the solutions among which it was chosen.
-    null : sequence of ndarray
-        For each kind, sorted scores of what is no part.
-    """
-
-    name: ClassVar[str]
-    max_parts: int
-    parts: Sequence[Any]
-    tried: Sequence[Sequence[Any]]
-    null: Sequence[np.ndarray]
-
-    def fit(self, X: Any) -> None:
-        """Find what recurs; raises InputError for samples or options that cannot be used."""
-
-    def describe(self) -> str:
-        """What was found, in one sentence."""
-
-    def candidates(self, X: Any) -> np.ndarray:
-        """The best places of every kind in every sample: a structured array with sample, kind, place, score and q."""
-
-    def crops(self, X: Any, found: np.ndarray, size: int) -> Any:
-        """What is at these places, as samples."""
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Plain values and tensors of what was fitted."""
-
-    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Take what `state` gave."""
+    windows: Sequence[int] | None = None
+    kinds: int = 1
+    max_parts: int = 1
+    seed: int = 0
+    parts: list[Any] = field(default_factory=list)  # one for each kind that recurs
+    tried: list[list[Any]] = field(default_factory=list)  # for each kind, the solutions among which it was chosen
+    null: list[np.ndarray] = field(default_factory=list)  # for each kind, sorted scores of what is no part
 
 
 def q_values(scores: np.ndarray, null: np.ndarray) -> np.ndarray:

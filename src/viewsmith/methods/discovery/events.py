@@ -22,7 +22,7 @@ with the best scores of pieces with the same spectra and random phases, so a pie
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
-from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds, part_table
+from viewsmith.methods.discovery.contrast import Contrast, Moments, Search, Whitening, choose_windows, folds, part_table
 from viewsmith.modalities import modality_of
 
 POINTS = 24  # averages of a window in each channel
@@ -50,23 +50,12 @@ LEAST_SPREAD = 0.25  # nats
 
 @dataclass(frozen=True)
 class Event:
-    """An event, fitted: it scores the windows of any pieces.
+    """An event, fitted: it scores the windows of any pieces."""
 
-    Attributes
-    ----------
-    width : int
-        Points of a window.
-    windows : (Whitening, Contrast)
-    gain : float
-        Mean held-out score of the best window of a piece, in nats.
-    nothing : (float, float)
-        Mean and standard deviation of the gain in pieces with random phases.
-    """
-
-    width: int
+    width: int  # points of a window
     windows: tuple[Whitening, Contrast]
-    gain: float
-    nothing: tuple[float, float]
+    gain: float  # mean held-out score of the best window of a piece, in nats
+    nothing: tuple[float, float]  # mean and standard deviation of the gain in pieces with random phases
 
     @property
     def clarity(self) -> float:
@@ -176,29 +165,11 @@ EVENTS = np.dtype(
 )
 
 
-@dataclass
-class EventSearch:
-    """Events in recordings; see `viewsmith.Discovery` for the options.
-
-    Attributes
-    ----------
-    parts : list of Event
-        One for each kind that recurs.
-    tried : list of list of Event
-        For each kind, an event of each width.
-    null : list of ndarray
-        For each kind, the best scores of pieces with random phases, sorted.
-    """
+@dataclass(kw_only=True)
+class EventSearch(Search):
+    """Events in recordings."""
 
     name: ClassVar[str] = "series"
-
-    windows: Sequence[int] | None = None
-    kinds: int = 1
-    max_parts: int = 1
-    seed: int = 0
-    parts: list[Event] = field(default_factory=list)
-    tried: list[list[Event]] = field(default_factory=list)
-    null: list[np.ndarray] = field(default_factory=list)
     channels: int = 0
 
     def fit(self, X: Any) -> None:

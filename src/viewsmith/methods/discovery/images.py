@@ -1,8 +1,8 @@
 """Discovery in images of any sizes: dense features of reduced images, parts of several kinds, boxes in pixels."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,25 +13,8 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import with_progress
-from viewsmith.methods.discovery.contrast import with_q_values
-from viewsmith.methods.discovery.image_parts import (
-    ABOVE,
-    BACKGROUND,
-    BLOCK,
-    CONSISTENT,
-    ENTIRELY,
-    NUMBERS,
-    WINDOWS,
-    Part,
-    arrays_of,
-    boxes_of,
-    discover,
-    inside_boxes,
-    likely,
-    most_outstanding,
-    null_scores,
-    part_from,
-)
+from viewsmith.methods.discovery import image_parts
+from viewsmith.methods.discovery.contrast import Search, with_q_values
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting
 
@@ -64,23 +47,13 @@ PARTS = np.dtype(
 
 @dataclass(frozen=True)
 class ImageList:
-    """Images of any sizes, read one by one.
+    """Images of any sizes, read one by one."""
 
-    Attributes
-    ----------
-    shapes : list of (int, int)
-        Height and width of each image.
-    read : callable
-        Image i, uint8 (height, width, channels), reduced to a size (height, width) if that is given.
-    channels : int
-    contents : callable
-        What tells these images from others, for the cache of their features.
-    """
-
-    shapes: list[tuple[int, int]]
+    shapes: list[tuple[int, int]]  # height and width of each
+    # Image i, uint8 (height, width, channels), reduced to a size (height, width) if that is given.
     read: Callable[[int, tuple[int, int] | None], np.ndarray]
     channels: int
-    contents: Callable[[], Iterable[bytes]] = tuple
+    contents: Callable[[], Iterable[bytes]] = tuple  # what tells them from others, for the cache of their features
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -120,32 +93,14 @@ def reduced(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.asarray(y[0].permute(1, 2, 0).round().clamp(0, 255).byte())
 
 
-@dataclass
-class ImageSearch:
-    """Parts in images; see `viewsmith.Discovery` for the options.
-
-    Attributes
-    ----------
-    parts : list of Part
-        One for each kind that recurs.
-    tried : list of list of Part
-        For each kind, the solutions among which it was chosen.
-    null : list of ndarray
-        For each kind, the best score of each image apart from its boxes, sorted.
-    """
+@dataclass(kw_only=True)
+class ImageSearch(Search):
+    """Parts in images."""
 
     name: ClassVar[str] = "images"
-
-    windows: Sequence[int] | None = None
     image_size: int = 128
-    kinds: int = 1
-    max_parts: int = 1
     features: Any = "patches"
     cache: str | None = None
-    seed: int = 0
-    parts: list[Part] = field(default_factory=list)
-    tried: list[list[Part]] = field(default_factory=list)
-    null: list[np.ndarray] = field(default_factory=list)
     channels: int = 0
     dense: Callable[[np.ndarray], Tensor] | None = None
     reduction: int = 1  # of patches
@@ -156,7 +111,7 @@ class ImageSearch:
         images = as_images(X)
         cells = sizes_fitting(images.shapes, self.image_size, 1)
         smallest = min(min(size) for size in cells)
-        tried = WINDOWS if self.windows is None else self.windows
+        tried = image_parts.WINDOWS if self.windows is None else self.windows
         windows = [side for side in tried if 2 * side <= smallest]
         if len(images) < 4:
             raise InputError(f"{len(images)} images, expected at least 4: what recurs is seen across images")
@@ -177,19 +132,19 @@ class ImageSearch:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
         for _ in range(self.kinds):
-            solutions = discover(maps, free, windows=windows, seed=self.seed)
+            solutions = image_parts.discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
             part = self._clear(solutions, images, rows)
-            if part is None or part.consistency < ENTIRELY:
+            if part is None or part.consistency < image_parts.ENTIRELY:
                 windows_only, maps = self._outstanding(solutions, images, rows, maps)
                 part = windows_only or part
             if part is None:
                 break
-            found = boxes_of(part, maps, free, self.max_parts)
-            self.null.append(null_scores(part, maps, free, found))
+            found = image_parts.boxes_of(part, maps, free, self.max_parts)
+            self.null.append(image_parts.null_scores(part, maps, free, found))
             self.parts.append(part)
             for boxes, _ in found:
-                free &= ~inside_boxes(boxes, free.shape[1:])
+                free &= ~image_parts.inside_boxes(boxes, free.shape[1:])
 
     def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
@@ -202,19 +157,21 @@ class ImageSearch:
             self.dense = fit_patches(lambda: self._batches(images, rows), len(rows), self.seed, self.reduction)
         return self._maps(images, rows, source_name)
 
-    def _solutions(self, images: ImageList) -> list[Part]:
+    def _solutions(self, images: ImageList) -> list[image_parts.Part]:
         """A solution for each window."""
         maps, valid = self._features(images, np.arange(len(images)))
-        return discover(maps, valid, windows=self.windows or WINDOWS, seed=self.seed)
+        return image_parts.discover(maps, valid, windows=self.windows or image_parts.WINDOWS, seed=self.seed)
 
-    def _clear(self, solutions: list[Part], images: ImageList, rows: np.ndarray) -> Part | None:
+    def _clear(self, solutions: list[image_parts.Part], images: ImageList, rows: np.ndarray) -> image_parts.Part | None:
         """The first likely solution that is clearly above what is found in images with random phases."""
         drawn = self._drawn(images, rows, SURROGATES)
-        for part in likely(solutions):
-            other = ImageSearch([part.window], self.image_size, features=self.features, seed=self.seed)
+        for part in image_parts.likely(solutions):
+            other = ImageSearch(
+                windows=[part.window], image_size=self.image_size, features=self.features, seed=self.seed
+            )
             compared = dataclasses.replace(part, nothing=other._solutions(drawn)[0].consistency)
             solutions[next(i for i, each in enumerate(solutions) if each is part)] = compared
-            if compared.consistency >= compared.nothing + ABOVE:
+            if compared.consistency >= compared.nothing + image_parts.ABOVE:
                 return compared
         return None
 
@@ -229,8 +186,8 @@ class ImageSearch:
         return ImageList([images.shapes[i] for i in some], read, images.channels)
 
     def _outstanding(
-        self, solutions: list[Part], images: ImageList, rows: np.ndarray, maps: np.ndarray
-    ) -> tuple[Part | None, np.ndarray]:
+        self, solutions: list[image_parts.Part], images: ImageList, rows: np.ndarray, maps: np.ndarray
+    ) -> tuple[image_parts.Part | None, np.ndarray]:
         """The windows that stand out most, and their maps; for the first kind also of patches of twice the size."""
         windows = [part.window for part in solutions]
         drawn = self._drawn(images, rows, MORE)
@@ -241,8 +198,8 @@ class ImageSearch:
             twice = dataclasses.replace(self, **fresh, reduction=2)
             nothing += dataclasses.replace(twice, **fresh)._solutions(drawn)
             coarse, valid = twice._features(images, rows)
-            solutions += discover(coarse, valid, windows=windows, seed=self.seed)
-        part = most_outstanding(solutions, nothing, (len(rows), len(drawn)))
+            solutions += image_parts.discover(coarse, valid, windows=windows, seed=self.seed)
+        part = image_parts.most_outstanding(solutions, nothing, (len(rows), len(drawn)))
         if part is None:
             return None, maps
         at = next(i for i, each in enumerate(solutions) if each.windows is part.windows)
@@ -254,7 +211,7 @@ class ImageSearch:
     def describe(self) -> str:
         """What was found, in one sentence."""
         chosen = self.parts[:1] or self.tried[0]
-        best = max(chosen, key=lambda part: (part.posterior <= BACKGROUND, part.consistency))
+        best = max(chosen, key=lambda part: (part.posterior <= image_parts.BACKGROUND, part.consistency))
         numbers = (
             f"the posterior agrees with the boxes by {best.consistency:.2f} (1: entirely) and fills "
             f"{best.posterior:.0%} of the images"
@@ -266,9 +223,9 @@ class ImageSearch:
                 f"{best.nothing:.2f})"
             )
         if not self.parts:
-            expected = f"at least {CONSISTENT} and at most {BACKGROUND:.0%}"
+            expected = f"at least {image_parts.CONSISTENT} and at most {image_parts.BACKGROUND:.0%}"
             if best.nothing == best.nothing:  # it was compared
-                expected = f"{ABOVE} more than in images with random phases, {best.nothing:.2f}"
+                expected = f"{image_parts.ABOVE} more than in images with random phases, {best.nothing:.2f}"
             return f"of the best candidate, {numbers}; expected {expected}"
         kinds = "one kind of part recurs" if len(self.parts) == 1 else f"{len(self.parts)} kinds of parts recur"
         return f"{kinds}; of the first, {numbers} (windows of {CELL * best.window} pixels)"
@@ -286,12 +243,12 @@ class ImageSearch:
         if not isinstance(self.dense, Patches | NetworkMaps):
             raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
         fitted = {"channels": self.channels, "windows": [part.window for part in self.parts]}
-        fitted |= {name: [getattr(p, name) for p in self.parts] for name in (*NUMBERS, "boxed")}
+        fitted |= {name: [getattr(p, name) for p in self.parts] for name in (*image_parts.NUMBERS, "boxed")}
         state = vars(self.dense) if isinstance(self.dense, Patches) else self.dense.state()
         tensors = {f"features.{name}": value for name, value in state.items()}
         for i, (part, null) in enumerate(zip(self.parts, self.null, strict=True)):
             tensors[f"{i}.null"] = torch.from_numpy(null)
-            for name, value in arrays_of(part).items():
+            for name, value in image_parts.arrays_of(part).items():
                 tensors[f"{i}.{name}"] = torch.from_numpy(np.ascontiguousarray(value))
         return fitted, tensors
 
@@ -301,7 +258,7 @@ class ImageSearch:
         state = {name[9:]: value for name, value in tensors.items() if name.startswith("features.")}
         given = isinstance(self.features, NetworkMaps)
         self.dense = dataclasses.replace(self.features, **state) if given else Patches(**state)
-        self.parts = [part_from(tensors, fitted, i) for i in range(len(fitted["windows"]))]
+        self.parts = [image_parts.part_from(tensors, fitted, i) for i in range(len(fitted["windows"]))]
         self.null = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
         self.tried = [[part] for part in self.parts]
 
@@ -316,8 +273,8 @@ class ImageSearch:
         sizes = np.array(sizes_fitting([images.shapes[i] for i in rows], self.image_size, stride))
         for size in np.unique(sizes, axis=0):
             same = np.flatnonzero((sizes == size).all(1))
-            for start in range(0, len(same), BLOCK):
-                yield same[start : start + BLOCK], (int(size[0]), int(size[1]))
+            for start in range(0, len(same), image_parts.BLOCK):
+                yield same[start : start + image_parts.BLOCK], (int(size[0]), int(size[1]))
 
     def _cache(self, images: ImageList) -> MapCache | None:
         """Where the features of these images are kept; None without `cache`, or for an own function."""
@@ -366,14 +323,14 @@ class ImageSearch:
         if images.channels != self.channels:
             raise InputError(f"images with {images.channels} channels, but the model was fitted on {self.channels}")
         found: list[tuple[Any, ...]] = []
-        starts = range(0, len(images), BLOCK) if self.parts else range(0)
-        for start in with_progress(starts, "boxes", len(images), "images", size=lambda _: BLOCK):
-            rows = np.arange(start, min(start + BLOCK, len(images)))
+        starts = range(0, len(images), image_parts.BLOCK) if self.parts else range(0)
+        for start in with_progress(starts, "boxes", len(images), "images", size=lambda _: image_parts.BLOCK):
+            rows = np.arange(start, min(start + image_parts.BLOCK, len(images)))
             maps, valid = self._maps(images, rows)
             free = valid.copy()
             for kind, part in enumerate(self.parts):
-                for boxes, scores in boxes_of(part, maps, free, self.max_parts):
-                    free &= ~inside_boxes(boxes, free.shape[1:])
+                for boxes, scores in image_parts.boxes_of(part, maps, free, self.max_parts):
+                    free &= ~image_parts.inside_boxes(boxes, free.shape[1:])
                     for i in np.flatnonzero(np.isfinite(scores)):
                         shape = images.shapes[rows[i]]
                         box = _in_pixels(boxes[i], valid[i], shape)

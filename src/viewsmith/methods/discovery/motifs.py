@@ -24,7 +24,7 @@ Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at o
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +33,7 @@ from scipy.special import gammaln
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.methods.discovery.contrast import part_table
+from viewsmith.methods.discovery.contrast import Search, part_table
 from viewsmith.modalities import modality_of
 
 WIDTHS = (8, 12, 16, 22)
@@ -455,20 +455,12 @@ SITES = np.dtype(
 )
 
 
-@dataclass
-class MotifSearch:
-    """Motifs in DNA; see `viewsmith.Discovery` for the options."""
+@dataclass(kw_only=True)
+class MotifSearch(Search):
+    """Motifs in DNA."""
 
     name: ClassVar[str] = "dna"
-
-    windows: Sequence[int] | None = None
     both_strands: bool = True
-    kinds: int = 1
-    max_parts: int = 1
-    seed: int = 0
-    parts: list[Motif] = field(default_factory=list)  # one for each kind that recurs
-    tried: list[list[Motif]] = field(default_factory=list)  # a motif of each width
-    null: list[np.ndarray] = field(default_factory=list)  # best scores of background sequences, sorted
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
