@@ -1,7 +1,7 @@
 """Figures of a model and its data for a report; methods add further figures."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,17 +13,6 @@ from viewsmith.reports import Figure, draw_gallery, draw_map, two_dimensional_ma
 from viewsmith.reports.galleries import match_sample_shape
 
 COMPARED = 400  # samples whose views are compared
-
-
-class Transformer(Protocol):
-    """Interface of a fitted model for the figures that all methods have."""
-
-    def raw_features(self, X: Any) -> dict[str, np.ndarray]: ...
-
-    @property
-    def resolved_(self) -> Any: ...
-    @property
-    def transform(self) -> Callable[..., np.ndarray]: ...
 
 
 def as_dataset(model: Any, X: Any, y: Any = None, most: int | None = None) -> Dataset:
@@ -59,7 +48,7 @@ def gallery_samples(dataset: Dataset) -> np.ndarray:
     return x[np.sort(np.lexsort((codes, turn))[:count])]
 
 
-def shared_figures(model: Transformer, draw: Callable[..., np.ndarray] | None, dataset: Dataset) -> list[Figure]:
+def shared_figures(model: Any, draw: Callable[..., np.ndarray] | None, dataset: Dataset) -> list[Figure]:
     """Maps of raw features and representation, and views beside their samples."""
     x, y, split = figure_rows(dataset)
     found = []

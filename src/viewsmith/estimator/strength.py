@@ -8,7 +8,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,15 +34,7 @@ TRIAL_ROWS = 5000
 AS_READ = {"layer": None, "use_rep": None, "normalization": "none"}  # the rows of trials are arrays
 
 
-class Trial(Protocol):
-    """Interface of an estimator for trials."""
-
-    def set_params(self, **params: Any) -> Any: ...
-
-    def reads_labels(self) -> bool: ...
-
-
-def train_briefly(estimator: Trial, data: TrainingData, index: np.ndarray, purpose: str, **changes: Any) -> Any:
+def train_briefly(estimator: Any, data: TrainingData, index: np.ndarray, purpose: str, **changes: Any) -> Any:
     """A clone with other arguments (`changes`), trained on the rows at `index` without messages."""
     trial = clone(estimator).set_params(
         modality=data.modality.name,
@@ -75,7 +67,7 @@ def strength_at_distance(x: Tensor, seed: int) -> tuple[float, dict[str, float]]
 
 
 def choose_strength(
-    estimator: Trial, name: str, changes: Mapping[str, Any], data: TrainingData, batch_size: int
+    estimator: Any, name: str, changes: Mapping[str, Any], data: TrainingData, batch_size: int
 ) -> tuple[float, dict[str, float]]:
     """Choose the strength from `GRID` by brief trainings on 80 % of at most 5,000 rows, scored on the others by
     `viewsmith.evaluation.label_free.neighbor_r2`; returns it and all scores."""
@@ -100,7 +92,7 @@ def choose_strength(
 
 
 def with_strengths(
-    estimator: Trial, option: str, changes: Mapping[str, Any], options: Any, resolved: Resolved, data: TrainingData
+    estimator: Any, option: str, changes: Mapping[str, Any], options: Any, resolved: Resolved, data: TrainingData
 ) -> Resolved:
     """With the strengths of noise; one that is "auto" and is used is chosen without labels (`choose_strength`)."""
     chosen = {name: getattr(options, name) for name in sorted({"noise_strength", option})}

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,15 +22,6 @@ from viewsmith.views.base import ViewContext
 
 CUSTOM = "family:"  # prefix of a custom family in configurations
 FamilyOption = str | Family | Sequence[Callable[[Tensor], Tensor]]
-
-
-class CustomOptions(Protocol):
-    """The arguments of CRL-TAC that may be custom parts."""
-
-    @property
-    def family(self) -> FamilyOption: ...
-    @property
-    def encoder(self) -> str | nn.Module: ...
 
 
 def family_text(family: FamilyOption) -> str:
@@ -65,7 +56,7 @@ def copy_of(family: FamilyOption) -> Family:
     return made.requires_grad_(False)
 
 
-def inspect_family(options: CustomOptions, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
+def inspect_family(options: Any, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
     """Size and shapes of a custom family, from its views of some training samples."""
     x, device = data.x, data.device
     family = copy_of(options.family).to(device)
