@@ -73,7 +73,10 @@ def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
         return _floats(log_normalize(matrix) if log else matrix)
     if is_map_style(X):
         X = collect(X)
-    matrix = _matrix_of_table(X, resolved.feature_names) if log and speaks_table(X) else X
+    matrix = X
+    if log and speaks_table(X):
+        frame = as_frame(X, "the DataFrame")
+        matrix = frame[[name for name in resolved.feature_names if name in frame.columns]].to_numpy()
     is_matrix = getattr(matrix, "ndim", 0) == 2 and (isinstance(matrix, np.ndarray) or hasattr(matrix, "tocsr"))
     if log and is_matrix and matrix.dtype.kind in "biuf" and looks_like_counts(matrix):
         raise InputError(
@@ -135,12 +138,6 @@ def _place(options: Arguments) -> str:
 def _floats(matrix: Any) -> Any:
     # Counts of 8 bits in an array would be taken for letters or pixels.
     return matrix.astype(np.float32) if matrix.dtype == np.uint8 else matrix
-
-
-def _matrix_of_table(table: Any, names: list[str]) -> np.ndarray:
-    """The columns of a table that are features of the model."""
-    frame = as_frame(table, "the DataFrame")
-    return frame[[name for name in names if name in frame.columns]].to_numpy()
 
 
 def framework_reads_labels(framework: str | nn.Module) -> bool:

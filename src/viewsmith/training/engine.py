@@ -225,7 +225,8 @@ class Trainer:
                 if done % run.interval:
                     continue
                 self._generator.manual_seed(derive_seed(self.seed, "step", self.phase_index, done, number, rank))
-                progress = updates.training_progress(run.spec, done / total)
+                start, end = run.spec.lr_span
+                progress = start + done / total * (end - start)
                 batch = Batch(samples, index, self._generator, epoch=self.epoch, step=done, progress=progress)
                 with updates.frozen(run.frozen_parameters):
                     self._update(run, batch)

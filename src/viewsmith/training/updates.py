@@ -79,12 +79,6 @@ def _rates(weights: list[Any], gradients: list[Any], group: dict[str, Any]) -> l
     return list((group["lr"] * trust).unbind())
 
 
-def training_progress(spec: Optimizer, progress: float) -> float:
-    """Position on the learning-rate curve, 0 to 1, for the fraction of a phase's steps that is done (`lr_span`)."""
-    start, end = spec.lr_span
-    return start + progress * (end - start)
-
-
 def learning_rate(spec: Optimizer, progress: float) -> float:
     """Learning rate at a position on the curve, 0 to 1."""
     if progress < spec.warmup:

@@ -512,7 +512,8 @@ class NeighborSearch:
         self.x, self.k, self.metric = x, k, metric
         self.summary = EXACT
         self._lists: InvertedLists | None = None
-        number = _number_of_lists(len(x), k)
+        # For so many lists assigning rows takes as long as visits; at least 64 k rows each, for fast `topk`.
+        number = int(len(x) / max(64 * k, len(x) ** 0.5 / 2))
         if len(x) <= (EXACT_UP_TO if exact_up_to is None else exact_up_to) or number <= 2 * FIRST_PROBES:
             return
         lists = InvertedLists(x, number, metric=metric, generator=stream(seed, "lists"))
@@ -541,11 +542,6 @@ class NeighborSearch:
         if self._lists is None:
             return nearest_neighbors(self.x, self.k, queries=queries, metric=self.metric)
         return self._lists.of_queries(queries, self.k, self.summary.probes)
-
-
-def _number_of_lists(n: int, k: int) -> int:
-    """Number of lists for which assigning rows takes as long as visits; at least 64 k rows each, for fast `topk`."""
-    return int(n / max(64 * k, n**0.5 / 2))
 
 
 def _distances(x: Tensor, index: Tensor, near: Tensor, metric: Metric, exclude_self: bool = False) -> Tensor:

@@ -220,7 +220,8 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
         if not all(len(settings[name]) == 3 for name in STATISTICS):
             raise InputError("its preprocessor_config.json does not have three colors")
     except Exception as error:
-        detail = " ".join(str(error).split())[:200] if isinstance(error, InputError | OSError) else _describe(error)
+        detail = " ".join(str(error).split())
+        detail = detail[:200] if isinstance(error, InputError | OSError) else f"{type(error).__name__}: {detail[:160]}"
         raise InputError(
             f"cannot load CLIP from {where!r} ({detail}): give the complete folder of a CLIP vision model, with "
             "config.json, model.safetensors and preprocessor_config.json, or of a ConvNeXt of OpenCLIP, with "
@@ -246,10 +247,6 @@ def is_local_folder(where: str, source_name: str, layout: str) -> bool:
             f"no {source_name} at {where!r}: expected a folder in the layout of {layout}, or OWNER/NAME on the hub"
         )
     return local
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
 @contextlib.contextmanager
