@@ -189,11 +189,8 @@ def make_estimator(
     given: dict[str, Any],
     modality: str | None = None,
 ) -> ViewsmithEstimator:
-    """The estimator to fit. Later sources take precedence: preset, file, --set, flags.
-
-    Options that the method does not have are options of the chosen framework, view makers and encoder. Before the data
-    are read, `modality` is None: then names are checked, but not values of presets and parts.
-    """
+    """The estimator to fit, by preset, file, --set, flags, the later first; options that the method does not have are
+    those of its parts; before data are read, `modality` is None: names alone are checked."""
     from viewsmith.core.registry import find
     from viewsmith.estimator.options import check_options
     from viewsmith.estimator.resolve import check_framework, route_options

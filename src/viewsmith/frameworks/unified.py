@@ -274,11 +274,8 @@ class FeatureContrast(nn.Module):
     def regularization(
         self, z: Tensor, draw: Draw, augmented: Tensor, kind: Margin, *, per_sample: bool = False
     ) -> Tensor:
-        """Margin regularization R (B,) of pairs with augmented features (M, B, d) of length 1 (equations 4 and 5).
-
-        The margins are of the original features, of the batch of all processes or, as in the authors' program,
-        `per_sample`.
-        """
+        """Margin regularization R (B,) of pairs with augmented features (M, B, d) (equations 4 and 5), with margins of
+        original features of the batch of all processes or, as in the authors' program, `per_sample`."""
         features = unit(full_precision(z))
         positives, count = self._positives(features, draw), len(features)
         draw = Draw(draw.keys.to(features.dtype), draw.excluded)

@@ -333,18 +333,8 @@ class PairMaker(nn.Module):
         second: Tensor | None = None,
         framework: nn.Module | None = None,
     ) -> PositivePair:
-        """Both views of samples (B, ...) at the rows `index`, int64 (B,); the second ones of `second`, if given.
-
-        `progress`, 0 to 1, tells when to search refreshed neighbors in the representations of the `framework`, whose
-        losses adversarial views need.
-
-        Raises
-        ------
-        InputError
-            A view maker returns something else than a view of each sample.
-        RuntimeError
-            The neighbors must be refreshed, but no framework is given.
-        """
+        """Both views of samples (B, ...) at the rows `index`, int64 (B,); `progress` tells when refreshed neighbors are
+        searched in representations of the `framework`, whose losses adversarial views need."""
         if self.refreshed and int(4 * progress) > self.searched:
             if framework is None:
                 raise RuntimeError("neighbors are searched in the encoder's representations: give framework=...")

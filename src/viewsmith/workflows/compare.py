@@ -92,17 +92,9 @@ def compare_methods(
     further: Mapping[str, Load] = MappingProxyType({}),
     trained: Path | None = None,
 ) -> "Comparison":
-    """Train every method several times, score all with one protocol, and write a leaderboard and a report.
-
-    Repeat i has the seed i and, if the data have no split of their own, the split ``i % splits``: the spread is that of
-    both. Training uses the train rows. A cell, a method in a repeat, is a run folder ``METHOD-i`` in `out`. Cells with
-    an evaluation are not repeated, so that the same call resumes. A method, or a baseline, that fails is left out of
-    the table, with the reason; the others stand. Without labels, rows have `MEASURES` in place of scores, and the last
-    sentence says what was measured about a choice by them.
-
-    `further` reads the same data with other labels, by name: the same runs are scored with them, too, in folders
-    ``label-NAME`` of `out`, and returned as ``labels_scored``. With `trained`, the folder of the runs, none is trained.
-    """
+    """Train every method in repeats i (seed i, split ``i % splits``), score all with one protocol, and write a
+    leaderboard and a report; run folders ``METHOD-i`` resume, those `trained` before are taken, labels `further` are
+    scored, too, in ``label-NAME``, and what fails is left out, with the reason."""
     load, warned = lru_cache(maxsize=1)(load), set[str]()
     with warnings_once(warned):
         dataset = load(0)

@@ -240,13 +240,8 @@ class Crops(Family):
         return tuple(x.shape[2:]) == (self.crop, self.crop) != self.image_size
 
     def is_dense(self, encoder: nn.Module) -> bool:
-        """Whether the encoder encodes all crops in one pass.
-
-        It then has a method `dense`, from images to a map of the representations of all its smallest crops (attribute
-        `crop`, with corners at multiples of `stride`), and represents larger images by the mean of this map. Crops must
-        be at least as large, with corners at multiples of `stride`. In train mode it must not have BatchNorm, whose
-        statistics of all crops and of drawn crops differ.
-        """
+        """Whether the encoder encodes all crops in one pass: it has `dense`, a map of its smallest crops (`crop`, at
+        multiples of `stride`), whose mean is the representation, and no BatchNorm in training."""
         smallest, spacing = _dense_grid(encoder)
         if not spacing or self.crop < smallest or self.stride % spacing:
             return False

@@ -166,10 +166,8 @@ def moments_by_fold(z: np.ndarray, kept: np.ndarray, fold: np.ndarray) -> list[M
 def choose_windows(
     z: np.ndarray, whole: np.ndarray, fold: np.ndarray, start: np.ndarray | None = None, count: int = CHOSEN
 ) -> tuple[np.ndarray, Contrast]:
-    """Choose the windows of each sample that look alike across samples, and unlike windows in general.
-
-    In each round the best windows of a sample are chosen, and p_P is fitted to those of the other folds.
-    """
+    """Choose the windows of each sample that look alike across samples, unlike windows in general: in rounds, the best
+    are chosen, and p_P is fitted to those of the other folds."""
     if start is None:
         center = (z * whole[..., None]).sum(1, keepdims=True) / np.maximum(whole.sum(1), 1)[:, None, None]
         start = ((z - center) ** 2).sum(-1).astype(np.float64)
@@ -232,10 +230,8 @@ class Search:
 
 
 def q_values(scores: np.ndarray, null: np.ndarray) -> np.ndarray:
-    """q-values (n,) of scores against null scores, one of each image (Benjamini and Hochberg 1995).
-
-    The p-value of a score is the fraction of null scores that reach it, the score itself among them.
-    """
+    """q-values (n,) of scores (Benjamini and Hochberg 1995), p the fraction of null scores, one of each image, and the
+    score itself, that reach it."""
     ordered = np.sort(null)
     p = (1 + len(null) - np.searchsorted(ordered, scores)) / (1 + len(null))
     order = np.argsort(p)[::-1]

@@ -20,10 +20,8 @@ from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, size
 
 
 def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """An image uint8 (h, w, C) with the same spectrum and random phases, the same ones in all channels.
-
-    What recurs in such images is due to their spectra, as extremes of smooth noise are (Theiler et al. 1992).
-    """
+    """An image uint8 (h, w, C) with the same spectrum and random phases: what recurs in such is due to spectra (Theiler
+    et al. 1992)."""
     phases = np.fft.fft2(rng.normal(size=image.shape[:2]))
     phases /= np.maximum(abs(phases), 1e-12)
     phases[0, 0] = 1

@@ -355,11 +355,8 @@ class MetAug(ViewsmithEstimator):
         return self._encoders * super()._n_features_out
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
-        """Draw augmented features of samples, float32 (n, n_views, M d): those of M views, concatenated.
-
-        The features of each view have length 1. They are projections, not samples. Arguments are those of the other
-        estimators.
-        """
+        """Draw augmented features (projections, not samples) of samples, float32 (n, n_views, M d): those of M views,
+        of length 1, concatenated."""
         return self.feature_views(X, n_views, random_state=random_state, pool=pool)["augmented"]
 
     def input_views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
