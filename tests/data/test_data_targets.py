@@ -53,6 +53,13 @@ def test_mixed_and_infinite(y, target, part):
         numbers_of(y, target=target)
 
 
+def test_a_constant_target_gives_no_warning_of_its_own(tmp_path):
+    pd.DataFrame({"x": HALVES, "z": HALVES**2, "y": 0.5}).to_csv(tmp_path / "t.csv", index=False)
+    with warnings.catch_warnings():  # that nothing can be learned from it, the commands say
+        warnings.simplefilter("error")
+        assert load_dataset(tmp_path / "t.csv", label="y").target == "number"
+
+
 def test_what_may_be_the_other_kind_is_said():
     with pytest.warns(UserWarning, match="3 different values, such as 0.5, taken as numbers"):
         numbers_of(np.array([0, 0.5, 1] * 10), say=True)

@@ -222,7 +222,7 @@ def numbers_of(
     if len(known) and not np.isfinite(known).all():
         raise InputError(f"{source_name} has {pluralize(int(np.isinf(known).sum()), 'infinite number')}: correct them")
     distinct = len(np.unique(known))
-    if say and target is None and distinct <= FEW_VALUES and 5 * distinct <= len(known):
+    if say and target is None and 1 < distinct <= FEW_VALUES and 5 * distinct <= len(known):
         warn(
             f"{source_name} has {distinct} different values, such as {fractions[0]:g}, taken as numbers: give --target "
             "class if they are classes"
@@ -320,7 +320,7 @@ def repeating_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
     target, found = pd.Series(y, index=frame.index), []
     for name in frame.columns:
         numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
-        enough = numbers.nunique() >= 3 and (numbers.notna() & target.notna()).sum() >= LEAK_ROWS
+        enough = min(numbers.nunique(), target.nunique()) >= 3 and (numbers.notna() & target.notna()).sum() >= LEAK_ROWS
         if enough and abs(numbers.corr(target)) > SAME:
             found.append(str(name))
     return found
