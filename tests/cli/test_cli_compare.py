@@ -361,6 +361,7 @@ def test_without_labels_rows_are_measured_and_the_measured_rule_is_said(tmp_path
     assert "gradient-boosting failed: it predicts labels, and the data have none" in result.out
     said = " ".join(result.out.split())
     assert found["next"] in said and f"on {STUDY['sets']} sets no measure chose better than always" in said
+    assert f"`viewsmith embed {out}/contrastive-0 DATA --out FILE`" in said and "--seeds" not in found["next"]
     page = (out / "report.html").read_text()
     assert page.count("<img class=") == 5 and "There are no labels" in page and 'id="differences"' not in page
     before = files(out)

@@ -330,7 +330,7 @@ def _next_step(result: Mapping[str, Any], kinds: Mapping[str, str], repeats: int
     more = ""
     if result["left_out"]:
         more = "; the same command trains what was left out"
-    elif repeats < 3:
+    elif repeats < 3 and result["level"]:  # without scores, more seeds change nothing
         more = "; give --seeds 5 before you rely on it"
     everywhere = result["level_everywhere"]
     if not result["level"]:
@@ -350,11 +350,14 @@ def _next_step(result: Mapping[str, Any], kinds: Mapping[str, str], repeats: int
 
 def without_labels(kinds: Mapping[str, str], out: str) -> str:
     """What to do where there are no labels: the measured rule, and its regret."""
-    use = "Use contrastive" if "contrastive" in kinds else "Add contrastive to --methods, and use it"
+    use, written = "Add contrastive to --methods, and use it", ""
+    if "contrastive" in kinds:
+        use = "Use contrastive"
+        written = f"`viewsmith embed {out}/contrastive-0 DATA --out FILE` writes its representation, and "
     return (
         f"{use}: there are no labels, and on {STUDY['sets']} sets no measure chose better than always taking "
         f"contrastive, whose mean accuracy was {STUDY['always']:.3f} below that of the best row (a random row: "
-        f"{STUDY['chance']:.3f}); with a few labels, --label compares the rows themselves"
+        f"{STUDY['chance']:.3f}); {written}--label compares the rows by a few labels"
     )
 
 
@@ -414,7 +417,7 @@ def _answer(result: Mapping[str, Any], width: int) -> str:
     lines += [f"{row} failed: {why}" for row, why in result["failed"].items()]
     if result["left_out"]:
         lines.append(f"Left out, because the time of --budget was over: {result['left_out']}.")
-    return "\n".join([*filter(None, lines), textwrap.fill(result["next"], width) if not level else result["next"]])
+    return "\n".join([*filter(None, lines), result["next"]])
 
 
 def score_columns(result: Mapping[str, Any]) -> list[list[str]]:
