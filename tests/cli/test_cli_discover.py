@@ -216,14 +216,14 @@ def test_discover_with_the_features_of_a_trained_model(folder, tmp_path):
 
 
 def test_a_stopped_discovery_reuses_its_features(folder, tmp_path, monkeypatch):
-    from viewsmith.methods.discovery import images
+    from viewsmith.methods.discovery import image_parts
     from viewsmith.modalities.images import patches
 
     out, counted = tmp_path / "found", []
     plain = patches.Patches.__call__
     monkeypatch.setattr(patches.Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
     with monkeypatch.context() as patch:
-        patch.setattr(images, "discover", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(image_parts, "discover", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         call("discover", folder, "--out", out)
     assert sum(counted) == 40 and [path.name for path in out.iterdir()] == ["cache"]
     counted.clear()
