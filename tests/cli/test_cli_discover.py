@@ -248,8 +248,9 @@ def test_features_in_a_cache_are_those_of_the_same_images_alone(tmp_path):
     assert viewsmith.load(tmp_path / "run").cache is None
 
 
-def test_equal_images_leave_nothing_behind(tmp_path):
-    np.savez(tmp_path / "x.npz", X=np.full((8, 64, 64, 3), 90, np.uint8))
+@pytest.mark.parametrize("image", [np.full((64, 64, 3), 90), np.random.default_rng(0).integers(0, 256, (64, 64, 3))])
+def test_equal_images_leave_nothing_behind(tmp_path, image):
+    np.savez(tmp_path / "x.npz", X=np.stack([image.astype(np.uint8)] * 8))
     message = "all samples are equal, expected images that differ"
     assert call("discover", tmp_path / "x.npz", "--out", tmp_path / "out").refused(message)
     assert not (tmp_path / "out").exists()

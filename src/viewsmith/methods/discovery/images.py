@@ -123,9 +123,7 @@ class ImageSearch(Search):
         largest = max(height for height, _ in cells) * max(width for _, width in cells)
         rows = np.sort(rng.permutation(len(images))[: max(64, FITTED // largest)])
         maps, valid = self._features(images, rows, "features")
-        least, most = (
-            f((0, 1, 2), where=valid[..., None], initial=i) for f, i in ((maps.min, np.inf), (maps.max, -np.inf))
-        )
+        least, most = (f(0, where=valid[..., None], initial=i) for f, i in ((maps.min, np.inf), (maps.max, -np.inf)))
         if float((most - least).max()) < 1e-5:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
