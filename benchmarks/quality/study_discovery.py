@@ -5,9 +5,9 @@ farthest, center  images: the window farthest from the mean of its own image; th
 lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2022), on the same features
 ostinato          recordings: the consensus motif of 100 pieces (Kamgar et al. 2019; stumpy.ostinato) of the width
                   that discovery chooses, and its nearest window in every piece (extra bench)
-crl-tac           images: CRL-TAC, 60 or 200 epochs of one step, which starts from discovery by default; also without
-                  further weight of the places ("start only"), and without discovery, with crops of the cells' size
-                  ("none")
+crl-tac           images: CRL-TAC, which starts from discovery by default; on the smears 60 or 200 epochs of one step,
+                  also without further weight of the places ("start only"), and without discovery, with crops of the
+                  size of cells ("none"); on the others as in what_and_where.py, also with fewer steps ("short")
 
 Sets: bccd (blood smears), bccd_gray; mnist, fashion and cifar (an object among fragments of others, what_and_where.py:
 fitted to the 1,500 training images, scored on 500 others); crp (binding sites); ecg100 (as it is, with drift, with
@@ -514,6 +514,12 @@ def cells(quick: bool = False) -> list[Cell]:
     found += [Cell(f"precision, {n} parts", "discovery", 0, work(precision_in_smears, n)) for n in (1, 3)]
     found += [Cell("bccd", row, seed, work(crl_tac_in_smears, row, seed)) for seed in range(3) for row in CRL_TAC]
     found += [Cell("bccd", row, 0, work(crl_tac_in_smears, row, 0)) for row in LONGER]
+    found += [
+        Cell(name, row, seed, work(what_and_where.measure, name, row, seed))
+        for seed in range(3)
+        for row in ("crl-tac", "crl-tac, short")
+        for name in what_and_where.FIRST
+    ]
     found += [Cell(name, "discovery", 0, work(partial(in_smears_with, **options))) for name, options in given.items()]
     return found
 
