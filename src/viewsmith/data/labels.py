@@ -1,13 +1,15 @@
 """Labels: missing ones, classes, groups, and how numbers are told from classes."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.modalities.checks import check_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What a row without a label has, in messages.
 MISSING = "-1, NaN or empty"
@@ -294,6 +296,8 @@ REPEATED = 0.5  # of the rows must have a value that occurs again
 
 def leaking_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
     """Columns whose values, which mostly occur again, determine the label; else columns that do so together."""
+    import pandas as pd
+
     labels = pd.factorize(y)[0]
     if len(labels) == 0:
         return []
@@ -317,6 +321,8 @@ def leaking_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
 
 def repeating_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
     """Numeric columns that are the target but for scale and offset: their correlation is nearly 1 or -1."""
+    import pandas as pd
+
     target, found = pd.Series(y, index=frame.index), []
     for name in frame.columns:
         numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)

@@ -1,6 +1,7 @@
 """Read a data set from a built-in name, a file or a folder, and check it."""
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,24 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.arrays import BUILTIN, read_builtin, read_npy, read_npz
 from viewsmith.data.readers.fasta import read_fasta
 from viewsmith.data.readers.folders import read_folder
-from viewsmith.data.readers.h5ad import read_h5ad
-from viewsmith.data.readers.tables import advice, read_csv, read_parquet, read_tsv
 from viewsmith.data.reading import FileContents, Reader, find_labels, labels_may_lack, read_once
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts
 from viewsmith.modalities.vectors.modality import Vectors
+
+
+def _later(module: str, name: str) -> Reader:
+    """A reader whose module is imported on use: pandas takes half a second."""
+
+    def read(path: Path, request: DataOptions) -> FileContents:
+        found: FileContents = getattr(import_module(f"viewsmith.data.readers.{module}"), name)(path, request)
+        return found
+
+    return read
+
+
+read_csv, read_tsv, read_parquet = (_later("tables", name) for name in ("read_csv", "read_tsv", "read_parquet"))
+read_h5ad = _later("h5ad", "read_h5ad")
 
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
@@ -247,6 +260,8 @@ def _reader(path: Path) -> Reader:
                 f"unknown data set {one_line(path, 100)!r}; {hint}, or give a file, {known}, or a folder of images"
             )
         given = f"the extension {extension!r}" if extension else "no extension"
+        from viewsmith.data.readers.tables import advice
+
         hint = advice(extension, path)
         raise InputError(
             f"{path} has {given}; {hint and hint + '; '}expected {known}, a folder of images, or one of the built-in "
