@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 
 from viewsmith.core.errors import InUseError
@@ -55,6 +54,8 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
 def locked_folder(path: str | Path, name: str = ".lock") -> Iterator[None]:
     """Hold a folder, created if needed, while the block runs, for this process alone; where a network mount has no
     locks, filelock's file names the process."""
+    import filelock  # not above: it takes a tenth of a second
+
     folder = Path(path)
     absent = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
