@@ -108,11 +108,11 @@ def test_a_resumed_training_keeps_the_choice(tmp_path):
 
 @pytest.mark.parametrize(("count", "expected"), [(12, True), (4, False)])
 def test_many_groups_are_held_out_whole(count, expected, monkeypatch):
-    from viewsmith.evaluation import symmetries as tests
+    from viewsmith.estimator import resolve
 
-    seen, original = [], tests.symmetries
+    seen, original = [], resolve.symmetries
     monkeypatch.setattr(
-        tests, "symmetries", lambda *a, groups, **b: seen.append(groups) or original(*a, groups=groups, **b)
+        resolve, "symmetries", lambda *a, groups, **b: seen.append(groups) or original(*a, groups=groups, **b)
     )
     Contrastive(**TINY).fit(strokes(), groups=np.arange(120) % count)
     assert len(seen) == 1 and (seen[0] is not None) == expected
