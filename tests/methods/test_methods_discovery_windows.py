@@ -1,5 +1,6 @@
 """Windows without boxes: how much the best one stands out, and objects whose cells look like all others."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy.ndimage import zoom
 from sklearn.datasets import load_digits
 
 from viewsmith import Discovery
+from viewsmith.methods.discovery import image_parts, images
 from viewsmith.methods.discovery.image_parts import Part, area_variance, most_outstanding, stands_out
 from viewsmith.methods.discovery.images import as_images
 
@@ -68,7 +70,7 @@ def test_windows_stand_out_clearly_or_not_at_all(area, nothing, count, clear):
 def test_whole_digits_among_tiles_of_digits(tmp_path):
     x, corners = tiles(300, 0, objects=True)
     model = Discovery(windows=[4, 5]).fit(x)
-    assert "the best window of" in model.describe()
+    assert "of the first, the best window of" in model.describe()
     parts = model.search_.candidates(x)
     middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2 - corners
     assert ((middle >= 0) & (middle < SIDE)).all(1).mean() > 0.8
@@ -79,6 +81,26 @@ def test_whole_digits_among_tiles_of_digits(tmp_path):
     for chance, part in zip(chances, parts, strict=False):
         inside = chance[part["top"] : part["bottom"], part["left"] : part["right"]]
         assert inside.min() == pytest.approx(chance.max())  # every cell of the best window has its probability
+
+
+def test_features_of_larger_patches_are_also_those_of_random_phases(monkeypatch):
+    """A second kind is sought in the patches that the first was found with, and compared with such ones."""
+    seen = []
+    plain = images.fit_patches
+    monkeypatch.setattr(images, "fit_patches", lambda *a: seen.append(a[-1]) or plain(*a))
+    monkeypatch.setattr(
+        image_parts,
+        "most_outstanding",
+        lambda tried, *_: (
+            dataclasses.replace(tried[1], boxed=False, consistency=0.99, nothing=0.8) if len(tried) == 2 else None
+        ),
+    )
+    model = Discovery(windows=[5], kinds=2).fit(tiles(40, 0, objects=True)[0])
+    assert int(model.search_.dense.reduction) == 2 and not model.parts_[0].boxed
+    assert seen[:4] == [1, 1, 2, 2] or seen[:5] == [1, 1, 1, 2, 2]
+    assert set(seen[-1:]) == {2} and model.describe().startswith(
+        "one kind of part recurs; of the first, the best window"
+    )
 
 
 def test_nothing_recurs_in_tiles_of_digits():

@@ -153,7 +153,7 @@ def compare(
 
 
 def _labels_record(model: Model, target: Target, chosen: ScoredRows, trained_with: bool) -> dict[str, Any]:
-    """What labels are and how they were used, and names of rows, as far as that is not as usual."""
+    """What labels are and how they were used, and names of rows, where that is not the default."""
     record: dict[str, Any] = {"target": target} if target == "number" else {}
     if trained_with or chosen.unlabeled:
         left_out = {"unlabeled": chosen.unlabeled, "used_in_training": chosen.used}

@@ -162,14 +162,17 @@ class ImageSearch(Search):
         """The first likely solution that is clearly above what is found in images with random phases."""
         drawn = self._drawn(images, rows, SURROGATES)
         for part in image_parts.likely(solutions):
-            other = ImageSearch(
-                windows=[part.window], image_size=self.image_size, features=self.features, seed=self.seed
-            )
-            compared = dataclasses.replace(part, nothing=other._solutions(drawn)[0].consistency)
+            other = self._fresh([part.window], self.reduction)._solutions(drawn)
+            compared = dataclasses.replace(part, nothing=other[0].consistency)
             solutions[next(i for i, each in enumerate(solutions) if each is part)] = compared
             if compared.consistency >= compared.nothing + image_parts.ABOVE:
                 return compared
         return None
+
+    def _fresh(self, windows: list[int], reduction: int) -> "ImageSearch":
+        """A search of its own, which learns its own features, with the same options."""
+        options = {"image_size": self.image_size, "features": self.features, "seed": self.seed}
+        return ImageSearch(windows=windows, reduction=reduction, **options)
 
     def _drawn(self, images: ImageList, rows: np.ndarray, count: int) -> ImageList:
         """Some of the images with random phases."""
@@ -187,12 +190,11 @@ class ImageSearch(Search):
         """The windows that stand out most, and their maps; for the first kind also of patches of twice the size."""
         windows = [part.window for part in solutions]
         drawn = self._drawn(images, rows, MORE)
-        fresh: dict[str, Any] = {"windows": windows, "parts": [], "tried": [], "null": [], "dense": None, "cache": None}
-        nothing = dataclasses.replace(self, **fresh)._solutions(drawn)
+        nothing = self._fresh(windows, self.reduction)._solutions(drawn)
         twice = None
         if not self.parts and isinstance(self.dense, Patches):
-            twice = dataclasses.replace(self, **fresh, reduction=2)
-            nothing += dataclasses.replace(twice, **fresh)._solutions(drawn)
+            twice = self._fresh(windows, 2)
+            nothing += self._fresh(windows, 2)._solutions(drawn)
             coarse, valid = twice._features(images, rows)
             solutions += image_parts.discover(coarse, valid, windows=windows, seed=self.seed)
         part = image_parts.most_outstanding(solutions, nothing, (len(rows), len(drawn)))
@@ -201,7 +203,7 @@ class ImageSearch(Search):
         at = next(i for i, each in enumerate(solutions) if each.windows is part.windows)
         solutions[at] = part
         if twice is not None and at >= len(windows):
-            self.dense, self._cached, maps = twice.dense, (None, None), coarse
+            self.dense, self.reduction, self._cached, maps = twice.dense, 2, (None, None), coarse
         return part, maps
 
     def describe(self) -> str:
@@ -212,18 +214,17 @@ class ImageSearch(Search):
             f"the posterior agrees with the boxes by {best.consistency:.2f} (1: entirely) and fills "
             f"{best.posterior:.0%} of the images"
         )
-        if not best.boxed:
-            return (
-                f"one kind of part recurs; in an image, the best window of {CELL * best.window} pixels has a higher "
-                f"score than any apart from it with probability {best.consistency:.2f} (with random phases "
-                f"{best.nothing:.2f})"
-            )
         if not self.parts:
             expected = f"at least {image_parts.CONSISTENT} and at most {image_parts.BACKGROUND:.0%}"
             if best.nothing == best.nothing:  # it was compared
                 expected = f"{image_parts.ABOVE} more than in images with random phases, {best.nothing:.2f}"
             return f"of the best candidate, {numbers}; expected {expected}"
         kinds = "one kind of part recurs" if len(self.parts) == 1 else f"{len(self.parts)} kinds of parts recur"
+        if not best.boxed:
+            return (
+                f"{kinds}; of the first, the best window of {CELL * best.window} pixels in an image has a higher score "
+                f"than any apart from it with probability {best.consistency:.2f} (random phases: {best.nothing:.2f})"
+            )
         return f"{kinds}; of the first, {numbers} (windows of {CELL * best.window} pixels)"
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:
