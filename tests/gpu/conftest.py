@@ -15,11 +15,12 @@ register_backend()  # torch counts devices in the first backward pass, which may
 def simulated(monkeypatch):
     """The simulated device, which viewsmith finds by its name."""
     from viewsmith.estimator import base, fitting
+    from viewsmith.methods.discovery import estimator
     from viewsmith.workflows import generate, generator_training
 
     find_device = fitting.find_device
     with simulated_device() as device:
-        for module in (base, fitting, generate, generator_training):
+        for module in (base, fitting, estimator, generate, generator_training):
             monkeypatch.setattr(module, "find_device", lambda name: device if name == NAME else find_device(name))
         yield NAME
 

@@ -106,6 +106,7 @@ def discover(
     crop_size: Annotated[
         int | None, typer.Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
     ] = None,
+    device: Annotated[str, typer.Option(help="Images: auto, cpu or cuda, where features are computed.")] = "auto",
     seed: Seed = 0,
 ) -> None:
     """Find what recurs in images, DNA or recordings, and where, without labels: places, crops and a report.
@@ -124,6 +125,7 @@ def discover(
         "feature_layer": feature_layer,
         "feature_weights": feature_weights,
         "both_strands": not one_strand,
+        "device": device,
         "random_state": seed,
     }
     if windows is not None:

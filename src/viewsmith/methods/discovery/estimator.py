@@ -17,6 +17,7 @@ from viewsmith.core.errors import InputError, warn
 from viewsmith.core.registry import find, get
 from viewsmith.core.tensors import load_tensors, load_weights, save_tensors
 from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.fitting import find_device
 from viewsmith.methods.discovery.events import EventSearch
 from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images
 from viewsmith.methods.discovery.motifs import MotifSearch
@@ -105,6 +106,7 @@ OWN = {
     "feature_layer": ("images", None),
     "feature_weights": ("images", None),
     "cache": ("images", None),
+    "device": ("images", "auto"),
     "both_strands": ("dna", True),
 }
 
@@ -142,6 +144,8 @@ class Discovery(BaseEstimator):
     cache : str, optional
         Images: a folder in which the features are kept in a file, computed once for `fit`, `locate` and `crops`, and
         reused after a stop. For 10,000 images of 96 x 128 pixels it takes 2 GB.
+    device : {"auto", "cpu", "cuda", "cuda:N"}
+        Images: where features are computed. "auto": on a GPU, if there is one.
     image_size : int
         Images: longer side to which they are reduced, in pixels; smaller images stay as they are. For a network whose
         cells have s pixels, they are larger by s / 4, so that there are as many cells.
@@ -185,6 +189,7 @@ class Discovery(BaseEstimator):
     feature_layer: str | None = None
     feature_weights: str | None = None
     cache: str | None = None
+    device: str = "auto"
     image_size: int = 128
     both_strands: bool = True
     kinds: int = 1
@@ -305,6 +310,7 @@ class Discovery(BaseEstimator):
         os.makedirs(path, exist_ok=True)
         parameters = self.get_params() | {
             "cache": None,
+            "device": "auto",
             "windows": None if self.windows is None else list(self.windows),
         }
         if model is not None:
@@ -362,6 +368,7 @@ class Discovery(BaseEstimator):
             )
         if cls is ImageSearch:
             layer, weights = options.pop("feature_layer"), options.pop("feature_weights")
+            options["device"] = find_device(self.device)
             options["features"] = features_of(self.features, layer, weights, channels)
         search: Any = cls(
             windows=self.windows, kinds=self.kinds, max_parts=self.max_parts, seed=self.random_state, **options

@@ -99,6 +99,7 @@ class ImageSearch(Search):
     image_size: int = 128
     features: Any = "patches"
     cache: str | None = None
+    device: torch.device = torch.device("cpu")  # where features are computed
     channels: int = 0
     dense: Callable[[np.ndarray], Tensor] | None = None
     reduction: int = 1  # of patches
@@ -146,11 +147,13 @@ class ImageSearch(Search):
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
         self.channels = images.channels
         if isinstance(self.features, NetworkMaps):
-            self.dense = self.features.fitted(lambda: self._batches(images, rows))
+            self.dense = self.features.to(self.device).fitted(lambda: self._batches(images, rows))
         elif callable(self.features):
             self.dense = self.features
         else:
-            self.dense = fit_patches(lambda: self._batches(images, rows), len(rows), self.seed, self.reduction)
+            self.dense = fit_patches(
+                lambda: self._batches(images, rows), len(rows), self.seed, self.device, self.reduction
+            )
         return self._maps(images, rows, source_name)
 
     def _solutions(self, images: ImageList) -> list[image_parts.Part]:
@@ -171,7 +174,7 @@ class ImageSearch(Search):
 
     def _fresh(self, windows: list[int], reduction: int) -> "ImageSearch":
         """A search of its own, which learns its own features, with the same options."""
-        options = {"image_size": self.image_size, "features": self.features, "seed": self.seed}
+        options = {"image_size": self.image_size, "features": self.features, "device": self.device, "seed": self.seed}
         return ImageSearch(windows=windows, reduction=reduction, **options)
 
     def _drawn(self, images: ImageList, rows: np.ndarray, count: int) -> ImageList:
@@ -241,8 +244,7 @@ class ImageSearch(Search):
             raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
         fitted = {"channels": self.channels, "windows": [part.window for part in self.parts]}
         fitted |= {name: [getattr(p, name) for p in self.parts] for name in (*image_parts.NUMBERS, "boxed")}
-        state = vars(self.dense) if isinstance(self.dense, Patches) else self.dense.state()
-        tensors = {f"features.{name}": value for name, value in state.items()}
+        tensors = {f"features.{name}": value for name, value in self.dense.state().items()}
         for i, (part, null) in enumerate(zip(self.parts, self.null, strict=True)):
             tensors[f"{i}.null"] = torch.from_numpy(null)
             for name, value in image_parts.arrays_of(part).items():
@@ -254,10 +256,16 @@ class ImageSearch(Search):
         self.channels = int(fitted["channels"])
         state = {name[9:]: value for name, value in tensors.items() if name.startswith("features.")}
         given = isinstance(self.features, NetworkMaps)
-        self.dense = dataclasses.replace(self.features, **state) if given else Patches(**state)
+        dense: Any = dataclasses.replace(self.features, **state) if given else Patches(**state)
+        self.dense = dense.to(self.device)
         self.parts = [image_parts.part_from(tensors, fitted, i) for i in range(len(fitted["windows"]))]
         self.null = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
         self.tried = [[part] for part in self.parts]
+
+    @property
+    def _block(self) -> int:
+        """Images whose features are computed at once."""
+        return image_parts.BLOCK if self.device.type == "cpu" else 8 * image_parts.BLOCK
 
     def _batches(self, images: ImageList, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Reduced images in batches of one size, uint8 (b, h, w, channels)."""
@@ -270,15 +278,15 @@ class ImageSearch(Search):
         sizes = np.array(sizes_fitting([images.shapes[i] for i in rows], self.image_size, stride))
         for size in np.unique(sizes, axis=0):
             same = np.flatnonzero((sizes == size).all(1))
-            for start in range(0, len(same), image_parts.BLOCK):
-                yield same[start : start + image_parts.BLOCK], (int(size[0]), int(size[1]))
+            for start in range(0, len(same), self._block):
+                yield same[start : start + self._block], (int(size[0]), int(size[1]))
 
     def _cache(self, images: ImageList) -> MapCache | None:
         """Where the features of these images are kept; None without `cache`, or for an own function."""
         if self.cache is None or not isinstance(self.dense, Patches | NetworkMaps):
             return None
         if images is not self._cached[0]:
-            state = vars(self.dense) if isinstance(self.dense, Patches) else self.dense.state() | self.dense.weights()
+            state = self.dense.state() | ({} if isinstance(self.dense, Patches) else self.dense.weights())
             key = key_of(
                 [*images.contents(), str(self.image_size).encode(), *(t.numpy().tobytes() for t in state.values())]
             )
@@ -301,7 +309,7 @@ class ImageSearch(Search):
                 if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(at):
                     given = tuple(getattr(maps, "shape", ())) or type(maps).__name__
                     raise InputError(f"the features give {given} for {len(at)} images, expected maps (n, d, h, w)")
-                own = maps.detach().permute(0, 2, 3, 1).float().numpy()
+                own = maps.detach().permute(0, 2, 3, 1).float().cpu().numpy()
                 if cache is not None and own.shape[1:3] == cells:
                     cache.write(rows[at], own)
             parts.append((at, own))
@@ -320,9 +328,9 @@ class ImageSearch(Search):
         if images.channels != self.channels:
             raise InputError(f"images with {images.channels} channels, but the model was fitted on {self.channels}")
         found: list[tuple[Any, ...]] = []
-        starts = range(0, len(images), image_parts.BLOCK) if self.parts else range(0)
-        for start in with_progress(starts, "boxes", len(images), "images", size=lambda _: image_parts.BLOCK):
-            rows = np.arange(start, min(start + image_parts.BLOCK, len(images)))
+        starts = range(0, len(images), self._block) if self.parts else range(0)
+        for start in with_progress(starts, "boxes", len(images), "images", size=lambda _: self._block):
+            rows = np.arange(start, min(start + self._block, len(images)))
             maps, valid = self._maps(images, rows)
             free = valid.copy()
             for kind, part in enumerate(self.parts):

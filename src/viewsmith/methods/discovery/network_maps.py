@@ -29,9 +29,15 @@ class NetworkMaps:
     mean: Tensor  # features of a cell, (c,), and principal axes, (d, c); empty before `fitted`
     axes: Tensor
 
+    def to(self, device: torch.device) -> "NetworkMaps":
+        """On a device, where maps are computed then; the network itself is moved."""
+        moved = {name: getattr(self, name).to(device) for name in ("center", "scale", "mean", "axes")}
+        self.maps.encoder.module.to(device)
+        return dataclasses.replace(self, **moved)
+
     def features(self, images: np.ndarray) -> Tensor:
         """All features of the layer, (b, c, h, w)."""
-        x = (as_pixels(images) - self.center[:, None, None]) / self.scale[:, None, None]
+        x = (as_pixels(images, device=self.center.device) - self.center[:, None, None]) / self.scale[:, None, None]
         return self.maps(x).permute(0, 3, 1, 2)
 
     @torch.no_grad()
@@ -45,11 +51,11 @@ class NetworkMaps:
 
     def weights(self) -> dict[str, Tensor]:
         """Weights of the network."""
-        return {name: value.clone() for name, value in self.maps.encoder.module.state_dict().items()}
+        return {name: value.detach().cpu().clone() for name, value in self.maps.encoder.module.state_dict().items()}
 
     def state(self) -> dict[str, Tensor]:
         """What was fitted."""
-        return {"mean": self.mean, "axes": self.axes}
+        return {"mean": self.mean.cpu(), "axes": self.axes.cpu()}
 
 
 def network_maps(network: nn.Module, center: Tensor, scale: Tensor, layer: str | None = None) -> NetworkMaps:

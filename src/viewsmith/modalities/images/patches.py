@@ -35,14 +35,22 @@ class Patches:
     # Images are reduced by this factor before, 1 or 2, so that patches are larger.
     reduction: Tensor = field(default_factory=lambda: torch.tensor(1))
 
-    @torch.inference_mode()
+    def to(self, device: torch.device) -> "Patches":
+        """On a device, where maps are computed then."""
+        return Patches(**{name: tensor.to(device) for name, tensor in vars(self).items()})
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors by name, on the CPU."""
+        return {name: tensor.cpu() for name, tensor in vars(self).items()}
+
+    @torch.no_grad()
     def __call__(self, images: np.ndarray) -> Tensor:
         return projected(cells(images, self.filters, self.offset, int(self.reduction)), self.mean, self.axes)
 
 
 def cells(images: np.ndarray, filters: Tensor, offset: Tensor, reduction: int = 1) -> Tensor:
     """Responses averaged over cells, (b, centers, h, w); the border that a patch does not cover repeats its edge."""
-    x = F.pad(as_pixels(images, reduction), (2, 2, 2, 2), mode="replicate").contiguous(
+    x = F.pad(as_pixels(images, reduction, filters.device), (2, 2, 2, 2), mode="replicate").contiguous(
         memory_format=torch.channels_last
     )
     # In rows of centers, which are contiguous: statistics over them are several times as fast.
@@ -55,15 +63,17 @@ def cells(images: np.ndarray, filters: Tensor, offset: Tensor, reduction: int = 
     return F.avg_pool2d(response.reshape(b, h, w, centers).permute(0, 3, 1, 2), CELL // STRIDE // reduction)
 
 
-def as_pixels(images: np.ndarray, reduction: int = 1) -> Tensor:
+def as_pixels(images: np.ndarray, reduction: int = 1, device: torch.device | None = None) -> Tensor:
     """Pixels of images uint8 (b, H, W) or (b, H, W, C) as float32 (b, C, H, W), 0 to 1, reduced."""
-    x = torch.from_numpy(np.ascontiguousarray(images))
+    x = torch.from_numpy(np.ascontiguousarray(images)).to(device)
     x = (x if x.ndim == 4 else x[..., None]).permute(0, 3, 1, 2).float() / 255
     return x if reduction == 1 else F.interpolate(x, scale_factor=1 / reduction, mode="bilinear", antialias=True)
 
 
-def fit_patches(batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int, reduction: int = 1) -> Patches:
-    """Fit patch features to images that come in batches of one size each."""
+def fit_patches(
+    batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int, device: torch.device, reduction: int = 1
+) -> Patches:
+    """Fit patch features to images that come in batches of one size each; centers on the CPU, components on a device."""
     rng = np.random.default_rng(seed)
     each = -(-SAMPLED // n)
     sampled = torch.cat([_patches(as_pixels(images, reduction), each, rng) for images in batches()])
@@ -74,7 +84,7 @@ def fit_patches(batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int, 
     white = (sampled - mean) @ whitening
     centers = _centers(white, torch.from_numpy(rng.permutation(len(white))[:CENTERS]))
     filters = centers @ whitening
-    filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH), filters @ mean
+    filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH).to(device), (filters @ mean).to(device)
     moments = principal_axes(lambda images: cells(images, filters, offset, reduction), batches)
     return Patches(filters, offset, *moments, torch.tensor(reduction))
 
@@ -102,7 +112,7 @@ def _centers(white: Tensor, start: Tensor) -> Tensor:
     return centers
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def principal_axes(dense: DenseFeatures, batches: Callable[[], Iterable[np.ndarray]]) -> tuple[Tensor, Tensor]:
     """Mean (d,) and first principal axes (COMPONENTS, d) of the cells of at most some hundred images."""
     seen, count = 0, 0
