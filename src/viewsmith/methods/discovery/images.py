@@ -31,6 +31,7 @@ def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 SURROGATES, MORE = 100, 300  # images with random phases; for windows without boxes
 
+CPU = torch.device("cpu")
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
 
 #: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score and q-value.
@@ -99,7 +100,7 @@ class ImageSearch(Search):
     image_size: int = 128
     features: Any = "patches"
     cache: str | None = None
-    device: torch.device = torch.device("cpu")  # where features are computed
+    device: torch.device = CPU  # where features are computed
     channels: int = 0
     dense: Callable[[np.ndarray], Tensor] | None = None
     reduction: int = 1  # of patches

@@ -73,7 +73,7 @@ def as_pixels(images: np.ndarray, reduction: int = 1, device: torch.device | Non
 def fit_patches(
     batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int, device: torch.device, reduction: int = 1
 ) -> Patches:
-    """Fit patch features to images that come in batches of one size each; centers on the CPU, components on a device."""
+    """Fit patch features to images that come in batches of one size each: centers on the CPU, axes on a device."""
     rng = np.random.default_rng(seed)
     each = -(-SAMPLED // n)
     sampled = torch.cat([_patches(as_pixels(images, reduction), each, rng) for images in batches()])
