@@ -135,6 +135,7 @@ bench-gpu:     ## speed scripts with --device cuda; results go to results/NAME_c
 	$(GPU) -m benchmarks.speed.recipe_training --device cuda --batch 256
 	$(GPU) -m benchmarks.speed.soft_contrastive --device cuda
 	$(GPU) -m benchmarks.speed.data.neighbor_graph --device cuda
+	test -z "$$VIEWSMITH_DATA" || for d in cpu cuda; do $(GPU) -m benchmarks.speed.methods.discovery_images --device $$d; done
 
 gpu-published: ## published sizes on a GPU, 8 minutes in each call until all is done (VIEWSMITH_DATA=folder; WHEELS=folder)
 	$(gpu_packages)

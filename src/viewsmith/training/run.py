@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from viewsmith.core import __version__
 from viewsmith.core.errors import InputError
 from viewsmith.core.files import locked_folder, write_json_atomic, write_text_atomic
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
@@ -323,8 +324,11 @@ def environment() -> dict[str, Any]:
 
 @functools.cache  # reading the metadata of packages takes longer than a training step
 def _versions() -> dict[str, str]:
-    names = ("viewsmith", "torch", "numpy", "scipy", "scikit-learn")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
+    own = {
+        "python": platform.python_version(),
+        "viewsmith": __version__,
+    }  # the source may be used without installing it
+    return own | {name: metadata.version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
 
 
 @functools.cache
