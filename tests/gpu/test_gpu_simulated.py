@@ -11,7 +11,9 @@ from synchronization import Synchronized
 
 from viewsmith import Contrastive
 from viewsmith.data import load_dataset
+from viewsmith.modalities.images.views import ImageViews
 from viewsmith.training.engine import Trainer
+from viewsmith.views.base import PositivePair
 from viewsmith.workflows.generate import generate_cache
 
 
@@ -100,3 +102,15 @@ def test_a_generator_is_trained_and_makes_views(modality, simulated, tmp_path):
     assert trained["device"].startswith(simulated)
     views = cache.read_views()
     assert views.shape == (16, 1, *data.x.shape[1:]) and views.device.type == "cpu" and not cache.missing()
+
+
+def test_both_views_of_a_pair_are_made_at_once_with_their_own_crops(simulated):
+    columns = (torch.arange(24.0) + 0.5).expand(8, 1, 24, 24)
+    first, second = columns.to(simulated), (100 + columns).to(simulated)
+    ids = torch.arange(8).to(simulated)
+    maker = ImageViews(jitter=0, gray=0, scale=(0.2, 0.5))
+    pair = maker.pair(PositivePair(first, second, (ids, ids)), generator=torch.Generator(simulated).manual_seed(0))
+    for view, crops, least in ((pair.first, pair.crops[0], 0), (pair.second, pair.crops[1], 100)):
+        left, width = crops.boxes[:, 1].cpu() * 24, crops.boxes[:, 3].cpu() * 24
+        torch.testing.assert_close(view.cpu().mean((1, 2, 3)), least + left + width / 2)
+    assert not torch.equal(pair.crops[0].boxes.cpu(), pair.crops[1].boxes.cpu())

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +22,16 @@ def on_host(x: Tensor) -> bool:
 
 
 def constant(values: Sequence[float], like: Tensor) -> Tensor:
-    """Numbers as a tensor (len(values),) like `like`; `torch.tensor` would make it on the host and wait for a copy."""
-    return torch.cat([like.new_full((1,), value) for value in values])
+    """Numbers as a tensor (len(values),) like `like`, made once: it must not be changed."""
+    return _constant(tuple(values), like.dtype, like.device)
+
+
+@functools.cache
+def _constant(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    # `torch.tensor` would make it on the host and wait for a copy. A tensor of inference mode could not be used in a
+    # training later.
+    with torch.inference_mode(False):
+        return torch.cat([torch.full((1,), value, dtype=dtype, device=device) for value in values])
 
 
 class HostNumbers(nn.Module):

@@ -23,6 +23,9 @@ MAX_INVERSE_TEMPERATURE_FLOAT32, MAX_INVERSE_TEMPERATURE_FLOAT64 = 75, 650
 # Number of similarities from which the chunked form is faster: a batch of 256 with negatives="all", of 512 with "cross"
 # (benchmarks/speed/nt_xent.py).
 CHUNKED_FROM = 1 << 18
+# On a GPU the full matrix is faster at all sizes that were measured; above 8,192 pairs with negatives="all" it takes
+# gigabytes.
+CHUNKED_FROM_GPU = 1 << 28
 
 
 def unit(z: Tensor) -> Tensor:
@@ -196,7 +199,7 @@ def nt_xent(
     other_ids = gathered_ids if gathered_ids is not None else ids
     symmetric = gathered is None and negatives == "all" and (ids is None or ids[0] is ids[1])
     pairs = len(z0) * len(others[0]) * (1 if negatives == "cross" else 4)
-    small = form == "auto" and pairs < CHUNKED_FROM
+    small = form == "auto" and pairs < (CHUNKED_FROM if on_host(z0) else CHUNKED_FROM_GPU)
     in_logarithms = kernel == "cauchy" and temperature != 1  # sums of this kernel underflow
     plain = form == "plain" or small
     # On a GPU the search for excluded pairs would wait for the device.

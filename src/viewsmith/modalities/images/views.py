@@ -125,8 +125,13 @@ class ImageViews(ViewMaker):
         return self.render(x, self.draw(len(x), x, generator))
 
     def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
-        first, first_crop = self.view_and_crop(pair.first, generator)
-        second, second_crop = self.view_and_crop(pair.second, generator)
+        if on_host(pair.first):
+            first, first_crop = self.view_and_crop(pair.first, generator)
+            second, second_crop = self.view_and_crop(pair.second, generator)
+        else:  # at once: a GPU waits for the launches of many small operations
+            both, crops_of_both = self.view_and_crop(torch.cat([pair.first, pair.second]), generator)
+            (first, second), flips = both.chunk(2), crops_of_both.flip.chunk(2)
+            first_crop, second_crop = map(CropBoxes, crops_of_both.boxes.chunk(2), flips)
         # If another maker has cropped the views before, these boxes do not refer to the sample.
         crops = None if pair.crops is not None else (first_crop, second_crop)
         return PositivePair(first, second, pair.ids, pair.local, crops)
