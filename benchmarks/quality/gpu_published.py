@@ -4,8 +4,9 @@ simclr, pinda   CIFAR-10 with a ResNet-18, 1,000 epochs (PiNDA's table 3), seed 
 crl-tac         MNIST digits at one of nine places of 84 x 84 pixels, all 60,000 (table 1), seeds 0 to 3, 30 epochs
 diffaug         MNIST as 60,000 vectors of 784 with the published settings, seed 0
 
---epochs 60 trains a shorter schedule, recorded as "simclr, 60 epochs". A call trains the first unfinished row for --minutes; the next call resumes from the checkpoint. A finished row is
-scored (linear probe and 5 nearest neighbors, all test rows). --folder has the runs.
+--epochs 60 trains a shorter schedule, recorded as "simclr, 60 epochs". A call trains the first unfinished row for
+--minutes; the next call resumes from the checkpoint. A finished row is scored (linear probe and 5 nearest neighbors,
+all test rows). --folder has the runs.
 
     VIEWSMITH_DATA=folder python -m benchmarks.quality.gpu_published [row ...] [--epochs N] [--minutes 8] [--quick]
 """

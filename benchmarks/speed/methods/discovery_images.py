@@ -1,11 +1,11 @@
 """Time of discovery in images: dense features, and the whole search, on a CPU or a GPU.
 
 Blood smears of 96 x 128 pixels, mirrored and turned, in memory. "features": images per second whose dense features are
-computed, in batches as in a search: patches, and a ResNet-50 (layer2; with timm) with random weights. "search": seconds of `fit` and
-of `locate` with patches, wall time. Medians.
+computed, in batches as in a search: patches, and a ResNet-50 (layer2; with timm) with random weights. "search": seconds
+of `fit` and of `locate` with patches, wall time. Medians.
 
-    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.speed.methods.discovery_images [--images 2500]
-        [--rounds 3] [--device cpu|cuda] [--threads 1] [--quick]
+    VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.speed.methods.discovery_images [--images 1000]
+        [--rounds 1] [--device cpu|cuda] [--threads 1] [--quick]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from viewsmith import Discovery
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = read(parser(__doc__, device=True, images=2500, rounds=3), arguments)
+    given = read(parser(__doc__, device=True, images=1000, rounds=1), arguments)
     n = 64 if given.quick else given.images
     turned = many_smears(n, (96, 128))
     x = np.stack([turned.read(i, None) for i in range(n)])
