@@ -35,7 +35,7 @@ OPTIONS = {
     "evaluate": "json umap protocols label labels target stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
     "discover": "out kinds max-parts modality one-strand max-q image-size features feature-layer feature-weights "
-    "windows crop-size seed threads debug",
+    "device windows crop-size seed threads debug",
     "symmetries": "json label labels image-size groups modality seed threads debug option values views",
     "locate": "out n label labels stream cache threads debug",
     "crop": "out n label labels stream cache threads debug",

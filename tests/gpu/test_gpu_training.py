@@ -18,8 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 # Largest difference of representations from those of a CPU with the same weights, in their standard deviations; with
 # TensorFloat-32, which convolutions use by default, and without.
 TF32, TOLERANCE = 1e-2, 1e-3
-# Of a resumed run from an uninterrupted one: atomic additions on a GPU have no fixed order.
-RESUMED = {"32": 2e-2, "bf16": 0.3}
+# Of a resumed run from an uninterrupted one: atomic additions on a GPU have no fixed order, and the first steps of Adam
+# enlarge small differences (0.035 was seen on an H200).
+RESUMED = {"32": 0.1, "bf16": 0.3}
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ of `fit` and of `locate` with patches, wall time. Medians.
 from __future__ import annotations
 
 import statistics
-import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -22,6 +21,7 @@ import torch
 from benchmarks.quality.study_discovery import many_smears
 from benchmarks.speed.timing import clock, parser, read, record
 from viewsmith import Discovery
+from viewsmith.methods.discovery.images import as_images
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,11 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name != "patches" and find_spec("timm") is None:
             continue
         some = x if given.device != "cpu" or name == "patches" else x[:64]
-        model = Discovery(features=name, device=given.device, **more)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # random weights find nothing
-            model.fit(x[:64])
-        search, seconds = model.search_, []
+        model = Discovery(modality="images", features=name, device=given.device, **more)
+        model.modality_ = "images"
+        search, seconds = model._search(3), []
+        search._features(as_images(x[:64]), np.arange(64))
         for _ in range(given.rounds + 1):
             began = now()
             for start in range(0, len(some), search._block):
