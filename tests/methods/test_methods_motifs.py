@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,14 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.methods.discovery import motifs
-from viewsmith.methods.discovery.motifs import (
+from viewsmith import Discovery
+from viewsmith.methods.discovery import motif_models
+from viewsmith.methods.discovery.motif_models import (
+    ANYWHERE,
     PRIOR,
+    SMOOTH,
     Background,
+    Fitted,
     Motif,
     Windows,
     _evidence,
@@ -22,13 +27,13 @@ from viewsmith.methods.discovery.motifs import (
     _projected,
     _ranked,
     as_codes,
-    as_jaspar,
-    as_meme,
     choose,
+    density_of_places,
     find_motif,
     one_frequency,
     own_frequencies,
 )
+from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 
 WORD = as_codes(np.frombuffer(b"TTGACATCGATA", np.uint8))
 
@@ -92,20 +97,41 @@ def test_best_sites_against_a_loop():
         assert word.tolist() == windows.letters[own][s.argmax()].reshape(3, 4).argmax(1).tolist()
 
 
+def density(sites):
+    """`density_of_places` by a loop over pairs of starts."""
+    found = []
+    for i in range(len(sites)):
+        near = [(np.exp(-((i - j) ** 2) / (2 * SMOOTH**2)), v) for j, v in enumerate(sites) if abs(i - j) <= 4 * SMOOTH]
+        found.append(sum(k * v for k, v in near) / sum(k for k, _ in near))
+    return ANYWHERE + (1 - ANYWHERE) * np.array(found) / np.mean(found)
+
+
+def test_density_of_places_against_a_loop():
+    sites = np.random.default_rng(0).exponential(size=(3, 20)).astype(np.float32)
+    found = density_of_places(torch.from_numpy(sites))
+    np.testing.assert_allclose(found, [density(row) for row in sites], rtol=1e-4)
+    np.testing.assert_allclose(found.mean(1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("placed", [False, True])
 @pytest.mark.parametrize("cached", [1, 40, 10_000])
-def test_rounds_and_gains_against_loops(cached, monkeypatch):
-    monkeypatch.setattr(motifs, "CACHED", cached)  # blocks of one, of some, of all sequences
+def test_rounds_and_gains_against_loops(cached, placed, monkeypatch):
+    monkeypatch.setattr(motif_models, "CACHED", cached)  # blocks of one, of some, of all sequences
     _, windows = small()
     rng = np.random.default_rng(0)
     log_p = torch.log(torch.tensor(rng.dirichlet(np.ones(4), (2, 3))).float()).reshape(2, -1)
-    shares, n, z = torch.tensor([0.4, 0.7]), 5, windows.letters
+    shares, n, z, at = torch.tensor([0.4, 0.7]), 5, windows.letters, windows.place.tolist()
+    density_ = rng.exponential(size=(2, windows.starts))
+    place = torch.tensor(density_ / density_.mean(1, keepdims=True)).float() if placed else None
+    motifs_ = Fitted(log_p, shares, place)
     own = [range(*windows.first[i : i + 2].tolist()) for i in range(n)]
     letters = z.reshape(-1, 4).mean(0)
     model = own_frequencies(windows)
-    gains, counts, sites = _expected(windows, log_p, shares)
-    fitted, new, _ = _fit(windows, log_p, shares, 1, model)
+    gains, counts, sites, places = _expected(windows, motifs_)
+    fitted = _fit(windows, motifs_, 1, model)
     for k, share in enumerate(shares.tolist()):
-        s = [float(row @ log_p[k] - b) for row, b in zip(z, windows.log_background, strict=True)]
+        preferred = np.zeros(len(z)) if place is None else np.log(place[k, at].numpy())
+        s = [float(row @ log_p[k] - b) + p for row, b, p in zip(z, windows.log_background, preferred, strict=True)]
         gain = [np.log(1 - share + share * np.mean([np.exp(s[j]) for j in own[i]])) for i in range(n)]
         weights = [share / len(own[i]) * np.exp(s[j]) / np.exp(gain[i]) for i in range(n) for j in own[i]]
         seen = sum(w * row.reshape(3, 4) for w, row in zip(weights, z, strict=True))
@@ -113,13 +139,21 @@ def test_rounds_and_gains_against_loops(cached, monkeypatch):
         np.testing.assert_allclose(counts[k].reshape(3, 4), seen, atol=1e-5)
         np.testing.assert_allclose(sites[k], sum(weights), atol=1e-5)
         expected = seen + PRIOR * letters
-        np.testing.assert_allclose(fitted[k].exp().reshape(3, 4), expected / expected.sum(1, keepdim=True), atol=1e-5)
-        np.testing.assert_allclose(new[k], sum(weights) / n, atol=1e-5)
-        for i, value in enumerate(_left_out_gains(windows, log_p[k], share, model)):
+        p = fitted.log_p[k].exp().reshape(3, 4)
+        np.testing.assert_allclose(p, expected / expected.sum(1, keepdim=True), atol=1e-5)
+        np.testing.assert_allclose(fitted.share[k], sum(weights) / n, atol=1e-5)
+        if placed:
+            there = np.bincount(at, weights, windows.starts)
+            np.testing.assert_allclose(places[k], there, atol=1e-5)
+            np.testing.assert_allclose(fitted.place[k], density(there), atol=1e-4)
+        for i, value in enumerate(_left_out_gains(windows, motifs_[k : k + 1], model)):
             others = [j for j in range(len(s)) if j not in own[i]]
             rest = sum(weights[j] * z[j].reshape(3, 4) for j in others) + PRIOR * letters
             p = torch.log(rest / rest.sum(1, keepdim=True)).ravel()
-            ratios = [np.exp(float(z[j] @ p - windows.log_background[j])) for j in own[i]]
+            away = np.ones(windows.starts)
+            if placed:
+                away = density(np.bincount([at[j] for j in others], [weights[j] for j in others], windows.starts))
+            ratios = [np.exp(float(z[j] @ p - windows.log_background[j])) * away[at[j]] for j in own[i]]
             np.testing.assert_allclose(value, np.log(1 - share + share * np.mean(ratios)), atol=1e-5)
 
 
@@ -129,17 +163,18 @@ def test_a_motif_is_fitted_until_its_gain_stays_whatever_the_others_do():
     model = own_frequencies(windows)
     log_p = torch.log(torch.tensor(np.random.default_rng(0).dirichlet(np.ones(4), (5, 6))).float()).reshape(5, -1)
     share = torch.full((5,), 0.5)
-    together, alone = _fit(windows, log_p, share, 200, model), _fit(windows, log_p[3:4], share[3:4], 200, model)
-    for all_motifs, one in zip(together, alone, strict=True):
-        np.testing.assert_allclose(all_motifs[3:4], one, atol=1e-4)
-    again = _fit(windows, together[0], together[1], 1, model)
-    np.testing.assert_allclose(again[2], together[2], atol=1e-4)
-    np.testing.assert_allclose(together[2], _expected(windows, *together[:2])[0].mean(1), atol=1e-6)
+    starts = Fitted(log_p, share)
+    together, alone = _fit(windows, starts, 200, model), _fit(windows, starts[3:4], 200, model)
+    for name in ("log_p", "share", "gain"):
+        np.testing.assert_allclose(getattr(together, name)[3:4], getattr(alone, name), atol=1e-4)
+    again = _fit(windows, together, 1, model)
+    np.testing.assert_allclose(again.gain, together.gain, atol=1e-4)
+    np.testing.assert_allclose(together.gain, _expected(windows, together)[0].mean(1), atol=1e-6)
 
 
 @pytest.mark.parametrize("cached", [1, 10_000])
 def test_starts_are_ranked_by_the_best_matches_of_all_sequences(cached, monkeypatch):
-    monkeypatch.setattr(motifs, "CACHED", cached)
+    monkeypatch.setattr(motif_models, "CACHED", cached)
     _, windows = small()
     rows = [windows.letters[a:b] for a, b in itertools.pairwise(windows.first)]
     words = windows.letters[~windows.reverse]
@@ -195,6 +230,57 @@ def planted(seed, n=20, length=600, width=15, changed=4):
         site[at] = (site[at] + rng.integers(1, 4, changed)) % 4
         row[start : start + width] = site
     return codes, starts
+
+
+def placed_word(n=100, length=40, seed=0):
+    """Random codes with TATAAA, one letter of it changed, at letter 20 or up to two away from it."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 4, (n, length)).astype(np.uint8)
+    for row in codes:
+        word, at = np.array([3, 0, 3, 0, 0, 0], np.uint8), 20 + rng.integers(-2, 3)
+        word[rng.integers(6)] = rng.integers(4)
+        row[at : at + 6] = word
+    return codes
+
+
+def test_a_short_word_at_one_place_recurs_by_its_place():
+    codes = placed_word()
+    tried = find_motif(codes, widths=(8,))
+    found = choose(tried)
+    assert [motif.place is not None for motif in tried] == [False, False, True] and found is tried[2]
+    assert "TATAA" in found.consensus and found.nothing[0] == 0
+    starts, reverse, scores = found.best_sites(codes)
+    assert (abs(starts - 19) <= 3).mean() > 0.9 and not reverse.any()
+    plain = replace(found, place=None)
+    at = starts[0]
+    everywhere = np.log(found.probabilities[np.arange(8), codes[0, at : at + 8]]).sum()
+    everywhere -= found.background.windows(codes[:1], 8)[0, at]
+    np.testing.assert_allclose(scores[0], everywhere + found.place[at], atol=1e-6)
+    # Sequences of another length have no places.
+    for one, other in zip(plain.best_sites(codes[:, :30]), found.best_sites(codes[:, :30]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_same_word_anywhere_has_no_place():
+    codes = np.stack([np.roll(row, i) for i, row in enumerate(placed_word())])
+    tried = find_motif(codes, widths=(8,))
+    assert tried[2].gain < tried[0].gain + 0.1
+
+
+def test_places_are_for_many_sequences_of_one_length():
+    codes = placed_word()
+    assert len(find_motif(codes[:90], widths=(8,))) == 2
+    codes[0, -3:] = 4
+    assert len(find_motif(codes, widths=(8,))) == 2
+
+
+def test_a_motif_with_places_is_saved_with_them(tmp_path):
+    text = ["".join("ACGT"[code] for code in row) for row in placed_word()]
+    model = Discovery(windows=[8]).fit(text)
+    assert "most often it starts at letter" in model.describe()
+    model.save(tmp_path / "found")
+    loaded = Discovery.load(tmp_path / "found")
+    assert model.parts_[0].place is not None and loaded.locate(text).tolist() == model.locate(text).tolist()
 
 
 @pytest.mark.slow
