@@ -49,6 +49,18 @@ def signals_of_a_terminal():
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
+@pytest.fixture
+def small_searches(request):
+    """Discovery with fewer patches and starts, but in tests that are marked slow."""
+    from small_searches import smaller
+
+    if request.node.get_closest_marker("slow"):
+        yield
+    else:
+        with smaller():
+            yield
+
+
 @pytest.fixture(autouse=True)
 def one_thread():
     """Use one thread: threads of several workers wait for each other, and results depend on the number of threads."""

@@ -11,6 +11,8 @@ from PIL import Image
 import viewsmith
 from viewsmith.data import load_dataset
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -15,6 +15,7 @@ from scipy.stats import multivariate_normal
 import viewsmith
 from located_discs import noise, with_discs
 from refusals import refusal
+from small_searches import smaller
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
 from viewsmith.core.tensors import save_tensors
@@ -23,12 +24,15 @@ from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, best_
 from viewsmith.methods.discovery.images import as_images, random_phases
 from viewsmith.workflows.discover import read_samples
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 
 @pytest.fixture(scope="module")
 def discs():
     """Images with a disc each, their centers, and the fitted model."""
     x, centers = with_discs(60)
-    return x, centers[:, 0], Discovery().fit(x)
+    with smaller():
+        return x, centers[:, 0], Discovery().fit(x)
 
 
 # ---- equations ------------------------------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from refusals import refusal
+from small_searches import smaller
 from viewsmith import Discovery
-from viewsmith.methods.discovery import motifs
+
+pytestmark = pytest.mark.usefixtures("small_searches")
 
 WORDS = "TTGACATTTATAATCG", "GGCCACGTGACCAAGT"
 OTHER = str.maketrans("ACGT", "TGCA")
@@ -42,22 +44,10 @@ def with_words(n=24, length=80, words=WORDS[:1], present=1.0, seed=0):
     return texts, places
 
 
-def few(patch):
-    """Fewer starts of motifs: sequences are short here."""
-    for name, value in (("STARTS", 1500), ("TOP", 100), ("LAST", 8)):
-        patch.setattr(motifs, name, value)
-
-
-@pytest.fixture(autouse=True)
-def few_starts(monkeypatch):
-    few(monkeypatch)
-
-
 @pytest.fixture(scope="module")
 def motif():
     texts, places = with_words()
-    with pytest.MonkeyPatch.context() as patch:
-        few(patch)
+    with smaller():
         return texts, places, Discovery(windows=[16]).fit(texts)
 
 

@@ -68,11 +68,11 @@ def test_each_file_has_one_result_and_stopped_work_goes_on(place, tmp_path, name
     assert list(main(str(folder / "run"), str(out), [str(file) for file in files], keep=["key"])) == []
 
 
-def test_places_of_parts_keep_their_keys(tmp_path):
+def test_places_of_parts_keep_their_keys(tmp_path, small_searches):
     rng = np.random.default_rng(0)
     texts = ["".join(rng.choice(list("ACGT"), 60)) for _ in range(80)]
     texts = [text[: 20 + i % 9] + "TGACTCATTGAC" + text[32 + i % 9 :] for i, text in enumerate(texts)]
-    model = Discovery(modality="dna", random_state=0).fit(texts)
+    model = Discovery(modality="dna", windows=[12], random_state=0).fit(texts)
     model.save(tmp_path / "run")
     pd.DataFrame({"name": [f"s{i}" for i in range(80)], "dna": texts}).to_parquet(tmp_path / "x.parquet")
     plain(tmp_path / "run", tmp_path / "out", [tmp_path / "x.parquet"], "locate", column="dna", keep=["name"])

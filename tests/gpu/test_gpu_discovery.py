@@ -8,6 +8,8 @@ from torch import nn
 from located_discs import with_discs
 from viewsmith import Discovery
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 
 class Colors(nn.Module):
     """A network of one layer, maps of a quarter of the size."""

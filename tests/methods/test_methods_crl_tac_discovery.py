@@ -18,7 +18,7 @@ from viewsmith.methods.crl_tac import building
 from viewsmith.methods.crl_tac.locations import SAME, SHARPNESS, KnownPlaces
 from viewsmith.methods.discovery.image_parts import Part
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("small_searches")]
 
 VIEWS = torch.tensor([[top, left, 8.0, 8.0] for top in (0.0, 4.0, 8.0) for left in (0.0, 4.0)])
 QUICK = {"epochs": 4, "batch_size": 32, "random_state": 0}

@@ -13,6 +13,8 @@ from viewsmith.methods.discovery import image_parts, images
 from viewsmith.methods.discovery.image_parts import Part, area_variance, most_outstanding, stands_out
 from viewsmith.methods.discovery.images import as_images
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 TILE, SIDE = 8, 24
 
 

@@ -35,6 +35,8 @@ from viewsmith.methods.discovery.motif_models import (
 )
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 
+pytestmark = pytest.mark.usefixtures("small_searches")
+
 WORD = as_codes(np.frombuffer(b"TTGACATCGATA", np.uint8))
 
 
