@@ -45,7 +45,9 @@ def test_fit_embed_and_views(images, device, precision, tmp_path):
     assert summary["device"].startswith(device)
     run("embed", out, images, "--out", tmp_path / "h.npy")
     assert np.isfinite(np.load(tmp_path / "h.npy")).all()
-    run("views", out, images, "--out", tmp_path / "views.npz")
+    run("views", out, images, "--out", tmp_path / "views.npz", "--n", 2)
+    with np.load(tmp_path / "views.npz") as written:
+        assert written["views"].shape == (12, 2, 24, 24, 3)  # of the train rows
 
 
 @pytest.mark.parametrize("flags", [(), ("--stream",)])
@@ -57,17 +59,29 @@ def test_a_process_group_of_one_with_nccl(vectors, device, flags, tmp_path):
 
 
 def test_a_generator_trains_and_generates(vectors, device, tmp_path):
-    run("generate", vectors, "--epochs", 2, "--device", device, "--out", tmp_path / "views", "--views-per-sample", 2)
+    cache = tmp_path / "views"
+    run("generate", vectors, "--epochs", 2, "--device", device, "--out", cache, "--views-per-sample", 2)
+    fit = ("fit", vectors, "--method", "genview", "--view-cache", cache, "--out", tmp_path / "run", "--device", device)
+    run(*fit, *SMALL)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["status"] == "finished"
 
 
-@pytest.mark.parametrize("method", [Contrastive, PiNDA])
-def test_recordings_and_mixed_tables(method, device):
+def table():
+    """A table with a text column that has missing values."""
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"a": rng.normal(size=64), "b": rng.choice(["x", "y", None], 64), "c": rng.normal(size=64)})
-    small = {"epochs": 2, "batch_size": 16, "device": device, "random_state": 0}
-    recordings = rng.normal(size=(32, 3, 64)).astype(np.float32)
-    for x, more in ((table, {}), (recordings, {"modality": "series"})):
-        if method is PiNDA and more:
-            continue
-        model = method(**small, **more).fit(x)
-        assert model.summary_["device"].startswith(device) and np.isfinite(model.transform(x)).all()
+    return pd.DataFrame({"a": rng.normal(size=64), "b": rng.choice(["x", "y", None], 64), "c": rng.normal(size=64)})
+
+
+def recordings():
+    """Recordings of three channels."""
+    return np.random.default_rng(0).normal(size=(32, 3, 64)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("method", "samples", "more"),
+    [(Contrastive, table, {}), (PiNDA, table, {}), (Contrastive, recordings, {"modality": "series"})],
+)
+def test_recordings_and_mixed_tables(method, samples, more, device):
+    x = samples()
+    model = method(epochs=2, batch_size=16, device=device, random_state=0, **more).fit(x)
+    assert model.summary_["device"].startswith(device) and np.isfinite(model.transform(x)).all()

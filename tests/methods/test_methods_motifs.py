@@ -265,21 +265,21 @@ def test_a_short_word_at_one_place_recurs_by_its_place():
 
 def test_the_same_word_anywhere_has_no_place():
     codes = np.stack([np.roll(row, i) for i, row in enumerate(placed_word())])
-    tried = find_motif(codes, widths=(8,))
-    assert tried[2].gain < tried[0].gain + 0.1
+    assert [motif.place for motif in find_motif(codes, widths=(8,))] == [None, None]
 
 
 def test_places_are_for_many_sequences_of_one_length():
-    codes = placed_word()
-    assert len(find_motif(codes[:90], widths=(8,))) == 2
-    codes[0, -3:] = 4
+    codes = placed_word(110)
+    codes[:5, -3:] = 4  # a few are shorter
+    assert len(find_motif(codes, widths=(8,))) == 3 and len(find_motif(codes[:90], widths=(8,))) == 2
+    codes[:20, -3:] = 4
     assert len(find_motif(codes, widths=(8,))) == 2
 
 
 def test_a_motif_with_places_is_saved_with_them(tmp_path):
     text = ["".join("ACGT"[code] for code in row) for row in placed_word()]
     model = Discovery(windows=[8]).fit(text)
-    assert "most often it starts at letter" in model.describe()
+    assert "most often starts at letter" in model.describe()
     model.save(tmp_path / "found")
     loaded = Discovery.load(tmp_path / "found")
     assert model.parts_[0].place is not None and loaded.locate(text).tolist() == model.locate(text).tolist()

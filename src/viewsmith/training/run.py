@@ -324,10 +324,8 @@ def environment() -> dict[str, Any]:
 
 @functools.cache  # reading the metadata of packages takes longer than a training step
 def _versions() -> dict[str, str]:
-    own = {
-        "python": platform.python_version(),
-        "viewsmith": __version__,
-    }  # the source may be used without installing it
+    # The source may be used without installing it, so the own version is not that of a package.
+    own = {"python": platform.python_version(), "viewsmith": __version__}
     return own | {name: metadata.version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
 
 

@@ -12,8 +12,9 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
 5. Two models of p_P: frequencies of their own for each position (MEME), or one frequency of the consensus letter for
    all positions, the others equal, as in planted motifs (Pevzner and Sze 2000). The second one cannot fit noise, and
    tells weak motifs from it.
-6. Places: in 100 sequences or more of one length, a third model of p_P prefers places on the given strand, as the
-   TATA box does: a smooth density of the starts, fitted in the same rounds, in one half of the sequences for the other.
+6. Places: in 100 sequences or more, nine tenths of them of one length, a third model of p_P prefers places on the
+   given strand, as the TATA box does: a smooth density of the starts, fitted in the same rounds, in one half of the
+   sequences for the other.
 7. Choice: the gain of a motif is the mean log likelihood ratio of a sequence, under the motif that its own sites did
    not help to fit. The same search in sequences drawn from p_U says what gain is found in nothing: of several w, the
    one farthest above it, in standard deviations, is taken. If none is clearly above it, nothing recurs.
@@ -55,6 +56,8 @@ DRAWS, FEW_DRAWS, MANY = 8, 3, 100  # of sequences from p_U; of at least so many
 CLEAR = 4.5  # least clarity of a motif that recurs
 LEAST_SPREAD = 0.02  # nats
 SMOOTH, ANYWHERE = 3.0, 0.1  # letters, deviation of the density of places; share of sites that may be anywhere
+# Least part of the sequences that have the full length, for places; least density of the best place, uniform being 1.
+ONE_LENGTH, PREFERRED = 0.9, 2.0
 ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
 CACHED = 2**19  # values of windows under motifs that are computed at once
 BLOCK = 500
@@ -252,10 +255,11 @@ def find_motif(codes: np.ndarray, *, widths: Sequence[int] = WIDTHS, both: bool 
             nothing = [float(models[number].gain) for models in drawn]
             spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
             found.append(_motif(model, background, (float(np.mean(nothing)), spread), both))
-        if len(codes) >= MANY and (lengths == codes.shape[1]).all():
-            of_strand = background if not both else Background.of(codes)
+        if len(codes) >= MANY and (lengths == codes.shape[1]).mean() >= ONE_LENGTH:
+            of_strand = Background.of(codes)
             placed = _placed(codes, width, of_strand, np.random.default_rng((seed, width)))
-            found.append(_motif(placed, of_strand, (0.0, LEAST_SPREAD), False))
+            if placed.place is not None and placed.place.max() >= PREFERRED:
+                found.append(_motif(placed, of_strand, (0.0, LEAST_SPREAD), False))
     return found
 
 
@@ -301,10 +305,7 @@ def _search(
     codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
 ) -> list[Fitted]:
     """The best motif of all starts under each model, with its left-out gain."""
-    windows = screen = Windows.of(codes, width, background, both)
-    some = max(4, len(codes) * SCREENED // len(windows.letters))
-    if some < len(codes):
-        screen = Windows.of(codes[np.sort(rng.permutation(len(codes))[:some])], width, background, both)
+    windows, screen = _windows(codes, width, background, both, rng)
     free, words = own_frequencies(windows), _ranked(screen, STARTS if screen is windows else STARTS // 2, rng)
     log_p = _from_words(words)
     if len(codes) < MANY:
@@ -317,8 +318,7 @@ def _search(
     few = few.best(LAST)
     own = torch.cat([one_frequency(_frequencies(fitted.log_p)), few.log_p])
     alike = _fit(screen, Fitted(own, torch.cat([fitted.share, few.share])), ROUNDS, one_frequency)
-    found = [_finished(windows, screen, fitted, free), _finished(windows, screen, alike, one_frequency)]
-    return found
+    return [_finished(windows, screen, fitted, free), _finished(windows, screen, alike, one_frequency)]
 
 
 def _placed(codes: np.ndarray, width: int, background: Background, rng: np.random.Generator) -> Fitted:
@@ -326,19 +326,25 @@ def _placed(codes: np.ndarray, width: int, background: Background, rng: np.rando
     motif that was searched in the other, which in nothing is at most 0 (but for less than exp(-t) in t nats)."""
     halves, found, gains = [codes[::2], codes[1::2]], [], []
     for own, other in (halves, halves[::-1]):
-        windows = screen = Windows.of(own, width, background, both=False)
-        some = max(4, len(own) * SCREENED // len(windows.letters))
-        if some < len(own):
-            screen = Windows.of(own[np.sort(rng.permutation(len(own))[:some])], width, background, both=False)
+        windows, screen = _windows(own, width, background, False, rng)
         free, words = own_frequencies(windows), _ranked(screen, STARTS // 2, rng)
-        anywhere = torch.ones(len(words), windows.starts)
-        starts = Fitted(_from_words(words), torch.full((len(words),), 0.5), anywhere)
-        best = _finished(windows, screen, _fit(screen, starts, FEW_ROUNDS, free), free)
-        found.append(best)
-        gains.append(_expected(Windows.of(other, width, background, both=False), best)[0].mean())
+        starts = Fitted(_from_words(words), torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
+        found.append(_finished(windows, screen, _fit(screen, starts, FEW_ROUNDS, free), free))
+        gains.append(_expected(Windows.of(other, width, background, both=False), found[-1])[0].mean())
     windows = Windows.of(codes, width, background, both=False)
     best = _fit(windows, found[0].joined(found[1]), ROUNDS, own_frequencies(windows)).best(1)
     return replace(best, gain=torch.stack(gains).mean()[None])
+
+
+def _windows(
+    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
+) -> tuple[Windows, Windows]:
+    """All windows, and about `SCREENED` of them, those of some sequences."""
+    windows = Windows.of(codes, width, background, both)
+    some = max(4, len(codes) * SCREENED // len(windows.letters))
+    if some >= len(codes):
+        return windows, windows
+    return windows, Windows.of(codes[np.sort(rng.permutation(len(codes))[:some])], width, background, both)
 
 
 def _from_words(words: Tensor) -> Tensor:

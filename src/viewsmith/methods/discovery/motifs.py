@@ -90,14 +90,18 @@ class MotifSearch(Search):
     def describe(self) -> str:
         """What was found, in one sentence."""
         best = max(self.tried[0], key=lambda motif: motif.clarity)
-        numbers = (
-            f"{best.consensus} of {best.width} letters, {best.clarity:.1f} standard deviations above what is found in "
-            "random sequences of the same composition"
-        )
-        if best.place is not None:
-            numbers += f"; most often it starts at letter {best.place.argmax() + 1}"
+        numbers, least = f"{best.consensus} of {best.width} letters, ", f"{CLEAR}"
+        if best.place is None:
+            numbers += f"{best.clarity:.1f} standard deviations above what is found in random sequences of the same "
+            numbers += "composition"
+        else:  # judged in sequences that it was not fitted to
+            numbers += (
+                f"which most often starts at letter {best.place.argmax() + 1}, with a gain of {best.gain:.2f} nats "
+            )
+            numbers += "in sequences that it was not fitted to"
+            least = f"{CLEAR * best.nothing[1]:.2f}"
         if not self.parts:
-            return f"the best candidate is {numbers}; expected more than {CLEAR}"
+            return f"the best candidate is {numbers}; expected more than {least}"
         kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
         return f"{kinds}; the first is {numbers}"
 
