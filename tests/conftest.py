@@ -25,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
         import properties  # noqa: F401  registers the profiles, before hypothesis looks for one
     # The process that distributes tests to workers does not need torch, which takes seconds to import.
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        gc.disable()  # until tests run: modules and tests make many objects, and hardly any garbage
         import torch
 
         torch.set_num_threads(1)
@@ -34,6 +35,7 @@ def pytest_collection_finish() -> None:
     """Exclude the objects of imported modules from garbage collection, which saves time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_tools import process
+from cli_tools import call, process
 
 from viewsmith.core.distributed import LOST
 
@@ -48,8 +48,9 @@ def test_bad_input_ends_all_with_its_exit_code(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_torchrun_and_processes_together_are_refused(rows, tmp_path):
-    result = process("fit", rows, "--out", tmp_path / "run", "--processes", 2, env={"WORLD_SIZE": "2"})
+def test_torchrun_and_processes_together_are_refused(rows, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    result = call("fit", rows, "--out", tmp_path / "run", "--processes", 2)
     assert result.refused("--processes is 2", "torchrun")
 
 

@@ -55,6 +55,8 @@ def options_of(name: str, modality: str, framework: str | None, view: str | None
     made = TINY | ({} if framework is None else heads(framework, **SMALL_HEADS))
     if view == "multicrop":
         made["local_crops"] = 1
+    if name in ("diffaug", "genview"):
+        made["sampler_steps"] = 2
     if modality == "images":
         del made["n_components"]  # the default on a GPU, resnet18, has a fixed width
     return made | ({} if view is None else {"view_maker": view})

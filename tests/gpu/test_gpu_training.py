@@ -47,7 +47,7 @@ def watched(monkeypatch, device):
 
 def fit(name, modality, framework, view, precision, device, x, run=None, resume=False, **more):
     """A tiny model that was trained on the device."""
-    options = {"device": device, "precision": precision, "checkpoint_every": 0, "epochs": 2} | more
+    options = {"device": device, "precision": precision, "epochs": 2} | more
     if device == "simulated" and modality == "images":
         options["encoder"] = "cnn"  # the default on a GPU, resnet18, takes minutes
     model = estimators()[name](**options_of(name, modality, framework, view) | options)
@@ -78,8 +78,10 @@ def test_it_trains_saves_loads_resumes_and_embeds(
     assert np.isfinite(whole.metrics_[-1]["loss"]) and whole.summary_["device"].startswith(device)
     h = whole.transform(x)
     assert np.isfinite(h).all()
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        exact = whole.transform(x)
+    exact = h
+    if device == "cuda":
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            exact = whole.transform(x)
     loaded = viewsmith.load(tmp_path / "whole")
     loaded.scaler_.cpu()
     loaded.method_.cpu()

@@ -12,6 +12,7 @@ import viewsmith
 from located_discs import noise, with_discs
 from refusals import refusal
 from slow_info_max import slow_sampled
+from small_searches import smaller
 from viewsmith import CRLTAC
 from viewsmith.losses.info_max import entropy
 from viewsmith.methods.crl_tac import building
@@ -82,21 +83,27 @@ def test_the_steps_with_known_places(step):
     torch.testing.assert_close(told["entropy"], entropy(log_p).mean())
 
 
-def test_it_starts_at_the_objects_that_discovery_finds(tmp_path):
-    x, _ = with_discs(128)
-    model = CRLTAC(**QUICK).fit(x, run=tmp_path / "run")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Images with discs, a model of them, and its run."""
+    x, run = with_discs(128)[0], tmp_path_factory.mktemp("trained") / "run"
+    with smaller():
+        return x, CRLTAC(**QUICK).fit(x, run=run), run
+
+
+def test_it_starts_at_the_objects_that_discovery_finds(trained):
+    x, model, run = trained
     assert model.resolved_.start == "discovery" and model.resolved_.start_steps == 50
     assert "one kind of part recurs" in model.resolved_.discovered
     assert model.method_.channel.family.crop == 20
     assert model.metrics_[-1]["at_places"] > 1.5 * model.metrics_[0]["at_places"]
-    loaded = viewsmith.load(tmp_path / "run")
+    loaded = viewsmith.load(run)
     assert np.array_equal(loaded.distribution(x), model.distribution(x))
     assert loaded.resolved_.discovered == model.resolved_.discovered
 
 
-def test_a_resumed_training_has_the_same_places(tmp_path):
-    x, _ = with_discs(128)
-    whole = CRLTAC(**QUICK).fit(x, run=tmp_path / "whole")
+def test_a_resumed_training_has_the_same_places(trained, tmp_path):
+    x, whole, _ = trained
     CRLTAC(**QUICK, minutes=1e-9).fit(x, run=tmp_path / "cut")
     resumed = CRLTAC(**QUICK).fit(x, run=tmp_path / "cut", resume=True)
     assert np.array_equal(resumed.distribution(x), whole.distribution(x))

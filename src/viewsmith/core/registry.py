@@ -8,6 +8,7 @@ is not built in is first requested.
 """
 
 import difflib
+import importlib
 import inspect
 import math
 import typing
@@ -128,6 +129,9 @@ class Entry:
 
 _entries: dict[Kind, list[Entry]] = {kind: [] for kind in typing.get_args(Kind)}
 
+#: Modules that register parts of a kind, imported when a list or a name that is not registered yet is requested.
+LATER: dict[Kind, list[str]] = {kind: [] for kind in _entries}
+
 _plugins: list[str] | None = None
 
 
@@ -190,6 +194,7 @@ def registered(kind: Kind, modality: str | None = None, **tags: Any) -> list[str
 
 def entries(kind: Kind, modality: str | None = None) -> list[Entry]:
     """All parts of a kind, including plug-ins, in the order of registration; only those for `modality`, if given."""
+    _load_later(kind)
     load_plugins()
     return [entry for entry in _entries[kind] if entry.serves(modality)]
 
@@ -205,9 +210,9 @@ def _display_name(entry: Entry) -> str:
 
 def get(kind: Kind, name: str, modality: str | None = None) -> Entry | None:
     """The part with this name, or None."""
-    for attempt in range(2):
-        if attempt:
-            load_plugins()
+    for complete in (None, lambda: _load_later(kind), load_plugins):
+        if complete is not None:
+            complete()
         for entry in _entries[kind]:
             if entry.serves(modality) and (
                 entry.name == name or (entry.name[-1] == ":" and name.startswith(entry.name))
@@ -232,6 +237,14 @@ def find(kind: Kind, name: str, modality: str | None = None) -> Entry:
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     place = f" for {modality}" if modality else ""
     raise InputError(f"unknown {kind} {name!r}{hint}: expected one of {', '.join(known)}{place}")
+
+
+def _load_later(kind: Kind) -> None:
+    """Import the modules of `LATER`, and bring their parts into its order, before those of other modules."""
+    for module in LATER[kind]:
+        importlib.import_module(module)
+    places = {module: place for place, module in enumerate(LATER[kind])}
+    _entries[kind].sort(key=lambda entry: places.get(entry.build.__module__, len(places)))
 
 
 def load_plugins() -> list[str]:

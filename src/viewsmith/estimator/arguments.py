@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
 from torch import nn
 
 import viewsmith.frameworks
-import viewsmith.modalities  # noqa: F401, they register what the documentation names
+import viewsmith.modalities.dna.hyena
+import viewsmith.modalities.dna.views
+import viewsmith.modalities.images.views
+import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names
 from viewsmith.core.options import entries_of, wrapped
-from viewsmith.core.registry import Entry, get, registered
+from viewsmith.core.registry import Bounds, Entry, get, registered
 from viewsmith.core.schedule import Role
 from viewsmith.data.options import ModelDataOptions
 from viewsmith.modalities import modality_of
@@ -28,16 +30,16 @@ RECIPE_RANGES = {"vectors": NEIGHBORS_RANGES, "images": CROPS_RANGES, "dna": EDI
 #: The optimizer of several published settings.
 ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "constant"}
 
-Count = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
-BatchSize = Annotated[int, Field(ge=2)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Portion = Annotated[float, Field(gt=0, le=1)]
-Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Bounds(ge=1)]
+Natural = Annotated[int, Bounds(ge=0)]
+BatchSize = Annotated[int, Bounds(ge=2)]
+Positive = Annotated[float, Bounds(gt=0)]
+Fraction = Annotated[float, Bounds(ge=0, le=1)]
+Portion = Annotated[float, Bounds(gt=0, le=1)]
+Rate = Annotated[float, Bounds(ge=0)]
 Widths = tuple[Count, ...]
 Auto = Literal["auto"]
-Jitter = Annotated[float, Field(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
+Jitter = Annotated[float, Bounds(ge=0, le=5)]  # five times the recipes' hue jitter of 0.1 is half a turn
 SECTIONS = "Parameters\n----------\n[shared]\n\nAttributes\n----------\n[attributes]"
 ATTRIBUTES_DOC = """\
     method_ : Method

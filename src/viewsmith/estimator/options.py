@@ -1,4 +1,9 @@
-"""Validation of constructor arguments and options of parts against their annotations, when fit is called."""
+"""Validation of constructor arguments and options of parts against their annotations, when fit is called.
+
+pydantic is imported on use.
+"""
+
+from __future__ import annotations
 
 import dataclasses
 import difflib
@@ -6,14 +11,15 @@ import functools
 import re
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pydantic
-from pydantic import ConfigDict, create_model
 
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import Entry
+
+if TYPE_CHECKING:
+    import pydantic
 
 #: Options of earlier versions, and their names now.
 RENAMED = {
@@ -29,9 +35,14 @@ RENAMED = {
 def schema(cls: type) -> type[pydantic.BaseModel]:
     """A model of the constructor's arguments: names, types, bounds and defaults as annotated."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    fields: dict[str, Any] = {field.name: (hints[field.name], field.default) for field in dataclasses.fields(cls)}
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    return create_model(cls.__name__, __config__=config, **fields)
+    return _model(cls.__name__, {field.name: (hints[field.name], field.default) for field in dataclasses.fields(cls)})
+
+
+def _model(name: str, fields: dict[str, Any]) -> type[pydantic.BaseModel]:
+    import pydantic
+
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    return pydantic.create_model(name, __config__=config, **fields)
 
 
 T = TypeVar("T")
@@ -57,13 +68,13 @@ def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]
     if unknown := sorted(given.keys() - known.keys()):
         theirs = f"its options are {', '.join(known)}" if known else "it has none"
         raise InputError(f"the {entry.kind} {entry.name!r} has no option {unknown[0]!r}: {theirs}")
-    fields: dict[str, Any] = {name: (known[name].annotation, ...) for name in given}
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    model = create_model(f"the {entry.kind} {entry.name}", __config__=config, **fields)
+    model = _model(f"the {entry.kind} {entry.name}", {name: (known[name].annotation, ...) for name in given})
     return _validated(model, given, f"the {entry.kind} {entry.name!r}")
 
 
 def _validated(model: type[pydantic.BaseModel], given: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    import pydantic
+
     try:
         value = model.model_validate({name: _plain(name, value, model) for name, value in given.items()})
     except pydantic.ValidationError as error:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
-import pydantic
 import torch
 from torch import Tensor, nn
 
@@ -95,6 +94,8 @@ class Resolved:
     @classmethod
     def from_dict(cls: type[R], content: dict[str, Any]) -> R:
         """Inverse of `as_dict`; accepts the string "none" for None."""
+        import pydantic
+
         hints = typing.get_type_hints(cls)
         given = {}
         for f in dataclasses.fields(cls):

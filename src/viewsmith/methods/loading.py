@@ -1,26 +1,44 @@
 """Every method's estimator, by name, and models of run folders."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+import viewsmith.methods.metaug.networks
+import viewsmith.methods.pinda.networks  # noqa: F401, they register parts
+from viewsmith.core import lazily
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.hub import downloaded
-from viewsmith.core.registry import entries, get
+from viewsmith.core.registry import LATER, entries, get
 from viewsmith.estimator.base import ViewsmithEstimator, check_package
 from viewsmith.estimator.resolve import MODULE
-from viewsmith.methods.contrastive.estimator import Contrastive
-from viewsmith.methods.crl_tac.estimator import CRLTAC
 from viewsmith.methods.crl_tac.families import CUSTOM, FamilyOption
-from viewsmith.methods.diffaug.estimator import DiffAug
-from viewsmith.methods.discovery.estimator import Discovery
-from viewsmith.methods.genview.estimator import GenView
-from viewsmith.methods.metaug.estimator import MetAug
-from viewsmith.methods.pinda.estimator import PiNDA
 from viewsmith.training.run import RunFolder
 
+if TYPE_CHECKING:
+    from viewsmith.methods.contrastive.estimator import Contrastive
+    from viewsmith.methods.crl_tac.estimator import CRLTAC
+    from viewsmith.methods.diffaug.estimator import DiffAug
+    from viewsmith.methods.discovery.estimator import Discovery
+    from viewsmith.methods.genview.estimator import GenView
+    from viewsmith.methods.metaug.estimator import MetAug
+    from viewsmith.methods.pinda.estimator import PiNDA
+
 __all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "MetAug", "PiNDA", "estimators", "load"]
+
+_PLACES = {
+    "viewsmith.methods.contrastive.estimator": "Contrastive",
+    "viewsmith.methods.crl_tac.estimator": "CRLTAC",
+    "viewsmith.methods.diffaug.estimator": "DiffAug",
+    "viewsmith.methods.discovery.estimator": "Discovery",
+    "viewsmith.methods.genview.estimator": "GenView",
+    "viewsmith.methods.metaug.estimator": "MetAug",
+    "viewsmith.methods.pinda.estimator": "PiNDA",
+}
+# Each is imported on use: together they take as long as the rest of the package.
+LATER["method"] += _PLACES
+__getattr__ = lazily(__name__, _PLACES)
 
 
 def estimators() -> dict[str, type[ViewsmithEstimator]]:
@@ -63,7 +81,9 @@ def load(
     folder = RunFolder(path)
     config = folder.read_config()
     method = str(config.get("method", ""))
-    if method == Discovery.name:
+    if method == "discovery":
+        from viewsmith.methods.discovery.estimator import Discovery
+
         return Discovery.load(path)
     entry = get("method", method)
     if entry is None and "package" in config:

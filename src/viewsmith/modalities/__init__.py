@@ -1,15 +1,11 @@
-"""Modalities: how each kind of samples is read, checked, scaled, encoded, augmented and drawn."""
+"""Modalities: how each kind of samples is read, checked, scaled, encoded, augmented and drawn.
 
-import viewsmith.modalities.vectors.modality  # listed first
+The modules that only models need, of view makers and larger encoders, are imported with the estimators.
+"""
+
+import viewsmith.modalities.vectors.modality  # noqa: F401, listed first
 
 # isort: split
-import viewsmith.modalities.dna.hyena
-import viewsmith.modalities.dna.networks
-import viewsmith.modalities.dna.views
-import viewsmith.modalities.images.encoders
-import viewsmith.modalities.images.views
-import viewsmith.modalities.vectors.networks
-import viewsmith.modalities.vectors.views  # noqa: F401, all of them register parts
 from viewsmith.modalities.base import Modality, detect, find_modality, modality_of
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
 from viewsmith.modalities.dna.modality import DNA, dna_rows, kmer_frequencies

@@ -2,9 +2,8 @@
 
 from viewsmith.core import lazily
 from viewsmith.views.base import PairMaker, PositivePair, RepresentationNoise, ViewContext, ViewMaker
-from viewsmith.views.neighbors import NeighborSearch, nearest_neighbors
 
-# Defined in higher layers, and imported on use.
+# Imported on use; most are defined in higher layers.
 __getattr__ = lazily(
     __name__,
     {
@@ -19,6 +18,7 @@ __getattr__ = lazily(
             "AdversarialViews ConditionalCorruption Corruption GaussianNoise Identity "
             "Masking Mixup NeighborMix Neighbors"
         ),
+        "viewsmith.views.neighbors": "NeighborSearch nearest_neighbors",
     },
 )
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.core.registry import entries, find, register
+from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
 from viewsmith.estimator.plan import Resolved, TrainingData, check_crops
 from viewsmith.estimator.resolve import MODULE, part_options
@@ -303,15 +303,3 @@ def with_inference(model: Model, inference: str | None) -> Model:
     other, method = copy.copy(model), copy.copy(model.method_)
     other.method_, method.inference = method, inference
     return other
-
-
-@register(
-    "framework",
-    "info-max",
-    help="information that the projection of a view has of its sample (crl-tac)",
-    source="Koyama et al. 2021",
-    general=False,
-    options={"projector_dims": tuple[int, ...]},
-)
-def _info_max() -> None:
-    raise InputError("the framework 'info-max' is a part of the method crl-tac")

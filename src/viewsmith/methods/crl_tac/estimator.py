@@ -8,13 +8,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.core.rows import RowSource, apply_in_blocks
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
@@ -65,12 +64,12 @@ SEARCH: dict[str, dict[str, str]] = {
     "*": _CHANNEL,
 }
 
-Draws = Annotated[int, Field(ge=2)]
-Steps = Annotated[int, Field(ge=0)]
-Part = Annotated[float, Field(gt=0, lt=1)]
-Effective = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+Draws = Annotated[int, Bounds(ge=2)]
+Steps = Annotated[int, Bounds(ge=0)]
+Part = Annotated[float, Bounds(gt=0, lt=1)]
+Effective = Annotated[float, Bounds(ge=1)]
 STEPS = 2800  # of "auto" epochs for the encoder "crl-cnn" on a CPU: ten minutes on two cores (docs, CRL-TAC)
-Scales = tuple[Annotated[float, Field(gt=0, le=4)], ...]
+Scales = tuple[Annotated[float, Bounds(gt=0, le=4)], ...]
 
 
 @register(

@@ -220,6 +220,18 @@ def trained_channel(context: ViewContext) -> AugmentationChannel:
     return made.requires_grad_(False)
 
 
+@register(
+    "framework",
+    "info-max",
+    help="information that the projection of a view has of its sample (crl-tac)",
+    source="Koyama et al. 2021",
+    general=False,
+    options={"projector_dims": tuple[int, ...]},
+)
+def _info_max() -> None:
+    raise InputError("the framework 'info-max' is a part of the method crl-tac")
+
+
 def _run(view_maker: str) -> RunFolder:
     return RunFolder(view_maker.removeprefix(CHANNEL))
 

@@ -5,12 +5,11 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.estimator import arguments, generated
@@ -79,8 +78,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-Decay = Annotated[float, Field(ge=0, lt=1)]
-Strength = Annotated[float, Field(gt=0, le=1)]
+Decay = Annotated[float, Bounds(ge=0, lt=1)]
+Strength = Annotated[float, Bounds(gt=0, le=1)]
 
 #: Settings for which "auto" takes the value of the modality.
 FROM_MODALITY = (

@@ -6,12 +6,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.estimator import model
@@ -227,7 +226,7 @@ def make_feature_optimizer(plan: model.AnyContext) -> Optimizer:
     return replace(model.make_optimizer(plan), **changes)
 
 
-AtLeastTwo = Annotated[int, Field(ge=2)]
+AtLeastTwo = Annotated[int, Bounds(ge=2)]
 
 
 @register(

@@ -6,13 +6,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.random import stream
-from viewsmith.core.registry import entries, find, names, register
+from viewsmith.core.registry import Bounds, entries, find, names, register
 from viewsmith.core.rows import apply_in_blocks, block_size
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
@@ -83,7 +82,7 @@ def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Figure
     return draw_gallery("Learned noise", samples, np.stack([*tiles, made["view"]], axis=1), "pixels", caption)
 
 
-OneOrTwo = Annotated[int, Field(ge=1, le=2)]
+OneOrTwo = Annotated[int, Bounds(ge=1, le=2)]
 
 
 @dataclass(frozen=True, kw_only=True)
