@@ -34,13 +34,14 @@ FILE = RESULTS / "compare_sets.jsonl"
 
 
 def compared(name: str, epochs: int, folder: Path) -> dict[str, Any]:
-    """The leaderboard of a set, and CPU seconds of the command and wall seconds of its trainings."""
+    """The leaderboard of a set, and CPU seconds of the command, which a resumed one does not know."""
     data, out, rng = folder / f"{name}.npz", folder / name, np.random.default_rng(0)
     with np.load(data_folder() / f"{name}.npz") as found:
         parts = {}
         for part, limit in (("train", 2000), ("test", 1000)):
             parts[f"X_{part}"], parts[f"y_{part}"] = draw_rows(found[f"X_{part}"], found[f"y_{part}"], limit, rng)
     np.savez(data, **parts)
+    resumed = out.exists()
     command = ["compare", data, "--methods", ",".join(METHODS), "--set", f"epochs={epochs}", "--threads", 1]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-m", "viewsmith", *map(str, command), "--seeds", "3", "--out", str(out)]
@@ -50,7 +51,12 @@ def compared(name: str, epochs: int, folder: Path) -> dict[str, Any]:
     means = {row: {p: round(s["mean"], 4) for p, s in of.items()} for row, of in board["rows"].items()}
     level = {protocol: board["level"][protocol] for protocol in MAIN if protocol in board["level"]}
     cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-    about = {"epochs": epochs, "sizes": board["sizes"], "modality": board["modality"], "cpu": round(cpu, 1)}
+    about = {
+        "epochs": epochs,
+        "sizes": board["sizes"],
+        "modality": board["modality"],
+        "cpu": None if resumed else round(cpu, 1),
+    }
     return about | {"means": means, "level": level, "level_everywhere": board["level_everywhere"]}
 
 
@@ -66,7 +72,7 @@ def write_table() -> None:
         f"with {found[0]['epochs']} epochs for both methods, a small budget, on up to 2,000 train and 1,000 test rows",
         f"of each set (one thread of an {found[0]['processor']}). The spread is that of seeds. Each cell is the",
         "cheapest row that is level with the best one, with its mean; in parentheses the best one, if it is another.",
-        f"CPU seconds are of the whole command. {len(found)} of {len(SETS)} sets are done.",
+        f"CPU seconds are of the whole command (of one resumed: none). {len(found)} of {len(SETS)} sets are done.",
         "",
         f"| set | rows | {' | '.join(PURPOSE[each] for each in protocols)} | level everywhere | CPU seconds |",
         f"|---|---|{'---|' * len(protocols)}---|---|",
@@ -79,8 +85,8 @@ def write_table() -> None:
             more = "" if best == cheapest else f" ({best} {means[best]:.3f})"
             cells.append(f"{cheapest} {means[cheapest]:.3f}{more}")
         size, first = row["sizes"], next(iter(row["level_everywhere"]), "none")
-        sizes = f"{size['train']:,} + {size['test']:,}"
-        lines.append(f"| {row['dataset']} | {sizes} | {' | '.join(cells)} | {first} | {row['cpu']:.0f} |")
+        sizes, cpu = f"{size['train']:,} + {size['test']:,}", "" if row["cpu"] is None else f" {row['cpu']:.0f}"
+        lines.append(f"| {row['dataset']} | {sizes} | {' | '.join(cells)} | {first} |{cpu} |")
     (ROOT / "docs" / "results_compare.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
