@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from viewsmith.core.errors import InputError
+from viewsmith.evaluation import linear
 from viewsmith.evaluation.linear import LinearModel, fit_linear, standardize
 
 
@@ -67,6 +68,21 @@ def test_solver_reaches_the_optimum_of_scikit_learn(name, loss):
     best = objective(theirs, x, y, loss, 1.0)
     assert objective(ours, x, y, loss, 1.0) == pytest.approx(best, rel=1e-3)
     assert np.mean(ours.predict(x_test) == theirs.predict(x_test)) >= 0.995
+
+
+@pytest.mark.parametrize("name", ["digits", "wide", "wide, two classes"])
+def test_both_solvers_of_the_svm_agree(name, monkeypatch):
+    x, y = SETS[name]()
+    x, x_test, y, _ = train_test_split(x.astype(np.float32), y, test_size=0.5, random_state=0, stratify=y)
+    x, x_test = standardize(x, x_test)
+    newton = fit_linear(x, y, len(np.unique(y)), loss="squared_hinge")
+    monkeypatch.setattr(linear, "_SOLVED", 0)
+    gradients = fit_linear(x, y, len(np.unique(y)), loss="squared_hinge")
+    assert not np.array_equal(newton.coef, gradients.coef)
+    assert objective(newton, x, y, "squared_hinge", 1.0) <= objective(gradients, x, y, "squared_hinge", 1.0) * (
+        1 + 1e-6
+    )
+    assert np.mean(newton.predict(x_test) == gradients.predict(x_test)) >= 0.995
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

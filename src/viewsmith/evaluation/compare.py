@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import torch
 
 from viewsmith.core.errors import InputError, error_text, name_list, pluralize, warn
 from viewsmith.core.progress import html_table
@@ -27,6 +28,7 @@ from viewsmith.evaluation.protocol import (
     few_number_rows,
     scored_rows,
 )
+from viewsmith.losses.diagnostics import alignment
 
 T = TypeVar("T")
 LABEL_FREE_ROWS = 2000
@@ -144,7 +146,8 @@ def compare(
             found = _once(seen, (test, sample), "label-free", partial(label_free, test[sample]))
             if name == "representation" and (view := getattr(model, "represented_views", None)) is not None:
                 few = sample[:ALIGNED_ROWS]
-                found = label_free(test[few], view(x_test[few], pool=x_train)) | found
+                views = torch.from_numpy(view(x_test[few], pool=x_train))
+                found = found | {"alignment": float(alignment(torch.from_numpy(test[few]), views))}
             result["label_free"][name] = found
             if target == "class" and groups is not None and len(np.unique(groups)) > 1:
                 of_group = group_scores(test[sample], groups[sample], y_test[sample])

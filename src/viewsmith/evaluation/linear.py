@@ -1,13 +1,15 @@
-"""Linear probes: L2-regularized classifiers with a fast solver for wide data, PiNDA's softmax layer, and ridge.
+"""Linear probes: L2-regularized classifiers with fast solvers, PiNDA's softmax layer, and ridge.
 
 The objectives are those of scikit-learn's `LogisticRegression` and `LinearSVC`, whose stopping rules are much looser on
-wide data. The solver is L-BFGS-B on full-batch gradients, after two exact changes of variables:
+wide data. With more features than rows the solution is in the span of the rows (representer theorem), so a QR
+decomposition reduces the unknowns to the number of rows. Two solvers:
 
-- With more features than rows the solution is in the span of the rows (representer theorem), so a QR decomposition
-  reduces the unknowns to the number of rows.
-- The unknowns are ``u = L^T w`` with ``L L^T = penalty + curvature X^T X``, an approximation of the Hessian. It makes
-  the solver fast for correlated features. Half the squared gradient in `u` estimates the distance of the objective from
-  its minimum, which gives a stopping rule that does not depend on the scale.
+- L-BFGS-B on full-batch gradients with the unknowns ``u = w L``, where ``L L^T = penalty + X^T diag(c) X`` is nearly
+  the Hessian: at the start with one typical curvature c of the loss, later with that of each row and class. Half the
+  squared gradient in `u` estimates the distance from the minimum: a stopping rule that does not depend on the scale.
+- Of the squared hinge, whose Hessian changes only with the set of rows within the margin, Newton's method for each
+  class: with the Hessian of the columns (Keerthi and DeCoste 2005) or, if there are more of them than rows, with the
+  Gram matrix of the rows within the margin, of more and more rows (Chapelle 2007).
 
 The penalty of the ridge regression is chosen by leave-one-out errors. Those of all penalties follow from one
 eigendecomposition: with the hat matrix H of the fit, the error of row i without itself is ``(y_i - f_i) / (1 - H_ii)``
@@ -61,6 +63,8 @@ Loss = Literal["logistic", "squared_hinge"]
 _CURVATURE: dict[Loss, float] = {"logistic": 0.02, "squared_hinge": 0.2}
 
 _GRAM_ROWS = 4096  # rows or columns of a Gram matrix that are in float64 at once
+_SOLVED = 1024  # columns, or a quarter of the rows, up to which Newton's method pays
+_FACTORS = 1 << 22  # entries of the factors of all classes, up to which they are in a cache
 
 
 @cache
@@ -109,7 +113,7 @@ def fit_linear(
     *,
     loss: Loss,
     C: float = 1.0,
-    tol: float = 1e-6,
+    tol: float = 1e-7,
     max_iter: int = 2000,
 ) -> LinearModel:
     """Fit a linear classifier with ``C * (sum of losses) + 0.5 ||W||^2``."""
@@ -121,18 +125,25 @@ def fit_linear(
     if len(torch.unique(codes)) != n_classes or codes.min() < 0 or codes.max() >= n_classes:
         raise InputError(f"class codes must take every value from 0 to {n_classes - 1}; give codes without gaps")
 
-    free_intercept = loss == "logistic"
+    free_intercept, (n, d) = loss == "logistic", rows.shape
+    newton = loss == "squared_hinge" and (d <= _SOLVED or n <= min(d, 4 * _SOLVED))
     shift = rows.mean(dim=0) if free_intercept else torch.zeros(rows.shape[1])
     rows -= shift
     basis: Tensor | None = None
-    if rows.shape[1] > len(rows):
+    if d > n and not newton:
         basis, triangle = torch.linalg.qr(rows.T)
         rows = triangle.T
     rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
     penalty = torch.ones(rows.shape[1])
     penalty[-1] = 0.0 if free_intercept else 1.0
 
-    weights = _minimize(rows, _targets(codes, n_classes, loss), penalty, loss, C, tol, max_iter)
+    targets = _targets(codes, n_classes, loss)
+    if newton:
+        wide = rows.double() if d >= n else None
+        gram = (rows.T @ rows) * (2 * C) + torch.eye(d + 1) if wide is None else wide @ wide.T
+        weights = torch.stack([_newton(rows, target, gram, C, tol) for target in targets])
+    else:
+        weights = _minimize(rows, targets, penalty, loss, C, tol, max_iter)
     coef, intercept = weights[:, :-1], weights[:, -1]
     if basis is not None:
         coef = coef @ basis.T
@@ -159,6 +170,13 @@ def _loss_and_slope(scores: Tensor, targets: Tensor, loss: Loss) -> tuple[float,
     return -(log_p * targets).sum().item(), log_p.exp() - targets
 
 
+def _factor(matrix: Tensor) -> Tensor:
+    """The Cholesky factor of a Hessian or Gram matrix with as much on its diagonal as is lost by rounding."""
+    matrix = matrix.clone()
+    matrix.diagonal().add_(torch.finfo(matrix.dtype).eps * matrix.norm())
+    return torch.linalg.cholesky(matrix)
+
+
 def _minimize(
     rows: Tensor, targets: Tensor, penalty: Tensor, loss: Loss, C: float, tol: float, max_iter: int
 ) -> Tensor:
@@ -168,24 +186,17 @@ def _minimize(
     faster than their transposes. Products are computed in float32 and losses in float64, because in float32 the line
     search would stop early on nearly separable data.
     """
-    hessian = torch.diag(penalty.double())
-    for block in map(Tensor.double, rows.split(_GRAM_ROWS)):
-        hessian.addmm_(block.T, block, alpha=C * _CURVATURE[loss])
-    factor = torch.linalg.cholesky(hessian).float()
     size = (len(targets), rows.shape[1])
-    gap = np.inf
-
-    def to_weights(u: NDArray[np.float64]) -> Tensor:
-        unknowns = torch.from_numpy(u.reshape(size)).float()
-        return torch.linalg.solve_triangular(factor, unknowns, upper=False, left=False)
+    weights, gap, curvature = torch.zeros(size), np.inf, torch.full((1, len(rows)), _CURVATURE[loss])
+    options = {"maxfun": 3 * max_iter, "maxcor": 10, "gtol": 0.0, "ftol": 0.0}
 
     def objective(u: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        nonlocal gap
-        weights = to_weights(u)
+        nonlocal weights, gap
+        weights = (torch.from_numpy(u).float().view(len(inverse), -1, size[1]) @ inverse).view(size)
         value, slope = _loss_and_slope((weights @ rows.T).double(), targets, loss)
         total = C * value + 0.5 * (penalty * weights.double().square()).sum().item()
         gradient = C * (slope.float() @ rows) + penalty * weights
-        gradient = torch.linalg.solve_triangular(factor.T, gradient, upper=True, left=False).double()
+        gradient = (gradient.view(len(inverse), -1, size[1]) @ inverse.mT).double()
         gap = 0.5 * gradient.square().sum().item() / total
         return total, gradient.numpy().ravel()
 
@@ -193,17 +204,83 @@ def _minimize(
         if gap <= tol:
             raise StopIteration
 
-    start = np.zeros(size[0] * size[1])
-    options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "maxcor": 30, "gtol": 0.0, "ftol": 0.0}
-    # scipy's vector operations are not faster with several threads, and idle threads would slow down torch.
-    with _libraries().limit(limits=1, user_api="blas"):
-        result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
-    if gap > 10 * tol:
+    again = loss == "logistic" and size[1] > 128 and size[0] * size[1] ** 2 <= _FACTORS
+    for steps in (20, max_iter) if again else (max_iter,):
+        hessians = torch.diag(penalty).repeat(len(curvature), 1, 1)
+        for hessian, each in zip(hessians, curvature, strict=True):
+            for part, c in zip(rows.split(_GRAM_ROWS), each.split(_GRAM_ROWS), strict=True):
+                some = c > 1e-3 * each.max()  # without the rows that have nearly none
+                hessian.addmm_((part[some] * c[some, None]).T, part[some], alpha=C)
+        factor = torch.stack([_factor(hessian) for hessian in hessians])
+        inverse = torch.linalg.solve_triangular(factor, torch.eye(size[1]), upper=False)
+        start = (weights.view(len(factor), -1, size[1]) @ factor).double().numpy().ravel()
+        options["maxiter"] = min(steps, max_iter)
+        # scipy's vector operations are not faster with several threads, and idle threads would slow down torch.
+        with _libraries().limit(limits=1, user_api="blas"):
+            found = minimize(objective, start, jac=True, method="L-BFGS-B", callback=stop_when_close, options=options)
+        objective(found.x)
+        if gap <= tol:
+            break
+        p = weights @ rows.T
+        p = p.sigmoid() if len(p) == 1 else p.softmax(dim=0)
+        curvature = p * (1 - p)
+    _warn_if_far(gap, tol, found.nit)
+    return weights
+
+
+def _warn_if_far(gap: float, tol: float, steps: int) -> None:
+    if gap > 100 * tol:
         warn(
-            f"the linear probe stopped after {result.nit} steps at an estimated relative distance of {gap:.1e} "
+            f"the linear probe stopped after {steps} steps at an estimated relative distance of {gap:.1e} "
             f"from its optimum (tolerance {tol:.0e}); standardize the columns or raise max_iter"
         )
-    return to_weights(result.x)
+
+
+def _newton(rows: Tensor, target: Tensor, gram: Tensor, C: float, tol: float) -> Tensor:
+    """Optimal weights of the squared hinge of a class, (d,), with a penalty of 1/2 of each column.
+
+    `gram` is the Hessian with all rows within the margin, (d, d). With more columns than rows, it is the Gram matrix of
+    the rows, (n, n), in float64, because it has the square of their condition; the unknowns are coefficients of the
+    rows in the weights, and rows within the margin are first found for fewer rows.
+    """
+    n, wide = len(rows), gram.dtype == torch.float64
+    target, order = target.to(gram.dtype), torch.randperm(n, generator=torch.Generator().manual_seed(0))
+
+    def objective(drawn: Tensor, unknown: Tensor, scores: Tensor) -> float:
+        loss = ((1 - target * scores).clamp_(min=0) * drawn).double().square().sum()
+        return float(C * loss + 0.5 * (unknown @ (scores if wide else unknown)))
+
+    unknown, scores, gap, steps = gram.new_zeros(len(gram)), gram.new_zeros(n), 0.0, 0
+    for size in [n >> power for power in range(4, 0, -1) if wide and n >> power > 50] + [n]:
+        drawn = torch.zeros(n, dtype=torch.bool).index_fill_(0, order[:size], True)
+        value, before, hessian = objective(drawn, unknown, scores), torch.ones_like(drawn), gram.clone()
+        for steps in range(100):  # noqa: B007
+            within = (target * scores < 1) & drawn
+            if wide:
+                own, step = within.nonzero()[:, 0], unknown.clone()
+                inner = gram[own][:, own]
+                inner.diagonal().add_(1 / (2 * C))
+                step[own] -= torch.cholesky_solve(target[own, None], _factor(inner))[:, 0]
+                change = gram @ step
+            else:
+                for sign, part in ((1, rows[within & ~before]), (-1, rows[before & ~within])):
+                    hessian.addmm_(part.T, part, alpha=sign * 2 * C)
+                gradient = unknown + 2 * C * (((scores - target) * within) @ rows)
+                step = torch.cholesky_solve(gradient[:, None], _factor(hessian))[:, 0]
+                change = rows @ step
+            decrease = 0.5 * step @ (change if wide else step) + C * change[within].square().sum()
+            before, gap = within, float(decrease) / value
+            if gap <= (tol if size == n else 1e-3):
+                break
+            for length in (0.5**halved for halved in range(10)):
+                reached = objective(drawn, unknown - length * step, scores - length * change)
+                if reached < value:
+                    unknown, scores, value = unknown - length * step, scores - length * change, reached
+                    break
+            else:  # as close as rounding allows
+                break
+    _warn_if_far(gap, tol, steps)
+    return unknown.float() @ rows if wide else unknown
 
 
 #: Penalties that are tried, as multiples of the largest eigenvalue of ``X^T X``: from none that matters to the mean.

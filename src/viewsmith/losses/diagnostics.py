@@ -79,8 +79,10 @@ def uniformity(h: Tensor, t: float = 2.0) -> Tensor:
     """
     n = len(h)
     logits = -t * squared_distances(unit(h), unit(h))
-    off_diagonal = ~torch.eye(n, dtype=torch.bool, device=h.device)
-    return torch.logsumexp(logits[off_diagonal], dim=0) - torch.log(torch.tensor(n * (n - 1), dtype=h.dtype))
+    itself = torch.eye(n, dtype=torch.bool, device=h.device)
+    return torch.logsumexp(logits.masked_fill(itself, -torch.inf), dim=(0, 1)) - torch.log(
+        torch.tensor(n * (n - 1), dtype=h.dtype)
+    )
 
 
 def view_distance(x: Tensor, v: Tensor) -> Tensor:
