@@ -113,6 +113,16 @@ def test_repeated_rows_and_columns(loss):
     np.testing.assert_allclose(model.coef[:, :13], model.coef[:, -13:], atol=1e-5)
 
 
+def test_nearly_equal_columns_whose_hessian_is_singular_in_float32():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(2000, 1))
+    y = (z[:, 0] + 0.3 * rng.normal(size=2000) > 0).astype(int)
+    x = (z @ rng.normal(size=(1, 700)) + 1e-4 * rng.normal(size=(2000, 700))).astype(np.float32)
+    x = standardize(x, x)[0]
+    model = fit_linear(x, y, 2, loss="squared_hinge", C=1000.0)
+    assert np.mean(model.predict(x) == y) > 0.85
+
+
 def test_standardize_agrees_with_scikit_learn(digits, wine):
     for x in (digits, wine, wine * 1e-4 + 1000):
         train, test = x[::2], x[1::2]

@@ -171,10 +171,11 @@ def _loss_and_slope(scores: Tensor, targets: Tensor, loss: Loss) -> tuple[float,
 
 
 def _factor(matrix: Tensor) -> Tensor:
-    """The Cholesky factor of a Hessian or Gram matrix with as much on its diagonal as is lost by rounding."""
-    matrix = matrix.clone()
-    matrix.diagonal().add_(torch.finfo(matrix.dtype).eps * matrix.norm())
-    return torch.linalg.cholesky(matrix)
+    """The Cholesky factor of a Hessian or Gram matrix with as much on its diagonal as rounding takes from it."""
+    more = torch.finfo(matrix.dtype).eps * matrix.norm()
+    while (found := torch.linalg.cholesky_ex(matrix + torch.diag(more.expand(len(matrix)))))[1] and more.isfinite():
+        more = 10 * more
+    return found[0]
 
 
 def _minimize(
