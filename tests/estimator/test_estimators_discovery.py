@@ -20,7 +20,16 @@ from viewsmith import Discovery
 from viewsmith.core.errors import InputError
 from viewsmith.core.tensors import save_tensors
 from viewsmith.methods.discovery import image_parts
-from viewsmith.methods.discovery.contrast import MIXED, Contrast, Moments, best_boxes, folds, held_out_scores, q_values
+from viewsmith.methods.discovery.contrast import (
+    MIXED,
+    Contrast,
+    Moments,
+    best_boxes,
+    folds,
+    held_out_scores,
+    q_values,
+    usual_boxes,
+)
 from viewsmith.methods.discovery.images import as_images, random_phases
 from viewsmith.workflows.discover import read_samples
 
@@ -89,6 +98,25 @@ def test_best_boxes_against_all_rectangles(smallest):
         assert one[box[0] : box[2], box[1] : box[3]].sum() == pytest.approx(best)
 
 
+@pytest.mark.parametrize("usual", [(2.0, 3.0), (5.0, 2.5)])
+def test_boxes_of_usual_size_against_all_rectangles(usual):
+    maps = np.random.default_rng(0).normal(-0.2, 1, (5, 6, 7))
+    maps[0] = -1  # no box
+    boxes, values = usual_boxes(maps, np.array(usual), 2)
+    for one, box, value in zip(maps, boxes, values, strict=True):
+        top, left, bottom, right = box
+        weighted = {
+            (t, lft, b, r): one[t:b, lft:r].sum()
+            * np.exp(-0.5 * (np.log2((b - t) / usual[0]) ** 2 + np.log2((r - lft) / usual[1]) ** 2))
+            for t in range(6)
+            for b in range(t + 2, 7)
+            for lft in range(7)
+            for r in range(lft + 2, 8)
+        }
+        assert value == pytest.approx(max(0, *weighted.values()))
+        assert weighted[top, left, bottom, right] == pytest.approx(value) if value else not box.any()
+
+
 def test_q_values_against_a_loop():
     rng = np.random.default_rng(0)
     scores, null = rng.normal(1, 1, 30), rng.normal(size=50)
@@ -142,6 +170,18 @@ def test_several_parts_of_an_image():
     x, _ = with_discs(50, per_image=2, width=128)
     found = Discovery(max_parts=3).fit(x).locate(x)
     assert np.mean(np.bincount(found["sample"], minlength=50) >= 2) > 0.95
+
+
+def test_parts_that_touch_do_not_become_one():
+    x, _ = with_discs(60, width=96)
+    row, column = np.mgrid[:64, :96]
+    for image in x[::3]:  # three discs side by side
+        image[:] = noise(1, width=96)[0]
+        for center in (30, 48, 66):
+            image[(row - 32) ** 2 + (column - center) ** 2 < 81] = (110, 40, 160)
+    found = Discovery().fit(x).locate(x)
+    widths = (found["right"] - found["left"])[found["sample"] % 3 == 0]
+    assert len(widths) == 20 and widths.max() <= 36 and np.median(found["right"] - found["left"]) <= 24
 
 
 def test_what_is_no_part_is_not_masked():

@@ -19,7 +19,7 @@ al. 2015; LOST, Simeoni et al. 2021). Here both densities are Gaussians with ful
 
 Symbols: z features of a window; P chosen windows; U all windows; n samples, m windows of a sample, d features.
 
-The box step: the rectangle in which the cells of a map sum to the most, of any size.
+The box step: the rectangle in which the cells of a map sum to the most, of any size, or rather of the usual one.
 
 What a search in each kind of data gives to `viewsmith.Discovery`, and the q-values of what it finds.
 """
@@ -213,6 +213,28 @@ def best_boxes(maps: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndar
                 left = int(np.argmin(prefix[i, : right[i] + 1]))
                 boxes[i] = top, left, bottom, right[i] + wide
             best[better] = value[better]
+    return boxes, best
+
+
+def usual_boxes(maps: np.ndarray, usual: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """The rectangle in each map whose sum, times exp(-d^2 / 2), is the largest, and this value; d is how many doublings
+    its sides are away from the usual height and width. Without a positive value it is empty, and the value 0."""
+    n, h, w = maps.shape
+    tall, wide = min(smallest, h), min(smallest, w)
+    best, boxes, each = np.zeros(n), np.zeros((n, 4), np.int64), np.arange(n)
+    sums = np.pad(np.cumsum(np.cumsum(maps, 1, dtype=np.float64), 2), [(0, 0), (1, 0), (1, 0)])
+    left, right = np.triu_indices(w + 1, wide)
+    doublings = np.log2((right - left) / usual[1])
+    for height in range(tall, h + 1):
+        factor = np.exp(-0.5 * (np.log2(height / usual[0]) ** 2 + doublings**2))
+        rows = sums[:, height:] - sums[:, :-height]
+        values = ((rows[:, :, right] - rows[:, :, left]) * factor).reshape(n, -1)
+        found = values.argmax(1)
+        value = values[each, found]
+        better = value > best
+        top, pair = np.divmod(found, len(left))
+        boxes[better] = np.stack([top, left[pair], top + height, right[pair]], 1)[better]
+        best[better] = value[better]
     return boxes, best
 
 

@@ -8,7 +8,10 @@
    most, where p is the posterior of a cell (`viewsmith.methods.discovery.contrast`).
 5. Choice: of several k, solutions whose part would fill most of the image are background; of the others, the one whose
    posterior lies most completely in its boxes is taken, if the same search finds less in images with random phases.
-6. If none is left, or less than half of its posterior lies in the boxes, windows may tell more than cells: they are the
+6. Usual sizes: two parts that touch would become one box. So the posteriors of all k whose windows agree with the
+   chosen solution are averaged, and in a last round the sum of 2 p - 1 is weighted by the size of the rectangle,
+   log-normal around the median height and width, with a deviation of one doubling.
+7. If none is left, or less than half of its posterior lies in the boxes, windows may tell more than cells: they are the
    parts themselves if the best one of an image stands out from the best one apart from it, clearly more than in images
    with random phases; also with patches of twice the size. Otherwise nothing recurs.
 """
@@ -25,7 +28,15 @@ from scipy.special import expit
 from scipy.stats import mannwhitneyu
 from torch import Tensor
 
-from viewsmith.methods.discovery.contrast import Contrast, Whitening, best_boxes, choose_windows, folds, moments_by_fold
+from viewsmith.methods.discovery.contrast import (
+    Contrast,
+    Whitening,
+    best_boxes,
+    choose_windows,
+    folds,
+    moments_by_fold,
+    usual_boxes,
+)
 
 WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
 
@@ -50,6 +61,9 @@ ENTIRELY = 0.5
 # Objects among fragments of others: clothes .13, digits .42; without the object .63 to .65, textures .8 or more.
 LESS, CLEARLY = 0.5, 4.0
 
+# Least share of images in which the center of another solution's best window lies in the box of the part.
+AGREE = 0.5
+
 NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
 
 
@@ -66,6 +80,7 @@ class Part:
     nothing: float = float("nan")  # consistency of the windows in images with random phases, if needed
     outstanding: float = float("nan")  # see `stands_out`
     boxed: bool = True  # by cells; otherwise boxes are the windows, and consistency is `outstanding`
+    usual: np.ndarray | None = None  # height and width of its boxes, in cells, if they are preferred
 
     def window_scores(self, maps: np.ndarray) -> np.ndarray:
         """log p_P(z) / p_U(z) of every window, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
@@ -138,6 +153,29 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
     )
 
 
+def with_usual_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
+    """The part with cells fitted to boxes of its usual size, from the windows of all solutions that agree with it."""
+    fold, cells = folds(len(maps), seed), part.cells[0](maps)
+    ((boxes, _),) = boxes_of(part, maps, free, 1)
+    posteriors = []
+    for other in tried:
+        k = other.window
+        scores = np.where(whole_windows(free, k), other.window_scores(maps), -np.inf)
+        corner = np.stack(np.divmod(scores.reshape(len(maps), -1).argmax(1), scores.shape[2]), 1)
+        center = corner + k / 2
+        if ((center >= boxes[:, :2]) & (center < boxes[:, 2:])).all(1).mean() >= AGREE:
+            inside = inside_boxes(np.concatenate([corner, corner + k], 1), free.shape[1:])
+            posteriors.append(_cell_posteriors(cells, free, inside, fold)[0])
+    if not posteriors:
+        return part
+    weights = np.where(free, 2 * np.mean(posteriors, 0) - 1, OUTSIDE)
+    boxes = best_boxes(weights)[0]
+    usual = np.median(boxes[:, 2:] - boxes[:, :2], 0)
+    inside = inside_boxes(usual_boxes(weights, usual)[0], free.shape[1:])
+    of_cells = _cell_posteriors(cells, free, inside, fold)[1]
+    return dataclasses.replace(part, cells=(part.cells[0], of_cells), usual=usual)
+
+
 def stands_out(score: np.ndarray, side: int, columns: int) -> float:
     """How surely the best of windows (n, m) of `side` cells has a higher score than the best apart from it, in any
     image (AUC); NaN if half of the images have none."""
@@ -204,7 +242,7 @@ def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list
         return found
     weights = np.where(free, 2 * part.posteriors(maps) - 1, OUTSIDE)
     for _ in range(count):
-        boxes, sums = best_boxes(weights)
+        boxes, sums = best_boxes(weights) if part.usual is None else usual_boxes(weights, part.usual)
         # Windows whose middle is inside the box; of a box at the border, the next ones.
         first, last = k // 2, k // 2 + np.array(scores.shape[1:])
         near = np.concatenate([np.minimum(boxes[:, :2], last - 1), np.maximum(boxes[:, 2:], first + 1)], 1)
@@ -234,7 +272,8 @@ def arrays_of(part: Part) -> dict[str, np.ndarray]:
     """The arrays of a part by name."""
     pairs = {"windows": part.windows, "cells": part.cells}
     both = {name: whitening.arrays() | contrast.arrays() for name, (whitening, contrast) in pairs.items()}
-    return {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
+    usual = {} if part.usual is None else {"usual": part.usual}
+    return usual | {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
 
 
 def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) -> Part:
@@ -247,4 +286,6 @@ def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) 
 
     numbers = {name: float(fitted[name][i]) for name in NUMBERS}
     boxed = bool(fitted.get("boxed", [True] * (i + 1))[i])
-    return Part(window=int(fitted["windows"][i]), windows=of("windows"), cells=of("cells"), boxed=boxed, **numbers)
+    usual = tensors[f"{i}.usual"].numpy() if f"{i}.usual" in tensors else None
+    pairs = {"windows": of("windows"), "cells": of("cells")}
+    return Part(window=int(fitted["windows"][i]), **pairs, boxed=boxed, usual=usual, **numbers)

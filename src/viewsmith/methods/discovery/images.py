@@ -138,6 +138,8 @@ class ImageSearch(Search):
                 part = windows_only or part
             if part is None:
                 break
+            if part.boxed:
+                part = image_parts.with_usual_size(part, image_parts.likely(solutions), maps, free, self.seed)
             found = image_parts.boxes_of(part, maps, free, self.max_parts)
             self.null.append(image_parts.null_scores(part, maps, free, found))
             self.parts.append(part)
@@ -213,7 +215,13 @@ class ImageSearch(Search):
     def describe(self) -> str:
         """What was found, in one sentence."""
         chosen = self.parts[:1] or self.tried[0]
-        best = max(chosen, key=lambda part: (part.posterior <= image_parts.BACKGROUND, part.consistency))
+
+        def order(part: image_parts.Part) -> tuple[bool, bool, bool, float]:
+            compared = part.nothing == part.nothing  # otherwise NaN; if likely, only windows were judged
+            doubtful = part.consistency < image_parts.CONSISTENT
+            return part.posterior <= image_parts.BACKGROUND, compared, doubtful, part.consistency
+
+        best = max(chosen, key=order)
         numbers = (
             f"the posterior agrees with the boxes by {best.consistency:.2f} (1: entirely) and fills "
             f"{best.posterior:.0%} of the images"

@@ -12,12 +12,13 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
 5. Two models of p_P: frequencies of their own for each position (MEME), or one frequency of the consensus letter for
    all positions, the others equal, as in planted motifs (Pevzner and Sze 2000). The second one cannot fit noise, and
    tells weak motifs from it.
-6. Places: in 100 sequences or more, nine tenths of them of one length, a third model of p_P prefers places on the
-   given strand, as the TATA box does: a smooth density of the starts, fitted in the same rounds, in one half of the
-   sequences for the other.
-7. Choice: the gain of a motif is the mean log likelihood ratio of a sequence, under the motif that its own sites did
-   not help to fit. The same search in sequences drawn from p_U says what gain is found in nothing: of several w, the
-   one farthest above it, in standard deviations, is taken. If none is clearly above it, nothing recurs.
+6. Places: if nine tenths of 100 sequences or more have one length, a third model of p_P prefers places on the given
+   strand, as the TATA box does: a smooth density of the starts, fitted in the same rounds.
+7. Choice: the gain of a motif is the mean log likelihood ratio of a sequence. Of 100 sequences or more, it is that of
+   one half under the motif that was searched in the other. Of fewer, it is that under the motif that the sequence's
+   own sites did not help to fit, and the same search in sequences drawn from p_U says what gain is found in nothing.
+   Of several w, the one farthest above nothing, in standard deviations, is taken. If none is clearly above it, nothing
+   recurs.
 
 After a motif is found, its sites are masked (N), and the next one is sought. The q-value of a site compares its score
 s(z) with the best scores of sequences of the same lengths that are drawn from p_U: a sequence may have no site.
@@ -52,9 +53,10 @@ PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 500, 3, 24, 1_800
 FEW_ALIKE = 3  # rounds of the second model, before the best motifs are fitted to the end
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
 
-DRAWS, FEW_DRAWS, MANY = 8, 3, 100  # of sequences from p_U; of at least so many, whose mean gain hardly varies
+DRAWS = 8  # of sequences from p_U
+MANY = 100  # sequences whose halves are enough to search in one and judge in the other
 CLEAR = 4.5  # least clarity of a motif that recurs
-LEAST_SPREAD = 0.02  # nats
+LEAST_SPREAD = 0.02  # nats; of held-out halves, whose mean gain in nothing is below 0, the only one
 SMOOTH, ANYWHERE = 3.0, 0.1  # letters, deviation of the density of places; share of sites that may be anywhere
 # Least part of the sequences that have the full length, for places; least density of the best place, uniform being 1.
 ONE_LENGTH, PREFERRED = 0.9, 2.0
@@ -165,7 +167,7 @@ class Motif:
     background: Background  # p_U
     share: float  # of the sequences that have a site
     gain: float  # mean log likelihood ratio of sequences, each left out, in nats
-    nothing: tuple[float, float]  # mean and standard deviation of the gain in sequences drawn from p_U
+    nothing: tuple[float, float] | None  # mean and standard deviation in sequences from p_U; None: judged by halves
     both: bool = True  # strands
     # log p_P / p_U of each start in sequences of one length, (L - w + 1,), if places matter (then of one strand).
     place: np.ndarray | None = None
@@ -182,7 +184,8 @@ class Motif:
     @property
     def clarity(self) -> float:
         """Distance of the gain from what is found in nothing, in standard deviations."""
-        return (self.gain - self.nothing[0]) / self.nothing[1]
+        mean, deviation = self.nothing or (0.0, LEAST_SPREAD)
+        return (self.gain - mean) / deviation
 
     @property
     def consensus(self) -> str:
@@ -228,8 +231,15 @@ def lengths_of(codes: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(codes < 4, np.arange(1, codes.shape[1] + 1), 0).max(1))
 
 
-def find_motif(codes: np.ndarray, *, widths: Sequence[int] = WIDTHS, both: bool = True, seed: int = 0) -> list[Motif]:
-    """Find what recurs in sequences: a motif for each width, see `choose`."""
+def find_motif(
+    codes: np.ndarray,
+    *,
+    widths: Sequence[int] = WIDTHS,
+    both: bool = True,
+    seed: int = 0,
+    lengths: np.ndarray | None = None,
+) -> list[Motif]:
+    """Find what recurs in sequences: motifs for each width, see `choose`; `lengths` count the sites that are masked."""
     rng = np.random.default_rng(seed)
     usable = np.zeros(0, int)
     if codes.shape[1] >= min(widths):
@@ -240,30 +250,38 @@ def find_motif(codes: np.ndarray, *, widths: Sequence[int] = WIDTHS, both: bool 
             f"{len(usable)} sequences have {min(widths)} letters without N in a row, expected at least 4: "
             "give a smaller width, or longer sequences"
         )
-    codes = codes[np.sort(rng.permutation(usable)[:FITTED])]
+    rows = np.sort(rng.permutation(usable)[:FITTED])
+    lengths, codes = (lengths_of(codes) if lengths is None else lengths)[rows], codes[rows]
     if (codes == codes[0]).all():
         raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
     background = Background.of(np.concatenate([codes, other_strand(codes)]) if both else codes)
-    lengths = lengths_of(codes)
-    empty = [background.draw(lengths, rng) for _ in range(DRAWS if len(codes) < MANY else FEW_DRAWS)]
+    many = len(codes) >= MANY
+    one_length = (lengths == codes.shape[1]).mean() >= ONE_LENGTH
+    empty = [] if many else [background.draw(lengths, rng) for _ in range(DRAWS)]
     found = []
     for width in sorted(widths):
         if codes.shape[1] < width or len(Windows.of(codes, width, background, both).first) < 5:
             continue
+        if many:
+            models = _held_out(_search, codes, width, background, both, rng)
+            found += [_motif(model, background, None, both) for model in models]
+            of_strand = Background.of(codes)
+            placed = _held_out(_search_places, codes, width, of_strand, False, rng) if one_length else []
+            found += [
+                _motif(model, of_strand, None, False)
+                for model in placed
+                if model.place is not None and model.place.max() >= PREFERRED
+            ]
+            continue
         drawn = [_search(each, width, background, both, rng) for each in empty]
-        for number, model in enumerate(_search(codes, width, background, both, rng)):
-            nothing = [float(models[number].gain) for models in drawn]
+        for number, (model, _) in enumerate(_search(codes, width, background, both, rng)):
+            nothing = [float(models[number][0].gain) for models in drawn]
             spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
             found.append(_motif(model, background, (float(np.mean(nothing)), spread), both))
-        if len(codes) >= MANY and (lengths == codes.shape[1]).mean() >= ONE_LENGTH:
-            of_strand = Background.of(codes)
-            placed = _placed(codes, width, of_strand, np.random.default_rng((seed, width)))
-            if placed.place is not None and placed.place.max() >= PREFERRED:
-                found.append(_motif(placed, of_strand, (0.0, LEAST_SPREAD), False))
     return found
 
 
-def _motif(model: "Fitted", background: Background, nothing: tuple[float, float], both: bool) -> Motif:
+def _motif(model: "Fitted", background: Background, nothing: tuple[float, float] | None, both: bool) -> Motif:
     """The only motif of a fit."""
     p = _frequencies(model.log_p)[0].double().numpy()
     place = None if model.place is None else model.place[0].log().numpy()
@@ -303,8 +321,8 @@ class Fitted:
 
 def _search(
     codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
-) -> list[Fitted]:
-    """The best motif of all starts under each model, with its left-out gain."""
+) -> list[tuple[Fitted, Model]]:
+    """The best motif of all starts under each model of letters, with its left-out gain."""
     windows, screen = _windows(codes, width, background, both, rng)
     free, words = own_frequencies(windows), _ranked(screen, STARTS if screen is windows else STARTS // 2, rng)
     log_p = _from_words(words)
@@ -318,22 +336,41 @@ def _search(
     few = few.best(LAST)
     own = torch.cat([one_frequency(_frequencies(fitted.log_p)), few.log_p])
     alike = _fit(screen, Fitted(own, torch.cat([fitted.share, few.share])), ROUNDS, one_frequency)
-    return [_finished(windows, screen, fitted, free), _finished(windows, screen, alike, one_frequency)]
+    models = (fitted, free), (alike, one_frequency)
+    return [(_finished(windows, screen, motifs, model), model) for motifs, model in models]
 
 
-def _placed(codes: np.ndarray, width: int, background: Background, rng: np.random.Generator) -> Fitted:
-    """The best motif that prefers places. Places can fit noise: its gain is that of one half of the sequences under the
-    motif that was searched in the other, which in nothing is at most 0 (but for less than exp(-t) in t nats)."""
-    halves, found, gains = [codes[::2], codes[1::2]], [], []
+def _search_places(
+    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
+) -> list[tuple[Fitted, Model]]:
+    """The best motif of all starts that prefers places."""
+    windows, screen = _windows(codes, width, background, both, rng)
+    free, words = own_frequencies(windows), _ranked(screen, STARTS // 2, rng)
+    starts = Fitted(_from_words(words), torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
+    return [(_finished(windows, screen, _fit(screen, starts, FEW_ROUNDS, free), free), free)]
+
+
+def _held_out(
+    search: Callable[..., list[tuple[Fitted, Model]]],
+    codes: np.ndarray,
+    width: int,
+    background: Background,
+    both: bool,
+    rng: np.random.Generator,
+) -> list[Fitted]:
+    """The motifs of a search in each half of the sequences, fitted to all. Their gain is that of one half under the
+    motif of the other, which in nothing is at most 0 (but for less than exp(-t) in t nats)."""
+    halves, found, gains = (codes[::2], codes[1::2]), [], []
     for own, other in (halves, halves[::-1]):
-        windows, screen = _windows(own, width, background, False, rng)
-        free, words = own_frequencies(windows), _ranked(screen, STARTS // 2, rng)
-        starts = Fitted(_from_words(words), torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
-        found.append(_finished(windows, screen, _fit(screen, starts, FEW_ROUNDS, free), free))
-        gains.append(_expected(Windows.of(other, width, background, both=False), found[-1])[0].mean())
-    windows = Windows.of(codes, width, background, both=False)
-    best = _fit(windows, found[0].joined(found[1]), ROUNDS, own_frequencies(windows)).best(1)
-    return replace(best, gain=torch.stack(gains).mean()[None])
+        windows = Windows.of(other, width, background, both)
+        found.append(search(own, width, background, both, rng))
+        gains.append([float(_expected(windows, motif)[0].mean()) for motif, _ in found[-1]])
+    windows = Windows.of(codes, width, background, both)
+    best = [
+        _fit(windows, one.joined(two), ROUNDS, model).best(1) for (one, model), (two, _) in zip(*found, strict=True)
+    ]
+    means = torch.tensor(gains).mean(0)
+    return [replace(motif, gain=gain[None]) for motif, gain in zip(best, means, strict=True)]
 
 
 def _windows(

@@ -12,6 +12,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery.contrast import Search, part_table
 from viewsmith.methods.discovery.motif_models import (
     CLEAR,
+    LEAST_SPREAD,
     LETTERS,
     WIDTHS,
     Background,
@@ -73,14 +74,13 @@ class MotifSearch(Search):
         codes, rng = sequence_codes(X), np.random.default_rng(self.seed)
         if len(codes) < 4:
             raise InputError(f"{len(codes)} sequences, expected at least 4: what recurs is seen across sequences")
+        lengths, widths = lengths_of(codes), WIDTHS if self.windows is None else self.windows
         for _ in range(self.kinds):
-            widths = WIDTHS if self.windows is None else self.windows
-            motifs = find_motif(codes, widths=widths, both=self.both_strands, seed=self.seed)
+            motifs = find_motif(codes, widths=widths, both=self.both_strands, seed=self.seed, lengths=lengths)
             self.tried.append(motifs)
             motif = choose(motifs)
             if motif is None:
                 break
-            lengths = lengths_of(codes)
             drawn = motif.background.draw(rng.choice(lengths[lengths >= motif.width], NULL), rng)
             self.null.append(np.sort(motif.best_sites(drawn)[2]))
             self.parts.append(motif)
@@ -90,16 +90,16 @@ class MotifSearch(Search):
     def describe(self) -> str:
         """What was found, in one sentence."""
         best = max(self.tried[0], key=lambda motif: motif.clarity)
-        numbers, least = f"{best.consensus} of {best.width} letters, ", f"{CLEAR}"
-        if best.place is None:
+        numbers = f"{best.consensus} of {best.width} letters, "
+        if best.place is not None:
+            numbers += f"which most often starts at letter {best.place.argmax() + 1}, "
+        if best.nothing is None:
+            numbers += f"with a gain of {best.gain:.2f} nats in sequences that it was not fitted to"
+            least = f"{CLEAR * LEAST_SPREAD:.2f}"
+        else:
             numbers += f"{best.clarity:.1f} standard deviations above what is found in random sequences of the same "
             numbers += "composition"
-        else:  # judged in sequences that it was not fitted to
-            numbers += (
-                f"which most often starts at letter {best.place.argmax() + 1}, with a gain of {best.gain:.2f} nats "
-            )
-            numbers += "in sequences that it was not fitted to"
-            least = f"{CLEAR * best.nothing[1]:.2f}"
+            least = f"{CLEAR}"
         if not self.parts:
             return f"the best candidate is {numbers}; expected more than {least}"
         kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
@@ -131,7 +131,7 @@ class MotifSearch(Search):
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Plain values and tensors of what was fitted."""
         plain = {name: [getattr(motif, name) for motif in self.parts] for name in ("share", "gain", "both")}
-        plain["nothing"] = [list(motif.nothing) for motif in self.parts]
+        plain["nothing"] = [motif.nothing for motif in self.parts]
         tensors: dict[str, Tensor] = {}
         for i, (motif, null) in enumerate(zip(self.parts, self.null, strict=True)):
             arrays = {"probabilities": motif.probabilities, "background": motif.background.log_p, "null": null}
@@ -145,7 +145,9 @@ class MotifSearch(Search):
             p, log_p, null = (tensors[f"{i}.{name}"].numpy() for name in ("probabilities", "background", "null"))
             share, gain, both = (fitted[name][i] for name in ("share", "gain", "both"))
             place = tensors[f"{i}.place"].numpy() if f"{i}.place" in tensors else None
-            self.parts.append(Motif(p, Background(log_p), float(share), float(gain), tuple(nothing), bool(both), place))
+            self.parts.append(
+                Motif(p, Background(log_p), float(share), float(gain), nothing and tuple(nothing), bool(both), place)
+            )
             self.null.append(null)
         self.tried = [[motif] for motif in self.parts]
 
