@@ -235,6 +235,22 @@ def test_a_stopped_discovery_reuses_its_features(folder, tmp_path, monkeypatch):
     assert not (out / "cache").exists()
 
 
+def test_features_of_larger_patches_are_kept_too(tmp_path, monkeypatch):
+    from located_discs import noise
+    from viewsmith.modalities.images import patches
+
+    x, cache, counted = noise(12), str(tmp_path / "cache"), []
+    plain = patches.Patches.__call__
+    monkeypatch.setattr(patches.Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
+    with pytest.warns(UserWarning, match="nothing recurs"):
+        viewsmith.Discovery(windows=[4], cache=cache).fit(x)
+    first = sum(counted)
+    counted.clear()
+    with pytest.warns(UserWarning, match="nothing recurs"):
+        viewsmith.Discovery(windows=[4], cache=cache).fit(x)
+    assert sum(counted) == first - 2 * len(x)
+
+
 def test_features_in_a_cache_are_those_of_the_same_images_alone(tmp_path):
     from located_discs import with_discs
 

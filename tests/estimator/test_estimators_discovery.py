@@ -121,9 +121,16 @@ def test_q_values_against_a_loop():
     rng = np.random.default_rng(0)
     scores, null = rng.normal(1, 1, 30), rng.normal(size=50)
     p = np.array([(1 + (null >= s).sum()) / 51 for s in scores])
-    expected = [min(1.0, *(p[j] * 30 / (p <= p[j]).sum() for j in range(30) if p[j] >= p[i])) for i in range(30)]
-    np.testing.assert_allclose(q_values(scores, null), expected)
-    assert len(q_values(np.zeros(0), null)) == 0
+    expected = [min(1.0, *(p[j] * 40 / (p <= p[j]).sum() for j in range(30) if p[j] >= p[i])) for i in range(30)]
+    np.testing.assert_allclose(q_values(scores, null, 40), expected)
+    # Ten of the 40 samples have no candidate, so their p is above 1/2.
+    without = min(1.0, (1 + 10 + (p > 0.5).sum()) / 20)
+    estimated = [
+        min(1.0, *(without * p[j] * 40 / (p <= p[j]).sum() for j in range(30) if p[j] >= p[i])) for i in range(30)
+    ]
+    assert without < 1
+    np.testing.assert_allclose(q_values(scores, null, 40, estimated=True), estimated)
+    assert len(q_values(np.zeros(0), null, 0, estimated=True)) == 0
 
 
 # ---- what is found --------------------------------------------------------------------------------------------------

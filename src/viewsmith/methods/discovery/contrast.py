@@ -250,37 +250,36 @@ class Search:
     tried: list[list[Any]] = field(default_factory=list)  # for each kind, the solutions among which it was chosen
     null: list[np.ndarray] = field(default_factory=list)  # for each kind, sorted scores of what is no part
 
+    def table(
+        self, dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], samples: int
+    ) -> np.ndarray:
+        """Rows of places with a finite score, given by their kind and a column (n,) for each field, with q-values."""
+        tables = [np.zeros(0, dtype)]
+        for kind, columns in places:
+            rows = np.flatnonzero(np.isfinite(columns["score"]))
+            table = np.zeros(len(rows), dtype)
+            table["sample"], table["kind"] = rows, kind
+            for name, values in columns.items():
+                table[name] = values[rows]
+            tables.append(table)
+        return self.with_q_values(np.concatenate(tables), samples)
 
-def q_values(scores: np.ndarray, null: np.ndarray) -> np.ndarray:
-    """q-values (n,) of scores (Benjamini and Hochberg 1995), p the fraction of null scores, one of each image, and the
-    score itself, that reach it."""
-    ordered = np.sort(null)
-    p = (1 + len(null) - np.searchsorted(ordered, scores)) / (1 + len(null))
+    def with_q_values(self, table: np.ndarray, samples: int, estimated: Sequence[bool] = ()) -> np.ndarray:
+        """Parts in the order of their samples, with the q-values of each kind; see `q_values` for `estimated`."""
+        for kind, null in enumerate(self.null):
+            of_kind = table["kind"] == kind
+            one_each = self.max_parts == 1 and kind < len(estimated) and estimated[kind]
+            table["q"][of_kind] = q_values(table["score"][of_kind], null, samples, one_each)
+        return table[np.argsort(table["sample"], kind="stable")]
+
+
+def q_values(scores: np.ndarray, null: np.ndarray, samples: int, estimated: bool = False) -> np.ndarray:
+    """q-values (m,) of the scores of parts in `samples`: false parts expected among those with at least this score,
+    over all of these. `null` are the best scores of samples without a part. All samples count as such (Benjamini and
+    Hochberg 1995), or their share is `estimated`, from p above 1/2 (Storey 2002), if no other can have a false one."""
+    p = (1 + len(null) - np.searchsorted(np.sort(null), scores)) / (1 + len(null))
+    without = min(1.0, (1 + samples - (p <= 0.5).sum()) / (0.5 * samples)) if estimated and samples else 1.0
     order = np.argsort(p)[::-1]
-    ranks = np.arange(len(p), 0, -1)
     q = np.empty(len(p))
-    q[order] = np.minimum.accumulate(p[order] * len(p) / ranks) if len(p) else p
+    q[order] = np.minimum.accumulate(without * samples * p[order] / np.arange(len(p), 0, -1))
     return np.minimum(q, 1.0)
-
-
-def part_table(
-    dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], null: Sequence[np.ndarray]
-) -> np.ndarray:
-    """Rows of places with a finite score, each given by its kind and a column (n,) for each field, with q-values."""
-    tables = [np.zeros(0, dtype)]
-    for kind, columns in places:
-        rows = np.flatnonzero(np.isfinite(columns["score"]))
-        table = np.zeros(len(rows), dtype)
-        table["sample"], table["kind"] = rows, kind
-        for name, values in columns.items():
-            table[name] = values[rows]
-        tables.append(table)
-    return with_q_values(np.concatenate(tables), null)
-
-
-def with_q_values(table: np.ndarray, null: Sequence[np.ndarray]) -> np.ndarray:
-    """Parts in the order of their samples, with the q-values of each kind."""
-    for kind, scores in enumerate(null):
-        of_kind = table["kind"] == kind
-        table["q"][of_kind] = q_values(table["score"][of_kind], scores)
-    return table[np.argsort(table["sample"], kind="stable")]

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
-from viewsmith.methods.discovery.contrast import Contrast, Moments, Search, Whitening, choose_windows, folds, part_table
+from viewsmith.methods.discovery.contrast import Contrast, Moments, Search, Whitening, choose_windows, folds
 from viewsmith.modalities import modality_of
 
 POINTS = 24  # averages of a window in each channel
@@ -223,7 +223,7 @@ class EventSearch(Search):
         x = pieces(X)
         if x.shape[1] != self.channels and self.parts:
             raise InputError(f"recordings of {x.shape[1]} channels, but the model was fitted on {self.channels}")
-        return part_table(EVENTS, self._places(x), self.null)
+        return self.table(EVENTS, self._places(x), len(x))
 
     def _places(self, x: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """The best events of each kind, apart from those of the kinds before."""

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from viewsmith.methods.discovery.contrast import (
     Contrast,
+    Moments,
     Whitening,
     best_boxes,
     choose_windows,
@@ -171,9 +172,14 @@ def with_usual_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: n
     weights = np.where(free, 2 * np.mean(posteriors, 0) - 1, OUTSIDE)
     boxes = best_boxes(weights)[0]
     usual = np.median(boxes[:, 2:] - boxes[:, :2], 0)
-    inside = inside_boxes(usual_boxes(weights, usual)[0], free.shape[1:])
-    of_cells = _cell_posteriors(cells, free, inside, fold)[1]
-    return dataclasses.replace(part, cells=(part.cells[0], of_cells), usual=usual)
+    boxes, values = usual_boxes(weights, usual)
+    of_cells = _cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold)[1]
+    whole = whole_windows(free, part.window)
+    z = part.windows[0](window_means(maps, part.window))
+    middle = _in_the_middle(boxes, whole, part.window) & (values > 0)[:, None, None]
+    of_windows = Contrast.of(Moments.of(z[middle]), Moments.of(z[whole]))
+    pairs = {"windows": (part.windows[0], of_windows), "cells": (part.cells[0], of_cells)}
+    return dataclasses.replace(part, usual=usual, **pairs)
 
 
 def stands_out(score: np.ndarray, side: int, columns: int) -> float:
@@ -243,14 +249,19 @@ def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list
     weights = np.where(free, 2 * part.posteriors(maps) - 1, OUTSIDE)
     for _ in range(count):
         boxes, sums = best_boxes(weights) if part.usual is None else usual_boxes(weights, part.usual)
-        # Windows whose middle is inside the box; of a box at the border, the next ones.
-        first, last = k // 2, k // 2 + np.array(scores.shape[1:])
-        near = np.concatenate([np.minimum(boxes[:, :2], last - 1), np.maximum(boxes[:, 2:], first + 1)], 1)
-        centers = inside_boxes(near, free.shape[1:])[:, first : last[0], first : last[1]]
-        best = np.where(centers, scores, -np.inf).reshape(len(maps), -1).max(1)
+        best = np.where(_in_the_middle(boxes, np.isfinite(scores), k), scores, -np.inf).reshape(len(maps), -1).max(1)
         found.append((np.where((sums > 0)[:, None], boxes, 0), np.where(sums > 0, best, -np.inf)))
         weights = np.where(inside_boxes(boxes, free.shape[1:]), OUTSIDE, weights)
     return found
+
+
+def _in_the_middle(boxes: np.ndarray, whole: np.ndarray, side: int) -> np.ndarray:
+    """The windows, of those that are whole, in the middle of boxes (n, 4), bool (n, h - side + 1, w - side + 1)."""
+    middle = (boxes[:, :2] + boxes[:, 2:])[:, :, None, None] / 2
+    row, column = (np.arange(count) + side / 2 for count in whole.shape[1:])
+    away = np.maximum(abs(row[:, None] - middle[:, 0]), abs(column - middle[:, 1]))
+    nearest = np.where(whole, away, np.inf).min((1, 2), keepdims=True)
+    return whole & (away <= nearest + 0.5)
 
 
 def null_scores(

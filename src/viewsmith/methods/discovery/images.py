@@ -14,7 +14,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import with_progress
 from viewsmith.methods.discovery import image_parts
-from viewsmith.methods.discovery.contrast import Search, with_q_values
+from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting
 
@@ -29,7 +29,8 @@ def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.clip(np.round(drawn), 0, 255).astype(np.uint8)
 
 
-SURROGATES, MORE = 100, 300  # images with random phases; for windows without boxes
+# Images with random phases: for boxes, for windows without boxes, for q-values.
+SURROGATES, MORE, NULL = 100, 300, 200
 
 CPU = torch.device("cpu")
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
@@ -141,7 +142,12 @@ class ImageSearch(Search):
             if part.boxed:
                 part = image_parts.with_usual_size(part, image_parts.likely(solutions), maps, free, self.seed)
             found = image_parts.boxes_of(part, maps, free, self.max_parts)
-            self.null.append(image_parts.null_scores(part, maps, free, found))
+            if part.boxed:
+                drawn = self._drawn(images, rows, NULL)
+                ((_, scores),) = image_parts.boxes_of(part, *self._maps(drawn, np.arange(len(drawn))), 1)
+                self.null.append(np.sort(scores))
+            else:
+                self.null.append(image_parts.null_scores(part, maps, free, found))
             self.parts.append(part)
             for boxes, _ in found:
                 free &= ~image_parts.inside_boxes(boxes, free.shape[1:])
@@ -199,7 +205,7 @@ class ImageSearch(Search):
         nothing = self._fresh(windows, self.reduction)._solutions(drawn)
         twice = None
         if not self.parts and isinstance(self.dense, Patches):
-            twice = self._fresh(windows, 2)
+            twice = dataclasses.replace(self._fresh(windows, 2), cache=self.cache)
             nothing += self._fresh(windows, 2)._solutions(drawn)
             coarse, valid = twice._features(images, rows)
             solutions += image_parts.discover(coarse, valid, windows=windows, seed=self.seed)
@@ -228,6 +234,8 @@ class ImageSearch(Search):
         )
         if not self.parts:
             expected = f"at least {image_parts.CONSISTENT} and at most {image_parts.BACKGROUND:.0%}"
+            if best in image_parts.likely([best]):
+                expected = "that its best windows stand out"
             if best.nothing == best.nothing:  # it was compared
                 expected = f"{image_parts.ABOVE} more than in images with random phases, {best.nothing:.2f}"
             return f"of the best candidate, {numbers}; expected {expected}"
@@ -291,8 +299,9 @@ class ImageSearch(Search):
                 yield same[start : start + self._block], (int(size[0]), int(size[1]))
 
     def _cache(self, images: ImageList) -> MapCache | None:
-        """Where the features of these images are kept; None without `cache`, or for an own function."""
-        if self.cache is None or not isinstance(self.dense, Patches | NetworkMaps):
+        """Where the features of these images are kept; None without `cache`, for images that were made, or for an own
+        function."""
+        if self.cache is None or images.contents is tuple or not isinstance(self.dense, Patches | NetworkMaps):
             return None
         if images is not self._cached[0]:
             state = self.dense.state() | ({} if isinstance(self.dense, Patches) else self.dense.weights())
@@ -349,7 +358,7 @@ class ImageSearch(Search):
                         shape = images.shapes[rows[i]]
                         box = _in_pixels(boxes[i], valid[i], shape)
                         found.append((rows[i], kind, *box, scores[i], 1.0))
-        return with_q_values(np.array(found, PARTS), self.null)
+        return self.with_q_values(np.array(found, PARTS), len(images), [part.boxed for part in self.parts])
 
 
 def _batch(images: ImageList, rows: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.methods.discovery.contrast import Search, part_table
+from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.motif_models import (
     CLEAR,
     LEAST_SPREAD,
@@ -107,7 +107,8 @@ class MotifSearch(Search):
 
     def candidates(self, X: Any) -> np.ndarray:
         """The best sites of every kind in every sequence, with their q-values among all of them."""
-        return part_table(SITES, self._places(sequence_codes(X)), self.null)
+        codes = sequence_codes(X)
+        return self.table(SITES, self._places(codes), len(codes))
 
     def _places(self, codes: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """The best sites of each kind, apart from those of the kinds before."""
