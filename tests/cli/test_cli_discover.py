@@ -55,6 +55,14 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     assert "://" not in page
 
 
+def test_the_smallest_image_of_a_folder_is_named(tmp_path):
+    (tmp_path / "photos").mkdir()
+    for i, shape in enumerate([(64, 64), (64, 64), (20, 90), (64, 64)]):
+        Image.fromarray(np.full((*shape, 3), i, np.uint8)).save(tmp_path / "photos" / f"{i}.png")
+    refused = call("discover", tmp_path / "photos", "--out", tmp_path / "out")
+    assert refused.refused("the smallest image (2.png) has 20 pixels on its shorter side")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -160,6 +168,9 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     assert (tmp_path / "again.bed").read_text() == (out / "parts.bed").read_text()
     good("crop", out, tmp_path / "x.fa", "--out", tmp_path / "again.fasta")
     assert (tmp_path / "again.fasta").read_text() == (out / "crops.fa").read_text()
+    (tmp_path / "one.fa").write_text(lines[0])
+    good("locate", out, tmp_path / "one.fa", "--out", tmp_path / "one.csv")
+    assert pd.read_csv(tmp_path / "one.csv")["start"].tolist() == table["start"].tolist()[:1]
     assert call(*again, tmp_path / "again.txt").refused("expected a file that ends in .csv, or for DNA .bed")
     assert call("embed", out, tmp_path / "x.fa", "--out", tmp_path / "h.npz").refused("is of the command discover")
     assert viewsmith.load(out).modality_ == "dna"

@@ -276,6 +276,25 @@ def test_places_are_for_many_sequences_of_one_length():
     assert len(find_motif(codes, widths=(8,))) == 2
 
 
+def test_a_second_motif_has_places_though_the_first_touches_the_end():
+    codes = placed_word()
+    codes[:, -8:] = [0, 1, 2, 3, 2, 2, 1, 0]
+    model = Discovery(windows=[8], kinds=2).fit(["".join("ACGT"[code] for code in row) for row in codes])
+    first, second = model.parts_
+    assert first.consensus == "ACGTGGCA" and second.place is not None and "TATAA" in second.consensus
+
+
+def test_letters_in_many_sequences_are_judged_in_the_other_half():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, (120, 40)).astype(np.uint8)
+    assert all(motif.nothing is None and motif.gain < 0 for motif in find_motif(codes, widths=(8,)))
+    for row in codes[:70]:
+        at = rng.integers(30)
+        row[at : at + 10] = [0, 1, 2, 3, 2, 2, 1, 0, 3, 3]
+    found = choose(find_motif(codes, widths=(10,)))
+    assert found is not None and found.consensus in ("ACGTGGCATT", "AATGCCACGT") and found.gain > 1
+
+
 def test_a_motif_with_places_is_saved_with_them(tmp_path):
     text = ["".join("ACGT"[code] for code in row) for row in placed_word()]
     model = Discovery(windows=[8]).fit(text)

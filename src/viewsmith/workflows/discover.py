@@ -22,7 +22,11 @@ from viewsmith.methods.discovery.report import save_logo, write_parts_report
 CACHE = "cache"  # in the folder of a discovery until it is complete: the features, which a stopped one reuses
 
 
-def read_samples(data: str, modality: str = "auto") -> tuple[Any, list[str] | None, str]:
+# Of sequences for a fitted model: also one record.
+NEW_DNA = {"modality": "dna", "row_shape": [1], "feature_names": None, "drop": [], "one_hot": {}, "impute": "none"}
+
+
+def read_samples(data: str, modality: str = "auto", fitted: bool = False) -> tuple[Any, list[str] | None, str]:
     """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, and modality."""
     path = Path(data)
     if path.is_dir() and modality in ("auto", "images"):
@@ -30,7 +34,9 @@ def read_samples(data: str, modality: str = "auto") -> tuple[Any, list[str] | No
     series = modality == "series"
     # Missing values stay NaN, which discovery refuses with what can be done here.
     impute: Any = "median" if series else "none"
-    dataset = load_dataset(data, modality="series" if series and not _one_channel(path) else None, impute=impute)
+    schema = NEW_DNA if fitted and modality == "dna" else None
+    wanted = "series" if series and not _one_channel(path) else None
+    dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema)
     found, x = dataset.modality, np.asarray(dataset.x)
     if series and found == "vectors":
         found = "series"
@@ -98,7 +104,8 @@ def _folder(path: Path) -> tuple[ImageList, list[str]]:
             status = file.stat()
             yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
 
-    return ImageList(shapes, read, 3 if color else 1, contents), [file.relative_to(path).as_posix() for file in files]
+    names = [file.relative_to(path).as_posix() for file in files]
+    return ImageList(shapes, read, 3 if color else 1, contents, names), names
 
 
 def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> Discovery:
@@ -163,7 +170,7 @@ def crop_again(out: Path, run: Path, data: str, n: int) -> None:
 def _found_in(run: Path, data: str, n: int) -> tuple[Discovery, np.ndarray, list[str] | None, Any]:
     """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names and samples."""
     model = Discovery.load(run)
-    samples, names, _ = read_samples(data, model.modality_)
+    samples, names, _ = read_samples(data, model.modality_, fitted=True)
     model.search_.max_parts = n
     return model, model.locate(samples), names, samples
 

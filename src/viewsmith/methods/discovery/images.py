@@ -1,7 +1,7 @@
 """Discovery in images of any sizes: dense features of reduced images, parts of several kinds, boxes in pixels."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,6 +54,7 @@ class ImageList:
     read: Callable[[int, tuple[int, int] | None], np.ndarray]
     channels: int
     contents: Callable[[], Iterable[bytes]] = tuple  # what tells them from others, for the cache of their features
+    names: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -111,16 +112,17 @@ class ImageSearch(Search):
         """Find what recurs; raises InputError for samples or options that cannot be used."""
         images = as_images(X)
         cells = sizes_fitting(images.shapes, self.image_size, 1)
-        smallest = min(min(size) for size in cells)
+        smallest, at = min((min(size), i) for i, size in enumerate(cells))
         tried = image_parts.WINDOWS if self.windows is None else self.windows
         windows = [side for side in tried if 2 * side <= smallest]
         if len(images) < 4:
             raise InputError(f"{len(images)} images, expected at least 4: what recurs is seen across images")
         if not windows:
             side = CELL * 2 * min(tried)
+            name = f" ({images.names[at]})" if images.names else ""
             raise InputError(
-                f"the smallest image has {smallest * CELL} pixels on its shorter side at image_size={self.image_size}, "
-                f"expected at least {side}, twice the smallest window: give smaller windows, or enlarge the images"
+                f"the smallest image{name} has {smallest * CELL} pixels on its shorter side at "
+                f"image_size={self.image_size}, expected at least {side}, twice the smallest window: give smaller windows, or enlarge the images"
             )
         rng = np.random.default_rng(self.seed)
         largest = max(height for height, _ in cells) * max(width for _, width in cells)
