@@ -122,7 +122,8 @@ class ImageSearch(Search):
             name = f" ({images.names[at]})" if images.names else ""
             raise InputError(
                 f"the smallest image{name} has {smallest * CELL} pixels on its shorter side at "
-                f"image_size={self.image_size}, expected at least {side}, twice the smallest window: give smaller windows, or enlarge the images"
+                f"image_size={self.image_size}, expected at least {side}, twice the smallest window: give smaller "
+                "windows, or enlarge the images"
             )
         rng = np.random.default_rng(self.seed)
         largest = max(height for height, _ in cells) * max(width for _, width in cells)

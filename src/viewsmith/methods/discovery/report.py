@@ -179,7 +179,7 @@ _KINDS: dict[str, tuple[Callable[..., list[Figure]], str, str]] = {
         _images,
         "windows that look alike across images and unlike windows in general; a box is where more than half of the "
         "posterior of each cell says part",
-        "the images apart from the boxes",
+        "images that have no part: with random phases, or, of windows without boxes, apart from the parts",
     ),
     "dna": (
         _dna,
@@ -251,6 +251,7 @@ def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.nda
 def _scores(model: Any, found: np.ndarray, nothing: str) -> Figure:
     """Histograms of the scores of the first kind, and of those of what is no part."""
     parts, rest = found["score"][found["kind"] == 0], model.search_.null[0]
+    rest = rest[np.isfinite(rest)]  # -inf: no candidate
     both = np.concatenate([parts, rest])
     bins = np.linspace(both.min(), both.max(), 41).tolist()
     with new_axes(6.0, 2.4) as (figure, axes):
