@@ -23,7 +23,14 @@ CACHE = "cache"  # in the folder of a discovery until it is complete: the featur
 
 
 # Of sequences for a fitted model: also one record.
-NEW_DNA = {"modality": "dna", "row_shape": [1], "feature_names": None, "drop": [], "one_hot": {}, "impute": "none"}
+NEW_DNA: dict[str, Any] = {
+    "modality": "dna",
+    "row_shape": [1],
+    "feature_names": None,
+    "drop": [],
+    "one_hot": {},
+    "impute": "none",
+}
 
 
 def read_samples(data: str, modality: str = "auto", fitted: bool = False) -> tuple[Any, list[str] | None, str]:

@@ -178,8 +178,8 @@ def with_usual_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: n
     z = part.windows[0](window_means(maps, part.window))
     middle = _in_the_middle(boxes, whole, part.window) & (values > 0)[:, None, None]
     of_windows = Contrast.of(Moments.of(z[middle]), Moments.of(z[whole]))
-    pairs = {"windows": (part.windows[0], of_windows), "cells": (part.cells[0], of_cells)}
-    return dataclasses.replace(part, usual=usual, **pairs)
+    windows, cell_pair = (part.windows[0], of_windows), (part.cells[0], of_cells)
+    return dataclasses.replace(part, usual=usual, windows=windows, cells=cell_pair)
 
 
 def stands_out(score: np.ndarray, side: int, columns: int) -> float:
@@ -298,5 +298,5 @@ def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) 
     numbers = {name: float(fitted[name][i]) for name in NUMBERS}
     boxed = bool(fitted.get("boxed", [True] * (i + 1))[i])
     usual = tensors[f"{i}.usual"].numpy() if f"{i}.usual" in tensors else None
-    pairs = {"windows": of("windows"), "cells": of("cells")}
-    return Part(window=int(fitted["windows"][i]), **pairs, boxed=boxed, usual=usual, **numbers)
+    side, windows, cells = int(fitted["windows"][i]), of("windows"), of("cells")
+    return Part(window=side, windows=windows, cells=cells, boxed=boxed, usual=usual, **numbers)
