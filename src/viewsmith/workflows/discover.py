@@ -21,7 +21,6 @@ from viewsmith.methods.discovery.report import save_logo, write_parts_report
 
 CACHE = "cache"  # in the folder of a discovery until it is complete: the features, which a stopped one reuses
 
-
 # Of sequences for a fitted model: also one record.
 NEW_DNA: dict[str, Any] = {
     "modality": "dna",

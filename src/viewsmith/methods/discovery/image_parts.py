@@ -8,9 +8,10 @@
    most, where p is the posterior of a cell (`viewsmith.methods.discovery.contrast`).
 5. Choice: of several k, solutions whose part would fill most of the image are background; of the others, the one whose
    posterior lies most completely in its boxes is taken, if the same search finds less in images with random phases.
-6. Usual sizes: two parts that touch would become one box. So the posteriors of all k whose windows agree with the
-   chosen solution are averaged, and in a last round the sum of 2 p - 1 is weighted by the size of the rectangle,
-   log-normal around the median height and width, with a deviation of one doubling.
+6. Usual sizes: two parts that touch would become one box. So the posteriors of the first and the last round are
+   averaged, over all k whose windows agree with the chosen solution, and in one more round the sum of 2 p - 1 is
+   weighted by the size of the rectangle, log-normal around the median height and width, with a deviation of one
+   doubling.
 7. If none is left, or less than half of its posterior lies in the boxes, windows may tell more than cells: they are the
    parts themselves if the best one of an image stands out from the best one apart from it, clearly more than in images
    with random phases; also with patches of twice the size. Otherwise nothing recurs.
@@ -155,7 +156,8 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
 
 
 def with_usual_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
-    """The part with cells fitted to boxes of its usual size, from the windows of all solutions that agree with it."""
+    """The part with cells fitted to boxes of its usual size, by all solutions that agree with it: by their windows, which
+    are too small, and by their boxes, which may hold several parts."""
     fold, cells = folds(len(maps), seed), part.cells[0](maps)
     ((boxes, _),) = boxes_of(part, maps, free, 1)
     posteriors = []
@@ -166,13 +168,15 @@ def with_usual_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: n
         center = corner + k / 2
         if ((center >= boxes[:, :2]) & (center < boxes[:, 2:])).all(1).mean() >= AGREE:
             inside = inside_boxes(np.concatenate([corner, corner + k], 1), free.shape[1:])
-            posteriors.append(_cell_posteriors(cells, free, inside, fold)[0])
+            posteriors += [_cell_posteriors(cells, free, inside, fold)[0], other.posteriors(maps)]
     if not posteriors:
         return part
     weights = np.where(free, 2 * np.mean(posteriors, 0) - 1, OUTSIDE)
     boxes = best_boxes(weights)[0]
     usual = np.median(boxes[:, 2:] - boxes[:, :2], 0)
     boxes, values = usual_boxes(weights, usual)
+    if not values.any():
+        return part
     of_cells = _cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold)[1]
     whole = whole_windows(free, part.window)
     z = part.windows[0](window_means(maps, part.window))
