@@ -156,8 +156,8 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
 
 
 def with_usual_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
-    """The part with cells fitted to boxes of its usual size, by all solutions that agree with it: by their windows, which
-    are too small, and by their boxes, which may hold several parts."""
+    """The part with cells fitted to boxes of its usual size, by all solutions that agree with it: by their windows,
+    which are too small, and by their boxes, which may hold several parts."""
     fold, cells = folds(len(maps), seed), part.cells[0](maps)
     ((boxes, _),) = boxes_of(part, maps, free, 1)
     posteriors = []
