@@ -1,4 +1,4 @@
-"""What the lowest layers import."""
+"""What is imported: by the lowest layers, by reports, and by a training."""
 
 import subprocess
 import sys
@@ -18,12 +18,24 @@ for layer in ("core", "losses", "networks", "views"):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
     print(layer)
+del sys.meta_path[0]
+
+import viewsmith.reports
+print(*{"matplotlib", "jinja2", "sklearn"} & sys.modules.keys(), sep="\\n", end="")
+viewsmith.reports.render_report(viewsmith.reports.ReportContent("t", "m", metrics=[{"epoch": 1, "loss": 1.0}]))
+
+x = numpy.random.default_rng(0).random((30, 5))
+for again in (False, True):
+    viewsmith.Contrastive(epochs=1).fit(x, run=sys.argv[2], resume=again)
+print(*{"matplotlib.pyplot", "torch._dynamo"} & sys.modules.keys(), sep="\\n", end="")
 """
 # The other dependencies of viewsmith; filelock and jinja2 come with torch.
 OTHERS = "scipy sklearn threadpoolctl pandas pydantic typer rich matplotlib safetensors tomli_w PIL h5py anndata"
 
 
-def test_the_lowest_layers_need_torch_and_numpy_alone():
-    done = subprocess.run([sys.executable, "-c", CODE, OTHERS], capture_output=True, text=True, check=False)
+def test_what_a_new_process_imports(tmp_path):
+    """The lowest layers torch and numpy alone, reports slow packages on use and never pyplot, fit not the compiler."""
+    command = [sys.executable, "-c", CODE, OTHERS, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-500:]
-    assert done.stdout.split() == ["core", "losses", "networks", "views"]
+    assert done.stdout.splitlines() == ["core", "losses", "networks", "views"]

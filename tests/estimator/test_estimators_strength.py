@@ -19,7 +19,7 @@ NOISE = {"view_maker": "noise", "kernel": "cosine"}
 
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch):
-    monkeypatch.setattr(module, "TRIAL_STEPS", 40)
+    monkeypatch.setattr(module, "TRIAL_STEPS", 10)
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,6 @@ from safetensors.torch import save_file
 from refusals import refusal
 from viewsmith.methods.genview.clip import MEAN, SIZE, STD, load_clip
 
-transformers = pytest.importorskip("transformers")
-
 NAMES = [
     (r"embeddings\.patch_embeddings\.", "stem.0."),
     (r"embeddings\.layernorm\.", "stem.1."),
@@ -35,6 +33,7 @@ def renamed(name):
 def reference():
     """The network of transformers with random weights, and its weights with the names of timm."""
     torch.manual_seed(0)
+    transformers = pytest.importorskip("transformers")
     config = transformers.ConvNextConfig(depths=[1, 2, 1, 1], hidden_sizes=[8, 12, 16, 20])
     network = transformers.ConvNextModel(config).eval()
     for parameter in network.parameters():

@@ -72,8 +72,14 @@ def test_a_resumed_run_goes_on_in_tensorboard(digits, tmp_path):
     assert [event.step for event in events.Scalars("loss")] == [row["step"] for row in model.metrics_]
 
 
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """Address of a database, which takes a second to make."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/store.db"
+
+
 @pytest.mark.parametrize("status", ["finished", "failed"])
-def test_mlflow_has_numbers_settings_pictures_and_the_status(digits, tmp_path, status):
+def test_mlflow_has_numbers_settings_pictures_and_the_status(digits, database, status):
     pytest.importorskip("mlflow")
     from mlflow.tracking import MlflowClient
 
@@ -82,15 +88,14 @@ def test_mlflow_has_numbers_settings_pictures_and_the_status(digits, tmp_path, s
             if status == "failed" and trainer.epochs_done == 1:
                 raise RuntimeError("stop")
 
-    where = f"sqlite:///{tmp_path}/store.db"
-    tracker = Tracker("mlflow", where, project="shapes", run="first")
+    tracker = Tracker("mlflow", database, project=status, run="first")
     if status == "failed":
         with pytest.raises(RuntimeError, match="stop"):
             quiet(digits, [tracker, Fails()])
     else:
         model = quiet(digits, [tracker])
-    client = MlflowClient(where)
-    (run,) = client.search_runs([client.get_experiment_by_name("shapes").experiment_id])
+    client = MlflowClient(database)
+    (run,) = client.search_runs([client.get_experiment_by_name(status).experiment_id])
     assert (run.info.run_name, run.info.status) == ("first", status.upper())
     assert run.data.params["batch_size"] == "64" and run.data.params["framework"] == "simclr"
     if status == "finished":

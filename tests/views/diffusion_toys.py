@@ -1,5 +1,6 @@
 """Denoisers, data and models for the tests of diffusion."""
 
+import importlib
 import math
 
 import torch
@@ -13,6 +14,11 @@ from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 C = 3  # width of the conditions
 MODALITIES = ["vectors", "images", "dna"]
+
+
+def diffusers():
+    """The package, which takes a second to import."""
+    return importlib.import_module("diffusers")
 
 
 class ToyDenoiser(nn.Module):

@@ -5,8 +5,7 @@ import math
 
 import pytest
 import torch
-from diffusers import DDIMScheduler, DDPMScheduler, DPMSolverMultistepScheduler
-from diffusion_toys import gaussian_denoiser
+from diffusion_toys import diffusers, gaussian_denoiser
 
 from refusals import refusal
 from viewsmith.views.generated.diffusion import Schedule, sample, timesteps
@@ -85,7 +84,7 @@ class TestAgainstDiffusers:
         return sample(bounded, self.start, LINEAR, times, **options, generator=draw(7))
 
     def test_ddim(self, prediction, clip, steps):
-        scheduler = DDIMScheduler(
+        scheduler = diffusers().DDIMScheduler(
             prediction_type=THEIR_PREDICTION[prediction], clip_sample=clip, timestep_spacing="trailing"
         )
         scheduler.set_timesteps(steps)
@@ -97,14 +96,14 @@ class TestAgainstDiffusers:
         )
 
     def test_ddpm(self, prediction, clip, steps):
-        scheduler = DDPMScheduler(prediction_type=THEIR_PREDICTION[prediction], clip_sample=clip)
+        scheduler = diffusers().DDPMScheduler(prediction_type=THEIR_PREDICTION[prediction], clip_sample=clip)
         times = timesteps(LINEAR, steps)
         scheduler.set_timesteps(timesteps=times)
         other = theirs(scheduler, times, bounded, self.start, draw(7))
         assert_equal_samples(self.ours("ddpm", times, prediction, clip), other, clip)
 
     def test_dpm(self, prediction, clip, steps):
-        scheduler = DPMSolverMultistepScheduler(
+        scheduler = diffusers().DPMSolverMultistepScheduler(
             prediction_type=THEIR_PREDICTION[prediction],
             algorithm_type="dpmsolver++",
             solver_order=2,

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from diffusers import DDPMScheduler
+from diffusion_toys import diffusers
 
 from refusals import refusal
 from viewsmith.views.generated.diffusion import Schedule, add_noise, recover_noise, recover_sample, target
@@ -42,7 +42,7 @@ def test_the_cosine_schedule_is_that_of_the_paper():
 def test_schedules_equal_those_of_diffusers(name, theirs):
     schedule = Schedule.named(name)
     assert len(schedule) == 1000 and schedule.alpha_bar.dtype == torch.float64
-    expected = DDPMScheduler(beta_schedule=theirs).alphas_cumprod.double()
+    expected = diffusers().DDPMScheduler(beta_schedule=theirs).alphas_cumprod.double()
     torch.testing.assert_close(schedule.alpha_bar, expected, rtol=2e-4, atol=0)
 
 
@@ -89,7 +89,7 @@ def test_an_exact_prediction_recovers_the_sample(prediction, name):
 
 def test_noise_and_velocity_equal_those_of_diffusers():
     x0, eps, t = draws(5, 3, dtype=torch.float32), draws(5, 3, dtype=torch.float32, seed=1), torch.arange(5) * 249
-    theirs, rates = DDPMScheduler(), Schedule.named("linear").rates_of(t, x0)
+    theirs, rates = diffusers().DDPMScheduler(), Schedule.named("linear").rates_of(t, x0)
     torch.testing.assert_close(add_noise(x0, eps, rates), theirs.add_noise(x0, eps, t), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(target(x0, eps, rates, "v"), theirs.get_velocity(x0, eps, t), rtol=1e-4, atol=1e-5)
 

@@ -228,11 +228,12 @@ def test_crops_of_other_sizes_than_the_smallest_are_encoded_in_one_pass(name, si
             module.running_mean.normal_(0, 0.3)
             module.running_var.uniform_(0.5, 2)
             module.bias.data.normal_(0, 0.3)
-    family, x = Crops(*size, crop=crop, stride=stride, flip=size[0] == 61), torch.randn(2, 3, *size).double()
+    n = 2 if name == "crl-cnn" else 1
+    family, x = Crops(*size, crop=crop, stride=stride, flip=size[0] == 61), torch.randn(n, 3, *size).double()
     assert family.is_dense(encoder)
     dense = family.embed(encoder, x)
-    one_by_one = torch.stack([encoder(slow_view(family, x[i], t)[None])[0] for i in (0, 1) for t in range(family.size)])
-    torch.testing.assert_close(dense, one_by_one.unflatten(0, (2, -1)), rtol=1e-10, atol=1e-10)
+    one_by_one = torch.stack([encoder(slow_view(family, one, t)[None])[0] for one in x for t in range(family.size)])
+    torch.testing.assert_close(dense, one_by_one.unflatten(0, (n, -1)), rtol=1e-10, atol=1e-10)
     assert one_by_one.std(dim=0).mean() > 1e-3
     weights = torch.randn(dense.shape).double()
     parameters = list(encoder.parameters())
