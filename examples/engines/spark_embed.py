@@ -1,5 +1,6 @@
 """Represent the rows of many parquet files with Spark: python spark_embed.py RUN OUT FILE..."""
 
+import os
 import sys
 
 from pyspark.sql import SparkSession
@@ -18,4 +19,5 @@ def main(run: str, out: str, files: list[str], task: str = "embed", **options) -
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of the workers
     print(*main(*sys.argv[1:3], sys.argv[3:]), sep="\n")
