@@ -147,7 +147,8 @@ class ImageSearch(Search):
             found = image_parts.boxes_of(part, maps, free, self.max_parts)
             if part.boxed:
                 drawn = self._drawn(images, rows, NULL)
-                ((_, scores),) = image_parts.boxes_of(part, *self._maps(drawn, np.arange(len(drawn))), 1)
+                compared = self._maps(drawn, np.arange(len(drawn)), "random phases")
+                ((_, scores),) = image_parts.boxes_of(part, *compared, 1)
                 self.null.append(np.sort(scores))
             else:
                 self.null.append(image_parts.null_scores(part, maps, free, found))
@@ -350,8 +351,8 @@ class ImageSearch(Search):
             raise InputError(f"images with {images.channels} channels, but the model was fitted on {self.channels}")
         found: list[tuple[Any, ...]] = []
         starts = range(0, len(images), self._block) if self.parts else range(0)
-        for start in with_progress(starts, "boxes", len(images), "images", size=lambda _: self._block):
-            rows = np.arange(start, min(start + self._block, len(images)))
+        blocks = [np.arange(start, min(start + self._block, len(images))) for start in starts]
+        for rows in with_progress(blocks, "boxes", len(images), "images", size=len):
             maps, valid = self._maps(images, rows)
             free = valid.copy()
             for kind, part in enumerate(self.parts):
