@@ -28,7 +28,7 @@ from viewsmith.methods.discovery.contrast import (
     folds,
     held_out_scores,
     q_values,
-    usual_boxes,
+    sized_boxes,
 )
 from viewsmith.methods.discovery.images import as_images, random_phases
 from viewsmith.workflows.discover import read_samples
@@ -98,16 +98,16 @@ def test_best_boxes_against_all_rectangles(smallest):
         assert one[box[0] : box[2], box[1] : box[3]].sum() == pytest.approx(best)
 
 
-@pytest.mark.parametrize("usual", [(2.0, 3.0), (5.0, 2.5)])
-def test_boxes_of_usual_size_against_all_rectangles(usual):
+@pytest.mark.parametrize("size", [(2.0, 3.0), (5.0, 2.5)])
+def test_boxes_of_typical_size_against_all_rectangles(size):
     maps = np.random.default_rng(0).normal(-0.2, 1, (5, 6, 7))
     maps[0] = -1  # no box
-    boxes, values = usual_boxes(maps, np.array(usual), 2)
+    boxes, values = sized_boxes(maps, np.array(size), 2)
     for one, box, value in zip(maps, boxes, values, strict=True):
         top, left, bottom, right = box
         weighted = {
             (t, lft, b, r): one[t:b, lft:r].sum()
-            * np.exp(-0.5 * (np.log2((b - t) / usual[0]) ** 2 + np.log2((r - lft) / usual[1]) ** 2))
+            * np.exp(-0.5 * (np.log2((b - t) / size[0]) ** 2 + np.log2((r - lft) / size[1]) ** 2))
             for t in range(6)
             for b in range(t + 2, 7)
             for lft in range(7)

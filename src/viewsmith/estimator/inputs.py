@@ -347,10 +347,10 @@ def _aligned(data: TrainingData, groups: Tensor, k: int) -> tuple[PrecomputedGra
             f"group_mode is 'align', but no two of the {pluralize(int(groups.max()) + 1, 'group')} have mutual nearest "
             "neighbors: raise n_neighbors, or leave group_mode out"
         )
-    return aligned_graph(len(x), _usual_edges(data.neighbors, x, k), mutual), mutual
+    return aligned_graph(len(x), _default_edges(data.neighbors, x, k), mutual), mutual
 
 
-def _usual_edges(given: PrecomputedGraph | None, x: Tensor, k: int) -> Tensor:
+def _default_edges(given: PrecomputedGraph | None, x: Tensor, k: int) -> Tensor:
     """Edges of the graph given to fit, or to the k nearest rows, (2, edges)."""
     if given is not None:
         return torch.stack([torch.arange(len(given)).repeat_interleave(given.degrees), given.ends])

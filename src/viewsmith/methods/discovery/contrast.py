@@ -19,7 +19,7 @@ al. 2015; LOST, Simeoni et al. 2021). Here both densities are Gaussians with ful
 
 Symbols: z features of a window; P chosen windows; U all windows; n samples, m windows of a sample, d features.
 
-The box step: the rectangle in which the cells of a map sum to the most, of any size, or rather of the usual one.
+The box step: the rectangle in which the cells of a map sum to the most, of any size, or rather of the typical one.
 
 What a search in each kind of data gives to `viewsmith.Discovery`, and the q-values of what it finds.
 """
@@ -216,17 +216,17 @@ def best_boxes(maps: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndar
     return boxes, best
 
 
-def usual_boxes(maps: np.ndarray, usual: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndarray]:
+def sized_boxes(maps: np.ndarray, size: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndarray]:
     """The rectangle in each map whose sum, times exp(-d^2 / 2), is the largest, and this value; d is how many doublings
-    its sides are away from the usual height and width. Without a positive value it is empty, and the value 0."""
+    its sides are away from `size`, the typical height and width. With none above 0 it is empty, and the value 0."""
     n, h, w = maps.shape
     tall, wide = min(smallest, h), min(smallest, w)
     best, boxes, each = np.zeros(n), np.zeros((n, 4), np.int64), np.arange(n)
     sums = np.pad(np.cumsum(np.cumsum(maps, 1, dtype=np.float64), 2), [(0, 0), (1, 0), (1, 0)])
     left, right = np.triu_indices(w + 1, wide)
-    doublings = np.log2((right - left) / usual[1])
+    doublings = np.log2((right - left) / size[1])
     for height in range(tall, h + 1):
-        factor = np.exp(-0.5 * (np.log2(height / usual[0]) ** 2 + doublings**2))
+        factor = np.exp(-0.5 * (np.log2(height / size[0]) ** 2 + doublings**2))
         rows = sums[:, height:] - sums[:, :-height]
         values = ((rows[:, :, right] - rows[:, :, left]) * factor).reshape(n, -1)
         found = values.argmax(1)
@@ -276,7 +276,8 @@ class Search:
 def q_values(scores: np.ndarray, null: np.ndarray, samples: int, estimated: bool = False) -> np.ndarray:
     """q-values (m,) of the scores of parts in `samples`: false parts expected among those with at least this score,
     over all of these. `null` are the best scores of samples without a part. All samples count as such (Benjamini and
-    Hochberg 1995), or their share is `estimated`, from p above 1/2 (Storey 2002), if no other can have a false one."""
+    Hochberg 1995), or, if no other can have a false part, their fraction is `estimated`, from p above 1/2 (Storey
+    2002)."""
     p = (1 + len(null) - np.searchsorted(np.sort(null), scores)) / (1 + len(null))
     without = min(1.0, (1 + samples - (p <= 0.5).sum()) / (0.5 * samples)) if estimated and samples else 1.0
     order = np.argsort(p)[::-1]

@@ -174,8 +174,8 @@ class Discovery(BaseEstimator):
     The q-value of a part (Benjamini and Hochberg 1995) compares its score with the best scores in samples without it:
     images and recordings with the same spectra and random phases, sequences drawn from the background; where the parts
     in images are windows without boxes, in the rest of the images. It says whether this sample has the part, not
-    whether the part is meaningful. With boxes and ``max_parts=1``, the share of the images without a part is estimated
-    (Storey 2002), so a box is listed more readily where most images have one.
+    whether the part is meaningful. With boxes and ``max_parts=1``, the fraction of the images without a part is
+    estimated (Storey 2002), so a box is listed more readily where most images have one.
 
     Examples
     --------

@@ -8,7 +8,7 @@
    most, where p is the posterior of a cell (`viewsmith.methods.discovery.contrast`).
 5. Choice: of several k, solutions whose part would fill most of the image are background; of the others, the one whose
    posterior lies most completely in its boxes is taken, if the same search finds less in images with random phases.
-6. Usual sizes: two parts that touch would become one box. So the posteriors of the first and the last round are
+6. Typical sizes: two parts that touch would become one box. So the posteriors of the first and the last round are
    averaged, over all k whose windows agree with the chosen solution, and in one more round the sum of 2 p - 1 is
    weighted by the size of the rectangle, log-normal around the median height and width, with a deviation of one
    doubling.
@@ -37,7 +37,7 @@ from viewsmith.methods.discovery.contrast import (
     choose_windows,
     folds,
     moments_by_fold,
-    usual_boxes,
+    sized_boxes,
 )
 
 WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
@@ -63,7 +63,7 @@ ENTIRELY = 0.5
 # Objects among fragments of others: clothes .13, digits .42; without the object .63 to .65, textures .8 or more.
 LESS, CLEARLY = 0.5, 4.0
 
-# Least share of images in which the center of another solution's best window lies in the box of the part.
+# Least fraction of images in which the center of another solution's best window lies in the box of the part.
 AGREE = 0.5
 
 NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
@@ -82,7 +82,7 @@ class Part:
     nothing: float = float("nan")  # consistency of the windows in images with random phases, if needed
     outstanding: float = float("nan")  # see `stands_out`
     boxed: bool = True  # by cells; otherwise boxes are the windows, and consistency is `outstanding`
-    usual: np.ndarray | None = None  # height and width of its boxes, in cells, if they are preferred
+    size: np.ndarray | None = None  # typical height and width of its boxes, in cells, which are preferred
 
     def window_scores(self, maps: np.ndarray) -> np.ndarray:
         """log p_P(z) / p_U(z) of every window, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
@@ -155,26 +155,24 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
     )
 
 
-def with_usual_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
-    """The part with cells fitted to boxes of its usual size, by all solutions that agree with it: by their windows,
+def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
+    """The part with cells fitted to boxes of its typical size, by all solutions that agree with it: by their windows,
     which are too small, and by their boxes, which may hold several parts."""
     fold, cells = folds(len(maps), seed), part.cells[0](maps)
     ((boxes, _),) = boxes_of(part, maps, free, 1)
     posteriors = []
     for other in tried:
-        k = other.window
-        scores = np.where(whole_windows(free, k), other.window_scores(maps), -np.inf)
-        corner = np.stack(np.divmod(scores.reshape(len(maps), -1).argmax(1), scores.shape[2]), 1)
-        center = corner + k / 2
+        ((windows, _),) = boxes_of(dataclasses.replace(other, boxed=False), maps, free, 1)
+        center = (windows[:, :2] + windows[:, 2:]) / 2
         if ((center >= boxes[:, :2]) & (center < boxes[:, 2:])).all(1).mean() >= AGREE:
-            inside = inside_boxes(np.concatenate([corner, corner + k], 1), free.shape[1:])
+            inside = inside_boxes(windows, free.shape[1:])
             posteriors += [_cell_posteriors(cells, free, inside, fold)[0], other.posteriors(maps)]
     if not posteriors:
         return part
     weights = np.where(free, 2 * np.mean(posteriors, 0) - 1, OUTSIDE)
     boxes = best_boxes(weights)[0]
-    usual = np.median(boxes[:, 2:] - boxes[:, :2], 0)
-    boxes, values = usual_boxes(weights, usual)
+    size = np.median(boxes[:, 2:] - boxes[:, :2], 0)
+    boxes, values = sized_boxes(weights, size)
     if not values.any():
         return part
     of_cells = _cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold)[1]
@@ -182,8 +180,7 @@ def with_usual_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: n
     z = part.windows[0](window_means(maps, part.window))
     middle = _in_the_middle(boxes, whole, part.window) & (values > 0)[:, None, None]
     of_windows = Contrast.of(Moments.of(z[middle]), Moments.of(z[whole]))
-    windows, cell_pair = (part.windows[0], of_windows), (part.cells[0], of_cells)
-    return dataclasses.replace(part, usual=usual, windows=windows, cells=cell_pair)
+    return dataclasses.replace(part, size=size, windows=(part.windows[0], of_windows), cells=(part.cells[0], of_cells))
 
 
 def stands_out(score: np.ndarray, side: int, columns: int) -> float:
@@ -252,7 +249,7 @@ def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list
         return found
     weights = np.where(free, 2 * part.posteriors(maps) - 1, OUTSIDE)
     for _ in range(count):
-        boxes, sums = best_boxes(weights) if part.usual is None else usual_boxes(weights, part.usual)
+        boxes, sums = best_boxes(weights) if part.size is None else sized_boxes(weights, part.size)
         best = np.where(_in_the_middle(boxes, np.isfinite(scores), k), scores, -np.inf).reshape(len(maps), -1).max(1)
         found.append((np.where((sums > 0)[:, None], boxes, 0), np.where(sums > 0, best, -np.inf)))
         weights = np.where(inside_boxes(boxes, free.shape[1:]), OUTSIDE, weights)
@@ -287,8 +284,8 @@ def arrays_of(part: Part) -> dict[str, np.ndarray]:
     """The arrays of a part by name."""
     pairs = {"windows": part.windows, "cells": part.cells}
     both = {name: whitening.arrays() | contrast.arrays() for name, (whitening, contrast) in pairs.items()}
-    usual = {} if part.usual is None else {"usual": part.usual}
-    return usual | {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
+    size = {} if part.size is None else {"size": part.size}
+    return size | {f"{name}.{rest}": value for name, arrays in both.items() for rest, value in arrays.items()}
 
 
 def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) -> Part:
@@ -301,6 +298,6 @@ def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) 
 
     numbers = {name: float(fitted[name][i]) for name in NUMBERS}
     boxed = bool(fitted.get("boxed", [True] * (i + 1))[i])
-    usual = tensors[f"{i}.usual"].numpy() if f"{i}.usual" in tensors else None
+    size = tensors[f"{i}.size"].numpy() if f"{i}.size" in tensors else None
     side, windows, cells = int(fitted["windows"][i]), of("windows"), of("cells")
-    return Part(window=side, windows=windows, cells=cells, boxed=boxed, usual=usual, **numbers)
+    return Part(window=side, windows=windows, cells=cells, boxed=boxed, size=size, **numbers)

@@ -143,7 +143,7 @@ class ImageSearch(Search):
             if part is None:
                 break
             if part.boxed:
-                part = image_parts.with_usual_size(part, image_parts.likely(solutions), maps, free, self.seed)
+                part = image_parts.with_typical_size(part, image_parts.likely(solutions), maps, free, self.seed)
             found = image_parts.boxes_of(part, maps, free, self.max_parts)
             if part.boxed:
                 drawn = self._drawn(images, rows, NULL)

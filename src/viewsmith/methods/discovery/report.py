@@ -178,7 +178,7 @@ _KINDS: dict[str, tuple[Callable[..., list[Figure]], str, str]] = {
     "images": (
         _images,
         "windows that look alike across images and unlike windows in general; a box is where more than half of the "
-        "posterior of each cell says part",
+        "posterior of each cell says part, and rather of typical size than of another",
         "images that have no part: with random phases, or, of windows without boxes, apart from the parts",
     ),
     "dna": (
