@@ -48,6 +48,12 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     assert crops.x.shape == (len(table), 64, 64, 3)
     good("locate", out, folder, "--out", tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_text() == (out / "parts.csv").read_text()
+    with Image.open(folder / "00.png") as image:
+        np.savez(tmp_path / "one.npz", X=np.asarray(image)[None])
+    good("locate", out, tmp_path / "one.npz", "--out", tmp_path / "one.csv")
+    alone, among = pd.read_csv(tmp_path / "one.csv").iloc[0], table.iloc[0]
+    sides = ["left", "top", "right", "bottom"]
+    assert among.file == "00.png" and alone[sides].tolist() == among[sides].tolist()
     good("crop", out, folder, "--out", tmp_path / "parts")
     assert load_dataset(str(tmp_path / "parts")).x.shape == (len(table), 32, 32, 3)
     page = (out / "report.html").read_text()
@@ -198,6 +204,12 @@ def test_discover_in_recordings_writes_events(tmp_path):
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "found" / "crops.npz").read_bytes()
     crops = load_dataset(str(tmp_path / "found" / "crops.npz"), modality="series")
     assert crops.x.shape == (len(table), 1, 128)
+    np.save(tmp_path / "one.npy", x[:1])
+    good("locate", tmp_path / "found", tmp_path / "one.npy", "--out", tmp_path / "one.csv")
+    assert pd.read_csv(tmp_path / "one.csv")["start"].tolist() == table["start"].tolist()[:1]
+    (tmp_path / "x.fa").write_text(">a\nACGT\n")
+    refused = call("locate", tmp_path / "found", tmp_path / "x.fa", "--out", tmp_path / "no.csv")
+    assert refused.refused("has dna, expected recordings (--modality series)")
     page = (tmp_path / "found" / "report.html").read_text()
     assert "Mean and deciles" in page and "Pieces, from the best score" in page
 

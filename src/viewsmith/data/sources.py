@@ -283,8 +283,8 @@ def _check_source_options(name: str, request: DataOptions, reader: Reader | None
 
 def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], source_name: str) -> None:
     """Raise InputError if the shape of the rows or the names of the columns differ from those of the fitted data."""
-    expected = tuple(schema["row_shape"])
-    if not modality_of(schema["modality"]).same_shape(x.shape[1:], expected):
+    expected = None if schema["row_shape"] is None else tuple(schema["row_shape"])
+    if expected is not None and not modality_of(schema["modality"]).same_shape(x.shape[1:], expected):
         if len(expected) == 1:
             raise InputError(
                 f"{source_name} has {pluralize(x.shape[1], 'feature')} per row, but the run was fitted on {expected[0]}"

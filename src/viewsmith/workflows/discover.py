@@ -21,36 +21,34 @@ from viewsmith.methods.discovery.report import save_logo, write_parts_report
 
 CACHE = "cache"  # in the folder of a discovery until it is complete: the features, which a stopped one reuses
 
-# Of sequences for a fitted model: also one record.
-NEW_DNA: dict[str, Any] = {
-    "modality": "dna",
-    "row_shape": [1],
-    "feature_names": None,
-    "drop": [],
-    "one_hot": {},
-    "impute": "none",
+EXPECTED = {
+    "images": "images (a folder of image files, or an array uint8)",
+    "dna": "DNA (a FASTA file)",
+    "series": "recordings (--modality series)",
 }
+
+# `Dataset.schema` of samples for a fitted model: a single one is enough, and they may have any shape.
+FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": None, "drop": [], "one_hot": {}}
 
 
 def read_samples(data: str, modality: str = "auto", fitted: bool = False) -> tuple[Any, list[str] | None, str]:
     """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, and modality."""
     path = Path(data)
     if path.is_dir() and modality in ("auto", "images"):
-        return *_folder(path), "images"
+        images = _folder(path)
+        return images, list(images.names), "images"
     series = modality == "series"
     # Missing values stay NaN, which discovery refuses with what can be done here.
     impute: Any = "median" if series else "none"
-    schema = NEW_DNA if fitted and modality == "dna" else None
     wanted = "series" if series and not _one_channel(path) else None
+    schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema)
     found, x = dataset.modality, np.asarray(dataset.x)
     if series and found == "vectors":
         found = "series"
     if found == "vectors" or modality not in ("auto", found):
-        raise InputError(
-            f"{data} has {dataset.modality}, expected images (a folder of image files, or an array uint8), DNA (a "
-            "FASTA file), or recordings (--modality series)"
-        )
+        kinds = [EXPECTED[modality]] if fitted else list(EXPECTED.values())
+        raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
     if found == "dna":
         return x, dataset.row_names, found
     return (as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x), dataset.row_names, found
@@ -66,7 +64,7 @@ def _one_channel(path: Path) -> bool:
     return path.suffix.lower() not in (".npy", ".npz")
 
 
-def _folder(path: Path) -> tuple[ImageList, list[str]]:
+def _folder(path: Path) -> ImageList:
     """All readable images under a folder, in the order of their names."""
     if importlib.util.find_spec("PIL") is None:
         raise MissingExtra("pillow", "image", "reading folders of images")
@@ -111,7 +109,7 @@ def _folder(path: Path) -> tuple[ImageList, list[str]]:
             yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
 
     names = [file.relative_to(path).as_posix() for file in files]
-    return ImageList(shapes, read, 3 if color else 1, contents, names), names
+    return ImageList(shapes, read, 3 if color else 1, contents, names)
 
 
 def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> Discovery:
