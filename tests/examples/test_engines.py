@@ -1,6 +1,8 @@
 """Files of parquet by Ray Data, Spark and Dask in their local modes, and by a plain loop: each file once."""
 
+import os
 import runpy
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -66,6 +68,20 @@ def test_each_file_has_one_result_and_stopped_work_goes_on(place, tmp_path, name
     expected = viewsmith.load(folder / "run").transform(table[list("abcd")])
     np.testing.assert_allclose(made[[f"h{i}" for i in range(6)]].to_numpy(), expected, atol=1e-5)
     assert list(main(str(folder / "run"), str(out), [str(file) for file in files], keep=["key"])) == []
+
+
+@pytest.mark.slow
+def test_spark_workers_have_the_python_of_the_driver(place, tmp_path, monkeypatch):
+    pytest.importorskip(ENGINES["spark"])
+    folder, _, files = place
+    (tmp_path / "python3").write_text("#!/bin/sh\necho this Python has no viewsmith >&2\nexit 1\n")
+    (tmp_path / "python3").chmod(0o755)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    command = [sys.executable, EXAMPLES / "spark_embed.py", folder / "run", tmp_path / "out", files[0]]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(pd.read_parquet(tmp_path / "out" / files[0].name)) == 60
 
 
 def test_places_of_parts_keep_their_keys(tmp_path, small_searches):
