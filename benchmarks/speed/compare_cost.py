@@ -3,7 +3,7 @@
 Each comparison is a command of its own with the default number of steps and all protocols. `trainings`
 are the calls of `fit`; `start` is a process that imports what a training imports, reads the data and ends, which
 trainings without `compare` need, too. The overhead is the rest. `--against` measures the sources in another folder in
-turn, and says how many of the scores are equal.
+turn, and says whether all of its scores are equal to ours.
 
     OMP_NUM_THREADS=1 python -m benchmarks.speed.compare_cost [satimage mnist ...] [--against src] [--quick]
 """
@@ -105,7 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 row = {"set": name, "methods": given.methods, "source": "this" if number == 0 else "before"}
                 row |= {part: round(value, 2) for part, value in (parts | {"start": start}).items()}
                 row |= {"overhead": round(overhead, 2), "of_trainings": round(overhead / parts["trainings"], 4)}
-                record("compare_cost", row | {"equal_scores": scores[number] == scores[0]}, given)
+                same = {"equal_scores": scores[number] == scores[0]} if number else {}
+                record("compare_cost", row | same, given)
 
 
 if __name__ == "__main__":

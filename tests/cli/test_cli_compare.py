@@ -22,6 +22,7 @@ from viewsmith.core.errors import TrainingError
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data import load_dataset
 from viewsmith.evaluation import baselines
+from viewsmith.evaluation import compare as evaluate
 from viewsmith.evaluation import leaderboard as board
 from viewsmith.evaluation.label_free import MEASURES, STUDY
 from viewsmith.evaluation.leaderboard import paired_difference
@@ -68,6 +69,14 @@ def test_methods_are_compared_with_baselines(compared, content):
     lines = result.out.splitlines()
     assert lines[0].split() == ["knn", "linear"] and [line[:21].strip() for line in lines[1:7]] == ROWS
     assert any("2 seeds, each with its own split" in line for line in lines)
+
+
+def test_scores_are_those_of_a_training_evaluated_alone(content):
+    data = load_dataset("wine", split_seed=1)
+    model = Contrastive(epochs=1, hidden=(8,), n_components=4, random_state=1).fit(data.x_train)
+    alone = evaluate(model, data, protocols=["knn", "linear"])["embeddings"]
+    for name, row in (("raw", "raw"), ("untrained", "contrastive untrained"), ("representation", "contrastive")):
+        assert alone[name] == {score: content["rows"][row][score]["values"][1] for score in ("knn", "linear")}
 
 
 def test_the_row_of_given_weights_is_not_called_untrained(tmp_path, compared):
