@@ -158,8 +158,11 @@ def test_the_last_sentence_says_what_to_do(content, everywhere, begins):
     assert "the same command" in board._next_step(result | {"left_out": "pinda, seed 1"}, kinds, 3, "runs")
 
 
-def test_a_warning_of_several_trainings_is_given_once(compared):
-    assert compared[1].err.count("142 rows are fewer than a batch of 256") == 1
+def test_each_training_is_named_before_its_warnings_which_are_given_once(compared):
+    told = compared[1].err
+    assert told.count("142 rows are fewer than a batch of 256") == 1
+    names = ["contrastive, seed 0 (1 of 4)", "rows are fewer", "pinda, seed 0 (2 of 4)", "pinda, seed 1 (4 of 4)"]
+    assert sorted(names, key=told.index) == names
 
 
 def test_differences_are_paired_by_split_and_corrected(content):
@@ -238,13 +241,31 @@ def test_a_method_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
     assert list(json.loads((tmp_path / "out" / "leaderboard.json").read_text())["rows"]) == ROWS
 
 
+def test_a_method_that_fails_in_a_repeat_has_the_scores_of_the_others(tmp_path, monkeypatch):
+    real = PiNDA.fit
+
+    def fails(self, *args, **options):
+        if self.random_state == 1:
+            raise TrainingError("the loss is not finite")
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(PiNDA, "fit", fails)
+    result = good("compare", *GIVEN, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert [value is None for value in found["rows"]["pinda"]["knn"]["values"]] == [False, True]
+    for text in (result.out, (tmp_path / "out" / "report.html").read_text()):
+        assert "pinda failed in a repeat: the loss is not finite" in text
+
+
 def test_methods_that_all_fail_are_an_error(tmp_path, monkeypatch):
     def fails(self, *args, **options):
         raise ValueError("of a plug-in")
 
-    monkeypatch.setattr(Contrastive, "fit", fails)
-    result = call("compare", "wine", "--methods", "contrastive", *SMALL, "--out", tmp_path / "out")
-    assert result.code == 2 and "no method works with these data: contrastive: ValueError: of a plug-in" in result.err
+    for method in (Contrastive, PiNDA):
+        monkeypatch.setattr(method, "fit", fails)
+    result = call("compare", "wine", "--methods", "contrastive,pinda", *SMALL, "--out", tmp_path / "out")
+    told = "no method works with these data: contrastive, pinda: ValueError: of a plug-in"
+    assert result.code == 2 and result.err.splitlines()[-1] == f"error: {told}"
     assert not (tmp_path / "out").exists()
 
 
@@ -258,6 +279,7 @@ def test_a_baseline_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
     assert list(found["rows"]) == ["raw", "contrastive"]
     assert "umap failed: the UMAP baseline needs the package 'umap-learn'" in result.out
+    assert "one seed; * best of the column; paired differences are in report.html" in " ".join(result.out.split())
 
 
 def test_predictors_are_rows_with_scores_of_the_linear_probe_alone(tmp_path, monkeypatch):
@@ -317,6 +339,24 @@ def test_an_interrupted_comparison_loses_nothing(compared, content, tmp_path):
     assert (tmp_path / "out" / "contrastive-0" / "model.safetensors").stat().st_mtime_ns == done
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
     assert found["rows"] == content["rows"] and found["differences"] == content["differences"]
+
+
+def test_scoring_that_is_interrupted_loses_nothing(content, tmp_path, monkeypatch):
+    real = workflow.compare
+
+    def interrupted(model, *args, **options):
+        if model.random_state == 1:
+            raise KeyboardInterrupt
+        return real(model, *args, **options)
+
+    monkeypatch.setattr(workflow, "compare", interrupted)
+    result = call("compare", *GIVEN, "--out", tmp_path / "out")
+    assert result.code == 130 and "interrupted: the same command resumes" in result.err
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert found["rows"]["pinda"]["knn"]["values"][0] == content["rows"]["pinda"]["knn"]["values"][0]
+    monkeypatch.undo()
+    good("compare", *GIVEN, "--out", tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "leaderboard.json").read_text())["rows"] == content["rows"]
 
 
 def test_methods_auto_are_a_few_for_the_data(tmp_path):

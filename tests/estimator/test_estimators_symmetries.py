@@ -72,8 +72,10 @@ def test_the_rate_is_chosen_said_and_recorded(x, option, transformation, rate, c
     assert model.resolved_.view_options[option] == rate
     test = model.summary_["symmetries"][transformation]
     assert test["rate"] == rate
-    assert f"{transformation}: {'on' if rate else 'off'}, told apart in" in capsys.readouterr().err
-    assert (test["distance_ratio"] >= 1.3) == (rate == 0)
+    told, low = capsys.readouterr().err, test["told_apart_interval"][0]
+    assert f"{transformation}: {'on' if rate else 'off'}, told apart in at least {low:.0%} of" in told
+    assert f"distance ratio {test['distance_ratio']:.2f} (off from 55% and 1.3 on)" in told
+    assert (test["distance_ratio"] >= 1.3 and low >= 0.55) == (rate == 0)
 
 
 def test_a_number_forces_the_rate_and_equals_the_choice_of_it():

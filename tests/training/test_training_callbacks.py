@@ -149,7 +149,7 @@ def test_the_progress_bar_has_phase_and_loss_on_a_terminal(capfd, monkeypatch):
     bar = ProgressBar()
     trained(make_contrastive(epochs=2, optimizer=Optimizer()), bar)
     out, err = capfd.readouterr()
-    assert out == "" and "train" in err and "loss" in err and "samples/s" in err
+    assert out == "" and "train" in err and "loss" in err and "samples/s" in err and "nan" not in err
 
 
 def test_without_a_terminal_lines_have_the_time_left(capfd):

@@ -26,7 +26,7 @@ class NotebookBar:
     def update(self, text: str, done: float, total: float) -> None:
         """Draw the bar anew."""
         bar = f'<progress value="{done:.0f}" max="{total:.0f}"></progress> {escape(text)}'
-        self._handle.update({"text/html": bar, "text/plain": f"{text} ({done:.0f} of {total:.0f})"}, raw=True)
+        self._handle.update({"text/html": bar, "text/plain": text}, raw=True)
 
 
 def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[object] = (), note: str = "") -> str:

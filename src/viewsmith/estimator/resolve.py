@@ -22,7 +22,7 @@ from viewsmith.core.schedule import Role
 from viewsmith.estimator.arguments import Arguments, roles_of
 from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
-from viewsmith.evaluation.symmetries import TRANSFORMATIONS, symmetries
+from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, TRANSFORMATIONS, symmetries
 from viewsmith.frameworks import DataSummary
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.networks.base import EncoderContext
@@ -355,8 +355,8 @@ def resolve_rates(
             "told_apart_interval": [round(end, 3) for end in test.told_apart_interval],
             "distance_ratio": round(test.ratio, 3),
             "distance_ratio_interval": [round(end, 3) for end in test.ratio_interval],
-            "verdict": f"{name}: {'on' if used else 'off'}, told apart in {test.told_apart:.0%} of held-out samples, "
-            f"distance ratio {test.ratio:.2f} (off above 1.3)",
+            "verdict": f"{name}: {'on' if used else 'off'}, told apart in at least {test.told_apart_interval[0]:.0%} "
+            f"of held-out samples, distance ratio {test.ratio:.2f} (off from {TOLD_APART:.0%} and {OFF_THE_DATA} on)",
         }
     return rates, tests
 

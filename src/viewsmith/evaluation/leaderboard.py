@@ -387,6 +387,12 @@ def spread_words(result: Mapping[str, Any]) -> str:
     return f"mean and standard deviation of {count} seeds{own}"
 
 
+def failures(result: Mapping[str, Any]) -> list[str]:
+    """What failed, and why, in words."""
+    rows = result["rows"]
+    return [f"{row} failed{' in a repeat' if row in rows else ''}: {why}" for row, why in result["failed"].items()]
+
+
 def main_level(result: Mapping[str, Any]) -> dict[str, list[str]]:
     """The rows that are level with the best one at the main protocols, or at all if none is a main one."""
     return {name: rows for name, rows in result["level"].items() if name in MAIN} or dict(result["level"])
@@ -414,7 +420,7 @@ def _answer(result: Mapping[str, Any], width: int) -> str:
     elif level:
         lines.append("None is level with the best everywhere: choose by what the representation is for.")
     lines.append(standard_error(result))
-    lines += [f"{row} failed: {why}" for row, why in result["failed"].items()]
+    lines += failures(result)
     if result["left_out"]:
         lines.append(f"Left out, because the time of --budget was over: {result['left_out']}.")
     return "\n".join([*filter(None, lines), result["next"]])
@@ -441,7 +447,8 @@ def format_comparison(result: Mapping[str, Any], width: int = WIDTH) -> str:
     early = sum(cell["status"] == "time limit" for cell in result["cells"])
     note = spread_words(result)
     if result["level"]:
-        note += "; * best of the column; paired differences, with intervals, are in report.html"
+        intervals = ", with intervals," if result["seeds"] > 1 else ""
+        note += f"; * best of the column; paired differences{intervals} are in report.html"
     if early:
         note += f"; {early} of {len(result['cells'])} trainings ended at the limit of their time"
     return "\n\n".join([*tables, textwrap.fill(note, width), _answer(result, width)])

@@ -15,6 +15,7 @@ from viewsmith.evaluation.leaderboard import (
     SIGNIFICANCE,
     TIES,
     best_of,
+    failures,
     main_level,
     spread_words,
     standard_error,
@@ -48,7 +49,7 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
     paired = {line["row"] for line in result["leaderboard"][:MAX_PAIRED]}
     early = sum(cell["status"] == "time limit" for cell in result["cells"])
     protocols = [name for name in result["protocols"] if not name.endswith("_l2")]
-    notes = [f"{row} failed: {why}" for row, why in result["failed"].items()]
+    notes = failures(result)
     if result["left_out"]:
         notes.append(f"Left out, because the time was over: {result['left_out']}.")
     if early:

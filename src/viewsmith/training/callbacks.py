@@ -14,7 +14,7 @@ from torch import Tensor
 
 from viewsmith.core.device import resident_bytes, return_freed_memory
 from viewsmith.core.distributed import rank
-from viewsmith.core.errors import TrainingError, warn
+from viewsmith.core.errors import TrainingError, pluralize, warn
 from viewsmith.core.progress import NotebookBar, in_notebook
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, told_apart, uniformity, view_distance
@@ -52,15 +52,13 @@ class ProgressBar(Callback):
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%  loss {task.fields[loss]:.4f}  {task.fields[rate]:,.0f} samples/s"),
+            TextColumn("{task.percentage:>3.0f}%  {task.fields[state]}"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[limit]}"),
             console=Console(stderr=True),
         )
         total = trainer.epochs * trainer.steps_per_epoch
-        self._task = self._bar.add_task(
-            trainer.phase.name, total=total, completed=trainer.steps, loss=math.nan, rate=0, limit=""
-        )
+        self._task = self._bar.add_task(trainer.phase.name, total=total, completed=trainer.steps, state="", limit="")
         self._bar.start()
         for name, summary in trainer.method.describe().items():
             text = (
@@ -102,8 +100,7 @@ class ProgressBar(Callback):
             self._task,
             completed=trainer.steps,
             description=trainer.phase.name,
-            loss=trainer.mean_loss(),
-            rate=rate,
+            state=f"loss {trainer.mean_loss():.4f}  {rate:,.0f} samples/s",
             limit="" if (left := trainer.seconds_left()) is None else f"time limit in {_minutes(left)}",
         )
 
@@ -191,7 +188,7 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
     h = method.represent(x).float()
     if not torch.isfinite(h).all():
         raise TrainingError(
-            f"the representation is no longer finite after {trainer.steps} steps: lower the learning rate "
+            f"the representation is no longer finite after {pluralize(trainer.steps, 'step')}: lower the learning rate "
             "or check the data for extreme values"
         )
     view = method.view(x, index=index, generator=generator)

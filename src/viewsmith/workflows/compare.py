@@ -119,10 +119,10 @@ def compare_methods(
             raise InputError(f"{cell.method} trains with labels, of which it knows one column: give one label column")
     try:
         _train_all(cells, load, warned, out, make, baselines, selected, budget, trained)
-    except StoppedEarly:
+    except (StoppedEarly, KeyboardInterrupt) as error:
         if any(cell.scores for cell in cells):
             _write(out, _result(dataset, cells, repeats, methods, baselines, selected, out))
-        raise
+        raise StoppedEarly(str(error) or "interrupted: the same command resumes") from error
     _raise_if_none_works(cells)
     result = _result(dataset, cells, repeats, methods, baselines, selected, out)
     _write(out, result)
@@ -200,6 +200,8 @@ def _train_all(
         first = not any(done.scores for done in cells[:number] if done.split == cell.split)
         rows = [name for name in baselines if first or name == "untrained"]
         place = out / f"{cell.method}-{cell.seed}"
+        if not RunFolder(place).evaluation.exists():
+            say(f"{cell.method}, seed {cell.seed} ({number + 1} of {len(cells)})")
         with warnings_once(warned):
             dataset = load(cell.split)
             model = make(cell.method, cell.seed, dataset.modality)
@@ -312,8 +314,11 @@ def _read_maps(run: Path) -> dict[str, Any]:
 def _raise_if_none_works(cells: Sequence[Cell]) -> None:
     if any(cell.scores for cell in cells):
         return
-    reasons = list(dict.fromkeys(f"{cell.method}: {cell.why}" for cell in cells if cell.why))
-    raise InputError(f"no method works with these data: {'; '.join(reasons[:3])}")
+    reasons = dict[str, dict[str, None]]()
+    for cell in cells:
+        reasons.setdefault(cell.why, {})[cell.method] = None
+    said = [f"{', '.join(methods)}: {why}" for why, methods in reasons.items()]
+    raise InputError(f"no method works with these data: {'; '.join(said[:3])}")
 
 
 def _result(
