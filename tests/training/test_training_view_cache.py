@@ -13,8 +13,9 @@ from view_cache_toys import ROWS, Toy, job, record
 from refusals import refusal
 from viewsmith.core.random import derive_seed
 from viewsmith.core.tensors import load_tensors, save_tensors
+from viewsmith.data.generator_options import parse_shard
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
-from viewsmith.methods.genview.parts import check_noise, find_levels, parse_shard
+from viewsmith.methods.genview.parts import check_noise, find_levels
 
 
 @pytest.fixture(scope="module")

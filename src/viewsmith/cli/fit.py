@@ -12,6 +12,7 @@ from viewsmith.cli import options
 from viewsmith.cli.errors import writing
 from viewsmith.cli.use import write_run_report
 from viewsmith.core.errors import InputError
+from viewsmith.data.generator_options import GeneratorOptions
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
@@ -51,7 +52,7 @@ def _saved_arguments(run: Path | None) -> list[str]:
     view_cache=Annotated[
         str | None, typer.Option(metavar="CACHE", help="Views that `viewsmith generate` made (genview).")
     ],
-    features=options.Features,
+    features=options.flag_of(GeneratorOptions, "features"),
     framework=Annotated[str | None, typer.Option(help="[framework] (simclr is the default)")],
     encoder=Annotated[str | None, typer.Option(help="[encoder]")],
     view_maker=Annotated[str | None, typer.Option("--views", help="[view maker] (joined by +)")],

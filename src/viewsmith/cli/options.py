@@ -34,15 +34,6 @@ Data = Annotated[
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
 
-Features = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NETWORK",
-        help="Network for foreground and quality of images: encoder (the default), or the image network of CLIP, "
-        "clip:FOLDER or clip:OWNER/NAME (extra unclip).",
-    ),
-]
-
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Config = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -102,7 +93,7 @@ def listed(kind: str) -> str:
 def with_flags(*names: str, **of_model: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator of a command: options of `load_dataset` that are flags are given in `read`, by name, and arguments of
     estimators in `given`; names in `COMMON` are flags, too."""
-    declared = of_model | {name: COMMON[name] if name in COMMON else _flag(name) for name in names}
+    declared = of_model | {name: COMMON[name] if name in COMMON else flag_of(DataOptions, name) for name in names}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
@@ -129,16 +120,15 @@ def with_flags(*names: str, **of_model: Any) -> Callable[[Callable[..., None]], 
     return decorate
 
 
-def _flag(name: str) -> Any:
-    """The flag of an option of `load_dataset`, as typer reads it."""
-    annotation = annotations_of(DataOptions)[name]
+def flag_of(cls: type, name: str) -> Any:
+    """The flag of a declared option, as typer reads it."""
+    annotation = annotations_of(cls)[name]
     inner, *further = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     told = next((each for each in further if isinstance(each, Flag)), Flag())
-    text = texts_of(DataOptions)[name].partition("\n\n")[0]
-    kinds = {inner, *get_args(inner)} & {bool, int, Path}
-    option = typer.Option(
-        f"--{flag_name(name)}", metavar=told.metavar, help=f"[{told.lists}]: {text}" if told.lists else text
-    )
+    text = texts_of(cls)[name].partition("\n\n")[0]
+    kinds = {inner, *(() if get_origin(inner) is tuple else get_args(inner))} & {bool, int, float, Path}
+    shown = f"[{told.lists}]: {text}" if told.lists else text
+    option = typer.Option(f"--{told.name or name.replace('_', '-')}", metavar=told.metavar, help=shown)
     return Annotated[bool if bool in kinds else (kinds.pop() if kinds else str) | None, option]
 
 

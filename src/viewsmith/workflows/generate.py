@@ -1,9 +1,8 @@
-"""Generate the view cache of a data set: options, generators, precomputed views, and cleanup after errors."""
+"""Generate the view cache of a data set: generators, precomputed views, and cleanup after errors."""
 
 import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,14 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.options import declare
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data import Dataset
+from viewsmith.data.generator_options import BLOCKS, GeneratorOptions
 from viewsmith.data.readers.folders import SUFFIXES, read_images
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.generated import check_has_generator
 from viewsmith.estimator.rows import fingerprint, unscaled
 from viewsmith.methods.genview.parts import (
-    ENCODER,
     FeatureExtractor,
-    FeaturesOption,
     ViewGenerator,
     check_noise,
     describe_extractor,
@@ -111,93 +109,6 @@ def _array(path: Path, rows: AnyRows) -> np.ndarray:
     if views.dtype != rows.dtype:
         raise InputError(f"the views of {path} are {views.dtype}, expected {rows.dtype} as in the data")
     return views.reshape(*views.shape[:2], *rows.shape[1:])
-
-
-BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeneratorOptions:
-    """How views are generated: the keyword arguments of `generate_cache`."""
-
-    generator: str = "diffusion"
-    """``diffusion``, ``unclip:FOLDER``, ``unclip:OWNER/NAME`` or ``folder:PATH``."""
-    run: Path | None = None
-    """A DiffAug run with the generator to use; None: `diffusion` trains one and saves it in the view cache."""
-    seed: int = 0
-    """Same seed, same views."""
-    views_per_sample: int | None = None
-    """Default: 1; from a folder, as many as it has."""
-    steps: int | None = None
-    """Steps of the sampler."""
-    guidance: float | None = None
-    """Guidance of unclip."""
-    scheduler: str | None = None
-    """Sampler of unclip."""
-    noise: str | None = None
-    """``adaptive`` (the default), ``random`` or ``constant:L``."""
-    candidates: int | None = None
-    """For diffusion: views generated for each one that is kept; default: 1. If there are several, those outside the
-    neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
-    in input space. With random noise, where the views of a sample differ in their level, there is no choice."""
-    features: FeaturesOption = ENCODER
-    """For diffusion and folder on images: source of foreground and quality. ``clip:FOLDER``, ``clip:OWNER/NAME`` or a
-    network from scaled images (B, C, H, W) to feature maps (B, D, h, w), for every noise; ``encoder``: the encoder
-    of the run, for adaptive noise only."""
-    shard: tuple[int, int] = (1, 1)
-    """(i, n): generate part i of n."""
-    batch_size: int | None = None
-    """Samples in a block."""
-    epochs: int | None = None
-    """Epochs of the encoder, if a generator is trained; by default as many as fit the budget of
-    `viewsmith.workflows.generator_training.plan_training`."""
-    minutes: float | None = None
-    """That budget; a training that takes longer stops."""
-    device: str = "auto"
-    """auto, cpu or cuda"""
-
-    @property
-    def name(self) -> str:
-        """The kind of generator."""
-        return self.generator.partition(":")[0]
-
-    @property
-    def where(self) -> str:
-        """Its weights or path."""
-        return self.generator.partition(":")[2]
-
-    def check(self, *, separate: bool = False) -> None:
-        """Raise InputError for an unknown generator, or options that it lacks, `separate` features included."""
-        name, where = self.name, self.where
-        if name not in BLOCKS or (name == "diffusion" and where):
-            raise InputError(f"the generator is {name!r}, expected unclip:WEIGHTS, diffusion or folder:PATH")
-        if name == "unclip" and not where:
-            raise InputError(
-                "the generator unclip needs weights: give unclip:FOLDER, or unclip:OWNER/NAME to download a model from "
-                "the hub, such as unclip:stabilityai/stable-diffusion-2-1-unclip"
-            )
-        if name == "folder" and not where:
-            raise InputError("the generator folder needs a path: give folder:PATH")
-        accepted = {
-            "diffusion": ("run", "noise", "steps", "candidates", "features", "epochs", "minutes"),
-            "unclip": ("guidance", "scheduler", "noise", "steps"),  # it includes a CLIP network
-            "folder": ("features",),
-        }[name]
-        given = [option for option in OF_ONE_KIND if getattr(self, option) is not None]
-        for option in [*given, *(["features"] if separate else [])]:
-            if option not in accepted:
-                raise InputError(f"the generator {name!r} has no option {option}: leave --{option} out")
-        if (self.candidates or 1) > 1 and self.noise == "random":
-            raise InputError(
-                f"candidates is {self.candidates}, and the noise is random, which gives each view a level of its own: "
-                "use adaptive or constant:L, or leave --candidates out"
-            )
-        if self.run is not None and (length := [o for o in given if o in ("epochs", "minutes")]):
-            raise InputError(f"the generator of {self.run} is trained already: leave --{length[0]} out, or --run")
-
-
-#: Options that not every generator has, besides `features`.
-OF_ONE_KIND = ("run", "guidance", "scheduler", "noise", "steps", "candidates", "epochs", "minutes")
 
 
 def generate_cache(

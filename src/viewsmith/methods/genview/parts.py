@@ -179,14 +179,6 @@ def check_noise(noise: str) -> str:
     raise InputError(f"noise is {noise!r}, expected adaptive, random or constant:L with L from 0 to {LEVELS[-1]}")
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    """Convert the text i/n, such as "2/8", to (i, n)."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise InputError(f"the shard is {text!r}, expected i/n with i from 1 to n, such as 1/4")
-    return int(found[1]), int(found[2])
-
-
 ENCODER, CLIP = "encoder", "clip:"
 FeaturesOption = str | nn.Module
 
