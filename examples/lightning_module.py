@@ -28,7 +28,7 @@ class NeighborContrast(lightning.LightningModule):
         views = self.views(x, index=index, generator=self.draws)
         z0, z1 = self.head(self.encoder(torch.cat([x, views]))).chunk(2)
         loss = nt_xent(z0, z1, temperature=1.0, kernel="cauchy", negatives="cross").mean()
-        self.log("loss", loss)
+        self.log("loss", loss, prog_bar=True)
         return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -43,7 +43,8 @@ def main(epochs: int = 40, **options) -> NeighborContrast:
     x = (x - x.mean(dim=0)) / x.var(dim=0).mean().sqrt()
     rows = DataLoader(TensorDataset(x, torch.arange(len(x))), batch_size=256, shuffle=True, drop_last=True)
     model = NeighborContrast(x)
-    lightning.Trainer(max_epochs=epochs, accelerator="cpu", enable_checkpointing=False, **options).fit(model, rows)
+    options = {"accelerator": "cpu", "enable_checkpointing": False, "log_every_n_steps": 5} | options
+    lightning.Trainer(max_epochs=epochs, **options).fit(model, rows)
     with torch.no_grad():
         h = torch.nn.functional.normalize(model.eval().encoder(x))
     nearest = (h @ h.T).fill_diagonal_(-1).argmax(dim=1)

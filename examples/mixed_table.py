@@ -29,13 +29,14 @@ def customers(rows: int = 400, seed: int = 0) -> pd.DataFrame:
 
 
 def main(epochs: int = 40) -> pd.DataFrame:
-    """Fit, and return the views of three rows beside the rows."""
+    """Fit, and return two views of each of three rows."""
     table = customers()
     model = Contrastive(epochs=epochs, random_state=0).fit(table)
     print(model.table_.describe())
 
-    # Views are rows of the table: here a neighbor of each row, in the units in which a column counts as one.
-    views = model.views(table[:3], n_views=2, pool=table)
+    # Views are rows of the table: here two of the nearest other rows of each row.
+    print(table[:3])
+    views = model.views(table, n_views=2)[:6]
     print(views)
 
     # New rows: columns by name, in any order; unseen categories are "other".

@@ -1,7 +1,8 @@
 """A trained view maker as augmentation in supervised training: python trained_views.py
 
 PiNDA learns its noise without labels; a classifier is then trained on 100 labeled digits with views of that noise, with
-noise of one strength for all features, and without. One seed decides nothing: means of five.
+noise of one strength for all features, and without. One seed decides nothing: means of five, of which both kinds of
+noise are level here, and none is worth more than its spread.
 """
 
 import numpy as np

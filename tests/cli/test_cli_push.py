@@ -47,6 +47,7 @@ def test_the_card_has_data_protocol_scores_and_figures(run, repository):
     score = evaluation["embeddings"]["representation"]["linear"]
     assert f"| representation | {score:.3f} |" in card.text
     assert evaluation["protocols"]["linear"] in card.text and "142 of wine" in card.text
+    assert "| rows | vectors, each of 13 |" in card.text and "| split | stratified: 142 train, 36 test |" in card.text
     figures = [path.name for path in (repository / "figures").iterdir()]
     assert "training_loss.png" in figures and all(f"](figures/{name})" in card.text for name in figures)
 

@@ -172,7 +172,7 @@ class Dataset:
         given = {
             "kind": self.modality,
             "rows": f"{len(self.x):,}",
-            "row": " x ".join(f"{number:,}" for number in self.x.shape[1:]),
+            "shape of a row": " x ".join(f"{number:,}" for number in self.x.shape[1:]),
             "split": f"{self.split}: {len(self.train_index):,} train"
             + ("" if self.test_index is None else f", {len(self.test_index):,} test"),
             "labels": "none",

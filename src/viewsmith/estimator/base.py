@@ -286,7 +286,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         random_state : int, optional
             Default: the seed of the fit, so that repeated calls give the same views.
         pool : array-like, optional
-            Samples from which view makers draw other rows (neighbors, corruption, mixup); default: `X`.
+            Samples from which view makers draw other rows (neighbors, corruption, mixup); default: `X`, in which no
+            row is its own neighbor; in a given pool a sample that is there, too, is its own nearest one.
         """
         check_is_fitted(self)
         with self._prepared(X, n_views, random_state, pool) as (x, index, seed):

@@ -201,7 +201,7 @@ class Scores(dict[str, Any]):
         ]
         names = [self.get("names", {}).get(name, name) for name in self["embeddings"]]
         rows, count = zip(names, *columns, strict=True), self["rows"]
-        note = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows. * best of the column"
+        note = f"Fitted on {count['train']:,} train rows, scored on {count['test']:,} test rows. * best of the column"
         return html_table("Scores", rows, ["", *self["protocols"]], note)
 
 
@@ -254,7 +254,7 @@ def format_table(result: Mapping[str, Any]) -> str:
     tables = in_blocks([names.get(name, name) for name in rows], columns)
     count = result["rows"]
     labels = f"{count['classes']} classes" if "classes" in count else "labels are numbers"
-    size = f"Fitted on {count['train']} train rows, scored on {count['test']} test rows, {labels}."
+    size = f"Fitted on {count['train']:,} train rows, scored on {count['test']:,} test rows, {labels}."
     if "sampled_from" in count:
         size += f" A random sample of {count['sampled_from']:,} rows on disk."
     if result.get("groups"):

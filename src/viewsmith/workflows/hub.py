@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from viewsmith.core.errors import InputError, MissingExtra, error_text, one_line
+from viewsmith.core.errors import InputError, MissingExtra, error_text, one_line, pluralize
 from viewsmith.core.files import atomic_folder
 from viewsmith.core.hub import repository_of
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -137,6 +137,7 @@ def _card(
         "tags": ["viewsmith", "contrastive-learning", "self-supervised-learning", method, fitted["modality"]],
     }
     shape = " x ".join(map(str, fitted["row_shape"]))
+    drawn = ", ".join(f"{split[part]:,} {part}" for part in ("train", "test") if part in split)
     seconds, hardware = summary.get("seconds", {}).get("training"), summary.get("hardware", {})
     versions = ", ".join(f"{name} {version}" for name, version in summary.get("versions", {}).items())
     lines = [
@@ -150,9 +151,9 @@ def _card(
         "## Data",
         _table(
             [
-                ("rows", f"{fitted['modality']}, each {shape}"),
-                ("training rows", f"{summary.get('rows', '?')} of {data.get('source', 'arrays given in Python')}"),
-                ("split", ", ".join(f"{k} {v}" for k, v in split.items() if not isinstance(v, list)) or "none"),
+                ("rows", f"{fitted['modality']}, each of {shape}"),
+                ("training rows", f"{summary.get('rows', 0):,} of {data.get('source', 'arrays given in Python')}"),
+                ("split", f"{split['kind']}: {drawn}" if split else "none"),
                 ("scaling", fitted["scaling"]),
             ]
         ),
@@ -161,11 +162,11 @@ def _card(
             [
                 ("method", f"{method}, framework {fitted['framework']}, views {fitted['view_maker']}"),
                 ("encoder", fitted["encoder"]),
-                ("length", f"{summary.get('epochs')} epochs, {summary.get('steps')} steps, {seconds} s"),
+                ("length", f"{summary.get('epochs')} epochs, {summary.get('steps')} steps, {seconds:.3g} s"),
                 ("seed", fitted["seed"]),
                 (
                     "hardware",
-                    f"{summary.get('device')}, {hardware.get('processor')}, {hardware.get('threads')} threads",
+                    f"{summary['device']}, {hardware['processor']}, {pluralize(hardware['threads'], 'thread')}",
                 ),
                 ("versions", versions),
             ]
@@ -192,7 +193,7 @@ def _scores(evaluation: Mapping[str, Any] | None) -> list[str]:
         for name, row in embeddings.items()
     ]
     return [
-        f"Fitted on {rows['train']} training rows, scored on {rows['test']} test rows; one training.",
+        f"Fitted on {rows['train']:,} training rows, scored on {rows['test']:,} test rows; one training.",
         _table(scores, ("row", *protocols)),
         "\n".join(f"- {name}: {text}" for name, text in protocols.items()),
     ]
