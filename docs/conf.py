@@ -16,6 +16,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "viewsmith"
 html_static_path = ["_static"]
+html_css_files = ["notebooks.css"]
 html_show_sphinx = False
 napoleon_google_docstring = False
 autodoc_typehints = "none"
