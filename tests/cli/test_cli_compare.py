@@ -266,6 +266,7 @@ def test_methods_that_all_fail_are_an_error(tmp_path, monkeypatch):
     result = call("compare", "wine", "--methods", "contrastive,pinda", *SMALL, "--out", tmp_path / "out")
     told = "no method works with these data: contrastive, pinda: ValueError: of a plug-in"
     assert result.code == 2 and result.err.splitlines()[-1] == f"error: {told}"
+    assert "`viewsmith fit DATA --method pinda --seed 0 --debug` shows where" in result.err
     assert not (tmp_path / "out").exists()
 
 

@@ -75,6 +75,16 @@ def test_many_rows_are_a_small_page():
     assert len(page.encode()) < 3e6 and "18 further rows have no map" in page
 
 
+@pytest.mark.parametrize(("repeats", "said"), [(2, "within a tie of it (0.015)"), (3, "level with it")])
+def test_level_is_said_only_where_the_intervals_decide(repeats, said):
+    found = Results(repeats, ["knn"])
+    for i in range(repeats):
+        for row, score in (("raw", 0.5), ("pca", 0.9)):
+            found.add(row, "baseline", i, {"knn": score + 0.01 * i})
+    result = compared() | leaderboard(found, Repeats(tuple(range(repeats)), 0.25), [], "out") | {"seeds": repeats}
+    assert f"pca is best with {0.9 + 0.005 * (repeats - 1):.3f}, and none is {said}." in render_comparison(result, {})
+
+
 def test_words_of_differences():
     test = {"protocol": "linear", "mean": 0.1, "deviation": 0.01, "p_holm": 0.01}
     assert _word(test) == "better" and _word(test | {"mean": -0.1}) == "worse"

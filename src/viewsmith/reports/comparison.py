@@ -98,7 +98,8 @@ def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:
         f"{protocol_title(protocol)} ({PURPOSE[protocol]})" if protocol in PURPOSE else protocol_title(protocol)
     )
     if not others:
-        return f"{source_name}: {score}, and none is level with it."
+        near = "level with it" if result["seeds"] > 2 else f"within a tie of it ({TIES[protocol]})"  # no intervals
+        return f"{source_name}: {score}, and none is {near}."
     verb = "is" if len(others) == 1 else "are"
     return f"{source_name}: {score}; {', '.join(others)} {verb} level with it (a tie is {TIES[protocol]})."
 

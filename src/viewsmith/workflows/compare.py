@@ -231,8 +231,10 @@ def _train(
         raise
     except Exception as error:  # of a plug-in, too: the other methods stand
         cell.status, cell.scores = "failed", {}
-        cell.why = str(error) if isinstance(error, InputError | TrainingError) else error_text(error)
-        say(f"{cell.method} failed with seed {cell.seed}: {cell.why}")
+        known = isinstance(error, InputError | TrainingError)
+        cell.why = str(error) if known else error_text(error)
+        hint = "" if known else f"; `viewsmith fit DATA --method {cell.method} --seed {cell.seed} --debug` shows where"
+        say(f"{cell.method} failed with seed {cell.seed}: {cell.why}{hint}")
         return
     cell.status, cell.seconds = model.status_, model.summary_["seconds"]["training"]
 
