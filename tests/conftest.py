@@ -73,12 +73,16 @@ def one_thread():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_trials():
-    """Read HDF5 files without a trial in another process first, which takes a third of a second."""
+def less_care():
+    """Read HDF5 files without a trial in another process, keep freed memory: both take long and change no result."""
     from viewsmith.data.readers import h5ad
+    from viewsmith.networks import scaling
+    from viewsmith.training import engine
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(h5ad, "try_attributes", lambda path: None)
+        for module in (engine, scaling):
+            patch.setattr(module, "return_freed_memory", lambda: None)
         yield
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import re
 from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+
+from viewsmith.reports import curves
 
 
 def with_drawings(html: str) -> str:
@@ -23,7 +26,15 @@ def without_pictures(patch: pytest.MonkeyPatch) -> None:
     def blank(figure: Figure, file: BinaryIO, *, format: str, **options: Any) -> None:
         file.write(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>' if format == "svg" else b"\x89PNG")
 
+    plain, first = curves._curve, []
+
+    def same(key: str, title: str, *rest: Any) -> Any:
+        """The first curve with another title."""
+        first[:] = first or [plain(key, title, *rest)]
+        return dataclasses.replace(first[0], title=title)
+
     patch.setattr(Figure, "savefig", blank)
+    patch.setattr(curves, "_curve", same)
 
 
 def without_maps(patch: pytest.MonkeyPatch) -> None:

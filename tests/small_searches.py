@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from unittest import mock
 
 SMALLER = {
-    "viewsmith.modalities.images.patches.SAMPLED": 8_000,
-    "viewsmith.modalities.images.patches.ROUNDS": 8,
-    "viewsmith.methods.discovery.motif_models.STARTS": 1_500,
-    "viewsmith.methods.discovery.motif_models.TOP": 100,
+    "viewsmith.modalities.images.patches.SAMPLED": 4_000,
+    "viewsmith.modalities.images.patches.ROUNDS": 5,
+    "viewsmith.methods.discovery.contrast.ROUNDS": 8,
+    "viewsmith.methods.discovery.motif_models.STARTS": 1_000,
+    "viewsmith.methods.discovery.motif_models.TOP": 60,
     "viewsmith.methods.discovery.motif_models.LAST": 8,
-    "viewsmith.methods.discovery.motif_models.PROJECTIONS": 100,
-    "viewsmith.methods.discovery.motif_models.ALIKE": 200,
+    "viewsmith.methods.discovery.motif_models.PROJECTIONS": 60,
+    "viewsmith.methods.discovery.motif_models.ALIKE": 120,
     "viewsmith.methods.discovery.motif_models.DRAWS": 5,
 }
 

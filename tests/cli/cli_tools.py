@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import subprocess
@@ -12,7 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer.main
+
 from viewsmith.cli import main
+
+# The tree of commands, which is made anew for each command, is always the same.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,15 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def few(folder, tmp_path_factory):
+    """Twelve of the photos."""
+    path = tmp_path_factory.mktemp("few")
+    for i in range(12):
+        (path / f"{i:02d}.png").symlink_to(folder / f"{i:02d}.png")
+    return path
+
+
 def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     out = tmp_path / "found"
     result = good("discover", folder, "--out", out)
@@ -227,18 +236,18 @@ def test_recordings_with_missing_values_are_refused_with_what_can_be_done(name, 
     assert not (tmp_path / "out").exists()
 
 
-def test_discover_with_the_features_of_a_trained_model(folder, tmp_path):
-    x = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
+def test_discover_with_the_features_of_a_trained_model(few, tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
     viewsmith.Contrastive(encoder="cnn", epochs=1, batch_size=20, random_state=0).fit(x).save(tmp_path / "run")
-    good("discover", folder, "--windows", 4, "--out", tmp_path / "out", "--features", tmp_path / "run")
+    good("discover", few, "--windows", 4, "--out", tmp_path / "out", "--features", tmp_path / "run")
     assert (tmp_path / "out" / "features" / "config.toml").exists()
-    lines = good("locate", tmp_path / "out", folder, "--out", tmp_path / "again.csv")
+    lines = good("locate", tmp_path / "out", few, "--out", tmp_path / "again.csv")
     assert (tmp_path / "again.csv").exists() and lines.code == 0
     message = "features is 'nowhere', expected 'patches', timm:NAME, or the folder of a model"
-    assert call("discover", folder, "--out", tmp_path / "no", "--features", "nowhere").refused(message)
+    assert call("discover", few, "--out", tmp_path / "no", "--features", "nowhere").refused(message)
 
 
-def test_a_stopped_discovery_reuses_its_features(folder, tmp_path, monkeypatch):
+def test_a_stopped_discovery_reuses_its_features(few, tmp_path, monkeypatch):
     from viewsmith.methods.discovery import image_parts
     from viewsmith.modalities.images import patches
 
@@ -247,13 +256,13 @@ def test_a_stopped_discovery_reuses_its_features(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(patches.Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
     with monkeypatch.context() as patch:
         patch.setattr(image_parts, "discover", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
-        call("discover", folder, "--windows", 4, "--out", out)
-    assert sum(counted) == 40 and [path.name for path in out.iterdir()] == ["cache"]
+        call("discover", few, "--windows", 4, "--out", out)
+    assert sum(counted) == 12 and [path.name for path in out.iterdir()] == ["cache"]
     counted.clear()
-    good("discover", folder, "--windows", 4, "--out", out)
+    good("discover", few, "--windows", 4, "--out", out)
     again = sum(counted)  # of images with random phases alone
-    good("discover", folder, "--windows", 4, "--out", tmp_path / "new")
-    assert sum(counted) == 2 * again + 40
+    good("discover", few, "--windows", 4, "--out", tmp_path / "new")
+    assert sum(counted) == 2 * again + 12
     assert (out / "parts.csv").read_text() == (tmp_path / "new" / "parts.csv").read_text()
     assert not (out / "cache").exists()
 

@@ -42,6 +42,7 @@ def test_the_model_is_that_of_torchrun(rows, tmp_path):
     assert one == two
 
 
+@pytest.mark.slow
 def test_bad_input_ends_all_with_its_exit_code(tmp_path):
     result = process("fit", tmp_path / "absent.npy", "--out", tmp_path / "run", *FIT, "--processes", 2)
     assert result.code == 2 and "absent.npy" in result.err and "Traceback" not in result.err

@@ -13,6 +13,7 @@ import torch
 from scipy.stats import multivariate_normal
 
 import viewsmith
+from cases import slow
 from located_discs import noise, with_discs
 from refusals import refusal
 from small_searches import smaller
@@ -212,7 +213,7 @@ def test_images_of_several_sizes_and_gray_ones():
     assert Discovery().fit(gray).locate(gray)["sample"].tolist() == list(range(30))
 
 
-@pytest.mark.parametrize("exponent", [-1.0, -2.0])
+@pytest.mark.parametrize("exponent", [slow(-1.0), -2.0])
 def test_nothing_recurs_in_smooth_textures(exponent):
     """Extremes of smooth noise look like parts; images with the same spectrum and random phases have them, too."""
     frequency = np.hypot(np.fft.fftfreq(64)[:, None], np.fft.fftfreq(64)[None])
@@ -232,7 +233,7 @@ def test_random_phases_of_an_image_keep_its_spectrum_and_its_colors():
     np.testing.assert_allclose(*colors, rtol=0.05, atol=1)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_nothing_recurs_in_noise(seed):
     model = Discovery()
     x = noise(60, seed)
@@ -378,8 +379,8 @@ def test_a_trained_model_gives_the_features_and_is_saved_with_them(discs, tmp_pa
     trained.save(tmp_path / "run")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it may find nothing after one epoch
-        model = Discovery(features=str(tmp_path / "run")).fit(x)
-        same = Discovery(features=trained).fit(x)
+        model = Discovery(windows=[5], features=str(tmp_path / "run")).fit(x)
+        same = Discovery(windows=[5], features=trained).fit(x)
     assert np.array_equal(model.score_samples(x), same.score_samples(x))
     model.save(tmp_path / "found")
     (tmp_path / "run").rename(tmp_path / "moved")

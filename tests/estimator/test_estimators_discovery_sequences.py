@@ -76,24 +76,24 @@ def test_crops_are_read_from_the_strand_of_the_site(motif):
 
 
 def test_sequences_without_a_site_are_told_apart():
-    texts, places = with_words(n=80, present=0.5, seed=1)
+    texts, places = with_words(n=60, present=0.5, seed=1)
     model = Discovery(windows=[16]).fit(texts)
     scores, present = model.score_samples(texts), np.array([own[0][0] >= 0 for own in places])
     order = scores[present][:, None] > scores[~present]
     assert order.mean() > 0.9
-    located = np.isin(np.arange(80), model.locate(texts)["sample"])
+    located = np.isin(np.arange(60), model.locate(texts)["sample"])
     assert located[present].mean() > 0.8 and located[~present].mean() < 0.3
 
 
 def test_a_second_motif_is_found_after_the_first():
-    texts, places = with_words(n=40, length=100, words=WORDS)
+    texts, places = with_words(n=30, length=80, words=WORDS)
     model = Discovery(windows=[16], kinds=2).fit(texts)
     assert len(model.parts_) == 2 and "2 motifs recur" in model.describe()
     found = model.locate(texts)
     for kind in (0, 1):
         own = found[found["kind"] == kind]
         hits = [[abs(int(site["start"]) - place[0]) <= 3 for place in places[site["sample"]]] for site in own]
-        assert len(own) > 33 and max(np.mean(hits, axis=0)) > 0.9
+        assert len(own) > 24 and max(np.mean(hits, axis=0)) > 0.9
 
 
 def test_several_sites_of_a_sequence_do_not_overlap():
@@ -128,7 +128,8 @@ def recordings(n=80, length=300, seed=0, events=1):
 @pytest.fixture(scope="module")
 def event():
     x, starts = recordings()
-    return x, starts[:, 0], Discovery(windows=[24, 40]).fit(x)
+    with smaller():
+        return x, starts[:, 0], Discovery(windows=[24, 40]).fit(x)
 
 
 def test_events_are_located(event):
@@ -154,7 +155,7 @@ def test_several_events_of_a_piece():
 def test_pieces_of_noise_have_no_event():
     x, _ = recordings()
     model = Discovery(windows=[30]).fit(x)
-    noise = np.random.default_rng(5).normal(size=(100, 300)).astype(np.float32)
+    noise = np.random.default_rng(5).normal(size=(60, 300)).astype(np.float32)
     assert len(model.locate(noise)) <= 2
     with pytest.warns(UserWarning, match="nothing recurs"):
         assert not Discovery(windows=[30]).fit(noise).recurs_
@@ -211,8 +212,8 @@ def test_what_cannot_be_used():
     offsets = model.search_.candidates(flat)["start"] - starts[:, 0]
     assert np.array_equal(model.locate(flat[:1])["start"], model.locate(flat)["start"][:1])  # in one piece
     assert (abs(offsets - np.median(offsets)) <= 4).mean() > 0.9
-    two = Discovery(modality="series", windows=[20]).fit(np.stack([recordings()[0]] * 2, 1))
-    assert "recordings of 1 channels, but the model was fitted on 2" in refusal(two.locate, recordings()[0])
+    two = Discovery(modality="series", windows=[20]).fit(np.stack([one[:20]] * 2, 1))
+    assert "recordings of 1 channels, but the model was fitted on 2" in refusal(two.locate, one)
 
 
 @pytest.mark.skipif(not os.environ.get("VIEWSMITH_DATA"), reason="VIEWSMITH_DATA names no folder of data sets")

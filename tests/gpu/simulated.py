@@ -18,7 +18,6 @@ from synchronization import WAITING, Synchronized
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils._pytree import tree_flatten, tree_map
 
 NAME = "simulated"
 aten = torch.ops.aten
@@ -81,7 +80,22 @@ class DeviceTensor(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return SIMULATION.compute(func, args, kwargs or {})
+        return SIMULATION.compute(func, args, kwargs or {}, flat(args, kwargs or {}))
+
+
+def flat(args: Any, kwargs: dict[str, Any]) -> list[Any]:
+    """Arguments of an operation, those in lists included; there are no lists of lists, so that torch's trees, which
+    take half of the time of a simulation, are not needed."""
+    found = [*args, *kwargs.values()]
+    for each in found:
+        if each.__class__ in (list, tuple):
+            found = [*found, *each]
+    return found
+
+
+def mapped(function: Any, value: Any) -> Any:
+    """A value, or a list or tuple of values, with a function of each."""
+    return value.__class__(map(function, value)) if value.__class__ in (list, tuple) else function(value)
 
 
 def on_device(device: Any) -> bool:
@@ -101,10 +115,9 @@ class Simulation:
         if self.strict:
             raise Synchronized(f"{reason}: the CPU waits for the device")
 
-    def check(self, func: Any, args: Any, kwargs: Any) -> bool:
-        """Whether a tensor of the operation is on the device; raises MixedDevices."""
-        flat = tree_flatten((args, kwargs))[0]
-        tensors = [each for each in flat if isinstance(each, Tensor)]
+    def check(self, func: Any, args: Any, kwargs: Any, given: list[Any]) -> bool:
+        """Whether a tensor of those `given` to an operation is on the device; raises MixedDevices."""
+        tensors = [each for each in given if isinstance(each, Tensor)]
         there = [each for each in tensors if isinstance(each, DeviceTensor)]
         # Numbers of the CPU, tensors without dimensions, are arguments of the operation, on a GPU too.
         here = [each for each in tensors if not isinstance(each, DeviceTensor) and each.dim()]
@@ -118,18 +131,19 @@ class Simulation:
         elif there and here and func not in (TO_COPY, COPY):
             shapes = [[tuple(x.shape) for x in some] for some in (there, here)]
             raise MixedDevices(f"{func}: {shapes[0]} on the device with {shapes[1]} on the CPU")
-        if any(isinstance(each, CPUGenerator) for each in flat):
+        if any(isinstance(each, CPUGenerator) for each in given):
             expected = NAME if there or on_device(kwargs.get("device")) else "cpu"
-            given = self.generators[-1] if self.generators else "cpu"
-            if given != expected:
-                raise MixedDevices(f"{func}: a generator of {given} for tensors of {expected}")
+            used = self.generators[-1] if self.generators else "cpu"
+            if used != expected:
+                raise MixedDevices(f"{func}: a generator of {used} for tensors of {expected}")
         return bool(there)
 
-    def compute(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def compute(self, func: Any, args: Any, kwargs: Any, given: list[Any]) -> Any:
         """Result of an operation whose tensors, or whose result, are on the device."""
-        there = self.check(func, args, kwargs)
+        there = self.check(func, args, kwargs, given)
         target = kwargs.get("device")
-        plain, named = tree_map(_held, args), tree_map(_held, dict(kwargs))
+        plain = [mapped(_held, each) for each in args]
+        named = {name: mapped(_held, each) for name, each in kwargs.items()}
         if func is TO_COPY:
             named.pop("device", None)
             to = on_device(target) if target is not None else there
@@ -149,7 +163,7 @@ class Simulation:
         made = func(*plain, **named)
         if func is aten._local_scalar_dense.default or not (there or on_device(target)):
             return made
-        return return_and_correct_aliasing(func, args, kwargs, tree_map(_wrapped, made))
+        return return_and_correct_aliasing(func, args, kwargs, mapped(_wrapped, made))
 
 
 def _held(x: Any) -> Any:
@@ -168,9 +182,9 @@ class _Operations(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        flat = tree_flatten((args, kwargs))[0]
-        if on_device(kwargs.get("device")) or any(isinstance(x, DeviceTensor | CPUGenerator) for x in flat):
-            return SIMULATION.compute(func, args, kwargs)
+        given = flat(args, kwargs)
+        if on_device(kwargs.get("device")) or any(isinstance(x, (DeviceTensor, CPUGenerator)) for x in given):
+            return SIMULATION.compute(func, args, kwargs, given)
         return func(*args, **kwargs)
 
 

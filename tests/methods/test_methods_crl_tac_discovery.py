@@ -86,7 +86,7 @@ def test_the_steps_with_known_places(step):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Images with discs, a model of them, and its run."""
-    x, run = with_discs(128)[0], tmp_path_factory.mktemp("trained") / "run"
+    x, run = with_discs(100)[0], tmp_path_factory.mktemp("trained") / "run"
     with smaller():
         return x, CRLTAC(**QUICK).fit(x, run=run), run
 
