@@ -143,8 +143,7 @@ def _write_npy(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
 
 
 def _write_table(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
-    if path.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtra("pyarrow", "parquet", "writing parquet files")
+    _check_parquet(path)
     if len(H.shape) != 2:
         raise InputError(
             f"cannot write {path}: the representations have shape {H.shape}, a table needs (n, d); use .npz"
@@ -217,8 +216,11 @@ def check_views_path(path: Path) -> None:
         raise InputError(
             f"--out is {str(path)!r}, expected a file name that ends in .npz, or in {join_names(TABLES)} for a table"
         )
-    if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist: create it first")
+    _check_parent(path)
+    _check_parquet(path)
+
+
+def _check_parquet(path: Path) -> None:
     if path.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "writing parquet files")
 

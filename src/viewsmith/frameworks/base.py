@@ -112,6 +112,8 @@ class Framework(nn.Module):
     training_roles: ClassVar[Mapping[Role, str]] = {}
     #: Whether the framework needs labels. If True, ``fit(X, y)`` passes them to `read_labels`.
     reads_labels: ClassVar[bool] = False
+    #: What `queue_size` "auto" is at most, half of the rows being less; 0: a queue has to be asked for.
+    largest_queue: ClassVar[int] = 0
 
     def __init__(self, encoder: nn.Module | None = None, head: nn.Module | None = None, **options: Any) -> None:
         super().__init__()
@@ -227,7 +229,16 @@ class Framework(nn.Module):
     @classmethod
     def resolve(cls, options: dict[str, Any], data: DataSummary) -> dict[str, Any]:
         """Return the options with a value for every "auto"; raises InputError if they do not fit the data."""
-        return options
+        size, batch = options.get("queue_size", "auto" if cls.largest_queue else 0), min(data.batch_size, data.n_rows)
+        if not (size or cls.largest_queue):
+            return options
+        if size == "auto":
+            size = min(cls.largest_queue, max(data.batch_size, data.n_rows // 2))
+        if size < batch:
+            raise InputError(
+                f"queue_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
+            )
+        return options | {"queue_size": size}
 
 
 class PredictorFramework(Framework):
@@ -359,18 +370,6 @@ def two_way_info_nce(
         )
 
     return direction(0), direction(1)
-
-
-def resolve_queue(options: dict[str, Any], data: DataSummary, largest: int) -> dict[str, Any]:
-    """Return the options with a queue size for "auto": half of the rows, at least a batch and at most `largest`."""
-    size, batch = options.get("queue_size", "auto"), min(data.batch_size, data.n_rows)
-    if size == "auto":
-        size = min(largest, max(data.batch_size, data.n_rows // 2))
-    if size < batch:
-        raise InputError(
-            f"queue_size is {size}, expected at least the {batch} rows of a batch: raise it, or lower batch_size"
-        )
-    return options | {"queue_size": size}
 
 
 def replace_oldest(pointer: Tensor, count: int, length: int, has: str = "queue has {} keys") -> Tensor:

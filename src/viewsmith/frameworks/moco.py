@@ -61,6 +61,7 @@ class MoCo(base.Framework):
     key_ids: Tensor
     pointer: Tensor
 
+    largest_queue = 65_536
     temperature: base.Temperature = 0.2
     momentum: base.Fraction = 0.999
 
@@ -69,7 +70,7 @@ class MoCo(base.Framework):
         encoder: nn.Module,
         head: nn.Module,
         *,
-        queue: int = 65536,
+        queue: int = largest_queue,
         width: int | None = None,
         generator: torch.Generator | None = None,
         **options: Any,
@@ -92,13 +93,8 @@ class MoCo(base.Framework):
     ) -> "MoCo":
         """Build MoCo v2 with its head. `resolve` replaces the queue size "auto"."""
         head = projector(context.n_components, **context.dims("projector_dims", projector_dims, (512, 128)))
-        queue = 65_536 if queue_size == "auto" else queue_size
+        queue = cls.largest_queue if queue_size == "auto" else queue_size
         return cls(context.encoder, context.wrap(head), queue=queue, **options)
-
-    @classmethod
-    def resolve(cls, options: dict[str, Any], data: base.DataSummary) -> dict[str, Any]:
-        """Replace the queue size "auto" by half of the rows, at least a batch and at most 65,536."""
-        return base.resolve_queue(options, data, 65_536)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses of the first views, shape (B,); keys that show a row of the pair (`pair.ids`) are not negatives."""

@@ -13,8 +13,6 @@ from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.base import MLP
 from viewsmith.views.base import PositivePair
 
-PUBLISHED_QUEUE = 98_304
-
 
 def projector(n_components: int, hidden: int = 2048, out: int = 256) -> MLP:
     """NNCLR's head: three layers with BatchNorm, the last without activation (section 3.3)."""
@@ -44,6 +42,7 @@ class NNCLR(base.PredictorFramework):
     keys: Tensor  # the queue, (K, d), rows of length 1
     pointer: Tensor  # position of the oldest projection, int64 ()
     projector, predicts = staticmethod(projector), staticmethod(predictor)
+    largest_queue = 98_304  # as published
     temperature: base.Temperature = 0.1
 
     def __init__(
@@ -52,7 +51,7 @@ class NNCLR(base.PredictorFramework):
         head: nn.Module,
         predictor: nn.Module,
         *,
-        queue: int = PUBLISHED_QUEUE,
+        queue: int = largest_queue,
         width: int | None = None,
         generator: torch.Generator | None = None,
         **options: Any,
@@ -73,13 +72,8 @@ class NNCLR(base.PredictorFramework):
         **options: Any,
     ) -> "NNCLR":
         """Build NNCLR with its head and predictor. `resolve` replaces the queue size "auto"."""
-        options["queue"] = PUBLISHED_QUEUE if queue_size == "auto" else queue_size
+        options["queue"] = cls.largest_queue if queue_size == "auto" else queue_size
         return super().build(context, projector_dims=projector_dims, predictor_dims=predictor_dims, **options)
-
-    @classmethod
-    def resolve(cls, options: dict[str, Any], data: base.DataSummary) -> dict[str, Any]:
-        """Replace the queue size "auto" by half of the rows, at least a batch and at most the published 98,304."""
-        return base.resolve_queue(options, data, PUBLISHED_QUEUE)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses (B,): mean of two directions (equations 3 and 4, algorithm 1); training forwards change the queue."""

@@ -113,11 +113,6 @@ class SwAV(base.Framework):
         count = prototypes or (3000 if context.published else 300)
         return cls(context.encoder, context.wrap(head), prototypes=count, queue=queue_size, **options)
 
-    @classmethod
-    def resolve(cls, options: dict[str, Any], data: base.DataSummary) -> dict[str, Any]:
-        """Check that the queue, if there is one, has at least the size of a batch."""
-        return base.resolve_queue(options, data, 0) if options.get("queue_size") else options
-
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over pairs of an assigned view and another; assignments are balanced over all
         processes and the queue."""

@@ -152,11 +152,10 @@ class DiffAug(ViewsmithEstimator):
     """Compare the directions of projections, with `temperature`; "auto": for images and DNA. The map is never compared
     by direction."""
     nu: arguments.Positive | arguments.Auto = "auto"
-    """Degrees of freedom of the kernel in the projection ("auto": 1, or 100 for directions) and in the map; small
-    values give heavy tails."""
+    """Degrees of freedom of the kernel in the projection, where small values give heavy tails; "auto": 1, or 100 for
+    directions."""
     nu_map: arguments.Positive = 1.0
-    """Degrees of freedom of the kernel in the projection ("auto": 1, or 100 for directions) and in the map; small
-    values give heavy tails."""
+    """Degrees of freedom of the kernel in the map."""
     nu_target: arguments.Positive = 100.0
     """Degrees of freedom of the kernel that computes soft labels from representations."""
     target_distance: arguments.Positive | None = 100.0
