@@ -135,15 +135,10 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
     """Fit the model in all processes, and write the run and its report; whether this is the first process."""
     from viewsmith.core import distributed
     from viewsmith.estimator.figures import transformed
-    from viewsmith.workflows.runs import groups_to_fit, process_group, removed_on_error
+    from viewsmith.workflows.runs import fit_dataset, process_group, removed_on_error
 
     with process_group(model.device), removed_on_error(out), writing(out):
-        y = dataset.fit_labels(transductive, numbers=model.supervision == "numbers") if model.reads_labels() else None
-        of_rows = {
-            "neighbors": dataset.fit_neighbors(transductive),
-            "groups": groups_to_fit(model, dataset, transductive),
-        }
-        model.fit(dataset.fit_rows(transductive), y, **of_rows, run=out, **of_run)
+        fit_dataset(model, dataset, transductive, run=out, **of_run)
         # The other figures take longer: `viewsmith report` makes them.
         tested = transformed(model.resolved_.symmetries, dataset)
         write_run_report(out, figures=() if tested is None else (tested,))

@@ -30,6 +30,7 @@ from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import (
     already_finished,
     data_record,
+    fit_dataset,
     given_digest,
     load_run,
     removed_on_error,
@@ -252,9 +253,8 @@ def _finished(model: ViewsmithEstimator, dataset: Dataset, run: Path) -> Viewsmi
 
 def _trained(model: ViewsmithEstimator, dataset: Dataset, run: Path, minutes: float | None) -> ViewsmithEstimator:
     model.set_params(minutes=minutes)
-    y = dataset.fit_labels(False, numbers=model.supervision == "numbers") if model.reads_labels() else None
     with removed_on_error(run):
-        model.fit(dataset.fit_rows(False), y, run=run, resume=True, context=data_record(dataset))
+        fit_dataset(model, dataset, run=run, resume=True, context=data_record(dataset))
     if model.status_ == "interrupted":
         raise StoppedEarly(f"interrupted in {run}: the same command resumes")
     return model

@@ -315,12 +315,15 @@ def given_digest(model: ViewsmithEstimator, dataset: Dataset, transductive: bool
     return " ".join(codes_digest(each) for each in codes)
 
 
-def groups_to_fit(model: ViewsmithEstimator, dataset: Dataset, transductive: bool = False) -> np.ndarray | None:
-    """Groups of the training rows for `fit`; None if the split by groups leaves one, and the training uses none."""
+def fit_dataset(model: ViewsmithEstimator, dataset: Dataset, transductive: bool = False, **of_run: Any) -> None:
+    """Fit a model to the training rows of a data set, with the labels, neighbors and groups that it uses."""
+    y = dataset.fit_labels(transductive, numbers=model.supervision == "numbers") if model.reads_labels() else None
     groups = dataset.fit_groups(transductive)
-    if groups is None or dataset.split != "groups" or model.group_mode != "none":
-        return groups
-    return groups if len(np.unique(groups)) > 1 else None
+    # A split may leave one group, which matters if the training uses groups.
+    if groups is not None and model.group_mode == "none" and dataset.split == "groups" and len(np.unique(groups)) < 2:
+        groups = None
+    neighbors = dataset.fit_neighbors(transductive)
+    model.fit(dataset.fit_rows(transductive), y, neighbors=neighbors, groups=groups, **of_run)
 
 
 def split_rows(dataset: Dataset, split: str) -> tuple[Any, np.ndarray]:

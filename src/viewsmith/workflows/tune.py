@@ -33,7 +33,7 @@ from viewsmith.estimator.rows import fingerprint
 from viewsmith.evaluation.leaderboard import LOWER_IS_BETTER, WIDTH, aligned, beside
 from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding, scored_rows
 from viewsmith.training.run import to_toml
-from viewsmith.workflows.runs import data_record, warnings_once
+from viewsmith.workflows.runs import data_record, fit_dataset, warnings_once
 
 Values = dict[str, int | float | str]
 
@@ -343,10 +343,8 @@ def _trial(
     started = time.monotonic()
     try:
         model = make().set_params(minutes=minutes)
-        y = split.fit_labels(False, numbers=model.supervision == "numbers") if model.reads_labels() else None
-        groups = None if model.group_mode == "none" else split.groups_train
-        of_rows = {"neighbors": split.fit_neighbors(False), "groups": groups}
-        model.fit(split.x_train, y, **of_rows, run=run, resume=True, context=data_record(split))
+        used = split if model.group_mode != "none" else dataclasses.replace(split, groups=None)
+        fit_dataset(model, used, run=run, resume=True, context=data_record(split))
         if model.status_ == "interrupted":
             raise StoppedEarly(f"interrupted in {run.parent}: the same command resumes")
         if model.status_ == "time limit":
