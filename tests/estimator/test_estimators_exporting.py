@@ -94,7 +94,7 @@ def test_unknown_formats(models, tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", ["cnn", slow("gray"), slow("resnet18"), "standard", "mlp", "dna"])
+@pytest.mark.parametrize("name", ["cnn", slow("gray"), slow("resnet18"), slow("standard"), "mlp", "dna"])
 def test_onnx_gives_the_same_representations_of_any_batch(models, name, tmp_path):
     import onnxruntime
 

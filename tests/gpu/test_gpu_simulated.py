@@ -11,6 +11,7 @@ from synchronization import Synchronized
 
 from viewsmith import Contrastive
 from viewsmith.data import load_dataset
+from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.views import ImageViews
 from viewsmith.training.engine import Trainer
 from viewsmith.views.base import PositivePair
@@ -93,7 +94,8 @@ def test_neighbors_in_the_space_of_the_encoder(simulated, monkeypatch):
 
 @pytest.mark.parametrize("modality", DATA)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_generator_is_trained_and_makes_views(modality, simulated, tmp_path):
+def test_a_generator_is_trained_and_makes_views(modality, simulated, tmp_path, monkeypatch):
+    monkeypatch.setattr(Images, "default_encoder_on_gpu", "cnn")  # a residual network takes longer
     np.save(tmp_path / "x.npy", DATA[modality]())
     data = load_dataset(tmp_path / "x.npy", modality=modality)
     options = {"epochs": 1, "batch_size": 8, "candidates": 2, "steps": 2, "device": simulated}
