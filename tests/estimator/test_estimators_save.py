@@ -11,8 +11,10 @@ import torch
 from estimator_processes import load_without_pickle
 
 import viewsmith
+from cases import slow
 from refusals import refusal
-from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
+from registered import FRAMEWORKS, heads, labels
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods.loading import estimators
 
@@ -177,6 +179,17 @@ def test_a_truncated_configuration_is_refused(saved):
 
 def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("framework", [name if name == "lejepa" else slow(name) for name in FRAMEWORKS])
+def test_with_lookahead_steps_a_resumed_run_is_the_same(framework, wine, tmp_path):
+    options = {name: value for name, value in TINY.items() if name != "projector_dims"} | {"epochs": 3}
+    options |= heads(framework, projector_dims=(8, 6), predictor_dims=(8,), queue_size=128)
+    y = labels(framework, wine)
+    whole = MetAug(**options).fit(wine, y)
+    MetAug(**options, minutes=1e-9).fit(wine, y, run=tmp_path / "run")
+    resumed = MetAug(**options).fit(wine, y, run=tmp_path / "run", resume=True)
+    assert np.array_equal(whole.transform(wine), resumed.transform(wine))
 
 
 @every_estimator

@@ -18,9 +18,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 # Largest difference of representations from those of a CPU with the same weights, in their standard deviations; with
 # TensorFloat-32, which convolutions use by default, and without.
 TF32, TOLERANCE = 1e-2, 1e-3
-# Of a resumed run from an uninterrupted one: atomic additions on a GPU have no fixed order, and the first steps of Adam
-# enlarge small differences (0.035 was seen on an H200).
-RESUMED = {"32": 0.1, "bf16": 0.3}
+# Of a resumed run from an uninterrupted one, with PyTorch's deterministic algorithms.
+RESUMED = 1e-3
+
+
+@pytest.fixture
+def repeatable(device):
+    """Deterministic algorithms where there are some: atomic additions of a GPU have no fixed order, and the first steps
+    of Adam enlarge small differences (to 0.19 standard deviations on an H100)."""
+    torch.use_deterministic_algorithms(device == "cuda", warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 @pytest.fixture
@@ -71,7 +79,7 @@ def runs():
 
 @pytest.mark.parametrize(("name", "modality", "framework", "view", "device", "precision"), runs(), indirect=["device"])
 def test_it_trains_saves_loads_resumes_and_embeds(
-    name, modality, framework, view, precision, device, watched, tmp_path
+    name, modality, framework, view, precision, device, watched, repeatable, tmp_path
 ):
     x = taken_by(view, modality, DATA[modality]())
     whole = fit(name, modality, framework, view, precision, device, x, tmp_path / "whole")
@@ -91,4 +99,4 @@ def test_it_trains_saves_loads_resumes_and_embeds(
     fit(name, modality, framework, view, precision, device, x, tmp_path / "cut", minutes=1e-9)
     resumed = fit(name, modality, framework, view, precision, device, x, tmp_path / "cut", resume=True)
     assert resumed.summary_["steps"] == whole.summary_["steps"]
-    assert distance(h, resumed.transform(x)) < RESUMED[precision]
+    assert distance(h, resumed.transform(x)) < RESUMED

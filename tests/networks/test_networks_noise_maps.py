@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from cases import covering
-from viewsmith.methods.pinda.networks import _enlarged
 from viewsmith.networks import (
     CropCNN,
     LowResolutionMap,
@@ -20,6 +19,7 @@ from viewsmith.networks import (
     UNet,
     resnet18,
 )
+from viewsmith.networks.base import enlarged
 
 
 def shared(encoder, outputs=3, **options):
@@ -113,10 +113,10 @@ def test_maps_are_enlarged_linearly():
     h = torch.tensor([0.0, 4.0])
     # The centers of 4 points over 2: at -1/4 (clamped to 0), 1/4, 3/4 and 5/4 (clamped to 1).
     expected = torch.tensor([0.0, 1.0, 3.0, 4.0])
-    torch.testing.assert_close(_enlarged(h.view(1, 1, 2), (4,)).flatten(), expected)
-    grid = _enlarged(h.view(1, 1, 1, 2), (3, 4))
+    torch.testing.assert_close(enlarged(h.view(1, 1, 2), (4,)).flatten(), expected)
+    grid = enlarged(h.view(1, 1, 1, 2), (3, 4))
     torch.testing.assert_close(grid[0, 0], expected.expand(3, 4))
-    assert _enlarged(grid, (3, 4)) is grid
+    assert enlarged(grid, (3, 4)) is grid
 
 
 # --- the shared trunk

@@ -1,6 +1,6 @@
 """LeJEPA (Balestriero and LeCun 2025): views predict the mean of the full views; projections become normal."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,8 @@ class LeJEPA(Framework):
 
     The normal distribution prevents collapse. There are no negatives, no momentum copies, no predictor and no stopped
     gradient. Each training forward draws new directions for SIGReg, the same on all processes. In eval mode, or without
-    gradients, the directions of the next training forward are used. Multi-crop views are supported.
+    gradients, the directions of the next training forward are used; in a functional call with a copy of the buffer,
+    those of the last one. Multi-crop views are supported.
 
     Parameters
     ----------
@@ -66,8 +67,8 @@ class LeJEPA(Framework):
         super().__init__(encoder, head, **options)
         first = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
         self.register_buffer("stream", torch.tensor([first, 0]))
-        # The stream of the first process as Python numbers, because reading a buffer in each step would wait for a GPU.
-        self.address: list[int] | None = None
+        # The buffer with the numbers of the first process, because reading it in each step would wait for a GPU.
+        self.address: tuple[Tensor, int, int] | None = None
         self.register_load_state_dict_post_hook(_forget_address)
 
     @classmethod
@@ -94,14 +95,20 @@ class LeJEPA(Framework):
     def directions(self, z: Tensor) -> Tensor:
         """SIGReg's directions for projections `z`, (d, n_slices). A training forward increments the number of draws."""
         if self.address is None:
-            address = self.stream.clone()
-            broadcast_tensors(address)
-            self.address = address.tolist()
-        seed, draws = self.address
-        if updates_state(self):
+            first = self.stream.clone()
+            broadcast_tensors(first)
+            self.address = (self.stream, *first.tolist())
+        buffer, seed, draws = self.address
+        if self.stream is not buffer:
+            draws = max(draws - 1, 0)
+        elif updates_state(self):
             self.stream[1] += 1
-            self.address = [seed, draws + 1]
+            self.address = (buffer, seed, draws + 1)
         return random_directions(z.shape[-1], self.n_slices, z, stream(seed, "sigreg", draws, device=z.device))
+
+    def _apply(self, *given: Any, **more: Any) -> Self:
+        self.address = None  # the buffer may become another tensor
+        return super()._apply(*given, **more)
 
 
 def _forget_address(framework: LeJEPA, keys: object) -> None:

@@ -115,6 +115,18 @@ class MLP(nn.Sequential):
         self.n_components = widths[-1] if widths else n_features
 
 
+def enlarged(h: Tensor, size: Sequence[int], *, align_corners: bool = False) -> Tensor:
+    """Maps (B, C, L) or (B, C, H, W) interpolated linearly to a spatial size."""
+    if h.shape[2:] == tuple(size):
+        return h
+    if h.is_cuda and h.ndim == 4:
+        # For the other format CUDA starts one thread for each place of a map, which goes through all samples and
+        # channels: 10 times the time for small maps.
+        h = h.contiguous(memory_format=torch.channels_last)
+    mode = "linear" if h.ndim == 3 else "bilinear"
+    return F.interpolate(h, size=tuple(size), mode=mode, align_corners=align_corners)
+
+
 class Latents(nn.Module):
     """Latents: the input of a diffusion model, computed from scaled samples, from -1 to 1 or in a fitted range."""
 

@@ -5,7 +5,7 @@ BatchNorm, because the noise of a view would then depend on the other samples of
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import MethodType
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.modalities.images.encoders import SMALLEST, BasicBlock, Bottleneck, ResNet, Stem
-from viewsmith.networks.base import MLP, NoiseContext, find_stem
+from viewsmith.networks.base import MLP, NoiseContext, enlarged, find_stem
 from viewsmith.networks.wrappers import eval_mode
 
 
@@ -26,13 +26,6 @@ def _block(n_in: int, n_out: int, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False), nn.GroupNorm(8, n_out), nn.ReLU(inplace=True)
     )
-
-
-def _enlarged(h: Tensor, size: Sequence[int]) -> Tensor:
-    """`h` interpolated linearly to a spatial size."""
-    if h.shape[2:] == tuple(size):
-        return h
-    return F.interpolate(h, size=tuple(size), mode="linear" if h.ndim == 3 else "bilinear", align_corners=False)
 
 
 class LowResolutionMap(nn.Module):
@@ -54,7 +47,7 @@ class LowResolutionMap(nn.Module):
         self.last = nn.Conv2d(2 * width, channels if outputs is None else outputs, 3, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return _enlarged(self.last(self.body(x)), x.shape[2:])
+        return enlarged(self.last(self.body(x)), x.shape[2:])
 
 
 class UNet(nn.Module):
@@ -81,8 +74,8 @@ class UNet(nn.Module):
         full = self.down1(x)
         half = self.down2(full)
         h = self.down3(half)
-        h = self.up2(torch.cat([half, _enlarged(h, half.shape[2:])], dim=1))
-        h = self.up1(torch.cat([full, _enlarged(h, full.shape[2:])], dim=1))
+        h = self.up2(torch.cat([half, enlarged(h, half.shape[2:])], dim=1))
+        h = self.up1(torch.cat([full, enlarged(h, full.shape[2:])], dim=1))
         raw: Tensor = self.last(h)
         return raw
 
@@ -112,8 +105,8 @@ class ResNetMap(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = self.trunk.stages(x)
         for block in self.decoder:
-            h = block(_enlarged(h, [min(2 * n, most) for n, most in zip(h.shape[2:], x.shape[2:], strict=True)]))
-        return _enlarged(self.last(h), x.shape[2:])
+            h = block(enlarged(h, [min(2 * n, most) for n, most in zip(h.shape[2:], x.shape[2:], strict=True)]))
+        return enlarged(self.last(h), x.shape[2:])
 
 
 class SharedTrunkMap(nn.Module):
@@ -169,7 +162,7 @@ class SharedTrunkMap(nn.Module):
         norms = (part for part in encoder.modules() if isinstance(part, _BatchNorm))
         with torch.set_grad_enabled(learns), eval_mode(*norms):
             h = self.stem(x)
-        return _enlarged(self.last(self.head(h)), x.shape[2:])
+        return enlarged(self.last(self.head(h)), x.shape[2:])
 
 
 class SequenceMap(nn.Module):

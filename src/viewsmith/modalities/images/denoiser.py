@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.modalities.images.encoders import check_image_size
-from viewsmith.networks.base import Modulation, TimestepEmbedding, zero_initialized
+from viewsmith.networks.base import Modulation, TimestepEmbedding, enlarged, zero_initialized
 
 SMALLEST = 8
 TIME_WIDTH = 64
@@ -149,7 +149,7 @@ class PublishedImageDenoiser(nn.Module):
             h = attend(block(F.max_pool2d(h, 2), embedding))
         for block, attend in zip(self.up, self.up_attention, strict=True):
             skip = skipped.pop()
-            h = F.interpolate(h, size=skip.shape[2:], mode="bilinear", align_corners=True)
+            h = enlarged(h, skip.shape[2:], align_corners=True)
             h = attend(block(torch.cat([skip, h], dim=1), embedding))
         return self.last(h)
 
