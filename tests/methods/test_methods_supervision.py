@@ -7,15 +7,10 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.schedule import Batch, Method, Optimizer
 from viewsmith.frameworks import SimCLR
-from viewsmith.frameworks.supervision import (
-    FewLabels,
-    SupervisedTerm,
-    draw_weights,
-    supervised_phases,
-    unchanged_statistics,
-)
+from viewsmith.frameworks.supervision import FewLabels, SupervisedTerm, draw_weights, supervised_phases
 from viewsmith.losses.sup_con import rank_n_contrast
 from viewsmith.methods.contrastive.training import ContrastiveMethod
+from viewsmith.networks.wrappers import batch_norm_momentum
 from viewsmith.views import Identity
 from viewsmith.views.base import PairMaker
 
@@ -100,7 +95,7 @@ def test_losses_have_the_weighted_term_and_the_statistics_stay():
 
 def test_statistics_are_put_back_after_an_error():
     norm = nn.BatchNorm1d(3, momentum=0.3)
-    with pytest.raises(RuntimeError), unchanged_statistics(norm):
+    with pytest.raises(RuntimeError), batch_norm_momentum([norm], 0.0):
         raise RuntimeError
     assert norm.momentum == 0.3
 

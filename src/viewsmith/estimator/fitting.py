@@ -27,6 +27,7 @@ from viewsmith.modalities.checks import warn_columns
 from viewsmith.modalities.tables import table_of
 from viewsmith.modalities.tables.roles import Role, describe_roles
 from viewsmith.networks.scaling import Scaler
+from viewsmith.networks.wrappers import batch_norm_momentum
 from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, FreeMemory, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import RunFolder, environment
@@ -101,7 +102,23 @@ def train(
     _warn_ignored(data, plan.resolved.feature_names, context)
     labels = _labels_used(plan)
     history = History(folder.metrics if folder else None)
-    trainer = _trainer(name, method, data, plan, folder, history, callbacks)
+    # Those given come before the history, which saves what they add to the metrics.
+    watching = [Diagnostics(), *callbacks, history, EarlyWarnings(history), FreeMemory()]
+    few = plan.few_labels
+    trainer = Trainer(
+        method,
+        seed=data.seed,
+        batch_size=options.batch_size,
+        device=data.device,
+        precision=options.precision,
+        callbacks=[*watching, ProgressBar()] if options.verbose else watching,
+        minutes=options.minutes,
+        checkpoint=folder.checkpoint if folder else None,
+        checkpoint_every=options.checkpoint_every,
+        interruptible=folder is not None,
+        phases=None if few is None else supervised_phases(method, data.x, few, data.device),
+        settings={"method": name} | options.get_params(deep=False) | plan.resolved.as_dict(),
+    )
     tested = plan.resolved.symmetries
     _say(plan, *columns.values(), *labels.values(), *(test["verdict"] for test in tested.values()))
     started = time.perf_counter()
@@ -150,38 +167,6 @@ def train(
         **({} if split is None else {"split": split}),
     }
     return Outcome(status, history.rows, all_warnings, summary)
-
-
-def _trainer(
-    name: str,
-    method: Method,
-    data: TrainingData,
-    plan: BuildContext[Any, Any],
-    folder: RunFolder | None,
-    history: History,
-    given: Sequence[Callback],
-) -> Trainer:
-    """The engine with the schedule of the method, or with that of few labels."""
-    options = plan.options
-    # Those given come before the history, which saves what they add to the metrics.
-    callbacks: list[Callback] = [Diagnostics(), *given, history, EarlyWarnings(history), FreeMemory()]
-    phases = None
-    if plan.few_labels is not None:
-        phases = supervised_phases(method, data.x, plan.few_labels, data.device)
-    return Trainer(
-        method,
-        seed=data.seed,
-        batch_size=options.batch_size,
-        device=data.device,
-        precision=options.precision,
-        callbacks=[*callbacks, ProgressBar()] if options.verbose else callbacks,
-        minutes=options.minutes,
-        checkpoint=folder.checkpoint if folder else None,
-        checkpoint_every=options.checkpoint_every,
-        interruptible=folder is not None,
-        phases=phases,
-        settings={"method": name} | options.get_params(deep=False) | plan.resolved.as_dict(),
-    )
 
 
 def _say(plan: BuildContext[Any, Any], *lines: str) -> None:
@@ -268,15 +253,12 @@ def refresh_batch_norm(method: Method, x: Rows) -> None:
     ]
     if not norms:
         return
-    momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
-        norm.momentum = None  # plain average over the pass
     method.train()
-    for start in range(0, len(x), 256):
-        block = x[start : start + 256]
-        if len(block) > 1:
-            method.represent(block)
+    with batch_norm_momentum(norms, None):
+        for start in range(0, len(x), 256):
+            block = x[start : start + 256]
+            if len(block) > 1:
+                method.represent(block)
     method.eval()
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum

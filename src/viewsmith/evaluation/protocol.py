@@ -212,26 +212,23 @@ def few_label_rows(codes: ClassCodes, fraction: float, draw: int, groups: ArrayL
     rng = np.random.default_rng(draw)
     labeled = []
     for code in range(codes.max() + 1):
-        members = rng.permutation(np.flatnonzero(codes == code))
-        if groups is not None:
-            members = in_turn(members, np.asarray(groups)[members])
+        members = in_turn(rng.permutation(np.flatnonzero(codes == code)), groups)
         labeled.append(members[: max(1, round(fraction * len(members)))])
     return np.sort(np.concatenate(labeled))
 
 
 def few_number_rows(n: int, fraction: float, draw: int, groups: ArrayLike | None = None) -> NDArray[np.int64]:
     """Random rows of a fraction of n labels, ``max(2, round(fraction * n))``, increasing; of groups, (n,), as many."""
-    members = np.random.default_rng(draw).permutation(n)
-    if groups is not None:
-        members = in_turn(members, np.asarray(groups)[members])
+    members = in_turn(np.random.default_rng(draw).permutation(n), groups)
     return np.sort(members[: max(2, round(fraction * n))])
 
 
-def in_turn(members: NDArray[np.int64], groups: np.ndarray) -> NDArray[np.int64]:
-    """Rows in an order in which the groups take turns; rows of a group keep their order."""
+def in_turn(members: NDArray[np.int64], groups: ArrayLike | None) -> NDArray[np.int64]:
+    """Rows in an order in which their groups, if there are some, take turns; rows of a group keep their order."""
     turn = np.zeros(len(members), dtype=np.int64)
-    for group in np.unique(groups):
-        here = groups == group
+    of_members = turn if groups is None else np.asarray(groups)[members]
+    for group in np.unique(of_members):
+        here = of_members == group
         turn[here] = np.arange(here.sum())
     return members[np.argsort(turn, kind="stable")]
 

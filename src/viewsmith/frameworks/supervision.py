@@ -6,8 +6,6 @@ views of each row in S: positives are all views of rows of the same class. Where
 (Zha et al. 2023, equations 1 and 2): views attract by the order of the distances of their numbers.
 """
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,6 +17,7 @@ from viewsmith.core.rows import Rows, Samples
 from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.frameworks.base import Framework
 from viewsmith.losses.sup_con import rank_n_contrast, sup_con
+from viewsmith.networks.wrappers import batch_norm_momentum
 from viewsmith.views.base import PairMaker, PositivePair
 
 #: Labeled rows of a draw; a training step with the default batch then takes about a quarter more time.
@@ -106,27 +105,14 @@ class SupervisedTerm:
             framework=loss or self.framework,
         )
         y = self.codes[chosen]
-        with unchanged_statistics(self.framework):
+        # Few labeled rows would shift the running statistics.
+        with batch_norm_momentum([m for m in self.framework.modules() if isinstance(m, _BatchNorm)], 0.0):
             z = self.framework.project_pair(PositivePair(pair.first, pair.second))
         with torch.autocast(z.device.type, enabled=False):
             z0, z1 = z.chunk(2)
             if y.is_floating_point():
                 return rank_n_contrast(z0, z1, y).mean()
             return sup_con(z0, z1, (y, y), temperature=TEMPERATURE).mean()
-
-
-@contextlib.contextmanager
-def unchanged_statistics(module: nn.Module) -> Iterator[None]:
-    """Context in which BatchNorm uses the batch and keeps its running statistics: few labeled rows would shift them."""
-    norms = [each for each in module.modules() if isinstance(each, _BatchNorm)]
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = 0.0
-    try:
-        yield
-    finally:
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum = momentum
 
 
 def supervised_phases(method: Method, x: Rows, labels: FewLabels, device: torch.device) -> list[Phase]:

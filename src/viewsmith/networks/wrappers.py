@@ -29,6 +29,19 @@ def eval_mode(*modules: nn.Module) -> Iterator[None]:
             part.training = True
 
 
+@contextlib.contextmanager
+def batch_norm_momentum(norms: Sequence[nn.Module], momentum: float | None) -> Iterator[None]:
+    """Context in which BatchNorm layers have a momentum: with 0 they keep their statistics, with None they average."""
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = momentum  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for norm, own in zip(norms, before, strict=True):
+            norm.momentum = own
+
+
 M = TypeVar("M", bound=nn.Module)
 
 
