@@ -105,7 +105,19 @@ def read_dataset(source: str | Path, options: DataOptions) -> Dataset:
     y, partial, fault = _labels(found, request, len(x), name)
     groups = _groups(found, request, len(x), name)
     train, test, split = _split(found, request, len(x), None if y is None else (y, partial), groups, name)
-    new_schema = _new_schema(found, request, kind, names, kind.required_shape(x.shape[1:]), normalization, y)
+    asked = {name: getattr(request, name) or None for name in ("groups", "split_by_groups", "few_labels")}
+    asked |= normalization
+    if (y is not None and kind_of(y) == "number") or request.target is not None:
+        asked["target"] = "class" if y is None else kind_of(y)
+    new_schema = {  # what later files of a run are read with
+        **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
+        "modality": kind.name,
+        "impute": request.impute,
+        "row_shape": kind.required_shape(x.shape[1:]),
+        "feature_names": names,
+        **found.options,
+        **{name: value for name, value in asked.items() if value is not None},
+    }
     dataset = Dataset(
         x=x,
         y=y,
@@ -174,31 +186,6 @@ def _split(
     y, partial = labels or (None, False)
     labeled = np.arange(n_rows) if y is None or not partial else np.flatnonzero(~without_label(y))
     return split_by_label(n_rows, y, labeled, found.n_train, name, fresh=schema is None, seed=seed)
-
-
-def _new_schema(
-    found: FileContents,
-    request: DataOptions,
-    kind: Modality,
-    names: list[str] | None,
-    row_shape: Any,
-    normalization: dict[str, Any],
-    y: np.ndarray | None,
-) -> dict[str, Any]:
-    """What later files of a run are read with."""
-    asked = {name: getattr(request, name) or None for name in ("groups", "split_by_groups", "few_labels")}
-    asked |= normalization
-    if (y is not None and kind_of(y) == "number") or request.target is not None:
-        asked["target"] = "class" if y is None else kind_of(y)
-    return {
-        **(found.table or {"columns": None, "one_hot": {}, "drop": [], "label": None}),
-        "modality": kind.name,
-        "impute": request.impute,
-        "row_shape": row_shape,
-        "feature_names": names,
-        **found.options,
-        **{name: value for name, value in asked.items() if value is not None},
-    }
 
 
 def _normalization(
