@@ -10,7 +10,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, one_line, pluralize, suggest, warn
 from viewsmith.core.options import Normalization, declare
 from viewsmith.core.rows import AnyRows, RowSource, is_large
-from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
+from viewsmith.data.dataset import Dataset, split_by_groups, split_by_label
 from viewsmith.data.labels import group_names, kind_of, without_label
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.arrays import BUILTIN, read_builtin, read_npy, read_npz
@@ -103,8 +103,15 @@ def read_dataset(source: str | Path, options: DataOptions) -> Dataset:
     if schema is not None:
         _check_schema(x, names, schema, name)
     y, partial, fault = _labels(found, request, len(x), name)
-    groups = _groups(found, request, len(x), name)
-    train, test, split = _split(found, request, len(x), None if y is None else (y, partial), groups, name)
+    if request.groups is not None and found.groups is None:
+        raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
+    groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
+    seed, fresh = request.split_seed, schema is None
+    if request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
+        train, test, split = split_by_groups(groups, found.n_train, name, fresh=fresh, seed=seed or 0)
+    else:
+        labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~without_label(y))
+        train, test, split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=fresh, seed=seed)
     asked = {name: getattr(request, name) or None for name in ("groups", "split_by_groups", "few_labels")}
     asked |= normalization
     if (y is not None and kind_of(y) == "number") or request.target is not None:
@@ -163,29 +170,6 @@ def _labels(
         if not labels_may_lack(request):
             raise
         return None, False, str(error)
-
-
-def _groups(found: FileContents, request: DataOptions, n_rows: int, name: str) -> np.ndarray | None:
-    if request.groups is not None and found.groups is None:
-        raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
-    return None if found.groups is None else group_names(found.groups, n_rows, f"the groups in {name}")
-
-
-def _split(
-    found: FileContents,
-    request: DataOptions,
-    n_rows: int,
-    labels: tuple[np.ndarray, bool] | None,
-    groups: np.ndarray | None,
-    name: str,
-) -> tuple[np.ndarray, np.ndarray | None, Split]:
-    """Train rows, test rows and kind of the split: by groups, or by labels, of which some may be missing."""
-    schema, seed = request.schema, request.split_seed
-    if request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
-        return split_by_groups(groups, found.n_train, name, fresh=schema is None, seed=seed or 0)
-    y, partial = labels or (None, False)
-    labeled = np.arange(n_rows) if y is None or not partial else np.flatnonzero(~without_label(y))
-    return split_by_label(n_rows, y, labeled, found.n_train, name, fresh=schema is None, seed=seed)
 
 
 def _normalization(

@@ -55,7 +55,9 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
     derived = {
         name: value for view in views for name, value in view.tag("derive", lambda *_: {})(options, data).items()
     }
-    _check_views(views, view_options, data)
+    for view in views:
+        if check := view.tag("check"):
+            check({name: value for name, value in view_options.items() if name in view.options}, data.row_shape)
     _check_neighbors(options, view_maker, views, data)
     check_sample(encoder_entry, encoder, views, derived, options, data)
     steps = modality.steps if data.device.type == "cpu" else modality.steps_on_gpu
@@ -158,12 +160,6 @@ def _check_required(part: Entry, found: Mapping[str, Any], argument: str) -> Non
                 f"the {part.kind} {part.name!r} needs the option {name!r}, which has no default: give it in {argument} "
                 f"(--set {name}=VALUE)"
             )
-
-
-def _check_views(views: Sequence[Entry], options: dict[str, Any], data: TrainingData) -> None:
-    for view in views:
-        if check := view.tag("check"):
-            check({name: value for name, value in options.items() if name in view.options}, data.row_shape)
 
 
 def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry], data: TrainingData) -> None:

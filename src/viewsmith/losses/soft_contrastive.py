@@ -171,29 +171,18 @@ def soft_contrastive(
     precision = torch.float64 if torch.float64 in (z0.dtype, y0.dtype) else torch.float32
     with torch.autocast(z0.device.type, enabled=False):
         z, others, y0, targets = (x.to(precision) for x in (z0, others, *y))
-        compute = _plain if form == "plain" else _Chunked.apply
-        losses: Tensor = compute(z, others, y0, targets, equation, beta, negative_weight, excluded)
-        return losses
-
-
-def _plain(
-    z: Tensor,
-    others: Tensor,
-    y: Tensor,
-    targets: Tensor,
-    equation: Equation,
-    beta: float,
-    negative_weight: float,
-    excluded: Excluded,
-) -> Tensor:
-    """The loss from full matrices, by autograd."""
-    positives = _positives(z, excluded)
-    pairs = equation.value((z - others[positives]).square().sum(1), (y - targets[positives]).square().sum(1), beta)
-    squared, target = (
-        _squared(distance_precision(a), distance_precision(c)).to(a.dtype) for a, c in ((z, others), (y, targets))
-    )
-    values = equation.value(squared.clamp_min(0), target.clamp_min(0))
-    return pairs + negative_weight * excluded.zero_([values], slice(0, len(z)), slice(0, len(others)))[0].sum(1)
+        if form == "chunked":
+            losses: Tensor = _Chunked.apply(z, others, y0, targets, equation, beta, negative_weight, excluded)
+            return losses
+        # From full matrices, by autograd.
+        positives = _positives(z, excluded)
+        pairs = equation.value((z - others[positives]).square().sum(1), (y0 - targets[positives]).square().sum(1), beta)
+        squared, target = (
+            _squared(distance_precision(a), distance_precision(c)).to(a.dtype) for a, c in ((z, others), (y0, targets))
+        )
+        values = equation.value(squared.clamp_min(0), target.clamp_min(0))
+        repelled = excluded.zero_([values], slice(0, len(z)), slice(0, len(others)))[0]
+        return pairs + negative_weight * repelled.sum(1)
 
 
 def _positives(z: Tensor, excluded: Excluded) -> slice:

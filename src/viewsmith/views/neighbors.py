@@ -175,12 +175,7 @@ def mutual_neighbors(x: Tensor, groups: Tensor, k: int = 5) -> Tensor:
             back = (a[nearest_neighbors(x[a], k, queries=x[b])] * n + b[:, None]).flatten()
             found.append(there[torch.isin(there, back)])
     codes = torch.cat(found) if found else groups.new_zeros(0)
-    pairs = torch.stack([codes // n, codes % n])
-    return _sorted(torch.cat([pairs, pairs.flip(0)], dim=1), n)
-
-
-def _sorted(pairs: Tensor, n: int) -> Tensor:
-    codes = (pairs[0] * n + pairs[1]).sort().values
+    codes = torch.cat([codes, codes % n * n + codes // n]).sort().values  # in both directions
     return torch.stack([codes // n, codes % n])
 
 
