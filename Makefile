@@ -82,9 +82,9 @@ lock:              ## pin the newest versions of all packages (torch and pandas 
 	build/lock/bin/python -m pip freeze --exclude-editable | sed -E "s/^(torch==[^+]*)\+.*/\1/" >> build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
-docs: $(CORE)      ## documentation in docs/_build; warnings are errors
+docs: $(CORE)      ## documentation in docs/_build/html; warnings are errors
 	$(PIP) -e ".[docs]"
-	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build
+	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
 
 docs-links: $(CORE) ## check the links of the documentation to other sites (needs a network)
 	$(PIP) -e ".[docs]"

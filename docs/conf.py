@@ -1,4 +1,4 @@
-"""Sphinx: `make docs`, or `sphinx-build -W docs docs/_build` (extra docs)."""
+"""Sphinx: `make docs`, or `sphinx-build -W docs docs/_build/html` (extra docs)."""
 
 import viewsmith.networks
 import viewsmith.views

@@ -49,3 +49,9 @@ def test_pictures_are_small_and_made_by_a_script(name):
 def test_make_makes_every_picture():
     makefile = (DOCS.parent / "Makefile").read_text(encoding="utf-8")
     assert sorted(re.search(r"^PICTURES := (.+)$", makefile, re.MULTILINE)[1].split()) == PICTURES
+
+
+def test_a_second_build_of_the_docs_does_not_read_the_first():
+    # Executed notebooks are copied beside the folder of a build; only docs/_build is excluded and ignored.
+    made = re.findall(r"-b \w+ docs (\S+)$", (DOCS.parent / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(made) == 2 and {Path(folder).parent for folder in made} == {Path("docs/_build")}
