@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -171,18 +172,29 @@ def soft_contrastive(
     precision = torch.float64 if torch.float64 in (z0.dtype, y0.dtype) else torch.float32
     with torch.autocast(z0.device.type, enabled=False):
         z, others, y0, targets = (x.to(precision) for x in (z0, others, *y))
-        if form == "chunked":
-            losses: Tensor = _Chunked.apply(z, others, y0, targets, equation, beta, negative_weight, excluded)
-            return losses
-        # From full matrices, by autograd.
-        positives = _positives(z, excluded)
-        pairs = equation.value((z - others[positives]).square().sum(1), (y0 - targets[positives]).square().sum(1), beta)
-        squared, target = (
-            _squared(distance_precision(a), distance_precision(c)).to(a.dtype) for a, c in ((z, others), (y0, targets))
-        )
-        values = equation.value(squared.clamp_min(0), target.clamp_min(0))
-        repelled = excluded.zero_([values], slice(0, len(z)), slice(0, len(others)))[0]
-        return pairs + negative_weight * repelled.sum(1)
+        compute = _plain if form == "plain" else _Chunked.apply
+        losses: Tensor = compute(z, others, y0, targets, equation, beta, negative_weight, excluded)
+        return losses
+
+
+def _plain(
+    z: Tensor,
+    others: Tensor,
+    y: Tensor,
+    targets: Tensor,
+    equation: Equation,
+    beta: float,
+    negative_weight: float,
+    excluded: Excluded,
+) -> Tensor:
+    """The loss from full matrices, by autograd."""
+    positives = _positives(z, excluded)
+    pairs = equation.value((z - others[positives]).square().sum(1), (y - targets[positives]).square().sum(1), beta)
+    squared, target = (
+        _squared(distance_precision(a), distance_precision(c)).to(a.dtype) for a, c in ((z, others), (y, targets))
+    )
+    values = equation.value(squared.clamp_min(0), target.clamp_min(0))
+    return pairs + negative_weight * excluded.zero_([values], slice(0, len(z)), slice(0, len(others)))[0].sum(1)
 
 
 def _positives(z: Tensor, excluded: Excluded) -> slice:
@@ -316,27 +328,41 @@ def soft_normalized(
     others, targets = gathered if gathered is not None else (z1, y0 if y1 is None else y1)
     y = (y0.detach(), targets.detach()) if detach else (y0, targets)
     given = [t if t.dtype == torch.float64 else t.float() for t in (z0, y[0], others, y[1])]
-
-    def losses(start: int, z: Tensor, y: Tensor, others: Tensor, targets: Tensor) -> Tensor:
-        """Losses of a chunk of samples, (R,); their second views are the rows of `others` from ``start + offset``."""
-        pair = start + offset
-        log_k = log_kernel(_distances(z, others, pair), nu, kernel)
-        log_p = _log_relative_kernel(_distances(y, targets, pair), nu_target, kernel)
-        p = log_p.diagonal_scatter(log_p.diagonal(pair) + beta, pair).clamp(MIN_LOG, 0).exp()
-        if ids is not None:
-            first, second = ids[0][start : start + len(z), None], ids[1][pair : pair + len(z), None]
-            same = (first == ids[1]) | (second == ids[1])
-            same.diagonal(pair).fill_(False)
-            log_k, p = log_k.masked_fill(same, MIN_LOG), p.masked_fill(same, 0)
-        odds = log_k - log_k.logsumexp(1, keepdim=True)  # log Q / (1 - Q)
-        # -P log Q - (1 - P) log(1 - Q)
-        return (F.softplus(odds) - p * odds).sum(1)
-
+    equation = partial(_equation, nu=nu, nu_target=nu_target, kernel=kernel, beta=beta, ids=ids, offset=offset)
     row = len(others) * given[0].element_size()
     with torch.autocast(z0.device.type, enabled=False):
         if len(z0) * row <= MAX_WHOLE_BYTES:
-            return losses(0, *given)
-        return by_rows(losses, given[:2], given[2:], chunk=max(1, CHUNK_BYTES // row))
+            return equation(0, *given)
+        return by_rows(equation, given[:2], given[2:], chunk=max(1, CHUNK_BYTES // row))
+
+
+def _equation(
+    start: int,
+    z: Tensor,
+    y: Tensor,
+    others: Tensor,
+    targets: Tensor,
+    *,
+    nu: float,
+    nu_target: float,
+    kernel: KernelForm,
+    beta: float,
+    ids: tuple[Tensor, Tensor] | None,
+    offset: int,
+) -> Tensor:
+    """Losses of a chunk of samples, (R,); their second views are the rows of `others` from ``start + offset``."""
+    pair = start + offset
+    log_k = log_kernel(_distances(z, others, pair), nu, kernel)
+    log_p = _log_relative_kernel(_distances(y, targets, pair), nu_target, kernel)
+    p = log_p.diagonal_scatter(log_p.diagonal(pair) + beta, pair).clamp(MIN_LOG, 0).exp()
+    if ids is not None:
+        first, second = ids[0][start : start + len(z), None], ids[1][pair : pair + len(z), None]
+        same = (first == ids[1]) | (second == ids[1])
+        same.diagonal(pair).fill_(False)
+        log_k, p = log_k.masked_fill(same, MIN_LOG), p.masked_fill(same, 0)
+    odds = log_k - log_k.logsumexp(1, keepdim=True)  # log Q / (1 - Q)
+    # -P log Q - (1 - P) log(1 - Q)
+    return (F.softplus(odds) - p * odds).sum(1)
 
 
 def _log_relative_kernel(squared: Tensor, nu: float, kernel: KernelForm) -> Tensor:

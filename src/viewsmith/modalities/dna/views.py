@@ -17,8 +17,8 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
+from viewsmith.core.rows import Rows
 from viewsmith.modalities.dna.networks import real_positions
-from viewsmith.modalities.vectors.views import Mixup
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randint, randn
 
 Stream = torch.Generator | None
@@ -229,7 +229,7 @@ class DNANoise(ViewMaker):
         return x + self.std * randn(x, generator) * real_positions(x)[:, None]
 
 
-class DNAMixup(Mixup):
+class DNAMixup(ViewMaker):
     """The sample mixed with a random row: a x + (1 - a) x', a ~ U(minimum, 1) (DACL: Verma et al. 2021, section 3).
 
     Positions beyond the end of one of the two sequences are not mixed.
@@ -240,7 +240,15 @@ class DNAMixup(Mixup):
         Least weight of the sample, 0 to 1.
     """
 
-    mixes_rows = False
+    needs_pool = True
+
+    def __init__(self, minimum: float = 0.9) -> None:
+        super().__init__()
+        check_fraction("minimum", minimum)
+        self.minimum = minimum
+
+    def prepare(self, pool: Rows) -> None:
+        self.pool = pool
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         pool = self._pool()
