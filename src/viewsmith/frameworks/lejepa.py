@@ -67,7 +67,7 @@ class LeJEPA(Framework):
         super().__init__(encoder, head, **options)
         first = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
         self.register_buffer("stream", torch.tensor([first, 0]))
-        # The buffer with the numbers of the first process, because reading it in each step would wait for a GPU.
+        # The buffer, and the seed and draws of the first process: reading them in each step would wait for a GPU.
         self.address: tuple[Tensor, int, int] | None = None
         self.register_load_state_dict_post_hook(_forget_address)
 
@@ -99,7 +99,7 @@ class LeJEPA(Framework):
             broadcast_tensors(first)
             self.address = (self.stream, *first.tolist())
         buffer, seed, draws = self.address
-        if self.stream is not buffer:
+        if self.stream is not buffer:  # a functional call (MetAug's lookahead): the state before the last draw
             draws = max(draws - 1, 0)
         elif updates_state(self):
             self.stream[1] += 1
