@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import platform
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ import torch
 from safetensors.torch import load_file
 
 import viewsmith
+from viewsmith.training.run import processor
 
 RESULTS = Path(__file__).parent / "results" / "digests.json"
 ROWS = 96
@@ -125,7 +125,7 @@ def main() -> None:
     machine = {
         "torch": torch.__version__,
         "numpy": np.__version__,
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor(),
     }
     recorded = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": machine, "cells": {}}
     found: dict[str, dict[str, str]] = {}

@@ -448,6 +448,17 @@ def test_classes_of_one_row_and_missing_labels_are_compared(tmp_path):
     assert all(np.isfinite(row["knn"]["values"]).all() for row in found["rows"].values())
 
 
+def test_the_svm_and_k_means_of_rows_of_length_one_are_scored_if_they_are_asked_for(tmp_path):
+    for name, given in (("default", ()), ("all", ("--protocols", "all"))):
+        few = ("--methods", "contrastive", "--baselines", "raw", "--seeds", 1, *SMALL)
+        good("compare", "wine", *few, *given, "--out", tmp_path / name)
+    default, everything = (
+        json.loads((tmp_path / name / "leaderboard.json").read_text())["protocols"] for name in ("default", "all")
+    )
+    assert set(everything) - set(default) == {"svm", "kmeans_accuracy_l2", "nmi_l2", "ari_l2"}
+    assert {"linear", "knn", "kmeans_accuracy", "linear_1pct", "linear_10pct"} <= set(default)
+
+
 def test_protocols_without_labels_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((9, 2)))
     given = (tmp_path / "x.npy", "--protocols", "knn", "--out", tmp_path / "out")
@@ -493,7 +504,8 @@ def test_several_label_columns_are_scored_on_the_same_trainings(tmp_path):
         rows = [table.iloc[split[f"{part}_index"]] for part in ("train", "test")]
         h = [model.transform(part[list("abcdef")]) for part in rows]
         known = evaluate_embedding(h[0], rows[0][name].to_numpy(), h[1], rows[1][name].to_numpy())
-        for protocol, value in known.items():
-            assert scored["rows"]["contrastive"][protocol]["values"][1] == pytest.approx(value, abs=1e-5)
+        for protocol in scored["protocols"]:
+            values = scored["rows"]["contrastive"][protocol]["values"]
+            assert values[1] == pytest.approx(known[protocol], abs=1e-5)
     bad = call(*given, *labels, "--set", "supervision=labels", "--out", tmp_path / "supervised")
     assert bad.code == 2 and "one column: give one label column" in bad.err and not (tmp_path / "supervised").exists()

@@ -113,7 +113,7 @@ def fit_linear(
     *,
     loss: Loss,
     C: float = 1.0,
-    tol: float = 1e-7,
+    tol: float = 1e-6,
     max_iter: int = 2000,
 ) -> LinearModel:
     """Fit a linear classifier with ``C * (sum of losses) + 0.5 ||W||^2``."""

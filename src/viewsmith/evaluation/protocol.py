@@ -82,6 +82,9 @@ PROTOCOLS: dict[str, str] = {
     "linear_10pct": _FEW_LABELS.format(fraction="10 %"),
 }
 
+#: Protocols that `compare` leaves out unless it is asked for all: they choose as their neighbors in the table do.
+REPEATED = ("svm", "kmeans_accuracy_l2", "nmi_l2", "ari_l2")
+
 #: Protocols that are computed only if they are named.
 OPTIONAL: dict[str, str] = {
     "softmax_50": "accuracy of a linear softmax layer after 50 epochs of Adam, batches of 256, learning rate 0.001, on "

@@ -22,7 +22,7 @@ from viewsmith.evaluation.baselines import pca
 from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled
 from viewsmith.evaluation.label_free import MEASURES
 from viewsmith.evaluation.leaderboard import Repeats, Results, as_csv, leaderboard, score_columns, spread_words
-from viewsmith.evaluation.protocol import check_protocols, scored_rows
+from viewsmith.evaluation.protocol import REPEATED, check_protocols, scored_rows
 from viewsmith.modalities.base import works_in
 from viewsmith.reports.comparison import write_comparison
 from viewsmith.reports.maps import sample_of_rows
@@ -156,7 +156,9 @@ def _selected(dataset: Dataset, protocols: Sequence[str] | None) -> list[str]:
             f"{dataset.source}: all {len(y)} labeled train rows have the label {y[0]}, so that there is nothing to "
             "compare: expected at least two classes, or numbers that differ"
         )
-    return check_protocols(protocols, dataset.target)
+    if protocols is None:
+        return [name for name in check_protocols(None, dataset.target) if name not in REPEATED]
+    return check_protocols(None if list(protocols) == ["all"] else protocols, dataset.target)
 
 
 def _repeats(dataset: Dataset, seeds: int, splits: int | None) -> Repeats:
