@@ -122,11 +122,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run only the cells whose names contain this text")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    machine = {
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "processor": processor(),
-    }
+    machine = {"torch": torch.__version__, "numpy": np.__version__, "processor": processor()}
     recorded = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": machine, "cells": {}}
     found: dict[str, dict[str, str]] = {}
     began = time.perf_counter()
