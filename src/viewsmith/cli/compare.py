@@ -33,7 +33,10 @@ def compare(
         ),
     ] = None,
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Time of all trainings together.")] = None,
-    protocols: Annotated[str | None, typer.Option(help="Comma-separated, or all; default: all but the SVM and k-means of rows of length 1.")] = None,
+    protocols: Annotated[
+        str | None,
+        typer.Option(help="Comma-separated, or all; default: all but the SVM and k-means of rows of length 1."),
+    ] = None,
     label: options.LabelColumns = None,
     set_: options.Settings = None,
     json_: options.Json = False,
