@@ -3,6 +3,7 @@
 import pytest
 import torch
 from viewsmith_example import AlignUniform, Drift
+from viewsmith_example.denoising import FeatureNoise
 
 from viewsmith.networks import MLP
 from viewsmith.views import PositivePair
@@ -52,3 +53,18 @@ def test_drift_is_straight_between_knots_and_can_be_replayed(dtype, rtol):
             fraction = place / 4 if place <= 4 else (place - 4) / 4
             ends = (left, middle) if place <= 4 else (middle, right)
             torch.testing.assert_close(row[place], (1 - fraction) * ends[0] + fraction * ends[1], rtol=rtol, atol=1e-6)
+
+
+def test_learned_noise_moves_to_features_that_do_not_matter_and_keeps_its_level():
+    torch.manual_seed(0)
+    noise, x = FeatureNoise(3, 0.5), rows(400, 3, torch.float32)
+    optimizer = torch.optim.Adam(noise.parameters(), 0.1)
+    for _ in range(30):
+        view = noise(x, generator=torch.Generator().manual_seed(0))
+        optimizer.zero_grad()
+        (view - x)[:, 1:].square().mean().backward()  # the first feature is not restored at all
+        optimizer.step()
+    assert noise.scale.argmax() == 0 and noise.scale[0] > 4
+    torch.testing.assert_close(noise.scale.prod(), torch.tensor(1.0))
+    expected = 0.5 * noise.scale * torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(noise(x, generator=torch.Generator().manual_seed(0)) - x, expected)

@@ -1,4 +1,4 @@
-"""A method: two noise levels are two views, and a decoder reconstructs the sample from the representation."""
+"""A method: noise that a decoder can undo. Its view maker learns how much noise each feature gets."""
 
 from dataclasses import dataclass
 
@@ -14,87 +14,96 @@ from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.plan import BuildContext, Resolved
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.reports import Figure, draw_profile
+from viewsmith.views import ViewMaker
+
+
+class FeatureNoise(ViewMaker):
+    """x + level * s * e: e is Gaussian, and s, one learned number per feature, has the geometric mean 1."""
+
+    def __init__(self, features: int, level: float) -> None:
+        super().__init__()
+        self.level = level
+        self.log_scale = nn.Parameter(torch.zeros(features))
+
+    @property
+    def scale(self) -> Tensor:
+        """s, shape (d,)."""
+        return (self.log_scale - self.log_scale.mean()).exp()
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        noise = torch.randn(x.shape, device=x.device, dtype=x.dtype, generator=generator)
+        return x + self.level * self.scale * noise
 
 
 class DenoisingMethod(ContrastiveMethod):
-    """Two alternating updates: the encoder on the framework's loss and the decoder's error, then the decoder only."""
+    """Two alternating updates: the encoder on its objective, then noise and decoder on the decoder's error."""
 
-    def __init__(self, *parts: nn.Module, decoder: nn.Module, levels: tuple[float, float], weight: float, **schedule):
+    def __init__(self, *parts: nn.Module, noise: nn.ModuleList, decoder: nn.Module, weight: float, **schedule):
         super().__init__(*parts, **schedule)  # framework and views; epochs and optimizer
-        self.decoder, self.levels, self.weight = decoder, levels, weight
+        self.noise, self.decoder, self.weight = noise, decoder, weight
 
     def phases(self) -> list[Phase]:
         updates = [
             Update("encoder", self.encoder_step, trains=(self.framework,), optimizer=self.optimizer),
-            Update("decoder", self.decoder_step, trains=(self.decoder,), optimizer=self.optimizer),
+            Update("noise", self.noise_step, trains=(self.noise, self.decoder), optimizer=self.optimizer),
         ]
         return [Phase("train", self.epochs, updates)]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of each sample, (B,), with the decoder's error on its noisier view, and values to log."""
+        """The framework's loss of each sample, (B,), plus the decoder's error on its noisier view; values to log."""
         pair = self.views.for_batch(batch, self.framework)
-        pair.first = self.noisy(pair.first, 0, batch.generator)
-        pair.second = self.noisy(pair.second, 1, batch.generator)
-        contrast, error = self.framework(pair, batch.progress), self.error(pair.second, batch.x)
+        pair.first = self.noise[0](pair.first, generator=batch.generator)
+        pair.second = self.noise[1](pair.second, generator=batch.generator)
+        contrast, error = self.framework(pair, batch.progress), self.error(pair.second, batch.x).mean(dim=1)
         return contrast + self.weight * error, {"contrast": contrast.mean(), "error": error.mean()}
 
-    def decoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The decoder's error, (B,); the encoder is frozen, because this update does not train it."""
-        return self.error(self.noisy(batch.x, 1, batch.generator), batch.x), {}
-
-    def noisy(self, x: Tensor, level: int, generator: torch.Generator | None) -> Tensor:
-        return x + self.levels[level] * torch.randn(x.shape, device=x.device, dtype=x.dtype, generator=generator)
+    def noise_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The decoder's error, (B,): noise moves to features that the others restore. The encoder is frozen here."""
+        errors = [self.error(noise(batch.x, generator=batch.generator), batch.x) for noise in self.noise]
+        return torch.stack(errors).mean(dim=(0, 2)), {}
 
     def error(self, view: Tensor, x: Tensor) -> Tensor:
-        return (self.decoder(self.framework.encoder(view)) - x).square().mean(dim=1)
+        """Squared errors of the decoder, (B, d)."""
+        return (self.decoder(self.framework.encoder(view)) - x).square()
 
     def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Views for the report and for `views`: the noisier view."""
-        return self.noisy(super().view(x, index=index, generator=generator), 1, generator)
+        return self.noise[1](super().view(x, index=index, generator=generator), generator=generator)
 
 
 @register(
     "method",
     "denoising",
-    help="learns from two noise levels, with a decoder",
+    help="learns noise that a decoder can undo",
     modalities="vectors",
     search={"vectors": {"learning_rate": "0.0005..0.02", "weight": "0.1..10.0"}},
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class Denoising(ViewsmithEstimator):
-    """Representations of vectors in which two noise levels of a sample agree."""
+    """Representations of vectors in which two views with learned noise agree."""
 
     name = "denoising"
 
     levels: tuple[Rate, Rate] = (0.25, 1.0)
-    """Standard deviations of the noise on the two views, in scaled units."""
+    """Levels of the noise on the two views: geometric means of the deviations of features, in scaled units."""
     weight: Rate = 0.1
     """Weight of the decoder's error in the loss of the encoder."""
     view_maker: str | nn.Module = "identity"
 
     def figures(self, dataset: Dataset) -> list[Figure]:
-        """Figures of all methods, and how well the decoder restores each feature from the noisier view."""
-        found = super().figures(dataset)
-        rows = torch.from_numpy(dataset.x_train)
-        with torch.no_grad():
-            x = self.scaler_(rows)
-            generator = torch.Generator().manual_seed(0)
-            error = (
-                (self.method_.decoder(self.method_.framework.encoder(self.method_.noisy(x, 1, generator))) - x)
-                .square()
-                .mean(0)
-            )
-        caption = "mean squared error of the decoder, in scaled units: 1 is no better than the mean"
-        found.append(draw_profile("Restored features", error.numpy(), caption=caption))
-        return found
+        """Figures of all methods, and the learned noise of each feature."""
+        scale, names = self.method_.noise[1].scale.detach().cpu().numpy(), self.resolved_.feature_names
+        caption = "deviations of the learned noise relative to their geometric mean"
+        return [*super().figures(dataset), draw_profile("Learned noise", scale, names or None, caption)]
 
     def _build(self, plan: BuildContext["Denoising", Resolved]) -> DenoisingMethod:
         framework, views = make_model(plan)
+        features = channels_in(plan)
         return DenoisingMethod(
             framework,
             views,
-            decoder=nn.Linear(plan.resolved.n_components, channels_in(plan)),
-            levels=plan.options.levels,
+            noise=nn.ModuleList(FeatureNoise(features, level) for level in plan.options.levels),
+            decoder=nn.Linear(plan.resolved.n_components, features),
             weight=plan.options.weight,
             epochs=plan.resolved.epochs,
             optimizer=make_optimizer(plan),
