@@ -76,7 +76,7 @@ def test_refused_data_and_options_leave_no_files(data, tmp_path, name, options, 
 
 
 TEXTS = {
-    "color.npz": ["projector_dims=16,8", "prototypes=12", "momentum=0.5", "stem=small", "n_components=7", "flip=0",
+    "color.npz": ["projector_dims=16,8", "out_dim=12", "momentum=0.5", "stem=small", "n_components=7", "flip=0",
                    "crop_minimum=0.5", "color_strength=0.5", "representation_noise=0.1", "temperature=0.3"],
     "short.fa": ["projector_dims=16,8", "predictor_dims=8", "max_edits=1", "mutation_rate=0.1", "n_components=auto",
                  "temperature=none", "encoder_weights=none", "view_maker=noise+dna", "noise_strength=0.5"],

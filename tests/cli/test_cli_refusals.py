@@ -158,6 +158,7 @@ OPTIONS = [
     (("--epoch", "3"), "No such option: --epoch", "--epochs", "viewsmith fit --help"),
     (("--domain", "dna"), "No such option: --domain (it is called --modality now)"),
     (("--set", "domain=dna"), "Contrastive has no option 'domain': it is called modality now"),
+    (("--framework", "dino", "--set", "prototypes=9"), "'dino' has no option 'prototypes': it is called out_dim now"),
     (("--set", "skip_components=4"), "has no option 'skip_components': it is called appended_pca now"),
     (("--label", "type"), "wine is not a table", "label=type"),
 ]

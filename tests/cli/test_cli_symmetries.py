@@ -9,7 +9,8 @@ import pytest
 from cli_tools import call, good
 
 from refusals import refusal
-from viewsmith.evaluation.symmetries import TRANSFORMATIONS, _nearest, symmetries
+from viewsmith.evaluation.symmetries import _nearest, symmetries
+from viewsmith.modalities import modality_of
 
 RNG = np.random.default_rng(0)
 
@@ -30,6 +31,9 @@ SAMPLES = {
     "series": RNG.normal(size=(60, 2, 20)).astype(np.float32),
     "vectors": RNG.normal(size=(60, 5)).astype(np.float32),
 }
+
+
+TRANSFORMATIONS = {name: modality_of(name).transformations(x.shape[1:]) for name, x in SAMPLES.items()}
 
 
 def test_a_set_without_a_symmetry_and_one_with_it():

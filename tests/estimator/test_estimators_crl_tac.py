@@ -343,7 +343,7 @@ def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path)
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_trained_channel_serves_every_framework(framework, runs):
-    small = heads(framework, projector_dims=(8, 6), prototypes=10, queue_size=16)
+    small = heads(framework, projector_dims=(8, 6), prototypes=10, out_dim=10, queue_size=16)
     options = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "encoder": "cnn", **small}
     model = Contrastive(**options, view_maker=f"channel:{runs / 'images'}").fit(images(), labels(framework, images()))
     assert np.isfinite(model.metrics_[-1]["loss"]) and model.views(images(), 2).shape == (16, 2, 20, 20)

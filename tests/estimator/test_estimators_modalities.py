@@ -16,7 +16,7 @@ from viewsmith.methods.loading import estimators
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
-SMALL_HEADS = {"projector_dims": (8, 6), "predictor_dims": (8,), "prototypes": 10, "queue_size": 16}
+SMALL_HEADS = {"projector_dims": (8, 6), "predictor_dims": (8,), "prototypes": 10, "out_dim": 10, "queue_size": 16}
 
 
 def images(n=16, shape=(16, 16, 3), seed=0):

@@ -20,6 +20,7 @@ REFUSED = [
     ("momentum", 1.5, "less than or equal to 1"),
     ("queue_size", 0, "greater than or equal to 1"),
     ("prototypes", -3, "greater than or equal to 1"),
+    ("out_dim", 0, "greater than or equal to 1"),
     ("encoder", "resnet18", "auto, mlp for vectors"),
     ("encoder", 3, "string"),
     ("encoder_weights", 3, "string"),

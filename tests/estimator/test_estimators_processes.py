@@ -65,7 +65,7 @@ WITH_STATE = [
     ("contrastive", {"view_maker": "neighbors", "neighbor_space": "encoder", "norm": "batch"}),
     ("contrastive", {"framework": "moco", "framework_options": {"queue_size": 64}}),
     ("contrastive", {"framework": "swav", "framework_options": {"queue_size": 64, "prototypes": 8}}),
-    ("contrastive", {"framework": "dino", "framework_options": {"prototypes": 8}}),
+    ("contrastive", {"framework": "dino", "framework_options": {"out_dim": 8}}),
     ("metaug", {"framework": "nnclr", "framework_options": {"queue_size": 64}}),
     # Running statistics of BatchNorm in a step.
     ("contrastive", {"view_maker": "noise+adversarial", "framework": "simclr", "norm": "batch"}),

@@ -116,6 +116,7 @@ def test_recipes_for_missing_parts_are_refused(options, part, wine):
         ("byol", "queue_size", 64),
         ("supcon", "momentum", 0.9),
         ("nnclr", "prototypes", 5),
+        ("swav", "out_dim", 5),
     ],
 )
 def test_options_that_a_framework_does_not_have_are_refused(framework, option, value, wine):

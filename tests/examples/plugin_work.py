@@ -57,7 +57,9 @@ def commands(folder):
             *("fit", "wine", "--method", "denoising", "--epochs", 2, *SETS, "--set", "levels=0.1,0.5", "--out", own)
         ),
         "denoising embed": run_command("embed", own, "wine", "--out", folder / "own.npz"),
+        "denoising evaluate": run_command("evaluate", own, "wine", "--protocols", "knn"),
         "denoising report": run_command("report", own),
+        "denoising views": run_command("views", own, "wine", "--n", 2, "--out", folder / "own_views.npz"),
     }
     refused = {
         "close": (*PARTS, "--set", "uniformty=2"),
@@ -130,6 +132,7 @@ def in_python(folder):
         "objects are names": bool(np.array_equal(named.transform(x), objects.transform(x))),
         "packages": {name: model.fitted_["packages"] for name, model in models.items()},
         "knots": named.method_.views.makers[0].drift_knots,
+        "learned": own.method_.noise[1].scale.tolist(),
         "two parts": message(route_options, viewsmith.Contrastive, both),
         "without the objects": message(viewsmith.load, folder / "objects", view_maker=Drift()),
         "no depth": message(viewsmith.Contrastive(encoder="deep", **TINY).fit, x),
@@ -142,6 +145,7 @@ def in_python(folder):
 def modality(folder):
     """A custom modality: what every method does with it."""
     from viewsmith.core.registry import register
+    from viewsmith.evaluation.symmetries import symmetries
     from viewsmith.methods.loading import estimators
     from viewsmith.modalities import Modality
 
@@ -200,6 +204,8 @@ def modality(folder):
         model.save(Path(folder) / name)
         loaded = viewsmith.load(Path(folder) / name)
         found[name] = bool(np.array_equal(loaded.transform(x), model.transform(x)) and loaded.modality_ is spectra)
+
+    found["symmetries"] = message(symmetries, x, "spectra")
 
     @register("noise generator", "only", help="one layer", modalities="spectra")
     def _only(context):

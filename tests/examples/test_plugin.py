@@ -77,8 +77,9 @@ def test_its_parts_are_listed_with_their_package(commands):
 def test_every_command_takes_them(commands):
     for command in ("fit", "resume", "embed", "evaluate", "report", "views"):
         assert commands["commands"][command]["code"] == 0, commands["commands"][command]["err"]
-    for command in ("denoising", "denoising embed", "denoising report"):
-        assert commands["commands"][command]["code"] == 0, commands["commands"][command]["err"]
+    for command in ("", " embed", " evaluate", " report", " views"):
+        found = commands["commands"]["denoising" + command]
+        assert found["code"] == 0, found["err"]
 
 
 def test_options_reach_them(commands, runs):
@@ -92,12 +93,20 @@ def test_options_reach_them(commands, runs):
     h, views = np.load(runs / "h.npz"), np.load(runs / "views.npz")
     assert h["H"].shape == (178, 8) and np.isfinite(h["H"]).all() and np.isfinite(views["views"]).all()
     assert "align-uniform" in (runs / "run" / "report.html").read_text()
+    own, own_views = np.load(runs / "own.npz"), np.load(runs / "own_views.npz")
+    assert own["H"].shape == (178, 8) and own_views["views"].shape == (142, 2, 13)
+    assert np.isfinite(own["H"]).all() and np.isfinite(own_views["views"]).all()
 
 
 def test_a_method_shows_its_updates(commands):
     last = commands["rows"][-1]
-    assert {"loss/encoder", "loss/decoder", "contrast", "error"} <= last.keys()
-    assert last["loss/decoder"] < commands["rows"][0]["loss/decoder"]
+    assert {"loss/encoder", "loss/noise", "contrast", "error"} <= last.keys()
+    assert last["loss/noise"] < commands["rows"][0]["loss/noise"]
+
+
+def test_a_view_maker_of_a_method_of_a_plugin_learns(in_python):
+    log_scale = np.log(in_python["learned"])  # all 0 at the start
+    assert abs(log_scale).min() > 0 and abs(log_scale.mean()) < 1e-5
 
 
 REFUSED = {
@@ -141,11 +150,11 @@ def test_python_refuses_in_a_line(in_python):
 
 def test_a_kind_of_data_of_a_plugin_is_served_by_everything(work, installed, tmp_path):
     found = work("points", tmp_path, folders=(installed,))
-    for command in ("fit", "embed", "evaluate", "report", "views", "compare", "flat"):
+    for command in ("fit", "embed", "evaluate", "report", "views", "compare", "symmetries", "flat"):
         assert found["commands"][command]["code"] == 0, found["commands"][command]["err"]
     assert found["config"]["parameters"]["view_options"] == {"cloud_turn": 90.0}
     assert found["config"]["fitted"]["packages"]["modality points"] == PACKAGE
-    assert "no transformations are known for points" in found["commands"]["symmetries"]["err"]
+    assert "turn                  on the data" in found["commands"]["symmetries"]["out"]
     for method in ("contrastive", "pinda"):
         assert found["methods"][method] == [True, [4, 2, 48, 3]], method
     assert found["methods"]["metaug"][0] is True  # its views are features
@@ -157,7 +166,7 @@ def test_a_kind_of_data_of_a_plugin_is_served_by_everything(work, installed, tmp
 
 
 def test_a_method_of_a_plugin_has_its_own_figure(commands, runs):
-    assert "Restored features" in (runs / "denoising" / "report.html").read_text()
+    assert "Learned noise" in (runs / "denoising" / "report.html").read_text()
 
 
 def test_baselines_of_a_plugin_are_compared(work, tmp_path):
@@ -189,6 +198,7 @@ def test_a_custom_modality(work, tmp_path):
     assert "there is no generator of views for spectra" in found["diffaug"] == found["genview"]
     assert "there is no noise generator for spectra" in found["pinda"]
     assert found["its generator"] == "only"
+    assert "no transformations are known for spectra" in found["symmetries"]
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ SETTINGS = {
     "moco-v3": {"temperature": 0.3, "momentum": 0.7},
     "byol": {"momentum": 0.7},
     "swav": {"prototypes": 5},
-    "dino": {"prototypes": 5, "momentum": 0.7},
+    "dino": {"out_dim": 5, "momentum": 0.7},
     "nnclr": {"queue": 14, "temperature": 0.3},
     "barlow-twins": {"off_diagonal_weight": 0.3},
     "lejepa": {"sigreg_weight": 0.2, "n_slices": 7, "seed": 5},

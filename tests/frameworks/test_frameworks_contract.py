@@ -209,7 +209,7 @@ def test_samples_of_zeros_are_legal(name):
         ("swav", {"epsilon": 0}, "epsilon is 0, expected a number above 0"),
         ("swav", {"temperature": float("inf")}, "temperature is inf, expected a number above 0"),
         ("swav", {"iterations": 0}, "iterations is 0, expected at least 1"),
-        ("dino", {"prototypes": 1}, "prototypes is 1, expected at least 2"),
+        ("dino", {"out_dim": 1}, "out_dim is 1, expected at least 2"),
         ("dino", {"temperature": 0}, "temperature is 0, expected a number above 0"),
         ("dino", {"teacher_temperature": 0}, "teacher_temperature is 0, expected a number above 0"),
         ("dino", {"first_teacher_temperature": 0}, "first_teacher_temperature is 0, expected a number above 0"),
@@ -241,7 +241,7 @@ def test_the_output_width_of_a_head_can_be_given(name):
     cls = type(build(name))
     encoder, head = MLP(D, [5]), nn.Linear(5, 3)
     assert "no attribute n_components" in refusal(cls, encoder, head)
-    options = {"queue": 8} if name == "moco" else {"prototypes": 4}
+    options = {"moco": {"queue": 8}, "swav": {"prototypes": 4}, "dino": {"out_dim": 4}}[name]
     assert cls(encoder, head, width=3, **options)(pair(torch.float32)).shape == (B,)
 
 

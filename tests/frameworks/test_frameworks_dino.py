@@ -8,15 +8,15 @@ from torch import nn
 from viewsmith.frameworks import DINO, dino
 
 
-def scores_of(x, encoder, head, prototypes):
+def scores_of(x, encoder, head, last_layer):
     z = torch.stack([length_one(row) for row in head(encoder(x))])
-    return z @ torch.stack([length_one(row) for row in prototypes.weight]).T
+    return z @ torch.stack([length_one(row) for row in last_layer.weight]).T
 
 
 def teacher_scores(framework, batch):
     with torch.no_grad():
         return [
-            scores_of(x, framework.encoder_copy, framework.head_copy, framework.prototypes_copy)
+            scores_of(x, framework.encoder_copy, framework.head_copy, framework.last_layer_copy)
             for x in (batch.first, batch.second)
         ]
 
@@ -25,7 +25,7 @@ def slow_dino(framework, batch, center, tau_s=0.1, tau_t=0.04):
     views = [batch.first, batch.second]
     if batch.local is not None:
         views += [batch.local[:, v] for v in range(batch.local.shape[1])]
-    student = [scores_of(x, framework.encoder, framework.head, framework.prototypes) for x in views]
+    student = [scores_of(x, framework.encoder, framework.head, framework.last_layer) for x in views]
     teacher = teacher_scores(framework, batch)
     losses = []
     for i in range(len(batch.first)):
@@ -64,7 +64,7 @@ def test_the_momentum_of_the_copies_rises_to_one(progress, momentum):
     before = state(framework)
     framework(pair(), progress=progress)
     moved = [name for name in before if "_copy" in name]
-    assert any("prototypes" in name for name in moved)
+    assert any("last_layer" in name for name in moved)
     for name in moved:
         source = before[name.replace("_copy", "")]
         torch.testing.assert_close(
@@ -89,5 +89,5 @@ def test_published_settings():
     assert widths == [(16, 2048), (2048, 2048), (2048, 256)]
     assert sum(isinstance(m, nn.GELU) for m in head) == 2 and len(head) == 5
     framework = DINO(nn.Identity(), dino.projector(16, hidden=8, out=4))
-    assert framework.prototypes.weight.shape == (65536, 4) and framework.center.shape == (65536,)
+    assert framework.last_layer.weight.shape == (65536, 4) and framework.center.shape == (65536,)
     assert (framework.temperature, framework.momentum, framework.center_momentum) == (0.1, 0.996, 0.9)

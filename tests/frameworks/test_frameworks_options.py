@@ -159,14 +159,14 @@ def test_the_queue_of_an_estimator(wine):
 
 def test_dinos_head_for_resnets():
     context = FrameworkContext(nn.Linear(D, 7), 7)
-    plain, normed = (DINO.build(context, head_norm=norm, prototypes=4).head for norm in ("none", "batch"))
+    plain, normed = (DINO.build(context, head_norm=norm, out_dim=4).head for norm in ("none", "batch"))
     assert [type(layer).__name__ for layer in plain] == ["Linear", "GELU", "Linear", "GELU", "Linear"]
     assert [type(layer).__name__ for layer in normed] == [*("Linear", "BatchNorm1d", "GELU") * 2, "Linear"]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_teacher_can_be_the_output(wine, tmp_path):
-    options = {"framework": "dino", "prototypes": 5, "momentum": 0.5}
+    options = {"framework": "dino", "out_dim": 5, "momentum": 0.5}
     student = Contrastive(**TINY, **options).fit(wine)
     teacher = Contrastive(**TINY, **options, framework_options={"teacher_output": True}).fit(wine, run=tmp_path / "run")
     framework, x = student.method_.framework, student.samples(wine)[:]
@@ -177,6 +177,9 @@ def test_the_teacher_can_be_the_output(wine, tmp_path):
     torch.testing.assert_close(torch.from_numpy(teacher.transform(wine)), copied)
     torch.testing.assert_close(torch.from_numpy(teacher.transform(wine, output="projection")), projected)
     assert (load(tmp_path / "run").transform(wine) == teacher.transform(wine)).all()
+    config, _, rest = (tmp_path / "run" / "config.toml").read_text().rpartition("out_dim")
+    (tmp_path / "run" / "config.toml").write_text(f"{config}prototypes{rest}")
+    assert "no option 'prototypes': it is called out_dim now" in refusal(load, tmp_path / "run")
     export_encoder(teacher, tmp_path / "encoder.safetensors", "safetensors")
     exported = load_tensors(tmp_path / "encoder.safetensors")
     weights = teacher.method_.framework.encoder_copy.state_dict()

@@ -11,7 +11,7 @@ from registered import DEFAULT_VIEWS, FRAMEWORKS, VIEWS, heads
 from viewsmith.core.registry import find
 
 TINY = {"epochs": 1, "batch_size": 8, "n_components": 8, "random_state": 0, "hidden": (8,)}
-SMALL_HEADS = {"projector_dims": (8, 6), "predictor_dims": (8,), "prototypes": 10, "queue_size": 16}
+SMALL_HEADS = {"projector_dims": (8, 6), "predictor_dims": (8,), "prototypes": 10, "out_dim": 10, "queue_size": 16}
 
 
 def vectors() -> np.ndarray:

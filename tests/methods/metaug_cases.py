@@ -63,7 +63,7 @@ def build(
             "moco": lambda: MoCo(encoder(norm), head, queue=16, momentum=0.5),
             "simsiam": lambda: SimSiam(encoder(norm), head, MLP(Z, [5, Z], activation="gelu")),
             "nnclr": lambda: NNCLR(encoder(norm), head, MLP(Z, [5, Z], activation="gelu"), queue=16),
-            "dino": lambda: DINO(encoder(norm), head, prototypes=5, momentum=0.5),
+            "dino": lambda: DINO(encoder(norm), head, out_dim=5, momentum=0.5),
         }[name]()
     with_features = options.get("meta") != "none"
     features = MetaFeatures(views, Z, hidden=(7,), norm=norm) if with_features else None

@@ -22,7 +22,7 @@ FRAMEWORKS = {
     "byol": lambda e, h: BYOL(e, h, MLP(5, [5])),
     "simsiam": lambda e, h: SimSiam(e, h, MLP(5, [5])),
     "swav": lambda e, h: SwAV(e, h, prototypes=6),
-    "dino": lambda e, h: DINO(e, h, prototypes=6),
+    "dino": lambda e, h: DINO(e, h, out_dim=6),
 }
 both_modalities = pytest.mark.parametrize("modality", ["images", "dna"])
 

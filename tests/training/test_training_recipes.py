@@ -174,7 +174,7 @@ FRAMEWORKS = {
     "byol": lambda: BYOL(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),
     "moco-v3": lambda: MoCoV3(MLP(D, [6], norm="batch"), MLP(6, [3]), MLP(3, [4, 3])),
     "swav": lambda: SwAV(MLP(D, [6], norm="batch"), MLP(6, [3]), prototypes=5),
-    "dino": lambda: DINO(MLP(D, [6], norm="batch"), MLP(6, [3]), prototypes=5),
+    "dino": lambda: DINO(MLP(D, [6], norm="batch"), MLP(6, [3]), out_dim=5),
 }
 PREDICTORS, PROTOTYPES = ("simsiam", "byol", "moco-v3"), ("swav", "dino")
 
@@ -227,12 +227,13 @@ def test_the_rate_of_a_head_is_a_multiple_of_the_encoders(optimizer):
 
 @pytest.mark.parametrize("name", PROTOTYPES)
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lars"])
-def test_frozen_prototypes_and_their_optimizer_state_do_not_change(name, optimizer):
+def test_a_frozen_last_layer_and_its_optimizer_state_do_not_change(name, optimizer):
+    layer = method(name).framework.training_roles["last layer"]
     recipe = {"name": optimizer, "weight_decay": 0.1, "clip": 1e-4}
-    weights = watched(name, "prototypes", freeze_last_layer=0.5, **recipe).weights
-    start = method(name).framework.prototypes.weight
+    weights = watched(name, layer, freeze_last_layer=0.5, **recipe).weights
+    start = getattr(method(name).framework, layer).weight
     assert all(torch.equal(w, start) for w in weights[:6]) and not torch.equal(weights[6], start)
-    assert not torch.equal(watched(name, "prototypes", **recipe).weights[0], start)
+    assert not torch.equal(watched(name, layer, **recipe).weights[0], start)
     encoder = watched(name, "encoder", freeze_last_layer=0.5, **recipe).weights
     assert not torch.equal(encoder[0], encoder[1])
 

@@ -90,6 +90,14 @@ class Points(Modality):
         distances = np.quantile(np.linalg.norm(centered, axis=2), np.linspace(0, 1, 9), axis=1).T
         return {"extents and distances": np.concatenate([centered.std(1), distances], axis=1).astype(np.float32)}
 
+    def transformations(self, row_shape: Sequence[int]) -> dict[str, Any]:
+        return {"turn": lambda x: x[..., [1, 0, 2]] * [-1, 1, 1], "upside-down": lambda x: x * [1, 1, -1]}
+
+    def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Quantiles of each coordinate, which do not know the order of points."""
+        quantiles = [np.quantile(x, np.linspace(0, 1, 9), axis=1).swapaxes(0, 1) for x in (samples, transformed)]
+        return super().compared_features(*quantiles)
+
     def drawn(self, samples: np.ndarray) -> np.ndarray:
         """Each cloud from the side, as gray images of their density, uint8 (n, SIDE, SIDE)."""
         reach = np.abs(samples).max() or 1.0

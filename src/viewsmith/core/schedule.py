@@ -42,7 +42,7 @@ class Batch:
 
 
 #: Parts of a framework that an optimizer can treat separately: the learning rate of a predictor can be constant, a last
-#: layer (the prototypes) can be frozen at the start. A module names these parts in ``training_roles``.
+#: layer can be frozen at the start. A module names these parts in ``training_roles``.
 Role = Literal["predictor", "last layer", "head"]
 
 #: Function of an update. From a batch it computes the pair losses, (B,), and scalar tensors to log, by name.

@@ -93,7 +93,7 @@ def _filled(entries: list[str]) -> list[str]:
         "default views": ", ".join(f"{d.default_views} ({d.name})" for d in modalities),
         "encoders": ". ".join(f"{d.name.capitalize()}: {', '.join(registered('encoder', d.name))}" for d in modalities),
         "predictors": ", ".join(with_role("predictor")),
-        "prototypes": ", ".join(with_role("last layer")),
+        "last layers": ", ".join(with_role("last layer")),
         "default encoders": ", ".join(f"{d.default_encoder} ({d.name})" for d in modalities),
     }
     return [re.sub(r"\{([a-z ]+)\}", lambda found: lists.get(found[1], found[0]), entry) for entry in entries]
@@ -125,7 +125,9 @@ class Arguments(ModelDataOptions):
     queue_size: Count | Auto = "auto"
     """Number of earlier keys used as negatives (moco). "auto": half of the rows, at most 65,536."""
     prototypes: Count | Auto = "auto"
-    """Number of prototypes (swav) or outputs (dino)."""
+    """Number of prototypes (swav)."""
+    out_dim: Count | Auto = "auto"
+    """Width of the last layer (dino)."""
     encoder: str | nn.Module = "auto"
     """{encoders}. Or a custom module from scaled samples (B, ...) to representations (B, d); it is copied. "auto":
     {default encoders}."""
@@ -227,7 +229,7 @@ class Arguments(ModelDataOptions):
     """So many first layers of the encoder keep their initial weights and BatchNorm statistics (MoCo v3 with
     transformers: 1). "all": the whole encoder, whose weights are given, and only what follows it is trained."""
     freeze_last_layer: Fraction = 0.0
-    """Fraction of the steps at whose start the prototypes do not move ({prototypes})."""
+    """Fraction of the steps at whose start the last layer does not move ({last layers})."""
     gradient_clip: Positive | None = None
     """Largest norm of the gradient; None: no clipping."""
     precision: Literal["32", "bf16"] = "32"

@@ -7,7 +7,7 @@ import numpy as np
 
 from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
-from viewsmith.evaluation.symmetries import OFF_THE_DATA, TRANSFORMATIONS, with_interval
+from viewsmith.evaluation.symmetries import OFF_THE_DATA, with_interval
 from viewsmith.modalities import check_labels, modality_of
 from viewsmith.reports import Figure, draw_gallery, draw_map, two_dimensional_map
 from viewsmith.reports.galleries import match_sample_shape
@@ -71,7 +71,8 @@ def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Fig
     tests = {name: test for name, test in tests.items() if "told_apart" in test}
     if not tests:
         return None
-    samples, known = gallery_samples(dataset), TRANSFORMATIONS[dataset.modality]
+    samples = gallery_samples(dataset)
+    known = modality_of(dataset.modality).transformations(samples.shape[1:])
     views = np.stack([known[name](samples) for name in tests], axis=1)
     caption = f"Samples and transformed samples. From a distance ratio of {OFF_THE_DATA} a transformation is off."
     keys = ("told_apart", "distance_ratio")

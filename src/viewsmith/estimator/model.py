@@ -16,6 +16,7 @@ from viewsmith.core.registry import find
 from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
+from viewsmith.estimator.options import check_renamed
 from viewsmith.estimator.plan import BuildContext
 from viewsmith.estimator.resolve import MODULE, check_named, view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
@@ -202,6 +203,7 @@ def _framework(plan: AnyContext) -> Framework:
         return custom.connect(context)
     check_named(resolved.framework)
     entry = find("framework", resolved.framework)
+    check_renamed(entry, resolved.framework_options)
     build = getattr(entry.build, "build", entry.build)
     framework: Framework = build(framework_context(plan, make_encoder(plan)), **resolved.framework_options)
     return framework

@@ -10,7 +10,7 @@ import difflib
 import functools
 import re
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -21,8 +21,9 @@ from viewsmith.core.registry import Entry
 if TYPE_CHECKING:
     import pydantic
 
-#: Options of earlier versions, and their names now.
+#: Options of earlier versions (of a part: PART.OPTION), and their names now.
 RENAMED = {
+    "dino.prototypes": "out_dim",
     "domain": "modality",
     "freeze_first_layers": "freeze",
     "skip_components": "appended_pca",
@@ -62,9 +63,17 @@ def check_options(cls: type[T], given: dict[str, Any], further: Collection[str] 
     return cls(**_validated(model, given, cls.__name__))
 
 
+def check_renamed(entry: Entry, given: Iterable[str]) -> None:
+    """Raise InputError, with the name of today, for an option that the part had under another name."""
+    for name in given:
+        if now := RENAMED.get(f"{entry.name}.{name}"):
+            raise InputError(f"the {entry.kind} {entry.name!r} has no option {name!r}: it is called {now} now")
+
+
 def check_part_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a registered part, validated and converted by its annotations."""
     known = entry.options
+    check_renamed(entry, given)
     if unknown := sorted(given.keys() - known.keys()):
         theirs = f"its options are {', '.join(known)}" if known else "it has none"
         raise InputError(f"the {entry.kind} {entry.name!r} has no option {unknown[0]!r}: {theirs}")

@@ -20,9 +20,9 @@ from viewsmith.core.registry import Entry, Kind, entries, find, get, names
 from viewsmith.core.rows import Rows, too_large_for_memory
 from viewsmith.core.schedule import Role
 from viewsmith.estimator.arguments import Arguments, roles_of
-from viewsmith.estimator.options import check_part_options
+from viewsmith.estimator.options import check_part_options, check_renamed
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
-from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, TRANSFORMATIONS, symmetries
+from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, symmetries
 from viewsmith.frameworks import DataSummary
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.networks.base import EncoderContext
@@ -31,7 +31,7 @@ MODULE = "module:"  # prefix of the class of a custom part in configurations
 
 # Options of several frameworks that are also arguments of the estimators.
 FRAMEWORK_OPTIONS = (
-    *("kernel", "temperature", "momentum", "queue_size", "prototypes", "projector_dims", "predictor_dims"),
+    *("kernel", "temperature", "momentum", "queue_size", "prototypes", "out_dim", "projector_dims", "predictor_dims"),
 )
 
 
@@ -261,6 +261,7 @@ def given_framework_options(options: Arguments, entry: Entry) -> dict[str, Any]:
         if value in (None, "auto"):
             continue
         if name not in entry.options:
+            check_renamed(entry, [name])
             lacks = f"an option that the framework {entry.name!r} does not have"
             theirs = f"its options are {', '.join(entry.options)}" if entry.options else "it has none"
             raise InputError(f"{name} is {value!r}, {lacks}: {theirs}; leave it out")
@@ -335,7 +336,7 @@ def resolve_rates(
     rates: dict[str, float] = {}
     tests: dict[str, dict[str, Any]] = {}
     for option, (name, untested) in asked.items():
-        transformation = {name: TRANSFORMATIONS[data.modality.name][name]}
+        transformation = {name: data.modality.transformations(data.row_shape)[name]}
         try:
             (test,) = symmetries(data.rows, data.modality.name, transformation, groups=groups, seed=data.seed)
         except InputError as error:

@@ -13,77 +13,27 @@ A view that transforms samples off the data changes their meaning. A transformat
 the samples need not: a set of shoes that all point to the left is no symmetric set, though a mirrored shoe is a shoe.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from scipy.spatial.distance import cdist
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import html_table
 from viewsmith.core.rows import RowSource
-from viewsmith.modalities.dna.modality import kmer_frequencies
-from viewsmith.modalities.dna.networks import Nucleotides
+from viewsmith.modalities import Modality, modality_of
+from viewsmith.modalities.base import Transformation
 
 SAMPLES = 3_000  # samples that are tested
 FEWEST = 50
-COMPONENTS, SIDE, LENGTH = 64, 14, 128
+COMPONENTS = 64
 FOLDS, DRAWS = 5, 200
 
 # Distance ratio from which a transformation leaves the data: see docs/symmetries.md, "Does the choice help?".
 OFF_THE_DATA = 1.3
 
 TOLD_APART = 0.55  # least accuracy, at the lower end of its interval, that says that a set is not symmetric
-Transformation = Callable[[np.ndarray], np.ndarray]
-
-
-def _complement(x: np.ndarray) -> np.ndarray:
-    table = np.arange(256, dtype=np.uint8)
-    for one, other in ("AT", "TA", "CG", "GC", "at", "ta", "cg", "gc"):
-        table[ord(one)] = ord(other)
-    return table[x]
-
-
-def _reversed(x: np.ndarray) -> np.ndarray:
-    """Sequences from their end; the padding of zeros stays at the end."""
-    lengths = (x > 0).sum(1, keepdims=True)
-    position = np.arange(x.shape[1])
-    return np.take_along_axis(x, np.where(position < lengths, lengths - 1 - position, position), 1)
-
-
-def _quarter_turn(x: np.ndarray) -> np.ndarray:
-    if x.shape[1] != x.shape[2]:
-        raise InputError(f"images of {x.shape[1]} x {x.shape[2]} pixels, expected squares for quarter turns")
-    return np.rot90(x, axes=(1, 2))
-
-
-def _gray(x: np.ndarray) -> np.ndarray:
-    return np.repeat((x @ np.array([0.299, 0.587, 0.114])).round().astype(np.uint8)[..., None], 3, 3)
-
-
-#: Transformations by modality and name, each of a batch of samples as they are in a `Dataset`.
-TRANSFORMATIONS: Mapping[str, Mapping[str, Transformation]] = {
-    "images": {
-        "mirror": lambda x: x[:, :, ::-1],
-        "upside-down": lambda x: x[:, ::-1],
-        "quarter-turn": _quarter_turn,
-        "color-inversion": lambda x: 255 - x,
-        "hue-turn": lambda x: x[..., [1, 2, 0]],
-        "gray": _gray,
-    },
-    "dna": {
-        "reverse-complement": lambda x: _reversed(_complement(x)),
-        "complement": _complement,
-        "reversal": _reversed,
-    },
-    "series": {
-        "time-reversal": lambda x: x[..., ::-1],
-        "sign-flip": lambda x: -x,
-        "channel-exchange": lambda x: x[:, ::-1],
-    },
-    "vectors": {"sign-flip": lambda x: -x, "column-exchange": lambda x: x[:, ::-1]},
-}
 
 
 @dataclass(frozen=True)
@@ -169,8 +119,8 @@ def symmetries(
         letters (n, L), series (n, channels, time), vectors (n, d). At most 3,000 random ones are tested.
     modality : str
     transformations : mapping of str to callable, optional
-        From a batch of samples to transformed samples of the same shape. Default: those of the modality in
-        `TRANSFORMATIONS` that change the samples.
+        From a batch of samples to transformed samples of the same shape. Default: those of
+        `Modality.transformations` that change the samples.
     groups : ndarray, shape (n,), optional
         Samples of one group are never on both sides of a held-out test.
     seed : int
@@ -190,63 +140,37 @@ def symmetries(
             "give more samples, or set the rates of views, such as flip=0"
         )
     kinds = kinds.ravel() if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
-    plain = transformations or TRANSFORMATIONS.get(modality, {})
+    kind = modality_of(modality)
+    plain = transformations or kind.transformations(x.shape[1:])
     if not plain:
         raise InputError(
             f"no transformations are known for {modality}: give your own, transformations={{name: function}}"
         )
     found = Symmetries()
     for name, transform in plain.items():
-        if transformations is None and _does_not_apply(name, x):
-            continue
         changed = np.ascontiguousarray(transform(x))
         if changed.shape != x.shape:
             raise InputError(f"the transformation {name} gives {changed.shape}, expected the shape {x.shape}")
         if transformations is None and np.array_equal(changed, x):
             continue
-        found.append(_tested(name, x, changed, modality, kinds, rng))
+        found.append(_tested(name, x, changed, kind, kinds, rng))
     return found
 
 
-def _does_not_apply(name: str, x: np.ndarray) -> bool:
-    """Whether a transformation needs color or squares that the samples do not have."""
-    if name in ("hue-turn", "gray"):
-        return x.ndim < 4 or x.shape[3] != 3
-    return name == "quarter-turn" and x.shape[1] != x.shape[2]
-
-
-def _components(a: np.ndarray, b: np.ndarray, modality: str) -> tuple[np.ndarray, np.ndarray]:
+def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Principal components of features of both: along axes of samples alone, symmetric samples would be told apart."""
     from sklearn.decomposition import PCA
 
-    if modality in ("vectors", "series"):
-        scale = a.std(0)
-        a, b = ((part - a.mean(0)) / np.where(scale > 0, scale, 1) for part in (a, b))
     both = np.concatenate([a, b])
     both = PCA(min(COMPONENTS, *both.shape), random_state=0).fit_transform(both)
     return both[: len(a)], both[len(a) :]
 
 
-def _features(x: np.ndarray, modality: str) -> list[np.ndarray]:
-    """Features with a distance (small images, roots of 4-mer frequencies, values), then letters for classifiers."""
-    if modality == "images":
-        pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2) / 255
-        size = (min(SIDE, x.shape[1]), min(SIDE, x.shape[2]))
-        return [torch.nn.functional.adaptive_avg_pool2d(pixels, size).flatten(1).double().numpy()]
-    if modality == "dna":
-        code, length = Nucleotides(), min(LENGTH, x.shape[1])
-        blocks = (code(torch.tensor(x[start : start + 500])) for start in range(0, len(x), 500))
-        letters = [torch.nn.functional.adaptive_avg_pool1d(block, length).flatten(1) for block in blocks]
-        return [np.sqrt(kmer_frequencies(np.ascontiguousarray(x)).astype(np.float64)), torch.cat(letters).numpy()]
-    return [np.asarray(x, np.float64).reshape(len(x), -1)]
-
-
 def _tested(
-    name: str, x: np.ndarray, changed: np.ndarray, modality: str, kinds: np.ndarray, rng: np.random.Generator
+    name: str, x: np.ndarray, changed: np.ndarray, modality: Modality, kinds: np.ndarray, rng: np.random.Generator
 ) -> Symmetry:
     """Both tests on samples and transformed samples."""
-    features = zip(_features(x, modality), _features(changed, modality), strict=True)
-    parts = [_components(*pair, modality) for pair in features]
+    parts = [_components(a, b) for a, b in modality.compared_features(x, changed)]
     a, b = parts[0]
     own, other = _nearest(a, a, kinds), _nearest(b, a, kinds)
     ratio = _ratio(other, own)

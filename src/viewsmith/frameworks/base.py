@@ -108,7 +108,7 @@ class Framework(nn.Module):
     encoder: nn.Module
     head: nn.Module
     #: Submodules that an optimizer can treat separately, by role. ``{"predictor": "predictor"}``: the learning rate can
-    #: be constant. ``{"last layer": "prototypes"}``: the layer can be frozen at the start.
+    #: be constant. ``{"last layer": "last_layer"}``: the layer can be frozen at the start.
     training_roles: ClassVar[Mapping[Role, str]] = {}
     #: Whether the framework needs labels. If True, ``fit(X, y)`` passes them to `read_labels`.
     reads_labels: ClassVar[bool] = False

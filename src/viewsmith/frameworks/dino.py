@@ -38,7 +38,7 @@ class DINO(Framework):
 
     Parameters
     ----------
-    prototypes : int
+    out_dim : int
         K, width of the last layer. Its inputs and its weight rows are normalized to length 1.
     temperature : float
         tau_s of the student.
@@ -59,16 +59,16 @@ class DINO(Framework):
 
     Attributes
     ----------
-    prototypes : nn.Linear
+    last_layer : nn.Linear
         Linear layer from d to K without bias.
-    encoder_copy, head_copy, prototypes_copy : nn.Module
+    encoder_copy, head_copy, last_layer_copy : nn.Module
         The teacher.
     center : Tensor, shape (K,)
         Running mean of the teacher's scores.
     """
 
     center: Tensor
-    training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "prototypes"}
+    training_roles: ClassVar[Mapping[Role, str]] = {"last layer": "last_layer"}
 
     temperature: Temperature = 0.1
     momentum: Fraction = 0.996
@@ -79,7 +79,7 @@ class DINO(Framework):
         encoder: nn.Module,
         head: nn.Module,
         *,
-        prototypes: int = 65536,
+        out_dim: int = 65536,
         teacher_temperature: float = 0.07,
         first_teacher_temperature: float = 0.04,
         warmup: float = 0.1,
@@ -88,33 +88,33 @@ class DINO(Framework):
         **options: Any,
     ) -> None:
         super().__init__(encoder, head, **options)
-        check(prototypes >= 2, "prototypes", prototypes, "at least 2")
+        check(out_dim >= 2, "out_dim", out_dim, "at least 2")
         check_temperature("teacher_temperature", teacher_temperature)
         check_temperature("first_teacher_temperature", first_teacher_temperature)
         check(0 <= warmup <= 1, "warmup", warmup, "a fraction from 0 to 1")
         check_fraction("center_momentum", center_momentum)
-        self.prototypes = nn.Linear(head_width(head, width), prototypes, bias=False)
+        self.last_layer = nn.Linear(head_width(head, width), out_dim, bias=False)
         self.encoder_copy, self.head_copy = momentum_copy(encoder), momentum_copy(head)
-        self.prototypes_copy = momentum_copy(self.prototypes)
+        self.last_layer_copy = momentum_copy(self.last_layer)
         self.teacher_temperature, self.first_teacher_temperature = teacher_temperature, first_teacher_temperature
         self.center_momentum, self.warmup = center_momentum, warmup
-        self.register_buffer("center", torch.zeros(prototypes))
+        self.register_buffer("center", torch.zeros(out_dim))
 
     @classmethod
     def build(
         cls,
         context: FrameworkContext,
         *,
-        prototypes: int | None = None,
+        out_dim: int | None = None,
         head_norm: Literal["none", "batch"] = "none",
         projector_dims: tuple[int, ...] | None = None,
         **options: Any,
     ) -> "DINO":
-        """Build DINO with its head. The default number of prototypes depends on the size of the encoder."""
+        """Build DINO with its head. The default number of outputs depends on the size of the encoder."""
         dims = context.dims("projector_dims", projector_dims, (512, 256))
         head = context.wrap(projector(context.n_components, **dims, norm=head_norm))
-        count = prototypes or (65_536 if context.published else 1024)
-        return cls(context.encoder, head, prototypes=count, **options)
+        out_dim = out_dim or (65_536 if context.published else 1024)
+        return cls(context.encoder, head, out_dim=out_dim, **options)
 
     @property
     def output_networks(self) -> tuple[nn.Module, nn.Module]:
@@ -124,12 +124,12 @@ class DINO(Framework):
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean over pairs of a teacher's view and another view of the student."""
         momentum = cosine_momentum(self.momentum, progress)
-        training = self.update_copies(momentum, ("encoder", "head", "prototypes"))
+        training = self.update_copies(momentum, ("encoder", "head", "last_layer"))
         batch = len(pair.first)
-        student = prototype_scores(self.head(self.represent_views(pair)), self.prototypes)
+        student = prototype_scores(self.head(self.represent_views(pair)), self.last_layer)
         with torch.no_grad():
             full = torch.cat([pair.first, pair.second])
-            teacher = prototype_scores(self.head_copy(self.encoder_copy(full)), self.prototypes_copy)
+            teacher = prototype_scores(self.head_copy(self.encoder_copy(full)), self.last_layer_copy)
         with torch.autocast(student.device.type, enabled=False):
             losses = self_distillation(
                 student.unflatten(0, (-1, batch)),

@@ -6,7 +6,7 @@ an instance of it, and register encoders, view makers and, for the methods that 
 of transformations.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +20,7 @@ from viewsmith.core.rows import AnyRows, Rows, RowSource, Samples
 from viewsmith.modalities.checks import check_array, to_rows
 
 Picture = Literal["curve", "pixels", "letters", "traces"]
+Transformation = Callable[[np.ndarray], np.ndarray]
 
 #: Defaults of DiffAug's generator that the modalities share.
 GENERATOR: dict[str, Any] = {"generator_epochs": 0.5, "predicts": "v", "sampler": "dpm", "sampler_steps": 10}
@@ -158,6 +159,17 @@ class Modality:
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
         """Features that are available without a model, float32 (n, d), by name."""
         raise NotImplementedError
+
+    def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
+        """Transformations that may be symmetries of data of this shape, by name: functions of samples (n, ...)."""
+        return {}
+
+    def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Pairs of features (n, d) by which a transformation is told apart; distances are computed from the first."""
+        a, b = (np.asarray(x, np.float64).reshape(len(x), -1) for x in (samples, transformed))
+        center, scale = a.mean(0), a.std(0)
+        scale = np.where(scale > 0, scale, 1)
+        return [((a - center) / scale, (b - center) / scale)]
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         """Features (n, d) of scaled samples (n, ...), whose principal coordinates are used to search neighbors.

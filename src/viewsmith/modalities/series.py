@@ -3,7 +3,7 @@
 An array (n, a, b) may also hold gray images, so recordings are never recognized: users say ``modality="series"``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, check_fraction, check_weight, one_line
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, shared_tensor
-from viewsmith.modalities.base import Modality
+from viewsmith.modalities.base import Modality, Transformation
 from viewsmith.modalities.checks import check_finite, check_numbers, warn_lost_digits
 from viewsmith.networks.scaling import Scaler, Scaling
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
@@ -131,6 +131,13 @@ class Series(Modality):
         with torch.no_grad():
             x = layer(shared_tensor(rows).to(layer.each.center.device)).cpu().numpy()
         return {"scaled values": x.reshape(len(x), -1), "statistics of each channel": channel_statistics(x)}
+
+    def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
+        return {
+            "time-reversal": lambda x: x[..., ::-1],
+            "sign-flip": lambda x: -x,
+            "channel-exchange": lambda x: x[:, ::-1],
+        }
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         return x.flatten(1)

@@ -12,7 +12,7 @@ from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import shared_tensor
-from viewsmith.modalities.base import GENERATOR, Modality
+from viewsmith.modalities.base import GENERATOR, Modality, Transformation
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.dna import networks
 from viewsmith.modalities.dna.networks import LetterLatents, Nucleotides, SequenceDenoiser
@@ -217,6 +217,28 @@ def _first_fault(x: np.ndarray) -> tuple[int, int] | None:
     return None
 
 
+def _complement(x: np.ndarray) -> np.ndarray:
+    table = np.arange(256, dtype=np.uint8)
+    for one, other in ("AT", "TA", "CG", "GC", "at", "ta", "cg", "gc"):
+        table[ord(one)] = ord(other)
+    return table[x]
+
+
+def _reversed(x: np.ndarray) -> np.ndarray:
+    """Sequences from their end; the padding of zeros stays at the end."""
+    lengths = (x > 0).sum(1, keepdims=True)
+    position = np.arange(x.shape[1])
+    return np.take_along_axis(x, np.where(position < lengths, lengths - 1 - position, position), 1)
+
+
+def _compared(x: np.ndarray, places: int = 128) -> tuple[np.ndarray, np.ndarray]:
+    """Roots of 4-mer frequencies, and one-hot letters averaged to at most so many places."""
+    code, length = Nucleotides(), min(places, x.shape[1])
+    blocks = (code(torch.tensor(x[start : start + 500])) for start in range(0, len(x), 500))
+    letters = [torch.nn.functional.adaptive_avg_pool1d(block, length).flatten(1) for block in blocks]
+    return np.sqrt(kmer_frequencies(np.ascontiguousarray(x)).astype(np.float64)), torch.cat(letters).numpy()
+
+
 class DNA(Modality):
     """Sequences of letters, uint8 (n, L), padded with 0."""
 
@@ -287,6 +309,17 @@ class DNA(Modality):
         with torch.no_grad():
             scaled = layer(shared_tensor(rows).to(layer.codes.device)).cpu()
         return {"one-hot bases": scaled.flatten(1).numpy(), "4-mer frequencies": kmer_frequencies(rows)}
+
+    def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
+        return {
+            "reverse-complement": lambda x: _reversed(_complement(x)),
+            "complement": _complement,
+            "reversal": _reversed,
+        }
+
+    def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Roots of 4-mer frequencies, then letters by place."""
+        return list(zip(_compared(samples), _compared(transformed), strict=True))
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         return networks.kmer_frequencies(x)

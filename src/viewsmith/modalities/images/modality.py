@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, RowSource, as_source
-from viewsmith.modalities.base import GENERATOR, Modality
+from viewsmith.modalities.base import GENERATOR, Modality, Transformation
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
 from viewsmith.networks.base import Latents
@@ -195,6 +195,17 @@ def image_advice(x: np.ndarray) -> str:
     return "; ".join(advice)
 
 
+def _gray(x: np.ndarray) -> np.ndarray:
+    return np.repeat((x @ np.array([0.299, 0.587, 0.114])).round().astype(np.uint8)[..., None], 3, 3)
+
+
+def _small_pixels(x: np.ndarray, side: int = 14) -> np.ndarray:
+    """Pixels of images reduced to at most `side` rows and columns, (n, d)."""
+    pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2) / 255
+    size = (min(side, x.shape[1]), min(side, x.shape[2]))
+    return torch.nn.functional.adaptive_avg_pool2d(pixels, size).flatten(1).double().numpy()
+
+
 class Images(Modality):
     """Images, uint8 (n, H, W) or (n, H, W, 1 or 3)."""
 
@@ -287,6 +298,15 @@ class Images(Modality):
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
         return {"pixels / 255": rows.reshape(len(rows), -1).astype(np.float32) / 255}
+
+    def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
+        turns = {"quarter-turn": lambda x: np.rot90(x, axes=(1, 2))} if row_shape[0] == row_shape[1] else {}
+        of_color = {"hue-turn": lambda x: x[..., [1, 2, 0]], "gray": _gray} if tuple(row_shape)[2:] == (3,) else {}
+        mirrors = {"mirror": lambda x: x[:, :, ::-1], "upside-down": lambda x: x[:, ::-1]}
+        return mirrors | turns | {"color-inversion": lambda x: 255 - x} | of_color
+
+    def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(_small_pixels(samples), _small_pixels(transformed))]
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         return x.flatten(1)

@@ -12,7 +12,7 @@ from viewsmith.core.errors import InputError, name_list, pluralize
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, Rows, RowSource, Samples, as_source, shared_tensor
 from viewsmith.modalities import checks
-from viewsmith.modalities.base import GENERATOR, Modality
+from viewsmith.modalities.base import GENERATOR, Modality, Transformation
 from viewsmith.modalities.tables import speaks_table, table_of
 from viewsmith.modalities.vectors.networks import PublishedVectorDenoiser, VectorDenoiser
 from viewsmith.networks.base import Latents
@@ -234,6 +234,9 @@ class Vectors(Modality):
                 f"{name_list(found)}; leave them out (--drop)"
             )
         checks.warn_columns(x, names, source_name, ranges)
+
+    def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
+        return {"sign-flip": lambda x: -x, "column-exchange": lambda x: x[:, ::-1]}
 
     def input_layer(self, row_shape: Sequence[int]) -> Scaler:
         return Scaler(row_shape[0])
