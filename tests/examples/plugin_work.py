@@ -263,6 +263,7 @@ def points(folder):
         loaded = viewsmith.load(folder / name)
         views = model.views(x[:4], 2)
         same = np.array_equal(loaded.transform(x), model.transform(x)) and np.array_equal(loaded.views(x[:4], 2), views)
+        viewsmith.report(folder / name, x)
         said[name] = [bool(same), list(views.shape)]
     config = tomllib.loads((run / "config.toml").read_text())
     return {"commands": found, "methods": said, "config": config, "report": (run / "report.html").read_text()}

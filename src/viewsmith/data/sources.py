@@ -19,7 +19,6 @@ from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.reading import FileContents, Reader, find_labels, labels_may_lack, read_once
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts
-from viewsmith.modalities.vectors.modality import Vectors
 
 
 def _later(module: str, name: str) -> Reader:
@@ -152,7 +151,7 @@ def _rows(
 ) -> tuple[AnyRows, dict[str, str]]:
     """Checked rows, counts log-normalized if they are to be, which is part of the schema."""
     x = kind.from_file(found.x, names, request.impute, name)
-    normalization = _normalization(x, found, request, kind.name, name)
+    normalization = _normalization(x, found, request, kind, name)
     if normalization == "log":
         x = log_normalized(x)
     if isinstance(x, RowSource):
@@ -173,7 +172,7 @@ def _labels(
 
 
 def _normalization(
-    x: AnyRows, found: FileContents, request: DataOptions, modality: str, source_name: str
+    x: AnyRows, found: FileContents, request: DataOptions, kind: Modality, source_name: str
 ) -> Normalization:
     """Whether rows are counts to be log-normalized; says so where they are recognized."""
     wanted = request.normalization if request.schema is None else request.schema.get("normalization", "none")
@@ -181,9 +180,9 @@ def _normalization(
         warn(f"{source_name}: {NORMALIZED}")
         return "log"
     if wanted == "log":
-        if modality != Vectors.name:
+        if not kind.named_features:
             raise InputError(
-                f"{source_name}: normalization='log' is for counts, but the data are {modality}; leave it out"
+                f"{source_name}: normalization='log' is for counts, but the data are {kind.name}; leave it out"
             )
         check_counts(x, source_name)
         return "log"

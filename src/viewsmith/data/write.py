@@ -13,6 +13,7 @@ from viewsmith.core.errors import InputError, MissingExtra, join_names, one_line
 from viewsmith.core.files import atomic_folder, atomic_path, write_text_atomic
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.readers.h5ad import write_h5ad
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.tables import TableArray
 
 # Rows of a table that are converted to text, or written as one group, at once.
@@ -256,24 +257,24 @@ def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list
             frame.to_csv(temporary, index=False, sep=separator, float_format="%.7g")
 
 
-LOCATION_TABLES, BED = (".csv",), ".bed"
 FASTA = (".fa", ".fasta", ".fna")
 MAX_FOLDER_NAME = 200  # characters
 
 
 def check_locations_path(path: Path, modality: str) -> None:
     """Raise InputError unless locations in samples of this modality can be written to a file of this name."""
-    suffix = path.suffix.lower()
-    if suffix == BED and modality != "dna":
-        raise InputError(f"--out is {str(path)!r}, but BED is a format for sequences, not for {modality}: give a .csv")
-    if suffix not in (*LOCATION_TABLES, BED):
-        raise InputError(f"--out is {str(path)!r}, expected a file name that ends in .csv, or .bed for sequences")
+    known = modality_of(modality).location_suffixes
+    if path.suffix.lower() not in known:
+        raise InputError(
+            f"--out is {str(path)!r}, expected, for locations in {modality}, a file name that ends in "
+            f"{join_names(known)}"
+        )
     _check_parent(path)
 
 
 def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> None:
     """Write locations, one row for each, atomically."""
-    if path.suffix.lower() != BED:
+    if path.suffix.lower() != ".bed":
         with atomic_path(path) as temporary:
             locations.to_csv(temporary, index=False, float_format="%.6g")
         return
@@ -290,22 +291,18 @@ def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> No
 
 def check_crops_path(path: Path, modality: str) -> None:
     """Raise InputError unless crops of samples of this modality can be written to this path."""
-    suffix = path.suffix.lower()
-    if modality not in ("images", "dna", "series"):
+    suffix, known = path.suffix.lower(), modality_of(modality).crop_suffixes
+    if not known:
+        raise InputError(f"the samples are {modality}, which have no crops: `viewsmith views` draws views")
+    in_folder = "" in known and suffix not in (".npz", *FASTA)
+    if not in_folder and suffix not in known:
+        folder = "a new folder, or " if "" in known else ""
         raise InputError(
-            f"the samples are {modality}, but only images, sequences and recordings have crops: `viewsmith views` "
-            "draws views"
-        )
-    if modality == "dna" and suffix not in (".npz", *FASTA):
-        raise InputError(f"--out is {str(path)!r}, expected a file name that ends in .fasta, .fa, .fna or .npz")
-    if modality == "series" and suffix != ".npz":
-        raise InputError(f"--out is {str(path)!r}, expected a file name that ends in .npz")
-    if modality == "images" and suffix in FASTA:
-        raise InputError(
-            f"--out is {str(path)!r}, but the samples are images: give a folder, or a file that ends in .npz"
+            f"--out is {str(path)!r}, expected, for crops of {modality}, {folder}a file name that ends in "
+            f"{join_names([end for end in known if end])}"
         )
     _check_parent(path)
-    if suffix == ".npz" or suffix in FASTA:
+    if not in_folder:
         if path.is_dir():
             raise InputError(f"--out is {str(path)!r}, a folder: give the name of a file")
         return

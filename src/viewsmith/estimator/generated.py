@@ -120,7 +120,7 @@ def learned_map(transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarr
 def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> list[Figure]:
     """Distributions of features of samples and generated views, and the similarity of views to their samples."""
     similarities = _similarities(model, dataset, x)
-    if model.modality_.picture != "curve":
+    if not model.modality_.named_features:
         return [similarities]
     samples, names = np.asarray(x[:COMPARED], dtype=np.float32), model.resolved_.feature_names or None
     caption = f"{len(samples)} rows and one generated view of each"

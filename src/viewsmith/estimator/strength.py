@@ -100,7 +100,7 @@ def with_strengths(
     chosen = {name: 1.0 if value == "auto" else value for name, value in chosen.items()}
     views = view_entries(resolved.view_maker, data.modality)
     if automatic and (option != "noise_strength" or any(view.tag("searches") == option for view in views)):
-        if data.modality.name == "vectors":
+        if data.modality.named_features:
             order = torch.randperm(len(data.x), generator=stream(data.seed, "strength"))[:COMPARED]
             best, scores = 1.0, dict[str, float]()
             if len(order) < FEWEST:

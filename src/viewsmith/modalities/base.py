@@ -46,7 +46,9 @@ class Modality:
         Default values of options of frameworks (``kernel``, ``temperature``, ``simclr_dims``) and of DiffAug's
         generator, by name.
     picture : {"curve", "pixels", "letters", "traces"}
-        How reports draw a sample.
+        How reports draw a sample, as `drawn` returns it.
+    is_image : bool
+        Whether samples are images, scaled ones (C, H, W): they have feature maps, a foreground and a background.
     gallery : int
         Number of samples in a gallery of a report.
     on_top : bool
@@ -54,7 +56,9 @@ class Modality:
     denoisers : tuple of str
         Kinds of networks that `denoiser` can build.
     named_features : bool
-        Whether features have names, which are read from files and DataFrames.
+        Whether samples are rows of features that have names, which are read from files and DataFrames.
+    crop_suffixes, location_suffixes : tuple of str
+        Endings of the files to which crops and locations can be written; "" stands for a folder of images.
     """
 
     name: ClassVar[str]
@@ -67,9 +71,12 @@ class Modality:
     step_seconds: ClassVar[tuple[float, float]] = (0.0, 0.0)
     defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     picture: ClassVar[Picture] = "curve"
+    is_image: ClassVar[bool] = False
     gallery: ClassVar[int] = 4
     on_top: ClassVar[bool] = True
     named_features: ClassVar[bool] = False
+    crop_suffixes: ClassVar[tuple[str, ...]] = ()
+    location_suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     denoisers: ClassVar[tuple[str, ...]] = ("fast", "published")
 
     @property

@@ -104,6 +104,7 @@ class Series(Modality):
     default_encoder = default_encoder_on_gpu = "cnn"
     defaults = MappingProxyType({"directions": True})
     picture = "traces"
+    crop_suffixes = (".npz",)
 
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
         check_recordings(x, source_name)

@@ -193,7 +193,7 @@ def _precomputed(
     names = dataset.row_names
     if names is not None:
         names = [names[row] for row in (range(len(names)) if transductive else dataset.train_index)]
-    is_image = modality_of(dataset.modality).picture == "pixels"
+    is_image = modality_of(dataset.modality).is_image
     made = PrecomputedViews(Path(options.where), rows, names if is_image else None, extractor)
     if options.views_per_sample not in (None, made.n_views):
         raise InputError(
@@ -240,7 +240,7 @@ def _diffusion(
 
 
 def _unclip(options: GeneratorOptions, modality: str) -> ViewGenerator:
-    if modality_of(modality).picture != "pixels":
+    if not modality_of(modality).is_image:
         raise InputError(
             f"the generator unclip is for images, but the data are {modality}: use the generator 'diffusion'"
         )

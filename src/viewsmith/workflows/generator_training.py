@@ -155,7 +155,7 @@ def plan_training(
     x 32, 3 to 10 for others, to which epochs and large networks are cut."""
     batch = min(batch_size, n_rows)
     pixels, ratio = math.prod(row_shape[:2]), modality.defaults["generator_epochs"]
-    small = modality.picture == "pixels" and pixels > LARGE
+    small = modality.is_image and pixels > LARGE
     encoder, generator = modality.step_seconds
     generator *= SMALL_COST if small else 1
 

@@ -12,6 +12,7 @@ from viewsmith.core.errors import InputError, MissingExtra, error_text, one_line
 from viewsmith.core.files import atomic_folder
 from viewsmith.core.hub import repository_of
 from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.modalities import modality_of
 from viewsmith.reports import ReportContent, png_files
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import load_run
@@ -129,11 +130,10 @@ def _card(
     """The text of README.md, with the fields that the Hub reads at its top."""
     fitted, method = config["fitted"], config["method"]
     data, split = config.get("data", {}), summary.get("split", {})
-    images = fitted["modality"] == "images"
     fields = {
         "library_name": "viewsmith",
         **({} if license is None else {"license": license}),
-        "pipeline_tag": "image-feature-extraction" if images else "feature-extraction",
+        "pipeline_tag": f"{'image-' if modality_of(fitted['modality']).is_image else ''}feature-extraction",
         "tags": ["viewsmith", "contrastive-learning", "self-supervised-learning", method, fitted["modality"]],
     }
     shape = " x ".join(map(str, fitted["row_shape"]))

@@ -163,7 +163,7 @@ def _is_short(options: Contrastive, modality: Modality, n_rows: int) -> bool:
     return (
         options.epochs == "auto"
         and n_rows <= SHORT_ROWS
-        and modality.name == "vectors"
+        and modality.named_features
         and options.projector_dims == "auto"  # a chosen width means that the projection is used (a map)
         and not any(isinstance(part, nn.Module) for part in parts)
         and parts == ("neighbors", "simclr", "mlp")
@@ -180,7 +180,7 @@ def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingDa
     if chosen or custom or shared["view_maker"] != data.modality.default_views:
         return {}
     skipped = int(find("encoder", shared["encoder"], shared["modality"]).tag("default_skip", 0))
-    if data.modality.name != "vectors":
+    if not data.modality.named_features:
         return {"appended_pca": skipped} if skipped else {}
     axes = shared["input_components"]
     if options.input_components != "auto" or not axes or too_large_for_memory(data.rows):

@@ -144,7 +144,7 @@ def adapted(options: Any, defaults: Any, modality: Modality, rows: np.ndarray | 
         # With a larger rate, projections lose most of their information about classes.
         rate = 5e-4 if encoder == "crl-cnn" else next(iter(entries("transforms", modality.name))).tag("learning_rate")
         changes |= {} if rate is None else {"learning_rate": rate}
-    if options.scaling == "auto" and modality.picture == "pixels":
+    if options.scaling == "auto" and modality.is_image:
         # Zero is black, so that empty crops have no projection, or else the mean color: without biases, all
         # projections would have a direction in common.
         some = np.asarray(rows[np.linspace(0, len(rows) - 1, min(len(rows), BLACK_ROWS)).astype(int)])
@@ -290,7 +290,7 @@ def nonempty_of(options: Any, scaling: str, modality: Modality) -> Predicate | N
     if callable(options.nonempty):
         predicate: Predicate = options.nonempty
         return predicate
-    return nonzero if options.nonempty == "auto" and modality.picture == "pixels" and scaling == "none" else None
+    return nonzero if options.nonempty == "auto" and modality.is_image and scaling == "none" else None
 
 
 def with_inference(model: Model, inference: str | None) -> Model:

@@ -284,7 +284,7 @@ class CRLTAC(ViewsmithEstimator):
     @property
     def _views_per_sample(self) -> int:
         # Blocks of images and DNA are small, and all views of an image may come from one pass.
-        return self._channel.family.size if self.modality_.picture == "curve" else 1
+        return self._channel.family.size if self.modality_.named_features else 1
 
     def distribution(self, X: Any) -> np.ndarray:
         """Compute P(T|x), float32 (n, M): the probability of each transformation for each sample.

@@ -294,7 +294,7 @@ def _chosen(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> Figure:
         f"transformations (mean effective number), all rows together from {all_rows:.3g}"
     )
     views = None
-    if model.modality_.picture == "pixels" and model.views_like_samples:
+    if model.modality_.is_image and model.views_like_samples:
         views = match_sample_shape(_most_probable(model, p[: len(samples)], samples), samples)
     return draw_probabilities(names, np.concatenate([p.mean(axis=0)[None], p[: len(samples)]]), caption, samples, views)
 

@@ -318,7 +318,7 @@ def make_soft(plan: BuildContext[DiffAug, DiffAugResolved], encoder: nn.Module) 
     widths = options.projector_dims
     if widths == "auto":
         # Directions of images need a wide projection: SimCLR's head.
-        widths = (n, 128) if modality_in(plan).picture == "pixels" else (32,)
+        widths = (n, 128) if modality_in(plan).is_image else (32,)
     map_head = MLP(n, [*options.map_hidden, options.map_components], norm=options.norm)
     if widths is None:
         return SoftContrastive(encoder, with_noise(plan, map_head), loss=_loss(plan, of_map=True))

@@ -213,7 +213,7 @@ class GenView(ViewsmithEstimator):
             weights = parts.digest(maps.network().state_dict())
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
-        references = 0 if data.modality.picture == "pixels" else min(len(data.rows), MAX_ROWS)
+        references = 0 if data.modality.is_image else min(len(data.rows), MAX_ROWS)
         return parts.GenViewResolved(**shared, **found, level_references=references), parts.GenViewInputs(maps, views)
 
     def _build(self, plan: BuildContext["GenView", parts.GenViewResolved]) -> Method:

@@ -198,7 +198,7 @@ def uses_extractor(features: FeaturesOption, modality: str) -> bool:
             f"features is {features!r}, expected encoder, clip:FOLDER or clip:OWNER/NAME, or in Python a "
             "torch.nn.Module that returns feature maps of images"
         )
-    if modality_of(modality).picture != "pixels":
+    if not modality_of(modality).is_image:
         raise InputError(f"features is {text!r}, which needs images, but the data are {modality}: leave features out")
     return True
 
@@ -339,7 +339,7 @@ def _tolerance(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None) ->
     resolved = plan.resolved
     if plan.options.noise != "adaptive":
         return NoiseTolerance()
-    if modality_in(plan).picture == "pixels":
+    if modality_in(plan).is_image:
         blank = modality_in(plan).blank(resolved.row_shape)
         return NoiseTolerance(maps, width=(maps or FeatureMap(encoder, blank)).shape[2])
     return NoiseTolerance(references=(resolved.level_references, resolved.n_components))

@@ -224,11 +224,11 @@ class PiNDA(ViewsmithEstimator):
     def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of all methods, and of the learned noise."""
         found = super().figures(dataset)
-        if self.modality_.picture == "curve":
+        if self.modality_.named_features:
             mean, _ = self.noise_profile(dataset.x_train)
             scale, names = self.scaler_.scale.cpu().numpy(), self.resolved_.feature_names or None
             found.append(noise_profile(mean, scale, names))
-        elif self.modality_.picture == "pixels":
+        elif self.modality_.is_image:
             samples = gallery_samples(dataset)
             found.append(noise_gallery(samples, self.noise_parts(samples)))
         return found

@@ -254,6 +254,7 @@ class DNA(Modality):
         | {"generator_learning_rate": 6e-3, "noise_schedule": "linear", "strength": 0.5}
     )
     picture = "letters"
+    crop_suffixes, location_suffixes = (".fasta", ".fa", ".fna", ".npz"), (".csv", ".bed")
     denoisers = ("fast",)  # no denoiser of DNA was published
 
     def recognizes(self, X: Any) -> bool:

@@ -221,7 +221,8 @@ class Images(Modality):
         | {"temperature": 0.2, "directions": True, "nu": 100.0}
         | {"generator_learning_rate": 4e-3, "noise_schedule": "linear", "strength": 0.5}
     )
-    picture = "pixels"
+    picture, is_image = "pixels", True
+    crop_suffixes = ("", ".npz")
     gallery = 8
     denoisers = ("fast", "small", "published")
 
