@@ -247,3 +247,16 @@ class Arguments(ModelDataOptions):
     """Show progress on stderr when it is a terminal."""
     random_state: Any = None
     """Seed. The same seed, machine and number of threads give the same result."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GeneratorArguments:
+    """The arguments of estimators that train a diffusion model."""
+
+    generator_epochs: Count | Auto = "auto"
+    """Epochs in which the generator is trained, all together; "auto": a fraction of the encoder's epochs that depends
+    on the modality."""
+    generator_learning_rate: Positive | Auto = "auto"
+    """Learning rate of the generator."""
+    sampler_steps: Count | Auto = "auto"
+    """Steps of the sampler."""

@@ -72,6 +72,24 @@ class Cell:
         return {name: getattr(self, name) for name in plain}
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What all cells of a comparison share."""
+
+    load: Load
+    make: Make
+    out: Path
+    baselines: Sequence[str]
+    protocols: Sequence[str]
+    trained: Path | None  # the folder of trainings to score, instead of new ones
+    warned: set[str]  # warnings that were shown
+    seen: dict[str, Any] = field(default_factory=dict)  # scores of features that several cells have
+
+    def folder(self, cell: Cell) -> Path:
+        """The run folder of a cell."""
+        return self.out / f"{cell.method}-{cell.seed}"
+
+
 def suggested_methods(modality: str, n_rows: int, trainings: int, budget: float | None) -> list[str]:
     """The methods of ``methods="auto"``: those with the tag ``compared`` for this kind of data, the cheapest first."""
     found = [e.name for e in entries("method", modality) if modality in e.tag("compared", ())] or ["contrastive"]
@@ -118,14 +136,15 @@ def compare_methods(
         model = make(cell.method, cell.seed, dataset.modality)  # bad settings are refused before any training
         if further and model.reads_labels():
             raise InputError(f"{cell.method} trains with labels, of which it knows one column: give one label column")
+    shared = Shared(load, make, out, baselines, selected, trained, warned)
     try:
-        _train_all(cells, load, warned, out, make, baselines, selected, budget, trained)
+        _train_all(cells, shared, budget)
     except (StoppedEarly, KeyboardInterrupt) as error:
         if any(cell.scores for cell in cells):
-            _write(out, _result(dataset, cells, repeats, methods, baselines, selected, out))
+            _write(out, _result(dataset, cells, repeats, methods, shared))
         raise StoppedEarly(str(error) or "interrupted: the same command resumes") from error
     _raise_if_none_works(cells)
-    result = _result(dataset, cells, repeats, methods, baselines, selected, out)
+    result = _result(dataset, cells, repeats, methods, shared)
     _write(out, result)
     if further:
         again: Any = {"methods": methods, "baselines": baselines, "seeds": seeds, "splits": splits}
@@ -181,55 +200,34 @@ def _sizes(dataset: Dataset) -> tuple[int, int]:
     return int(rows.train.sum()), int(rows.test.sum())
 
 
-def _train_all(
-    cells: Sequence[Cell],
-    load: Load,
-    warned: set[str],
-    out: Path,
-    make: Make,
-    baselines: Sequence[str],
-    protocols: Sequence[str],
-    budget: float | None,
-    trained: Path | None,
-) -> None:
-    """Train and score the cells, in their order, as long as there is time; with `trained`, score those of this
-    folder."""
-    started, seen = time.monotonic(), dict[str, Any]()
+def _train_all(cells: Sequence[Cell], shared: Shared, budget: float | None) -> None:
+    """Train and score the cells, in their order, as long as there is time."""
+    started = time.monotonic()
     for number, cell in enumerate(cells):
         spent = (time.monotonic() - started) / 60
         if budget is not None and spent >= budget and any(done.scores for done in cells[:number]):
             continue
         minutes = None if budget is None else max(1e-3, (budget - spent) / (len(cells) - number))
         first = not any(done.scores for done in cells[:number] if done.split == cell.split)
-        rows = [name for name in baselines if first or name == "untrained"]
-        place = out / f"{cell.method}-{cell.seed}"
-        if not RunFolder(place).evaluation.exists():
+        rows = [name for name in shared.baselines if first or name == "untrained"]
+        if not RunFolder(shared.folder(cell)).evaluation.exists():
             say(f"{cell.method}, seed {cell.seed} ({number + 1} of {len(cells)})")
-        with warnings_once(warned):
-            dataset = load(cell.split)
-            model = make(cell.method, cell.seed, dataset.modality)
-            _train(cell, model, dataset, place, minutes, rows, protocols, seen, trained)
+        with warnings_once(shared.warned):
+            _train(cell, shared, minutes, rows)
 
 
-def _train(
-    cell: Cell,
-    model: ViewsmithEstimator,
-    dataset: Dataset,
-    place: Path,
-    minutes: float | None,
-    baselines: Sequence[str],
-    protocols: Sequence[str],
-    seen: dict[str, Any],
-    given: Path | None,
-) -> None:
-    """Train and score a cell."""
-    if given is not None and not RunFolder(given / place.name).evaluation.exists():
+def _train(cell: Cell, shared: Shared, minutes: float | None, baselines: Sequence[str]) -> None:
+    """Train and score a cell, with some baselines."""
+    dataset, place = shared.load(cell.split), shared.folder(cell)
+    model = shared.make(cell.method, cell.seed, dataset.modality)
+    given = None if shared.trained is None else shared.trained / place.name
+    if given is not None and not RunFolder(given).evaluation.exists():
         cell.status, cell.why = "failed", "it has no training: see the comparison by the first label column"
         return
-    trained = _finished(model, dataset, place) if given is None else load_run(given / place.name)
+    trained = _finished(model, dataset, place) if given is None else load_run(given)
     try:
         model = trained or _trained(model, dataset, place, minutes)
-        _score(cell, model, dataset, place, [*baselines, "representation", *model.outputs], protocols, seen)
+        _score(cell, shared, model, dataset, [*baselines, "representation", *model.outputs])
     except (StoppedEarly, OSError):
         raise
     except Exception as error:  # of a plug-in, too: the other methods stand
@@ -262,16 +260,9 @@ def _trained(model: ViewsmithEstimator, dataset: Dataset, run: Path, minutes: fl
     return model
 
 
-def _score(
-    cell: Cell,
-    model: Any,
-    dataset: Dataset,
-    place: Path,
-    rows: Sequence[str],
-    protocols: Sequence[str],
-    seen: dict[str, Any],
-) -> None:
+def _score(cell: Cell, shared: Shared, model: Any, dataset: Dataset, rows: Sequence[str]) -> None:
     """Fill in the scores of a cell by table row; those that its folder has are not computed again."""
+    place, protocols = shared.folder(cell), shared.protocols
     folder, drawn = RunFolder(place), cell.seed == 0  # the report has maps of the first repeat
     known: dict[str, Any] = folder.read_evaluation() or {}
     saved: Scores = known.get("embeddings", {})
@@ -283,7 +274,9 @@ def _score(
         if dataset.y is None:
             result = compare_unlabeled(model, dataset, **options)
         else:
-            result = compare(model, dataset, protocols=protocols, label_used=labels_used(model), seen=seen, **options)
+            result = compare(
+                model, dataset, protocols=protocols, label_used=labels_used(model), seen=shared.seen, **options
+            )
         for part in ("embeddings", "seconds", "label_free", "groups"):
             if part in known:
                 result[part] = known[part] | result.get(part, {})
@@ -326,16 +319,10 @@ def _raise_if_none_works(cells: Sequence[Cell]) -> None:
 
 
 def _result(
-    dataset: Dataset,
-    cells: Sequence[Cell],
-    repeats: Repeats,
-    methods: Sequence[str],
-    baselines: Sequence[str],
-    protocols: Sequence[str],
-    out: Path,
+    dataset: Dataset, cells: Sequence[Cell], repeats: Repeats, methods: Sequence[str], shared: Shared
 ) -> dict[str, Any]:
-    """The leaderboard of all cells, and the maps that are drawn of its rows."""
-    found = Results(len(repeats.splits), list(protocols))
+    """The leaderboard of all cells."""
+    found, baselines = Results(len(repeats.splits), list(shared.protocols)), shared.baselines
     order = list(dict.fromkeys(methods))
     for cell in cells:
         for name, scores in cell.scores.items():
@@ -364,7 +351,7 @@ def _result(
         "seeds": len(repeats.splits),
         "test_rows": test,
     }
-    return about | leaderboard(found, repeats, [cell.record() for cell in cells], str(out))
+    return about | leaderboard(found, repeats, [cell.record() for cell in cells], str(shared.out))
 
 
 def _write(out: Path, result: dict[str, Any]) -> None:

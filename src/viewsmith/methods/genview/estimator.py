@@ -77,7 +77,7 @@ GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_s
     search=arguments.RECIPE_RANGES,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
-class GenView(ViewsmithEstimator):
+class GenView(arguments.GeneratorArguments, ViewsmithEstimator):
     """Representations from pairs of a sample and a generated view of it, each pair weighted by its quality.
 
     Views come from a view cache that `viewsmith generate` made (with Stable unCLIP, with the library's diffusion model,
@@ -134,12 +134,6 @@ class GenView(ViewsmithEstimator):
     """Without a view cache: number of views generated for each one that is kept. If there are several, those outside
     the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
     in input space."""
-    generator_epochs: arguments.Count | arguments.Auto = "auto"
-    """Without a view cache; "auto": a fraction of the encoder's epochs that depends on the modality."""
-    generator_learning_rate: arguments.Positive | arguments.Auto = "auto"
-    """Learning rate of the generator."""
-    sampler_steps: arguments.Count | arguments.Auto = "auto"
-    """Steps of the sampler."""
 
     @property
     def generates(self) -> bool:
