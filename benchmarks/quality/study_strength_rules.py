@@ -33,7 +33,9 @@ from viewsmith.losses.diagnostics import told_apart, view_distance
 
 COMPARED, NEAREST, SHORT = 1000, 10, 100
 GIVEN: dict[str, Any] = {"batch_size": 256, "random_state": 0, "device": "cpu"}
-NUMBERS = tuple(f"{what}, {space}" for space in ("raw", "encoder") for what in ("distance", "told", "lost", "crossed"))
+NUMBERS = tuple(
+    f"{measure}, {space}" for space in ("raw", "encoder") for measure in ("distance", "told", "lost", "crossed")
+)
 PATH = RESULTS / "study_strength_rules.jsonl"
 
 

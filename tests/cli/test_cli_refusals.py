@@ -159,6 +159,7 @@ OPTIONS = [
     (("--domain", "dna"), "No such option: --domain (it is called --modality now)"),
     (("--set", "domain=dna"), "Contrastive has no option 'domain': it is called modality now"),
     (("--framework", "dino", "--set", "prototypes=9"), "'dino' has no option 'prototypes': it is called out_dim now"),
+    (("--set", "freeze_first_layers=1"), "has no option 'freeze_first_layers': it is called freeze now"),
     (("--set", "skip_components=4"), "has no option 'skip_components': it is called appended_pca now"),
     (("--label", "type"), "wine is not a table", "label=type"),
 ]

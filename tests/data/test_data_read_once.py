@@ -152,14 +152,14 @@ def test_errors_and_damage_are_one_line(tmp_path):
         assert "no column 'kinds'" in refusal(load_dataset, path, label="kinds", **shared)
     load_dataset(path, **options, **shared)
     (rows,) = (tmp_path / "run.cache").glob("*.npy")
-    (facts,) = (tmp_path / "run.cache").glob("*.json")
+    (record_file,) = (tmp_path / "run.cache").glob("*.json")
     content = rows.read_bytes()
     rows.write_bytes(content[:-10])
     assert "damaged" in refusal(load_dataset, path, **options, **shared)
     rows.write_bytes(content)
-    record = json.loads(facts.read_text())
+    record = json.loads(record_file.read_text())
     for damaged in ("{", json.dumps([1]), json.dumps(record | {"found": {"y": 3}})):
-        facts.write_text(damaged)
+        record_file.write_text(damaged)
         assert "damaged" in refusal(load_dataset, path, **options, **shared)
 
 

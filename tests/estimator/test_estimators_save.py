@@ -272,3 +272,11 @@ def test_a_cut_last_line_of_metrics_is_left_out(wine, tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-5])
     assert len(viewsmith.load(tmp_path).metrics_) == 1
+
+
+@pytest.mark.parametrize(("old", "new"), [("domain", "modality"), ("freeze_first_layers", "freeze")])
+def test_a_configuration_with_an_old_name_is_refused_with_the_new_one(wine, tmp_path, old, new):
+    Contrastive(**TINY).fit(wine, run=tmp_path)
+    path = tmp_path / "config.toml"
+    path.write_text(path.read_text().replace(f"\n{new} =", f"\n{old} ="))
+    assert f"has no option '{old}': it is called {new} now" in refusal(viewsmith.load, tmp_path)

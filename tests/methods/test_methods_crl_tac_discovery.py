@@ -46,8 +46,8 @@ def test_the_distribution_of_known_places_against_a_loop():
     p = torch.full((2, 6), 1 / 6)
     q, known = found.for_rows(torch.tensor([2, 0]), p)
     assert known.tolist() == [False, True] and torch.equal(q[0], p[0]) and torch.equal(q[1], found.q[0].float())
-    assert float(found.share(torch.tensor([2, 0]), p)) == pytest.approx(float(found.here[0].float().mean()))
-    assert float(found.share(torch.tensor([2]), p[:1])) == 0
+    assert float(found.probability(torch.tensor([2, 0]), p)) == pytest.approx(float(found.here[0].float().mean()))
+    assert float(found.probability(torch.tensor([2]), p[:1])) == 0
 
 
 def places():
@@ -70,7 +70,7 @@ def test_the_steps_with_known_places(step):
     expected = torch.where(has, (q * log_p).sum(1), 0)
     loss, told = steps(method)["channel"].step(first)
     torch.testing.assert_close(loss, -expected)
-    assert float(told["at_places"]) == pytest.approx(float(known.share(index, log_p.detach().exp())))
+    assert float(told["at_places"]) == pytest.approx(float(known.probability(index, log_p.detach().exp())))
     drawn = torch.multinomial(q, 3, True, generator=batch().generator)
     z = slow_projections(method, x).gather(1, drawn[..., None].expand(-1, -1, 4))
     torch.testing.assert_close(

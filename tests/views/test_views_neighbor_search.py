@@ -113,11 +113,11 @@ def test_few_rows_are_searched_exactly():
 def test_many_rows_are_searched_in_lists_with_the_reported_recall(metric):
     x = draw(3000, 4, clusters=40)
     search = NeighborSearch(x, 2, metric=metric, exact_up_to=1000)
-    facts, graph = search.summary, search.graph()
-    assert facts.search == "inverted lists" and 2 * facts.probes < facts.lists
+    summary, graph = search.summary, search.graph()
+    assert summary.search == "inverted lists" and 2 * summary.probes < summary.lists
     exact = nearest_neighbors(x, 2, metric=metric)
     recall = np.mean([len({*a} & {*b}) / 2 for a, b in zip(graph.tolist(), exact.tolist(), strict=True)])
-    assert facts.recall >= 0.95 and recall == pytest.approx(facts.recall, abs=0.01)
+    assert summary.recall >= 0.95 and recall == pytest.approx(summary.recall, abs=0.01)
     queries = draw(50, 4, clusters=40) + 0.01
     hits = search.nearest(queries) == nearest_neighbors(x, 2, queries=queries, metric=metric)
     assert hits.double().mean() > 0.9
@@ -216,9 +216,9 @@ def test_neighbors_are_searched_in_full_precision_under_autocast(many):
 def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
     x = draw(3000, 4, clusters=40, dtype=torch.float32).numpy()
     model = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x, run=tmp_path / "r")
-    facts = json.loads((tmp_path / "r" / "summary.json").read_text(encoding="utf-8"))["neighbor_graph"]
-    assert facts == model.summary_["neighbor_graph"]
-    assert facts["search"] == "inverted lists" and facts["recall"] >= 0.95 and facts["probes"] < facts["lists"]
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text(encoding="utf-8"))["neighbor_graph"]
+    assert summary == model.summary_["neighbor_graph"]
+    assert summary["search"] == "inverted lists" and summary["recall"] >= 0.95 and summary["probes"] < summary["lists"]
     again = Contrastive(epochs=1, n_neighbors=2, random_state=0, hidden=(8,), n_components=8).fit(x)
     assert np.array_equal(again.transform(x), model.transform(x))
 

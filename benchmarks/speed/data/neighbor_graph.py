@@ -49,12 +49,12 @@ def measure(x: Tensor, device: str, with_exact: bool) -> dict[str, Any]:
     search = NeighborSearch(x, NEIGHBORS, exact_up_to=0)
     graph = search.graph()
     row["approximate"] = round(now() - started, 2)
-    facts = search.summary
+    summary = search.summary
     row |= {
-        "search": facts.search,
-        "lists": facts.lists,
-        "probes": facts.probes,
-        "recall_estimate": round(facts.recall, 4),
+        "search": summary.search,
+        "lists": summary.lists,
+        "probes": summary.probes,
+        "recall_estimate": round(summary.recall, 4),
     }
     if exact is not None:
         hits = sum((graph[:, i, None] == exact).sum() for i in range(NEIGHBORS))

@@ -67,13 +67,13 @@ def commands(data: Path, out: Path, seed: int, limit: int) -> dict[str, Any]:
 
 def alone(method: str, data: Path, out: Path, seed: int, limit: int) -> dict[str, Any]:
     """A method in a process of its own: what `in_process` found, and the peak memory and CPU seconds of the process."""
-    facts = out.with_suffix(".json")
+    result_file = out.with_suffix(".json")
     code = "from benchmarks.speed.data.scale import in_process; import sys; in_process(*sys.argv[1:])"
-    found = process(sys.executable, "-c", code, method, data, out, seed, facts, limit=limit)
-    return found | {"whole_cpu": found["cpu"]} | (json.loads(facts.read_text()) if facts.exists() else {})
+    found = process(sys.executable, "-c", code, method, data, out, seed, result_file, limit=limit)
+    return found | {"whole_cpu": found["cpu"]} | (json.loads(result_file.read_text()) if result_file.exists() else {})
 
 
-def in_process(method: str, data: str, out: str, seed: str, facts: str) -> None:
+def in_process(method: str, data: str, out: str, seed: str, result_file: str) -> None:
     """Fit twice, on few and on all rows; write the representations, and seconds and facts of the second fit."""
     torch.set_num_threads(1)
     fit = contrastive if method == "contrastive" else partial(umap, int(method.partition("_")[2]))
@@ -81,11 +81,11 @@ def in_process(method: str, data: str, out: str, seed: str, facts: str) -> None:
     torch.set_num_threads(1)  # UMAP leaves another number behind
     cpu, wall = time.process_time(), time.perf_counter()
     first = {"first_cpu": round(cpu, 1)}
-    Path(facts).write_text(json.dumps(first))  # a process that reaches its limit leaves this
+    Path(result_file).write_text(json.dumps(first))  # a process that reaches its limit leaves this
     h, found = fit(np.load(data), int(seed))
     np.save(out, h)
     seconds = {"cpu": round(time.process_time() - cpu, 1), "wall": round(time.perf_counter() - wall, 1)}
-    Path(facts).write_text(json.dumps(first | seconds | found))
+    Path(result_file).write_text(json.dumps(first | seconds | found))
 
 
 def contrastive(x: np.ndarray, seed: int) -> tuple[np.ndarray, dict[str, Any]]:

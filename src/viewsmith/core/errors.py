@@ -104,10 +104,10 @@ def duplicates(names: Sequence[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
-def check_unique(names: Sequence[str], what: str, advice: str = "rename them") -> None:
+def check_unique(names: Sequence[str], fault: str, advice: str = "rename them") -> None:
     """Raise InputError for names that occur more than once."""
     if twice := duplicates(names):
-        raise InputError(f"{what}: {name_list(twice)}; {advice}")
+        raise InputError(f"{fault}: {name_list(twice)}; {advice}")
 
 
 #: Lines that were said within `lines_once`; None outside of it.

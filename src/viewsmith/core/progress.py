@@ -80,7 +80,7 @@ def with_progress(
 
 
 def _in_notebook(
-    items: Iterable[T], what: str, total: int, unit: str, size: Callable[[T], int], after: float
+    items: Iterable[T], title: str, total: int, unit: str, size: Callable[[T], int], after: float
 ) -> Iterator[T]:
     bar, done, drawn = None, 0, time.monotonic() - 0.25 + after
     for item in items:
@@ -88,4 +88,4 @@ def _in_notebook(
         done += size(item)
         if time.monotonic() - drawn >= 0.25 or (bar is not None and done >= total):
             bar, drawn = bar or NotebookBar(), time.monotonic()
-            bar.update(f"{what}: {min(done, total):,} of {total:,} {unit}", done, total)
+            bar.update(f"{title}: {min(done, total):,} of {total:,} {unit}", done, total)

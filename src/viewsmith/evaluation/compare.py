@@ -270,9 +270,9 @@ def format_table(result: Mapping[str, Any]) -> str:
     return "\n\n".join([*tables, "\n".join(wrapped)])
 
 
-def _once(seen: dict[str, Any], arrays: Sequence[Any], what: str, compute: Callable[[], T]) -> T:
+def _once(seen: dict[str, Any], arrays: Sequence[Any], purpose: str, compute: Callable[[], T]) -> T:
     """What is computed from arrays, which is kept in `seen` by their digest."""
-    digest = hashlib.blake2b(what.encode())
+    digest = hashlib.blake2b(purpose.encode())
     for part in map(np.asarray, arrays):
         values = np.ascontiguousarray(part.astype(str) if part.dtype == object else part)
         digest.update(f"{values.dtype} {values.shape}".encode() + values.tobytes())

@@ -176,13 +176,13 @@ class Moments:
 
     def joined(self, other: "Moments") -> "Moments":
         """Those of both sets of rows (Chan, Golub and LeVeque 1983, equation 1.5b)."""
-        rows, share = self.rows + other.rows, other.rows / (self.rows + other.rows)
+        rows, fraction = self.rows + other.rows, other.rows / (self.rows + other.rows)
         apart = other.mean - self.mean
         return Moments(
             rows,
             self.zeros + other.zeros,
-            self.mean + share * apart,
-            (1 - share) * self.variance + share * other.variance + share * (1 - share) * apart.square(),
+            self.mean + fraction * apart,
+            (1 - fraction) * self.variance + fraction * other.variance + fraction * (1 - fraction) * apart.square(),
             torch.minimum(self.low, other.low),
             torch.maximum(self.high, other.high),
             self.first,

@@ -253,7 +253,7 @@ class KnownPlaces(nn.Module):
         known = q.sum(dim=1) > 0
         return torch.where(known[:, None], q, p), known
 
-    def share(self, index: Tensor, p: Tensor) -> Tensor:
+    def probability(self, index: Tensor, p: Tensor) -> Tensor:
         """Mean probability that a view drawn from P, (B, M), is at the known place; 0 without any, ()."""
         here = self.here[index]
         known = here.any(dim=1)

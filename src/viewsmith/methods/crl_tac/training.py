@@ -154,7 +154,7 @@ class CRLTACMethod(Method):
         """Metrics of a channel step."""
         found = {"entropy": entropy(log_p).mean()}
         if self.places is not None:
-            found["at_places"] = self.places.share(index, log_p.detach().exp())
+            found["at_places"] = self.places.probability(index, log_p.detach().exp())
         return found
 
     def _channel_gain(self, batch: Batch, x: Tensor, log_p: Tensor, near: Tensor | None) -> Tensor:

@@ -106,14 +106,14 @@ def outcome(role: str) -> tuple[str, str]:
     return ("left out", "drop") if role == "identifier" else (f"read as {role}", role)
 
 
-def warn_decorated(column: pd.Series, role: str, source_name: str) -> bool:
+def warn_marked_numbers(column: pd.Series, role: str, source_name: str) -> bool:
     """Warn of a text column whose cells are numbers with the same characters before or after them, or with marks."""
     cells = [cell for cell in column.dropna() if isinstance(cell, str)]
-    decorated: dict[str, list[str]] = {}
+    by_marks: dict[str, list[str]] = {}
     for cell in cells:
         if found := _CELL.fullmatch(cell):
-            decorated.setdefault(found["before"] + found["after"], []).append(cell)
-    marks, most = max(decorated.items(), key=lambda item: len(item[1]), default=("", []))
+            by_marks.setdefault(found["before"] + found["after"], []).append(cell)
+    marks, most = max(by_marks.items(), key=lambda item: len(item[1]), default=("", []))
     example = next((cell for cell in most if marks or not _PLAIN.fullmatch(cell)), None)
     if example is None or len(most) < _MOST * len(cells):
         return False
@@ -142,10 +142,10 @@ def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     if len(others) == 0 or len(cells) - len(others) < MOST * len(cells):
         return
     name, (taken, given) = one_line(column.name, 60), outcome(role)
-    share = f"{100 * (1 - len(others) / len(cells)):.0f} %"
+    fraction = f"{100 * (1 - len(others) / len(cells)):.0f} %"
     warn(
-        f"{source_name}: column {name} has {kind} in {share} of its cells, and is {taken} because of the others, such "
-        f"as {one_line(repr(others.iloc[0]), 30)}: {remedy.format(name)}; --columns {name}={given} says that it "
+        f"{source_name}: column {name} has {kind} in {fraction} of its cells, and is {taken} because of the others, "
+        f"such as {one_line(repr(others.iloc[0]), 30)}: {remedy.format(name)}; --columns {name}={given} says that it "
         "is meant"
     )
 
@@ -204,7 +204,7 @@ def choose_roles(
             continue
         is_text = pd.api.types.is_string_dtype(frame[name].dropna().dtype)
         # One warning of a column is enough.
-        if is_text and not warn_decorated(frame[name], roles[name], source_name):
+        if is_text and not warn_marked_numbers(frame[name], roles[name], source_name):
             warn_mostly(frame[name], roles[name], source_name)
     return roles
 
