@@ -342,7 +342,7 @@ def planted(seed: int, n: int = 20, length: int = 600, width: int = 15, changed:
     texts = np.frombuffer(b"ACGT", np.uint8)[codes]
     began = time.process_time()
     model = Discovery(windows=[width], both_strands=False, random_state=seed).fit(texts)
-    best = max(model.tried_[0], key=lambda motif: motif.clarity)
+    best = model.parts_[0] if model.recurs_ else max(model.tried_[0], key=lambda motif: motif.clarity)
     common = np.clip(width - abs(best.best_sites(codes.astype(np.uint8))[0] - starts), 0, None).sum()
     coefficient = common / (2 * width * n - common)
     spent = time.process_time() - began
@@ -490,8 +490,8 @@ def cells(quick: bool = False) -> list[Cell]:
         return [Cell("planted", "discovery", 0, work(planted, 0, 8, 60, 10, 1))]
     found = [Cell("bccd", row, 0, work(in_smears, row, False, 0)) for row in IMAGE_ROWS]
     found.append(Cell("bccd_gray", "discovery", 0, work(in_smears, "discovery", True, 0)))
-    found += [Cell("crp", "discovery", seed, work(in_crp, seed)) for seed in range(3)]
-    found += [Cell("crp, windows 18", "discovery", seed, work(in_crp, seed, [18])) for seed in range(3)]
+    found += [Cell("crp", "discovery", seed, work(in_crp, seed)) for seed in range(5)]
+    found += [Cell("crp, windows 18", "discovery", seed, work(in_crp, seed, [18])) for seed in range(5)]
     found += [
         Cell(kind, row, 0, work(beats, kind, row, 0))
         for row in ("discovery", "ostinato")

@@ -89,7 +89,7 @@ class MotifSearch(Search):
 
     def describe(self) -> str:
         """What was found, in one sentence."""
-        best = max(self.tried[0], key=lambda motif: motif.clarity)
+        best = self.parts[0] if self.parts else max(self.tried[0], key=lambda motif: motif.clarity)
         numbers = f"{best.consensus} of {best.width} letters, "
         if best.place is not None:
             numbers += f"which most often starts at letter {best.place.argmax() + 1}, "
@@ -137,6 +137,7 @@ class MotifSearch(Search):
         for i, (motif, null) in enumerate(zip(self.parts, self.null, strict=True)):
             arrays = {"probabilities": motif.probabilities, "background": motif.background.log_p, "null": null}
             arrays |= {} if motif.place is None else {"place": motif.place}
+            arrays |= {f"other{len(p)}": p for p in motif.others}
             tensors |= {f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
         return plain, tensors
 
@@ -146,8 +147,10 @@ class MotifSearch(Search):
             p, log_p, null = (tensors[f"{i}.{name}"].numpy() for name in ("probabilities", "background", "null"))
             share, gain, both = (fitted[name][i] for name in ("share", "gain", "both"))
             place = tensors[f"{i}.place"].numpy() if f"{i}.place" in tensors else None
+            others = tuple(value.numpy() for name, value in tensors.items() if name.startswith(f"{i}.other"))
+            nothing = nothing and tuple(nothing)
             self.parts.append(
-                Motif(p, Background(log_p), float(share), float(gain), nothing and tuple(nothing), bool(both), place)
+                Motif(p, Background(log_p), float(share), float(gain), nothing, bool(both), place, others)
             )
             self.null.append(null)
         self.tried = [[motif] for motif in self.parts]
