@@ -17,13 +17,11 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
 7. Choice: the gain of a motif is the mean log likelihood ratio of a sequence. Of 100 sequences or more, it is that of
    one half under the motif that was searched in the other. Of fewer, it is that under the motif that the sequence's
    own sites did not help to fit, and the same search in sequences drawn from p_U says what gain is found in nothing.
-   Of several w and models that are clearly above nothing, in standard deviations, the one with the largest gain above
-   it is taken. If none is, nothing recurs.
-8. Sites: of fewer than 100 sequences, the motif is also fitted with fewer and more letters on both sides. A site has
-   the mean of p_P / p_U over the widths that find most of the same sites: which of two places of nearly equal score is
-   the better one depends on the width, and the width is not known.
-
-p_U has as much of the frequencies of shorter contexts as makes sequences that are left out most probable.
+   If none of several w and models is clearly above it, in standard deviations, nothing recurs; otherwise the one with
+   the largest gain above it is taken.
+8. Sites: of fewer than 100 sequences, a motif of the first model is also fitted with fewer and more letters on both
+   sides. A site has the mean of p_P / p_U over the widths that find most of the same sites: which of two places of
+   nearly equal score is the better one depends on the width, and the width is not known.
 
 After a motif is found, its sites are masked (N), and the next one is sought. The q-value of a site compares its score
 s(z) with the best scores of sequences of the same lengths that are drawn from p_U: a sequence may have no site.
@@ -45,8 +43,6 @@ from viewsmith.core.errors import InputError
 
 WIDTHS = (8, 12, 16, 22)
 ORDER = 2  # letters before, on which a letter of the background depends
-STRENGTHS = tuple(4.0**k for k in range(1, 9))  # letters that are added to a context of the background, tried
-PARTS = 4  # of the sequences, each left out once, for that choice
 STARTS, TOP, LAST = 12_000, 600, 40  # windows that are ranked, fitted for a few rounds, and fitted to the end
 FINAL = 4  # motifs that are fitted to all windows
 SCREENED = 24_000  # windows in which starts are ranked and fitted
@@ -86,18 +82,20 @@ class Background:
     log_p: np.ndarray  # log p(letter | two letters before), (5, 5, 5); 4 (N, before the start): any letter
 
     @classmethod
-    def of(cls, codes: np.ndarray, both: bool = False) -> "Background":
-        """Fitted to codes (n, L), of both strands or one, with the frequencies of shorter contexts as prior counts: as
-        many letters of them as make sequences that are left out most probable."""
-        parts = [codes[i::PARTS] for i in range(PARTS)]
-        counts = np.stack([_counts(np.concatenate([part, other_strand(part)]) if both else part) for part in parts])
-        total = counts.sum(0)
-
-        def left_out(strengths: tuple[float, float]) -> float:
-            return sum(float((own * _log_chain(total - own, *strengths)).sum()) for own in counts)
-
-        log_p = _log_chain(total, *max(itertools.product(STRENGTHS, repeat=2), key=left_out))
-        return cls(np.pad(log_p, ((0, 0), (0, 0), (0, 1))))
+    def of(cls, strands: np.ndarray) -> "Background":
+        """Fitted to the codes (m, L) of both strands, with the frequencies of shorter contexts as prior counts."""
+        padded = np.pad(strands, ((0, 0), (ORDER, 0)), constant_values=4).astype(np.int64)
+        known = strands < 4
+        index = (padded[:, :-2] * 25 + padded[:, 1:-1] * 5 + padded[:, 2:])[known]
+        counts = np.bincount(index, minlength=125).reshape(5, 5, 5)[:, :, :4].astype(np.float64)
+        single = (counts.sum((0, 1)) + 1) / (counts.sum() + 4)
+        double = counts.sum(0) + 4 * single
+        double = np.concatenate([double[:4], double.sum(0, keepdims=True)])
+        double /= double.sum(1, keepdims=True)
+        triple = counts + 16 * double[None]
+        triple /= triple.sum(2, keepdims=True)
+        triple[4], triple[:, 4] = double, single
+        return cls(np.log(np.pad(triple, ((0, 0), (0, 0), (0, 1)), constant_values=1.0)))
 
     def windows(self, strands: np.ndarray, width: int) -> np.ndarray:
         """log p_U of every window of `width` letters, float64 (..., L - width + 1), of codes (..., L); N counts 0."""
@@ -121,25 +119,6 @@ class Background:
             drawn = (rng.random((len(found), 1)) > of_letter[:, :3]).sum(1)
             found[:, i] = np.where(i - ORDER < lengths, drawn, 4)
         return found[:, ORDER:]
-
-
-def _counts(strands: np.ndarray) -> np.ndarray:
-    """How often each letter follows each pair of letters, (5, 5, 4)."""
-    padded = np.pad(strands, ((0, 0), (ORDER, 0)), constant_values=4).astype(np.int64)
-    index = (padded[:, :-2] * 25 + padded[:, 1:-1] * 5 + padded[:, 2:])[strands < 4]
-    return np.bincount(index, minlength=125).reshape(5, 5, 5)[:, :, :4].astype(np.float64)
-
-
-def _log_chain(counts: np.ndarray, of_one: float, of_two: float) -> np.ndarray:
-    """log p(letter | two letters before), (5, 5, 4), with prior letters of contexts of one letter and of two."""
-    single = (counts.sum((0, 1)) + 1) / (counts.sum() + 4)
-    double = counts.sum(0) + of_one * single
-    double = np.concatenate([double[:4], double.sum(0, keepdims=True)])
-    double /= double.sum(1, keepdims=True)
-    triple = counts + of_two * double
-    triple /= triple.sum(2, keepdims=True)
-    triple[4], triple[:, 4] = double, single
-    return np.asarray(np.log(triple))
 
 
 @dataclass(frozen=True)
@@ -305,7 +284,7 @@ def find_motif(
     lengths, codes = (lengths_of(codes) if lengths is None else lengths)[rows], codes[rows]
     if (codes == codes[0]).all():
         raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
-    background = Background.of(codes, both)
+    background = Background.of(np.concatenate([codes, other_strand(codes)]) if both else codes)
     many = len(codes) >= MANY
     one_length = (lengths == codes.shape[1]).mean() >= ONE_LENGTH
     empty = [] if many else [background.draw(lengths, rng) for _ in range(DRAWS)]
@@ -325,11 +304,12 @@ def find_motif(
             ]
             continue
         drawn = [_search(each, width, background, both, rng) for each in empty]
-        for number, (model, of_letters) in enumerate(_search(codes, width, background, both, rng)):
+        for number, (model, _) in enumerate(_search(codes, width, background, both, rng)):
             nothing = [float(models[number][0].gain) for models in drawn]
             spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
             motif = _motif(model, background, (float(np.mean(nothing)), spread), both)
-            found.append(replace(motif, others=_other_widths(motif, codes, of_letters)))
+            # With one frequency for all positions, letters beside the motif count as much as its own: no other widths.
+            found.append(replace(motif, others=_other_widths(motif, codes)) if number == 0 else motif)
     return found
 
 
@@ -341,7 +321,7 @@ def _motif(model: "Fitted", background: Background, nothing: tuple[float, float]
     return Motif(p, background, float(model.share), float(model.gain), nothing, both, place)
 
 
-def _other_widths(motif: Motif, codes: np.ndarray, model: "Model") -> tuple[np.ndarray, ...]:
+def _other_widths(motif: Motif, codes: np.ndarray) -> tuple[np.ndarray, ...]:
     """The motif with fewer and more letters on both sides, fitted again, where most of its best sites stay."""
     own, found = motif.best_sites(codes)[0] + motif.width / 2, []
     for more in range(-(motif.width // (2 * LESS)), motif.width // (2 * LESS) + 1):
@@ -352,7 +332,7 @@ def _other_widths(motif: Motif, codes: np.ndarray, model: "Model") -> tuple[np.n
         mean = windows.letters.mean(0).reshape(-1, 4).mean(0).numpy()
         added, kept = np.tile(mean, (max(more, 0), 1)), motif.probabilities[max(-more, 0) : motif.width + min(more, 0)]
         start = torch.from_numpy(np.concatenate([added, kept, added])).float().log().reshape(1, -1)
-        fitted = _fit(windows, Fitted(start, torch.tensor([motif.share])), ROUNDS, model)
+        fitted = _fit(windows, Fitted(start, torch.tensor([motif.share])), ROUNDS, own_frequencies(windows))
         other = _motif(fitted, motif.background, None, motif.both)
         if (abs(other.best_sites(codes)[0] + width / 2 - own) <= motif.width / 4).mean() >= AGREE:
             found.append(other.probabilities)
@@ -360,9 +340,9 @@ def _other_widths(motif: Motif, codes: np.ndarray, model: "Model") -> tuple[np.n
 
 
 def choose(tried: Sequence[Motif]) -> Motif | None:
-    """Of the motifs that recur, the one with the largest gain above nothing; None if nothing recurs."""
-    # Not the largest clarity: the deviation of a few random sets is too noisy to choose by.
-    return max((motif for motif in tried if motif.recurs), key=lambda motif: motif.excess, default=None)
+    """The motif with the largest gain above nothing, if any is clearly above it; None if nothing recurs."""
+    # That something recurs is judged in standard deviations; those of a few random sets are too noisy to choose by.
+    return max(tried, key=lambda motif: motif.excess) if any(motif.recurs for motif in tried) else None
 
 
 Model = Callable[[Tensor], Tensor]  # from counts of letters (S, w, 4) to log p_P (S, 4 w)

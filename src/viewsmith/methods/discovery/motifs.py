@@ -147,10 +147,19 @@ class MotifSearch(Search):
             p, log_p, null = (tensors[f"{i}.{name}"].numpy() for name in ("probabilities", "background", "null"))
             share, gain, both = (fitted[name][i] for name in ("share", "gain", "both"))
             place = tensors[f"{i}.place"].numpy() if f"{i}.place" in tensors else None
-            others = tuple(value.numpy() for name, value in tensors.items() if name.startswith(f"{i}.other"))
+            others = [value.numpy() for name, value in tensors.items() if name.startswith(f"{i}.other")]
             nothing = nothing and tuple(nothing)
             self.parts.append(
-                Motif(p, Background(log_p), float(share), float(gain), nothing, bool(both), place, others)
+                Motif(
+                    p,
+                    Background(log_p),
+                    float(share),
+                    float(gain),
+                    nothing,
+                    bool(both),
+                    place,
+                    tuple(sorted(others, key=len)),
+                )
             )
             self.null.append(null)
         self.tried = [[motif] for motif in self.parts]
