@@ -329,6 +329,8 @@ def _other_widths(motif: Motif, codes: np.ndarray) -> tuple[np.ndarray, ...]:
         if more == 0 or width > codes.shape[1]:
             continue
         windows = Windows.of(codes, width, motif.background, motif.both)
+        if len(windows.first) < 5:
+            continue
         mean = windows.letters.mean(0).reshape(-1, 4).mean(0).numpy()
         added, kept = np.tile(mean, (max(more, 0), 1)), motif.probabilities[max(-more, 0) : motif.width + min(more, 0)]
         start = torch.from_numpy(np.concatenate([added, kept, added])).float().log().reshape(1, -1)
