@@ -314,6 +314,8 @@ def in_crp(seed: int, windows: list[int] | None = None) -> dict[str, Any]:
     texts, sites = binding_sites()
     began = time.process_time()
     model = Discovery(windows=windows, random_state=seed).fit(texts)
+    if not model.recurs_:
+        return {"recurs": False, "sequences": len(texts), "cpu_seconds": time.process_time() - began}
     found = model.search_.candidates(texts)
     spent = time.process_time() - began
     near = [min(abs((s["start"] + s["end"]) / 2 - m) for m in sites[s["sample"]]) <= 3 for s in found]
