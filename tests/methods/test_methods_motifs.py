@@ -11,6 +11,7 @@ import torch
 
 from refusals import refusal
 from viewsmith import Discovery
+from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery import motif_models
 from viewsmith.methods.discovery.motif_models import (
     ANYWHERE,
@@ -33,7 +34,7 @@ from viewsmith.methods.discovery.motif_models import (
     one_frequency,
     own_frequencies,
 )
-from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
+from viewsmith.methods.discovery.motifs import COPY, as_jaspar, as_meme, copies_masked
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -393,7 +394,6 @@ def test_sequences_without_a_window_have_no_site():
 def test_what_cannot_be_searched():
     codes, _ = sequences(6)
     assert "0 sequences have 90 letters without N in a row" in refusal(find_motif, codes, widths=(90,))
-    assert "all sequences are equal" in refusal(find_motif, np.repeat(codes[:1], 6, 0))
 
 
 def test_text_formats():
@@ -419,3 +419,36 @@ def test_real_binding_sites():
     middle = motif.best_sites(codes)[0] + 11
     near = [min(abs(m - site - 11) for site in of) <= 3 for m, of in zip(middle, sites, strict=True)]
     assert sum(near) == 18
+
+
+def test_copies_of_what_is_before_are_masked_as_by_a_loop():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, (5, 90)).astype(np.uint8)
+    codes[1, 20:80] = codes[0, 5:65]  # a copy
+    codes[2, 10:50] = 3 - codes[1, 40:80][::-1]  # of a copy, on the other strand
+    codes[3, : COPY - 1] = codes[0, : COPY - 1]  # too short
+    codes[4, 60:] = 4
+    for both in (True, False):
+        expected, seen = codes.copy(), set()
+        for i, row in enumerate(codes):
+            for start in range(len(row) - COPY + 1):
+                word = tuple(row[start : start + COPY])
+                other = tuple(3 - np.array(word)[::-1])
+                if 4 in word:
+                    continue
+                if word in seen or (both and other in seen):
+                    expected[i, start : start + COPY] = 4
+                seen.add(word)
+        found, count = copies_masked(codes, both=both)
+        np.testing.assert_array_equal(found, expected)
+        assert count == (expected != codes).sum() >= (100 if both else 60)
+    assert copies_masked(codes[:, : COPY - 1])[1] == 0
+
+
+def test_a_duplicated_sequence_is_no_motif():
+    texts = ["".join(row) for row in np.random.default_rng(1).choice(list("ACGT"), (12, 90))]
+    texts[7] = texts[2]
+    with pytest.warns(UserWarning, match="8% of the letters repeat"):
+        assert not Discovery(windows=(8, 12), random_state=0).fit(texts).recurs_
+    with pytest.raises(InputError, match="2 of 6 sequences are no copies of others"):
+        Discovery(random_state=0).fit([texts[0]] * 3 + [texts[1]] * 3)

@@ -30,6 +30,7 @@ Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at o
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -282,8 +283,6 @@ def find_motif(
         )
     rows = np.sort(rng.permutation(usable)[:FITTED])
     lengths, codes = (lengths_of(codes) if lengths is None else lengths)[rows], codes[rows]
-    if (codes == codes[0]).all():
-        raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
     background = Background.of(np.concatenate([codes, other_strand(codes)]) if both else codes)
     many = len(codes) >= MANY
     one_length = (lengths == codes.shape[1]).mean() >= ONE_LENGTH
@@ -489,22 +488,30 @@ def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
     """log p_P (S, 4 w) of groups of windows that agree in random positions, the least probable by chance first."""
     width = windows.letters.shape[1] // 4
     letters = windows.letters.reshape(-1, width, 4).argmax(2).numpy()
-    size = min(width - 1, round(np.log(max(len(letters), 4)) / np.log(4)))  # about one window in a group by chance
-    kept = []
-    for _ in range(PROJECTIONS):
-        key = letters[:, rng.choice(width, size, replace=False)] @ 4 ** np.arange(size)
-        count = np.bincount(key, minlength=4**size)
-        groups = np.flatnonzero(count >= AT_LEAST)
-        number = np.full(4**size, -1)
-        number[groups] = np.arange(len(groups))
-        rows = np.flatnonzero(number[key] >= 0)
-        place = (number[key[rows]][:, None] * width + np.arange(width)) * 4 + letters[rows]
+    # About one window in a group by chance; of many windows fewer, so that few groups have to be counted.
+    size = min(width - 1, round(np.log(max(len(letters), 4)) / np.log(4)) + (len(letters) > SCREENED))
+    chosen = _positions(width, size, rng)
+    weights = np.zeros((len(chosen), width), np.float32)  # of letters, to numbers of groups, which are exact in float32
+    np.put_along_axis(weights, chosen, 4.0 ** np.arange(size, dtype=np.float32)[None], axis=1)
+    kept, values = [], letters.astype(np.float32)
+    for weight in weights:
+        key = (values @ weight).astype(np.int64)
+        rows = np.flatnonzero((np.bincount(key) >= AT_LEAST)[key])
+        groups, number = np.unique(key[rows], return_inverse=True)
+        place = (number[:, None] * width + np.arange(width)) * 4 + letters[rows]
         counts = np.bincount(place.ravel(), minlength=len(groups) * width * 4).reshape(-1, 4 * width)
         kept.append(counts[np.argsort(-_evidence(counts, width))[:OF_EACH]].astype(np.float32))
     distinct = np.unique(np.concatenate(kept), axis=0)
     best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct, width), kind="stable")[:ALIKE]])
     p = best.reshape(-1, width, 4) + PRIOR_ALIKE
     return torch.log(p / p.sum(2, keepdim=True)).flatten(1)
+
+
+def _positions(width: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Different random sets of `size` of `width` positions, at most `PROJECTIONS`, one in each row."""
+    if math.comb(width, size) <= PROJECTIONS:
+        return np.array(list(itertools.combinations(range(width), size)))
+    return np.array([rng.choice(width, size, replace=False) for _ in range(PROJECTIONS)])
 
 
 def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
