@@ -11,7 +11,8 @@ from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.series import Amplitude, ChannelMask, ChannelScaler, TimeWindow, channel_statistics
+from viewsmith.modalities.series.modality import ChannelScaler, channel_statistics
+from viewsmith.modalities.series.views import Amplitude, ChannelMask, TimeWindow
 from viewsmith.networks import PositionScores, SequenceCNN
 from viewsmith.views import Windows
 from viewsmith.views.base import ViewContext

@@ -13,6 +13,7 @@ import viewsmith.frameworks
 import viewsmith.modalities.dna.hyena
 import viewsmith.modalities.dna.views
 import viewsmith.modalities.images.views
+import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names
 from viewsmith.core.options import entries_of, wrapped
 from viewsmith.core.registry import Bounds, Entry, get, registered

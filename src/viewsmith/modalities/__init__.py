@@ -10,7 +10,7 @@ from viewsmith.modalities.base import Modality, detect, find_modality, modality_
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
 from viewsmith.modalities.dna.modality import DNA, dna_rows, kmer_frequencies
 from viewsmith.modalities.images.modality import Images, image_rows
-from viewsmith.modalities.series import Series
+from viewsmith.modalities.series.modality import Series
 from viewsmith.modalities.vectors.counts import log_normalize
 from viewsmith.modalities.vectors.modality import Vectors
 

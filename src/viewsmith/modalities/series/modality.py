@@ -1,23 +1,22 @@
-"""Multi-channel recordings, (n, channels, time): checks, scaling by channel, the modality, and fixed views.
+"""Multi-channel recordings, (n, channels, time): checks, scaling by channel, and the modality.
 
 An array (n, a, b) may also hold gray images, so recordings are never recognized: users say ``modality="series"``.
 """
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, check_fraction, check_weight, one_line
+from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, shared_tensor
 from viewsmith.modalities.base import Modality, Transformation
 from viewsmith.modalities.checks import check_finite, check_numbers, warn_lost_digits
 from viewsmith.networks.scaling import Scaler, Scaling
-from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
 
 class ChannelScaler(nn.Module):
@@ -145,134 +144,3 @@ class Series(Modality):
 
 
 register("modality", Series.name, help=Series.help)(Series)
-
-
-class TimeWindow(ViewMaker):
-    """A random part of the recording, stretched to its full length (window slicing: Le Guennec et al. 2016).
-
-    Parameters
-    ----------
-    minimum : float
-        Least length of the part, as a fraction, more than 0 and at most 1; uniform up to 1.
-    reversal : float
-        Probability that the part runs backward.
-    """
-
-    def __init__(self, minimum: float = 0.5, reversal: float = 0.0) -> None:
-        super().__init__()
-        check_fraction("minimum", minimum)
-        check_fraction("reversal", reversal)
-        self.minimum, self.reversal = minimum, reversal
-
-    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        n, channels, length = x.shape
-        fraction = self.minimum + (1 - self.minimum) * rand((n, 1), x, generator)
-        start = (1 - fraction) * rand((n, 1), x, generator)
-        steps = torch.linspace(0, 1, length, device=x.device, dtype=x.dtype)
-        if self.reversal:
-            steps = torch.where(rand((n, 1), x, generator) < self.reversal, 1 - steps, steps)
-        position = ((start + fraction * steps) * (length - 1)).clamp(0, length - 1)
-        before = position.floor().long().clamp_max(length - 2)
-        weight = (position - before)[:, None]
-        before = before[:, None].expand(-1, channels, -1)
-        return torch.lerp(x.gather(2, before), x.gather(2, before + 1), weight)
-
-
-class Jitter(ViewMaker):
-    """Gaussian noise on every value: x + s e (Um et al. 2017, jittering).
-
-    Parameters
-    ----------
-    strength : float
-        s, in scaled units: 1 is the standard deviation of a channel.
-    """
-
-    def __init__(self, strength: float = 0.1) -> None:
-        super().__init__()
-        check_weight("strength", strength)
-        self.strength = strength
-
-    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        return x + self.strength * randn(x, generator)
-
-
-class Amplitude(ViewMaker):
-    """Each channel times a random factor 1 + s e, with Gaussian e (Um et al. 2017, scaling).
-
-    Parameters
-    ----------
-    strength : float
-        s.
-    sign_flip : float
-        Probability that all channels change their sign.
-    """
-
-    def __init__(self, strength: float = 0.1, sign_flip: float = 0.0) -> None:
-        super().__init__()
-        check_weight("strength", strength)
-        check_fraction("sign_flip", sign_flip)
-        self.strength, self.sign_flip = strength, sign_flip
-
-    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        factor = 1 + self.strength * randn(x[..., :1], generator)
-        if self.sign_flip:
-            factor = torch.where(rand((len(x), 1, 1), x, generator) < self.sign_flip, -factor, factor)
-        return x * factor
-
-
-class ChannelMask(ViewMaker):
-    """Each channel set to zero, the scaled mean, with some probability; at least one channel stays.
-
-    Parameters
-    ----------
-    rate : float
-        The probability, 0 to 1.
-    """
-
-    def __init__(self, rate: float = 0.2) -> None:
-        super().__init__()
-        check_fraction("rate", rate)
-        self.rate = rate
-
-    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        drawn = rand((*x.shape[:2], 1), x, generator)
-        keep = (drawn >= self.rate) | (drawn == drawn.amax(dim=1, keepdim=True))
-        return x * keep
-
-
-@register(
-    "view maker",
-    "window",
-    help="a random part, stretched",
-    modalities="series",
-    source="Le Guennec et al. 2016",
-    symmetry={"time_reversal": ("time-reversal", 0.0)},
-)
-def _window(
-    context: ViewContext, *, window_minimum: float = 0.5, time_reversal: float | Literal["auto"] = "auto"
-) -> TimeWindow:
-    return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal)
-
-
-@register("view maker", "jitter", help="Gaussian noise", modalities="series", source="Um et al. 2017")
-def _jitter(context: ViewContext, *, jitter_strength: float = 0.1) -> Jitter:
-    return Jitter(jitter_strength)
-
-
-@register(
-    "view maker",
-    "scale",
-    help="random amplitudes of the channels",
-    modalities="series",
-    source="Um et al. 2017",
-    symmetry={"sign_flip": ("sign-flip", 0.0)},
-)
-def _scale(
-    context: ViewContext, *, scale_strength: float = 0.1, sign_flip: float | Literal["auto"] = "auto"
-) -> Amplitude:
-    return Amplitude(scale_strength, 0.0 if sign_flip == "auto" else sign_flip)
-
-
-@register("view maker", "channel-mask", help="random channels set to zero", modalities="series")
-def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> ChannelMask:
-    return ChannelMask(channel_mask_rate)

@@ -1,0 +1,1 @@
+"""Recordings: samples as channels over time."""
