@@ -10,12 +10,12 @@ SMALLER = {
     "viewsmith.modalities.images.patches.SAMPLED": 4_000,
     "viewsmith.modalities.images.patches.ROUNDS": 5,
     "viewsmith.methods.discovery.contrast.ROUNDS": 8,
-    "viewsmith.methods.discovery.motif_models.STARTS": 1_000,
-    "viewsmith.methods.discovery.motif_models.TOP": 60,
-    "viewsmith.methods.discovery.motif_models.LAST": 8,
-    "viewsmith.methods.discovery.motif_models.PROJECTIONS": 60,
-    "viewsmith.methods.discovery.motif_models.ALIKE": 120,
-    "viewsmith.methods.discovery.motif_models.DRAWS": 5,
+    "viewsmith.methods.discovery.motif_search.STARTS": 1_000,
+    "viewsmith.methods.discovery.motif_search.TOP": 60,
+    "viewsmith.methods.discovery.motif_search.LAST": 8,
+    "viewsmith.methods.discovery.motif_search.PROJECTIONS": 60,
+    "viewsmith.methods.discovery.motif_search.ALIKE": 120,
+    "viewsmith.methods.discovery.motif_search.DRAWS": 5,
 }
 
 

@@ -107,7 +107,7 @@ NOISE = np.random.default_rng(0).normal(size=(20, 100))
             ("--windows", "9"),
             "expected at least 72, twice the smallest window",
         ),
-        ("x.fa", ["ACGTT", "TGCAA"] * 5, (), "0 sequences have 8 letters without N in a row"),
+        ("x.fa", ["ACGTT"] * 9, (), "0 sequences have 8 letters without N in a row"),
         ("x.fa", ["N" * 60] * 9, (), "0 sequences have 8 letters without N in a row"),
         ("x.fa", ["ACGTTGCATGCA"] * 9, (), "all sequences are equal"),
         ("x.fa", ["ACGTTGCATGCA"] * 3, (), "3 sequences, expected at least 4"),

@@ -13,28 +13,27 @@ from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery import motif_models
-from viewsmith.methods.discovery.motif_models import (
+from viewsmith.methods.discovery.motif_models import Background, Motif, Windows, as_codes
+from viewsmith.methods.discovery.motif_search import (
     ANYWHERE,
+    COPY,
     PRIOR,
     SMOOTH,
-    Background,
     Fitted,
-    Motif,
-    Windows,
     _evidence,
     _expected,
     _fit,
     _left_out_gains,
     _projected,
     _ranked,
-    as_codes,
     choose,
+    copies_masked,
     density_of_places,
     find_motif,
     one_frequency,
     own_frequencies,
 )
-from viewsmith.methods.discovery.motifs import COPY, as_jaspar, as_meme, copies_masked
+from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -439,10 +438,10 @@ def test_copies_of_what_is_before_are_masked_as_by_a_loop():
                 if word in seen or (both and other in seen):
                     expected[i, start : start + COPY] = 4
                 seen.add(word)
-        found, count = copies_masked(codes, both=both)
+        found, count = copies_masked(codes, both)
         np.testing.assert_array_equal(found, expected)
         assert count == (expected != codes).sum() >= (100 if both else 60)
-    assert copies_masked(codes[:, : COPY - 1])[1] == 0
+    assert copies_masked(codes[:, : COPY - 1], True)[1] == 0
 
 
 def test_a_duplicated_sequence_is_no_motif():

@@ -82,7 +82,7 @@ PROTOCOLS: dict[str, str] = {
     "linear_10pct": _FEW_LABELS.format(fraction="10 %"),
 }
 
-#: Protocols that `compare` leaves out unless it is asked for all: they choose as their neighbors in the table do.
+#: Protocols that `compare` leaves out unless it is asked for all: none decides which rows are level with the best.
 REPEATED = ("svm", "kmeans_accuracy_l2", "nmi_l2", "ari_l2")
 
 #: Protocols that are computed only if they are named.

@@ -8,20 +8,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError, warn
+from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.motif_models import (
     CLEAR,
     LEAST_SPREAD,
     LETTERS,
-    WIDTHS,
     Background,
     Motif,
     as_codes,
-    choose,
-    find_motif,
     lengths_of,
 )
+from viewsmith.methods.discovery.motif_search import WIDTHS, choose, find_motif
 from viewsmith.modalities import modality_of
 
 
@@ -50,7 +48,6 @@ def _jaspar_lines(motifs: Sequence[Motif], names: Sequence[str], sites: int) -> 
             yield f"{letter} [ {' '.join(f'{p * sites:.2f}' for p in column)} ]\n"
 
 
-COPY, COPIED = 30, 0.01  # letters of a copy, in 60 bits; share of the letters that is worth a warning
 NULL = 2_000  # sequences drawn from the background for q-values
 
 #: One row for each site: number of the sequence and kind, first letter from 0 and the one after the last on the given
@@ -76,19 +73,6 @@ class MotifSearch(Search):
         if len(codes) < 4:
             raise InputError(f"{len(codes)} sequences, expected at least 4: what recurs is seen across sequences")
         lengths, widths = lengths_of(codes), WIDTHS if self.windows is None else self.windows
-        if (codes == codes[0]).all() and codes.min() < 4:
-            raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
-        codes, n_copied = copies_masked(codes, both=self.both_strands)
-        if n_copied and (differing := int((codes < 4).any(1).sum())) < 4:
-            raise InputError(
-                f"{differing} of {len(codes)} sequences are no copies of others, expected at least 4: what recurs is "
-                "seen across sequences"
-            )
-        if n_copied > COPIED * lengths.sum():
-            warn(
-                f"{n_copied / lengths.sum():.0%} of the letters repeat what is before them, in {COPY} letters or more "
-                "(duplicates, overlaps, repeats): a motif is fitted without these copies"
-            )
         for _ in range(self.kinds):
             motifs = find_motif(codes, widths=widths, both=self.both_strands, seed=self.seed, lengths=lengths)
             self.tried.append(motifs)
@@ -111,8 +95,8 @@ class MotifSearch(Search):
             numbers += f"with a gain of {best.gain:.2f} nats in sequences that it was not fitted to"
             least = f"{CLEAR * LEAST_SPREAD:.2f}"
         else:
-            numbers += f"{best.clarity:.1f} standard deviations above what is found in random sequences of the same "
-            numbers += "composition"
+            above = f"{best.excess:.2f} nats" if self.parts else f"{best.clarity:.1f} standard deviations"
+            numbers += f"with a gain {above} above what is found in random sequences of the same composition"
             least = f"{CLEAR}"
         if not self.parts:
             return f"the best candidate is {numbers}; expected more than {least}"
@@ -185,29 +169,6 @@ COMPLEMENT = str.maketrans("ACGTUacgtu", "TGCAAtgcaa")
 def sequence_codes(X: Any) -> np.ndarray:
     """Codes (n, L) of sequences: strings, or ASCII letters uint8 (n, L); see `as_codes`."""
     return as_codes(np.asarray(modality_of("dna").read(X)))
-
-
-def copies_masked(codes: np.ndarray, *, both: bool = True) -> tuple[np.ndarray, int]:
-    """Codes (n, L) with N in place of the copies of what is before them, in `COPY` letters or more, on either strand,
-    and the number of these letters: duplicated genes and overlapping peaks recur, but not because of a motif."""
-    if codes.shape[1] < COPY:
-        return codes, 0
-    value = np.zeros((len(codes), codes.shape[1] - COPY + 1), np.uint64)
-    other, known = value.copy(), np.ones(value.shape, bool)
-    for i in range(COPY):
-        letter = codes[:, i : i + value.shape[1]]
-        known &= letter < 4
-        value |= (letter & 3).astype(np.uint64) << np.uint64(2 * i)
-        other |= (3 - letter & 3).astype(np.uint64) << np.uint64(2 * (COPY - 1 - i))
-    place = np.flatnonzero(known)
-    words = (np.minimum(value, other) if both else value).ravel()[place]
-    first = np.unique(words, return_index=True)[1]
-    copied = np.zeros(value.shape, bool)
-    copied.ravel()[np.delete(place, first)] = True
-    inside = np.zeros(codes.shape, bool)
-    for i in range(COPY):
-        inside[:, i : i + value.shape[1]] |= copied
-    return np.where(inside, 4, codes).astype(np.uint8), int((inside & (codes < 4)).sum())
 
 
 def _sites(motif: Motif, codes: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

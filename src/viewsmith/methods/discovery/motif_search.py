@@ -1,0 +1,462 @@
+"""Discovery in DNA: a motif that recurs in sequences, on either strand, and where.
+
+The objective is that of `viewsmith.methods.discovery.contrast`, E log p_P(z) / p_U(z), with independent letters for p_P
+and a Markov chain for p_U. With zero or one site in a sequence this is MEME's model (Bailey and Elkan 1994):
+
+1. Windows: every window of w letters without N, on both strands. Copies of what is in a sequence before are N:
+   duplicated genes recur, but not because of a motif.
+2. Starts: windows as consensus words, ranked by the sum over sequences of their best match; of few sequences also
+   groups of windows that agree in random positions (Buhler and Tompa 2002).
+3. Rounds (EM): posterior of each window to be the site; frequencies of the letters, weighted by the posterior; share of
+   the sequences that have a site. Hundreds of starts at once, as one product of matrices.
+4. Shifts: the best motif is moved to both sides and fitted again.
+5. Two models of p_P: frequencies of their own for each position (MEME), or one frequency of the consensus letter for
+   all positions, the others equal, as in planted motifs (Pevzner and Sze 2000). The second one cannot fit noise, and
+   tells weak motifs from it.
+6. Places: if nine tenths of 100 sequences or more have one length, a third model of p_P prefers places on the given
+   strand, as the TATA box does: a smooth density of the starts, fitted in the same rounds.
+7. Choice: the gain of a motif is the mean log likelihood ratio of a sequence. Of 100 sequences or more, it is that of
+   one half under the motif that was searched in the other. Of fewer, it is that under the motif that the sequence's
+   own sites did not help to fit, and the same search in sequences drawn from p_U says what gain is found in nothing.
+   If none of several w and models is clearly above it, in standard deviations, nothing recurs; otherwise the one with
+   the largest gain above it is taken.
+8. Sites: of fewer than 100 sequences, a motif of the first model is also fitted with fewer and more letters on both
+   sides. A site has the mean of p_P / p_U over the widths that find most of the same sites: which of two places of
+   nearly equal score is the better one depends on the width, and the width is not known.
+
+After a motif is found, its sites are masked (N), and the next one is sought. The q-value of a site compares its score
+s(z) with the best scores of sequences of the same lengths that are drawn from p_U: a sequence may have no site.
+
+Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at once; s(z) = log p_P(z) / p_U(z).
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.special import gammaln
+from torch import Tensor
+
+from viewsmith.core.errors import InputError, warn
+from viewsmith.methods.discovery.motif_models import LEAST_SPREAD, Background, Motif, Windows, lengths_of, other_strand
+
+WIDTHS = (8, 12, 16, 22)
+STARTS, TOP, LAST = 12_000, 600, 40  # windows that are ranked, fitted for a few rounds, and fitted to the end
+FINAL = 4  # motifs that are fitted to all windows
+SCREENED = 24_000  # windows in which starts are ranked and fitted
+FEW_ROUNDS, ROUNDS = 8, 60
+FITTED = 500  # sequences that a motif is fitted to; all others are only scored
+PRIOR = 6.0  # letters that are added to each position of a motif
+MATCH = 0.6  # frequency of the letter of a start
+PRIOR_ALIKE = 0.3  # of the letters of a group of windows
+# Random sets of positions; windows of a group at least; groups kept of a set, and of all sets.
+PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 500, 3, 24, 1_800
+FEW_ALIKE = 3  # rounds of the second model, before the best motifs are fitted to the end
+MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
+
+DRAWS = 8  # of sequences from p_U
+MANY = 100  # sequences whose halves are enough to search in one and judge in the other
+SMOOTH, ANYWHERE = 3.0, 0.1  # letters, deviation of the density of places; share of sites that may be anywhere
+# Least part of the sequences that have the full length, for places; least density of the best place, uniform being 1.
+ONE_LENGTH, PREFERRED = 0.9, 2.0
+ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
+LESS, AGREE = 3, 0.5  # sites have widths up to 1 / 3 less and more, if half of the sites are the same
+COPY, COPIED = 30, 0.01  # letters of a copy, in 60 bits; share of the letters that is worth a warning
+
+
+def find_motif(
+    codes: np.ndarray,
+    *,
+    widths: Sequence[int] = WIDTHS,
+    both: bool = True,
+    seed: int = 0,
+    lengths: np.ndarray | None = None,
+) -> list[Motif]:
+    """Find what recurs in sequences: motifs for each width, see `choose`; `lengths` count the sites that are masked."""
+    rng = np.random.default_rng(seed)
+    usable = _usable(codes, min(widths))
+    if len(usable) < 4:
+        raise InputError(
+            f"{len(usable)} sequences have {min(widths)} letters without N in a row, expected at least 4: "
+            "give a smaller width, or longer sequences"
+        )
+    rows = np.sort(rng.permutation(usable)[:FITTED])
+    lengths, codes = (lengths_of(codes) if lengths is None else lengths)[rows], codes[rows]
+    if (codes == codes[0]).all():
+        raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
+    codes = _without_copies(codes, min(widths), both)
+    background = Background.of(np.concatenate([codes, other_strand(codes)]) if both else codes)
+    many = len(codes) >= MANY
+    one_length = (lengths == codes.shape[1]).mean() >= ONE_LENGTH
+    empty = [] if many else [background.draw(lengths, rng) for _ in range(DRAWS)]
+    found = []
+    for width in sorted(widths):
+        if codes.shape[1] < width or len(Windows.of(codes, width, background, both).first) < 5:
+            continue
+        if many:
+            models = _held_out(_search, codes, width, background, both, rng)
+            found += [_motif(model, background, None, both) for model in models]
+            of_strand = Background.of(codes)
+            placed = _held_out(_search_places, codes, width, of_strand, False, rng) if one_length else []
+            found += [
+                _motif(model, of_strand, None, False)
+                for model in placed
+                if model.place is not None and model.place.max() >= PREFERRED
+            ]
+            continue
+        drawn = [_search(each, width, background, both, rng) for each in empty]
+        for number, (model, _) in enumerate(_search(codes, width, background, both, rng)):
+            nothing = [float(models[number][0].gain) for models in drawn]
+            spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
+            motif = _motif(model, background, (float(np.mean(nothing)), spread), both)
+            # With one frequency for all positions, letters beside the motif count as much as its own: no other widths.
+            found.append(replace(motif, others=_other_widths(motif, codes)) if number == 0 else motif)
+    return found
+
+
+def _usable(codes: np.ndarray, width: int) -> np.ndarray:
+    """Numbers of the sequences that have `width` letters without N in a row."""
+    if codes.shape[1] < width:
+        return np.zeros(0, int)
+    return np.flatnonzero(np.lib.stride_tricks.sliding_window_view(codes, width, axis=1).max(2).min(1) < 4)
+
+
+def _without_copies(codes: np.ndarray, width: int, both: bool) -> np.ndarray:
+    """Codes without copies, of which it warns; InputError if fewer than four sequences are left."""
+    codes, n_copied = copies_masked(codes, both)
+    if not n_copied:
+        return codes
+    if (left := len(_usable(codes, width))) < 4:
+        raise InputError(
+            f"{left} of {len(codes)} sequences are no copies of others, expected at least 4: what recurs is seen "
+            "across sequences"
+        )
+    if (copied := n_copied / ((codes < 4).sum() + n_copied)) > COPIED:
+        warn(
+            f"{copied:.0%} of the letters repeat what is before them, in {COPY} letters or more (duplicates, overlaps, "
+            "repeats): a motif is fitted without these copies"
+        )
+    return codes
+
+
+def copies_masked(codes: np.ndarray, both: bool) -> tuple[np.ndarray, int]:
+    """Codes (n, L) with N in place of the copies of what is before them, in `COPY` letters or more, on either strand,
+    and the number of these letters: duplicated genes and overlapping peaks recur, but not because of a motif."""
+    if codes.shape[1] < COPY:
+        return codes, 0
+    value = np.zeros((len(codes), codes.shape[1] - COPY + 1), np.uint64)
+    other, known = value.copy(), np.ones(value.shape, bool)
+    for i in range(COPY):
+        letter = codes[:, i : i + value.shape[1]]
+        known &= letter < 4
+        value |= (letter & 3).astype(np.uint64) << np.uint64(2 * i)
+        other |= (3 - letter & 3).astype(np.uint64) << np.uint64(2 * (COPY - 1 - i))
+    place = np.flatnonzero(known)
+    words = (np.minimum(value, other) if both else value).ravel()[place]
+    first = np.unique(words, return_index=True)[1]
+    copied = np.zeros(value.shape, bool)
+    copied.ravel()[np.delete(place, first)] = True
+    inside = np.zeros(codes.shape, bool)
+    for i in range(COPY):
+        inside[:, i : i + value.shape[1]] |= copied
+    return np.where(inside, 4, codes).astype(np.uint8), int((inside & (codes < 4)).sum())
+
+
+def _motif(model: "Fitted", background: Background, nothing: tuple[float, float] | None, both: bool) -> Motif:
+    """The only motif of a fit."""
+    p = _frequencies(model.log_p)[0].double().numpy()
+    place = None if model.place is None else model.place[0].log().numpy()
+    p /= p.sum(1, keepdims=True)
+    return Motif(p, background, float(model.share), float(model.gain), nothing, both, place)
+
+
+def _other_widths(motif: Motif, codes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The motif with fewer and more letters on both sides, fitted again, where most of its best sites stay."""
+    own, found = motif.best_sites(codes)[0] + motif.width / 2, []
+    for more in range(-(motif.width // (2 * LESS)), motif.width // (2 * LESS) + 1):
+        width = motif.width + 2 * more
+        if more == 0 or width > codes.shape[1]:
+            continue
+        windows = Windows.of(codes, width, motif.background, motif.both)
+        if len(windows.first) < 5:
+            continue
+        mean = windows.letters.mean(0).reshape(-1, 4).mean(0).numpy()
+        added, kept = np.tile(mean, (max(more, 0), 1)), motif.probabilities[max(-more, 0) : motif.width + min(more, 0)]
+        start = torch.from_numpy(np.concatenate([added, kept, added])).float().log().reshape(1, -1)
+        fitted = _fit(windows, Fitted(start, torch.tensor([motif.share])), ROUNDS, own_frequencies(windows))
+        other = _motif(fitted, motif.background, None, motif.both)
+        if (abs(other.best_sites(codes)[0] + width / 2 - own) <= motif.width / 4).mean() >= AGREE:
+            found.append(other.probabilities)
+    return tuple(found)
+
+
+def choose(tried: Sequence[Motif]) -> Motif | None:
+    """The motif with the largest gain above nothing, if any is clearly above it; None if nothing recurs."""
+    # That something recurs is judged in standard deviations; those of a few random sets are too noisy to choose by.
+    return max(tried, key=lambda motif: motif.excess) if any(motif.recurs for motif in tried) else None
+
+
+Model = Callable[[Tensor], Tensor]  # from counts of letters (S, w, 4) to log p_P (S, 4 w)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """S motifs that were fitted at once."""
+
+    log_p: Tensor  # log p_P of letters, (S, 4 w)
+    share: Tensor  # (S,)
+    place: Tensor | None = None  # p_P / p_U of starts, (S, L - w + 1); None: any place
+    gain: Tensor = field(default_factory=lambda: torch.zeros(0))  # mean over sequences, (S,)
+
+    def best(self, count: int) -> "Fitted":
+        """Those with the largest gains."""
+        return self[torch.topk(self.gain, min(count, len(self.gain))).indices]
+
+    def joined(self, other: "Fitted") -> "Fitted":
+        """These and others, of the same model."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Fitted(*(None if one is None else torch.cat([one, two]) for one, two in pairs))  # type: ignore[arg-type]
+
+    def __getitem__(self, rows: Tensor | slice) -> "Fitted":
+        return Fitted(*(None if value is None else value[rows] for value in vars(self).values()))  # type: ignore[arg-type]
+
+
+def _search(
+    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
+) -> list[tuple[Fitted, Model]]:
+    """The best motif of all starts under each model of letters, with its left-out gain."""
+    windows, screen = _windows(codes, width, background, both, rng)
+    free, words = own_frequencies(windows), _ranked(screen, STARTS if screen is windows else STARTS // 2, rng)
+    log_p = _from_words(words)
+    if len(codes) < MANY:
+        log_p = torch.cat([log_p, _projected(windows, rng)])
+    starts = Fitted(log_p, torch.full((len(log_p),), 0.5))
+    ranked = _fit(screen, starts, FEW_ROUNDS, free)
+    few = _fit(screen, Fitted(one_frequency(_frequencies(ranked.log_p)), ranked.share), FEW_ALIKE, one_frequency)
+    fitted = _fit(screen, ranked.best(LAST), ROUNDS, free)
+    # Starts of the second model: the best motifs of the first, and those that are best after a few rounds of their own.
+    few = few.best(LAST)
+    own = torch.cat([one_frequency(_frequencies(fitted.log_p)), few.log_p])
+    alike = _fit(screen, Fitted(own, torch.cat([fitted.share, few.share])), ROUNDS, one_frequency)
+    models = (fitted, free), (alike, one_frequency)
+    return [(_finished(windows, screen, motifs, model), model) for motifs, model in models]
+
+
+def _search_places(
+    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
+) -> list[tuple[Fitted, Model]]:
+    """The best motif of all starts that prefers places."""
+    windows, screen = _windows(codes, width, background, both, rng)
+    free, words = own_frequencies(windows), _ranked(screen, STARTS // 2, rng)
+    starts = Fitted(_from_words(words), torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
+    return [(_finished(windows, screen, _fit(screen, starts, FEW_ROUNDS, free), free), free)]
+
+
+def _held_out(
+    search: Callable[..., list[tuple[Fitted, Model]]],
+    codes: np.ndarray,
+    width: int,
+    background: Background,
+    both: bool,
+    rng: np.random.Generator,
+) -> list[Fitted]:
+    """The motifs of a search in each half of the sequences, fitted to all. Their gain is that of one half under the
+    motif of the other, which in nothing is at most 0 (but for less than exp(-t) in t nats)."""
+    halves, found, gains = (codes[::2], codes[1::2]), [], []
+    for own, other in (halves, halves[::-1]):
+        windows = Windows.of(other, width, background, both)
+        found.append(search(own, width, background, both, rng))
+        gains.append([float(_expected(windows, motif)[0].mean()) for motif, _ in found[-1]])
+    windows = Windows.of(codes, width, background, both)
+    best = [
+        _fit(windows, one.joined(two), ROUNDS, model).best(1) for (one, model), (two, _) in zip(*found, strict=True)
+    ]
+    means = torch.tensor(gains).mean(0)
+    return [replace(motif, gain=gain[None]) for motif, gain in zip(best, means, strict=True)]
+
+
+def _windows(
+    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
+) -> tuple[Windows, Windows]:
+    """All windows, and about `SCREENED` of them, those of some sequences."""
+    windows = Windows.of(codes, width, background, both)
+    some = max(4, len(codes) * SCREENED // len(windows.letters))
+    if some >= len(codes):
+        return windows, windows
+    return windows, Windows.of(codes[np.sort(rng.permutation(len(codes))[:some])], width, background, both)
+
+
+def _from_words(words: Tensor) -> Tensor:
+    """log p_P (S, 4 w) that prefer the letters of words, one-hot."""
+    return torch.log((1 - MATCH) / 3 + (MATCH - (1 - MATCH) / 3) * words)
+
+
+def _frequencies(log_p: Tensor) -> Tensor:
+    """Frequencies (S, w, 4) of log p_P (S, 4 w)."""
+    return log_p.exp().reshape(len(log_p), -1, 4)
+
+
+def _finished(windows: Windows, screen: Windows, fitted: Fitted, model: Model) -> Fitted:
+    """The best of the motifs, fitted to all windows, and moved to both sides, with its left-out gain."""
+    fitted = _fit(windows, fitted.best(FINAL), ROUNDS, model)
+    top = fitted[fitted.gain.argmax()[None]]
+    shifted = _shifts(top.log_p[0], windows)
+    anywhere = None if top.place is None else torch.ones(len(shifted), top.place.shape[1])
+    moved = _fit(screen, Fitted(shifted, top.share.expand(len(shifted)), anywhere), FEW_ROUNDS, model)
+    best = fitted.joined(_fit(windows, moved.best(FINAL), ROUNDS, model)).best(FINAL)
+    left_out = torch.stack([_left_out_gains(windows, best[i : i + 1], model).mean() for i in range(len(best.gain))])
+    return replace(best, gain=left_out).best(1)
+
+
+def own_frequencies(windows: Windows) -> Model:
+    """Frequencies of their own for each position, with `PRIOR` letters added to the counts."""
+    frequencies = windows.letters.mean(0).reshape(-1, 4).mean(0)
+    return lambda counts: torch.log((counts + PRIOR * frequencies) / (counts.sum(2, keepdim=True) + PRIOR)).flatten(1)
+
+
+def one_frequency(counts: Tensor) -> Tensor:
+    """One frequency of the most frequent letter for all positions; the other three are equal."""
+    top = counts.argmax(2, keepdim=True)
+    q = (counts.gather(2, top).sum((1, 2)) / counts.sum((1, 2)).clamp_min(1e-12)).clamp(*MATCHES)[:, None, None]
+    p = ((1 - q) / 3).expand(counts.shape).scatter(2, top, q.expand(top.shape))
+    return torch.log(p).flatten(1)
+
+
+def _ranked(windows: Windows, count: int, rng: np.random.Generator) -> Tensor:
+    """One-hot words (S, 4 w) of the windows with the largest sum over sequences of their best match, of `count`."""
+    # The other strand of a window is the same start.
+    rows = torch.nonzero(~windows.reverse).ravel()
+    words = windows.letters[rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:count]))]]
+    total = torch.zeros(len(words))
+    for _, own, first in windows.blocks(len(words)):
+        matches = words @ windows.letters[own].T
+        total += torch.from_numpy(np.maximum.reduceat(matches.numpy(), first, axis=1).sum(1))
+    return words[torch.topk(total, min(TOP, len(total))).indices]
+
+
+def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
+    """log p_P (S, 4 w) of groups of windows that agree in random positions, the least probable by chance first."""
+    width = windows.letters.shape[1] // 4
+    letters = windows.letters.reshape(-1, width, 4).argmax(2).numpy()
+    # About one window in a group by chance; of many windows fewer, so that few groups have to be counted.
+    size = min(width - 1, round(np.log(max(len(letters), 4)) / np.log(4)) + (len(letters) > SCREENED))
+    chosen = _positions(width, size, rng)
+    weights = np.zeros((len(chosen), width), np.float32)  # of letters, to numbers of groups, which are exact in float32
+    np.put_along_axis(weights, chosen, 4.0 ** np.arange(size, dtype=np.float32)[None], axis=1)
+    kept, values = [], letters.astype(np.float32)
+    for weight in weights:
+        key = (values @ weight).astype(np.int64)
+        rows = np.flatnonzero((np.bincount(key) >= AT_LEAST)[key])
+        groups, number = np.unique(key[rows], return_inverse=True)
+        place = (number[:, None] * width + np.arange(width)) * 4 + letters[rows]
+        counts = np.bincount(place.ravel(), minlength=len(groups) * width * 4).reshape(-1, 4 * width)
+        kept.append(counts[np.argsort(-_evidence(counts, width))[:OF_EACH]].astype(np.float32))
+    distinct = np.unique(np.concatenate(kept), axis=0)
+    best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct, width), kind="stable")[:ALIKE]])
+    p = best.reshape(-1, width, 4) + PRIOR_ALIKE
+    return torch.log(p / p.sum(2, keepdim=True)).flatten(1)
+
+
+def _positions(width: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Different random sets of `size` of `width` positions, at most `PROJECTIONS`, one in each row."""
+    if math.comb(width, size) <= PROJECTIONS:
+        return np.array(list(itertools.combinations(range(width), size)))
+    return np.array([rng.choice(width, size, replace=False) for _ in range(PROJECTIONS)])
+
+
+def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
+    """Log marginal likelihood, prior Dirichlet(1/2), of letters counted in windows (S, 4 w), against 1/4 for each."""
+    c = counts.reshape(len(counts), width, 4).astype(np.int64)
+    n = c[:, 0].sum(1)  # windows of a group
+    table = gammaln(np.arange(n.max(initial=0) + 1) + 0.5) - gammaln(0.5)
+    return np.asarray(table[c].sum((1, 2)) + width * (n * np.log(4) - gammaln(n + 2)))
+
+
+def _expected(windows: Windows, motifs: Fitted) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Gains of sequences (S, n), log likelihoods with against without a motif; expected letters (S, 4 w), sites (S,),
+    and sites at each start (S, L - w + 1)."""
+    log_p, share, place = motifs.log_p, motifs.share, motifs.place
+    gains, counts, sites = log_p.new_empty(len(log_p), len(windows.first) - 1), torch.zeros_like(log_p), 0 * share
+    places = None if place is None else torch.zeros_like(place)
+    for sequences, own, first in windows.blocks(len(log_p)):
+        letters, count = windows.letters[own], windows.count[sequences]
+        ratio = torch.addmm(-windows.log_background[own], log_p, letters.T).exp_()
+        if place is not None:
+            ratio *= place[:, windows.place[own]]
+        mean = torch.from_numpy(np.add.reduceat(ratio.numpy(), first, axis=1)) / count
+        gains[:, sequences] = torch.log1p(share[:, None] * (mean - 1))
+        weight = share[:, None] / count / torch.exp(gains[:, sequences])
+        sites += (weight * mean * count).sum(1)
+        posterior = ratio.mul_(weight.repeat_interleave(count.long(), 1))
+        counts += posterior @ letters
+        if places is not None:
+            places.index_add_(1, windows.place[own], posterior)
+    return gains, counts, sites, places
+
+
+def density_of_places(sites: Tensor) -> Tensor:
+    """p_P / p_U of starts (S, L - w + 1), from the expected sites at each, by a Gaussian kernel."""
+    reach = int(4 * SMOOTH)
+    kernel = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / SMOOTH) ** 2)[None, None]
+    near, all_near = (F.conv1d(x[:, None], kernel, padding=reach)[:, 0] for x in (sites, torch.ones_like(sites[:1])))
+    density = near / all_near + 1e-9
+    return (1 - ANYWHERE) * density / density.mean(1, keepdim=True) + ANYWHERE
+
+
+def _fit(windows: Windows, motifs: Fitted, rounds: int, model: Model) -> Fitted:
+    """EM from S motifs at once, each until its gain stays."""
+    n, log_p, share = len(windows.first) - 1, motifs.log_p.clone(), motifs.share.clone()
+    place = None if motifs.place is None else motifs.place.clone()
+    gain, moving = torch.full((len(log_p),), -torch.inf), torch.arange(len(log_p))
+    found = Fitted(log_p, share, place, gain)
+    for number in range(rounds + 1):
+        gains, counts, sites, places = _expected(windows, found[moving])
+        # The gain may fall in a round: with the letters that are added to the counts, it is not what EM maximizes.
+        moves = abs(gains.mean(1) - gain[moving]) >= ENOUGH
+        gain[moving] = gains.mean(1)
+        moving = moving[moves]
+        if number == rounds or not len(moving):
+            break
+        log_p[moving] = model(counts[moves].reshape(len(moving), -1, 4))
+        share[moving] = (sites[moves] / n).clamp(1 / n, 1 - 0.5 / n)
+        if place is not None and places is not None:
+            place[moving] = density_of_places(places[moves])
+    return found
+
+
+def _left_out_gains(windows: Windows, motif: Fitted, model: Model) -> Tensor:
+    """Log likelihood ratio of each sequence (n,), under the motif that its own sites did not help to fit."""
+    n, count, share = len(windows.first) - 1, windows.count, motif.share[0]
+    ratio = torch.exp(windows.letters @ motif.log_p[0] - windows.log_background)
+    sequence = torch.arange(n).repeat_interleave(count.long())
+    if motif.place is not None:
+        ratio *= motif.place[0, windows.place]
+    each = [slice(a, b) for a, b in itertools.pairwise(windows.first.tolist())]
+    sums = torch.stack([ratio[own].sum() for own in each])
+    weight = share / count / (1 + share * (sums / count - 1))
+    letters = torch.stack([ratio[own] @ windows.letters[own] for own in each]) * weight[:, None]
+    others = model((letters.sum(0) - letters).reshape(n, -1, 4))
+    s = torch.cat([windows.letters[own] @ p for own, p in zip(each, others, strict=True)]) - windows.log_background
+    likely = s.exp()
+    if motif.place is not None:
+        sites = torch.zeros(n, motif.place.shape[1])
+        sites.index_put_((sequence, windows.place), ratio * weight[sequence], accumulate=True)
+        likely *= density_of_places(sites.sum(0) - sites)[sequence, windows.place]
+    mean = torch.from_numpy(np.add.reduceat(likely.numpy(), windows.first[:-1])) / count
+    return torch.log1p(share * (mean - 1))
+
+
+def _shifts(log_p: Tensor, windows: Windows) -> Tensor:
+    """The motif moved by up to half its width to both sides, (S, 4 w); new positions have the mean frequencies."""
+    width = len(log_p) // 4
+    prior = torch.log(windows.letters.mean(0).reshape(-1, 4).mean(0))
+    moved = []
+    for shift in range(-(width // 2), width // 2 + 1):
+        one = torch.roll(log_p.reshape(width, 4), shift, 0).clone()
+        one[: max(shift, 0)], one[width + min(shift, 0) :] = prior, prior
+        moved.append(one.ravel())
+    return torch.stack(moved)
