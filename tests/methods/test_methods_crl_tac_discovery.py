@@ -76,7 +76,7 @@ def test_the_steps_with_known_places(step):
     torch.testing.assert_close(
         steps(method)["encoder"].step(first)[0], -slow_sampled(z, torch.ones_like(z[..., 0]), 3.0)
     )
-    # Later the usual objective, and the weighted term.
+    # Later the plain objective, and the weighted term.
     again = dataclasses.replace(later, generator=batch().generator)
     loss, plain = steps(method)["channel"].step(again)[0], steps(without)["channel"].step(batch(x))[0]
     torch.testing.assert_close(loss, plain - 0.7 * expected)
