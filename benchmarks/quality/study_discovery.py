@@ -66,14 +66,14 @@ def folder() -> Path:
 # ---- images ---------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def smears() -> tuple[Any, list[np.ndarray]]:
-    """Blood smears, and the boxes of white cells in each, (k, 4): left, top, right, bottom."""
+@lru_cache(maxsize=3)
+def smears(thing: str = "WBC") -> tuple[Any, list[np.ndarray]]:
+    """Blood smears, and the boxes of one thing (white cells) in each, (k, 4): left, top, right, bottom."""
     images, names, _ = read_samples(str(folder() / "objects" / "bccd" / "images"))
     boxes: dict[str, list[list[float]]] = {name: [] for name in names or []}
     with (folder() / "objects" / "bccd" / "boxes.csv").open() as file:
         for row in csv.DictReader(file):
-            if row["class"] == "WBC" and row["file"] in boxes:
+            if row["class"] == thing and row["file"] in boxes:
                 boxes[row["file"]].append([float(row[side]) for side in SIDES])
     return images, [np.array(own).reshape(-1, 4) for own in boxes.values()]
 
@@ -231,6 +231,26 @@ def precision_in_smears(max_parts: int) -> dict[str, Any]:
 
     scores = {"ap": area(right), "ap_of_labeled": area(right[labeled]), "found": right.sum(), "cells": cells_}
     return rounded(scores | {"parts": len(found)})
+
+
+def kinds_in_smears(seed: int) -> dict[str, Any]:
+    """For each of three kinds, up to 12 in an image: listed parts, and shares of them with the center in a label."""
+    known = {thing: smears(thing)[1] for thing in ("WBC", "Platelets", "RBC")}
+    images, _ = smears()
+    began = time.process_time()
+    model = Discovery(kinds=3, max_parts=12, random_state=seed).fit(images)
+    result: dict[str, Any] = {"kinds": len(model.parts_), "cpu_seconds": time.process_time() - began}
+    parts = model.locate(images)
+    middle = np.stack([parts["left"] + parts["right"], parts["top"] + parts["bottom"]], 1) / 2
+    for thing, boxes in known.items():
+        own = [boxes[i] for i in parts["sample"]]
+        inside = [((m >= b[:, :2]) & (m < b[:, 2:])).all(1).any() for m, b in zip(middle, own, strict=True)]
+        for kind in range(len(model.parts_)):
+            result[f"{kind}: in {thing}"] = np.mean(np.array(inside)[parts["kind"] == kind])
+    for kind, part in enumerate(model.parts_):
+        of_kind = parts["sample"][parts["kind"] == kind]
+        result |= {f"{kind}: parts": len(of_kind), f"{kind}: images": len(set(of_kind)), f"{kind}: window": part.window}
+    return rounded(result)
 
 
 #: Options of CRL-TAC by row.
@@ -512,7 +532,8 @@ def cells(quick: bool = False) -> list[Cell]:
     found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
     found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in COSTS]
     given: dict[str, dict[str, Any]] = {f"windows {side}": {"windows": [side]} for side in (2, 3, 4, 5, 7, 9, 11)}
-    given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)} | {"kinds": {"kinds": 3}}
+    given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)}
+    found += [Cell("kinds", "discovery", seed, work(kinds_in_smears, seed)) for seed in range(3)]
     found += [Cell(f"precision, {n} parts", "discovery", 0, work(precision_in_smears, n)) for n in (1, 3)]
     found += [Cell("bccd", row, seed, work(crl_tac_in_smears, row, seed)) for seed in range(3) for row in CRL_TAC]
     found += [Cell("bccd", row, 0, work(crl_tac_in_smears, row, 0)) for row in LONGER]

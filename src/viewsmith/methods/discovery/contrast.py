@@ -164,10 +164,15 @@ def moments_by_fold(z: np.ndarray, kept: np.ndarray, fold: np.ndarray) -> list[M
 
 
 def choose_windows(
-    z: np.ndarray, whole: np.ndarray, fold: np.ndarray, start: np.ndarray | None = None, count: int = CHOSEN
+    z: np.ndarray,
+    whole: np.ndarray,
+    fold: np.ndarray,
+    start: np.ndarray | None = None,
+    count: int = CHOSEN,
+    present: float = 1.0,
 ) -> tuple[np.ndarray, Contrast]:
     """Choose the windows of each sample that look alike across samples, unlike windows in general: in rounds, the best
-    are chosen, and p_P is fitted to those of the other folds."""
+    are chosen, of the share `present` of the samples, and p_P is fitted to those of the other folds."""
     if start is None:
         center = (z * whole[..., None]).sum(1, keepdims=True) / np.maximum(whole.sum(1), 1)[:, None, None]
         start = ((z - center) ** 2).sum(-1).astype(np.float64)
@@ -179,6 +184,8 @@ def choose_windows(
         before, chosen = chosen, np.zeros_like(whole)
         np.put_along_axis(chosen, best, True, 1)
         chosen &= whole
+        highest = score.max(1)
+        chosen[highest < np.sort(highest)[round((1 - present) * len(z))]] = False
         if np.array_equal(before, chosen):
             break
         moments = moments_by_fold(z, chosen, fold)

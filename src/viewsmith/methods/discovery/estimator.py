@@ -152,7 +152,8 @@ class Discovery(BaseEstimator):
     both_strands : bool
         DNA: whether a site may be on the other strand.
     kinds : int
-        Number of kinds of parts: after the first, its places are masked and the next is sought.
+        Number of kinds of parts: after the first, its places are masked and the next is sought; in images also one that
+        is small, and one that fills the images.
     max_parts : int
         Largest number of parts of a kind in a sample.
     max_q : float

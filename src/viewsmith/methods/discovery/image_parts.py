@@ -66,6 +66,8 @@ LESS, CLEARLY = 0.5, 4.0
 # Least fraction of images in which the center of another solution's best window lies in the box of the part.
 AGREE = 0.5
 
+MARGIN = 2  # cells around a place that are no other kind's: the border of a thing differs from everything, too
+
 NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
 
 
@@ -83,6 +85,8 @@ class Part:
     outstanding: float = float("nan")  # see `stands_out`
     boxed: bool = True  # by cells; otherwise boxes are the windows, and consistency is `outstanding`
     size: np.ndarray | None = None  # typical height and width of its boxes, in cells, which are preferred
+    count: int = 1  # places in an image that it was fitted with, see `image_kinds`
+    border: float = 0.0  # cells around a window without a box that belong to its place
 
     def window_scores(self, maps: np.ndarray) -> np.ndarray:
         """log p_P(z) / p_U(z) of every window, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
@@ -140,19 +144,24 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
     cell_whitening = Whitening.of(maps[valid])
     cells = cell_whitening(maps)
     for _ in range(BOX_ROUNDS):
-        posterior, of_cells = _cell_posteriors(cells, valid, inside, fold)
+        posterior, of_cells = cell_posteriors(cells, valid, inside, fold)
         inside = inside_boxes(best_boxes(np.where(valid, 2 * posterior - 1, OUTSIDE))[0], valid.shape[1:])
     held = np.where(valid, posterior, 0)
-    consistency = (held * inside).sum((1, 2)) / (inside.sum((1, 2)) + (held * ~inside).sum((1, 2)))
     return Part(
         window=side,
         windows=(whitening, contrast),
         cells=(cell_whitening, of_cells),
         posterior=float(held.sum() / valid.sum()),
-        consistency=float(consistency.mean()),
+        consistency=agreement(held, inside),
         objective=float(score.max(1).mean()),
         outstanding=stands_out(score, side, columns),
     )
+
+
+def agreement(held: np.ndarray, inside: np.ndarray) -> float:
+    """Posterior (n, h, w) inside boxes over their area plus the posterior outside, in the mean of the images."""
+    area = inside.sum((1, 2)) + (held * ~inside).sum((1, 2))
+    return float(((held * inside).sum((1, 2)) / np.maximum(area, 1e-12)).mean())
 
 
 def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
@@ -166,7 +175,7 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
         center = (windows[:, :2] + windows[:, 2:]) / 2
         if ((center >= boxes[:, :2]) & (center < boxes[:, 2:])).all(1).mean() >= AGREE:
             inside = inside_boxes(windows, free.shape[1:])
-            posteriors += [_cell_posteriors(cells, free, inside, fold)[0], other.posteriors(maps)]
+            posteriors += [cell_posteriors(cells, free, inside, fold)[0], other.posteriors(maps)]
     if not posteriors:
         return part
     weights = np.where(free, 2 * np.mean(posteriors, 0) - 1, OUTSIDE)
@@ -175,7 +184,7 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
     boxes, values = sized_boxes(weights, size)
     if not values.any():
         return part
-    of_cells = _cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold)[1]
+    of_cells = cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold)[1]
     whole = whole_windows(free, part.window)
     z = part.windows[0](window_means(maps, part.window))
     middle = _in_the_middle(boxes, whole, part.window) & (values > 0)[:, None, None]
@@ -220,7 +229,7 @@ def inside_boxes(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return (row >= top) & (row < bottom) & (column >= left) & (column < right)
 
 
-def _cell_posteriors(
+def cell_posteriors(
     cells: np.ndarray, valid: np.ndarray, inside: np.ndarray, fold: np.ndarray
 ) -> tuple[np.ndarray, Contrast]:
     """Held-out posteriors (n, h, w) of cells to lie inside, and the contrast fitted on all folds."""
@@ -238,21 +247,38 @@ def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list
     """Up to `count` boxes of a part in each image, in cells, and their scores; empty and -inf if there is no other."""
     k = part.window
     scores = np.where(whole_windows(free, k), part.window_scores(maps), -np.inf)
-    found = []
     if not part.boxed:
-        for _ in range(count):
-            best = scores.reshape(len(maps), -1).max(1)
-            corner = np.stack(np.divmod(scores.reshape(len(maps), -1).argmax(1), scores.shape[2]), 1)
-            boxes = np.concatenate([corner, corner + k], 1)
-            found.append((np.where(np.isfinite(best)[:, None], boxes, 0), best))
-            scores[inside_boxes(boxes - [k - 1, k - 1, 0, 0], scores.shape[1:])] = -np.inf  # those that overlap it
-        return found
+        return windows_apart(scores, k, count)
+    found = []
     weights = np.where(free, 2 * part.posteriors(maps) - 1, OUTSIDE)
     for _ in range(count):
         boxes, sums = best_boxes(weights) if part.size is None else sized_boxes(weights, part.size)
         best = np.where(_in_the_middle(boxes, np.isfinite(scores), k), scores, -np.inf).reshape(len(maps), -1).max(1)
         found.append((np.where((sums > 0)[:, None], boxes, 0), np.where(sums > 0, best, -np.inf)))
         weights = np.where(inside_boxes(boxes, free.shape[1:]), OUTSIDE, weights)
+    return found
+
+
+def without(free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], part: Part, null: np.ndarray) -> np.ndarray:
+    """The cells that are free of a part: of places with scores as none of 19 in 20 images without it has, and of their
+    surroundings; of a part that fills the images, of all its places."""
+    margin, least = (MARGIN, np.quantile(null, 0.95)) if part.count == 1 else (0, -np.inf)
+    for boxes, scores in found:
+        grown = boxes + np.array([-margin, -margin, margin, margin])
+        free = free & ~(inside_boxes(grown, free.shape[1:]) & (scores > least)[:, None, None])
+    return free
+
+
+def windows_apart(scores: np.ndarray, side: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The best of windows (n, h - side + 1, w - side + 1) in each image, apart from each other: boxes in cells, and
+    scores; empty and -inf if there is no other."""
+    scores, found = scores.copy(), []
+    for _ in range(count):
+        best = scores.reshape(len(scores), -1).max(1)
+        corner = np.stack(np.divmod(scores.reshape(len(scores), -1).argmax(1), scores.shape[2]), 1)
+        boxes = np.concatenate([corner, corner + side], 1)
+        found.append((np.where(np.isfinite(best)[:, None], boxes, 0), best))
+        scores[inside_boxes(boxes - [side - 1, side - 1, 0, 0], scores.shape[1:])] = -np.inf  # those that overlap it
     return found
 
 
@@ -296,8 +322,9 @@ def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) 
         own = {rest.removeprefix(start): t.numpy() for rest, t in tensors.items() if rest.startswith(start)}
         return Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
 
-    numbers = {name: float(fitted[name][i]) for name in NUMBERS}
+    numbers: dict[str, Any] = {name: float(fitted[name][i]) for name in NUMBERS}
     boxed = bool(fitted.get("boxed", [True] * (i + 1))[i])
+    numbers |= {name: fitted[name][i] for name in ("count", "border") if name in fitted}
     size = tensors[f"{i}.size"].numpy() if f"{i}.size" in tensors else None
     side, windows, cells = int(fitted["windows"][i]), of("windows"), of("cells")
     return Part(window=side, windows=windows, cells=cells, boxed=boxed, size=size, **numbers)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import with_progress
-from viewsmith.methods.discovery import image_parts
+from viewsmith.methods.discovery import image_kinds, image_parts
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting
@@ -94,6 +94,35 @@ def reduced(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.asarray(y[0].permute(1, 2, 0).round().clamp(0, 255).byte())
 
 
+@dataclass(frozen=True)
+class Rest:
+    """Images of which cells (n, h, w) are free of the kinds that were found before."""
+
+    images: ImageList
+    rows: np.ndarray
+    valid: np.ndarray
+    free: np.ndarray
+    seed: int
+
+    def drawn(self, count: int) -> ImageList:
+        """Some of the images with random phases; kinds before are filled with the mean of the other pixels."""
+        at = np.sort(np.random.default_rng(self.seed).permutation(len(self.rows))[:count])
+        some = self.rows[at]
+
+        @cache
+        def read(i: int, size: tuple[int, int]) -> np.ndarray:
+            image = self.images.read(int(some[i]), size)
+            valid = self.valid[at[i]]
+            free = self.free[at[i]][: valid[:, 0].sum(), : valid[0].sum()]
+            if free.any() and not free.all():
+                row, column = (np.arange(size[axis]) * free.shape[axis] // size[axis] for axis in (0, 1))
+                pixels = free[row[:, None], column]
+                image = np.where(pixels[..., None], image, image[pixels].mean(0).round()).astype(np.uint8)
+            return random_phases(image, np.random.default_rng((self.seed, i)))
+
+        return ImageList([self.images.shapes[i] for i in some], read, self.images.channels)
+
+
 @dataclass(kw_only=True)
 class ImageSearch(Search):
     """Parts in images."""
@@ -134,27 +163,68 @@ class ImageSearch(Search):
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
         free = valid.copy()
         for _ in range(self.kinds):
+            rest = Rest(images, rows, valid, free, self.seed)
             solutions = image_parts.discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
-            part = self._clear(solutions, images, rows)
+            part = self._clear(solutions, rest)
             if part is None or part.consistency < image_parts.ENTIRELY:
-                windows_only, maps = self._outstanding(solutions, images, rows, maps)
+                windows_only, maps = self._outstanding(solutions, rest, maps)
                 part = windows_only or part
             if part is None:
-                break
-            if part.boxed:
+                part, null = self._further(rest, maps, windows) if self.parts else (None, None)
+            elif part.boxed:
                 part = image_parts.with_typical_size(part, image_parts.likely(solutions), maps, free, self.seed)
-            found = image_parts.boxes_of(part, maps, free, self.max_parts)
-            if part.boxed:
-                drawn = self._drawn(images, rows, NULL)
-                compared = self._maps(drawn, np.arange(len(drawn)), "random phases")
-                ((_, scores),) = image_parts.boxes_of(part, *compared, 1)
-                self.null.append(np.sort(scores))
+                compared = self._maps(rest.drawn(NULL), np.arange(min(NULL, len(rows))), "random phases")
+                null = np.sort(image_parts.boxes_of(part, *compared, 1)[0][1])
             else:
-                self.null.append(image_parts.null_scores(part, maps, free, found))
+                null = image_parts.null_scores(part, maps, free, image_parts.boxes_of(part, maps, free, self.max_parts))
+            if part is None or null is None:
+                break
             self.parts.append(part)
-            for boxes, _ in found:
-                free &= ~image_parts.inside_boxes(boxes, free.shape[1:])
+            self.null.append(null)
+            free = image_parts.without(free, image_parts.boxes_of(part, maps, free, self._places(part)), part, null)
+
+    def _places(self, part: image_parts.Part) -> int:
+        """Places of a part in an image that may be no other kind's."""
+        return max(self.max_parts, part.count)
+
+    def _further(
+        self, rest: Rest, maps: np.ndarray, windows: list[int]
+    ) -> tuple[image_parts.Part | None, np.ndarray | None]:
+        """A small kind, or one that fills what is left of the images, and sorted scores of what is none. After a small
+        kind the other is sought first, because whatever is rare in the images stands out from random phases."""
+        searches = [self._small, self._filling]
+        for search in searches if self.parts[-1].boxed else reversed(searches):
+            part, null = search(rest, maps, sorted(windows))
+            if part is not None:
+                return part, null
+        return None, None
+
+    def _small(
+        self, rest: Rest, maps: np.ndarray, windows: list[int]
+    ) -> tuple[image_parts.Part | None, np.ndarray | None]:
+        """The small kind that stands out most from images with random phases."""
+        drawn = rest.drawn(NULL)
+        other, _ = self._maps(drawn, np.arange(len(drawn)), "random phases")
+        sides = [side for side in image_kinds.SMALL if side < windows[0]]
+        tried = [image_kinds.small(maps, rest.free, side, self.seed, other) for side in sides]
+        clear = [found for found in tried if image_kinds.is_clear(found[0], len(maps), len(other))]
+        return max(clear, key=lambda found: found[0].consistency, default=(None, None))
+
+    def _filling(
+        self, rest: Rest, maps: np.ndarray, windows: list[int]
+    ) -> tuple[image_parts.Part | None, np.ndarray | None]:
+        """The kind of the smallest squares that agree with their cells more than in images with random phases."""
+        drawn = rest.drawn(NULL)
+        for side in windows[:2]:
+            part = image_kinds.filling(maps, rest.free, side, self.seed)
+            other, whole = self._fresh([side], self.reduction)._features(drawn, np.arange(len(drawn)))
+            nothing = image_kinds.filling(other, whole, side, self.seed).consistency
+            if part.consistency >= nothing + image_kinds.FILLING_ABOVE:
+                part = dataclasses.replace(part, nothing=nothing)
+                found = image_parts.boxes_of(part, maps, rest.free, self._places(part))
+                return part, image_parts.null_scores(part, maps, rest.free, found)
+        return None, None
 
     def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
@@ -174,9 +244,9 @@ class ImageSearch(Search):
         maps, valid = self._features(images, np.arange(len(images)))
         return image_parts.discover(maps, valid, windows=self.windows or image_parts.WINDOWS, seed=self.seed)
 
-    def _clear(self, solutions: list[image_parts.Part], images: ImageList, rows: np.ndarray) -> image_parts.Part | None:
+    def _clear(self, solutions: list[image_parts.Part], rest: Rest) -> image_parts.Part | None:
         """The first likely solution that is clearly above what is found in images with random phases."""
-        drawn = self._drawn(images, rows, SURROGATES)
+        drawn = rest.drawn(SURROGATES)
         for part in image_parts.likely(solutions):
             other = self._fresh([part.window], self.reduction)._solutions(drawn)
             compared = dataclasses.replace(part, nothing=other[0].consistency)
@@ -190,30 +260,20 @@ class ImageSearch(Search):
         options = {"image_size": self.image_size, "features": self.features, "device": self.device, "seed": self.seed}
         return ImageSearch(windows=windows, reduction=reduction, **options)
 
-    def _drawn(self, images: ImageList, rows: np.ndarray, count: int) -> ImageList:
-        """Some of the images with random phases."""
-        some = rows[np.sort(np.random.default_rng(self.seed).permutation(len(rows))[:count])]
-
-        @cache
-        def read(i: int, size: tuple[int, int]) -> np.ndarray:
-            return random_phases(images.read(int(some[i]), size), np.random.default_rng((self.seed, i)))
-
-        return ImageList([images.shapes[i] for i in some], read, images.channels)
-
     def _outstanding(
-        self, solutions: list[image_parts.Part], images: ImageList, rows: np.ndarray, maps: np.ndarray
+        self, solutions: list[image_parts.Part], rest: Rest, maps: np.ndarray
     ) -> tuple[image_parts.Part | None, np.ndarray]:
         """The windows that stand out most, and their maps; for the first kind also of patches of twice the size."""
         windows = [part.window for part in solutions]
-        drawn = self._drawn(images, rows, MORE)
+        drawn = rest.drawn(MORE)
         nothing = self._fresh(windows, self.reduction)._solutions(drawn)
         twice = None
         if not self.parts and isinstance(self.dense, Patches):
             twice = dataclasses.replace(self._fresh(windows, 2), cache=self.cache)
             nothing += self._fresh(windows, 2)._solutions(drawn)
-            coarse, valid = twice._features(images, rows)
+            coarse, valid = twice._features(rest.images, rest.rows)
             solutions += image_parts.discover(coarse, valid, windows=windows, seed=self.seed)
-        part = image_parts.most_outstanding(solutions, nothing, (len(rows), len(drawn)))
+        part = image_parts.most_outstanding(solutions, nothing, (len(rest.rows), len(drawn)))
         if part is None:
             return None, maps
         at = next(i for i, each in enumerate(solutions) if each.windows is part.windows)
@@ -244,12 +304,24 @@ class ImageSearch(Search):
                 expected = f"{image_parts.ABOVE} more than in images with random phases, {best.nothing:.2f}"
             return f"of the best candidate, {numbers}; expected {expected}"
         kinds = "one kind of part recurs" if len(self.parts) == 1 else f"{len(self.parts)} kinds of parts recur"
+        of_each = [f"{kinds}; of the first, {numbers} (windows of {CELL * best.window} pixels)"]
         if not best.boxed:
-            return (
+            of_each = [
                 f"{kinds}; of the first, the best window of {CELL * best.window} pixels in an image has a higher score "
                 f"than any apart from it with probability {best.consistency:.2f} (random phases: {best.nothing:.2f})"
-            )
-        return f"{kinds}; of the first, {numbers} (windows of {CELL * best.window} pixels)"
+            ]
+        for part in self.parts[1:]:
+            if part.count > 1:
+                of_each.append(
+                    f"one fills the images, and agrees with squares of {CELL * part.window} pixels by "
+                    f"{part.consistency:.2f} (random phases: {part.nothing:.2f})"
+                )
+            elif part.border:
+                of_each.append(
+                    f"one is small: the best window of {CELL * part.window} pixels in an image has a higher score than "
+                    f"one in random phases with probability {part.consistency:.2f}"
+                )
+        return "; ".join(of_each)
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:
         """Squares around parts, uint8 (m, size, size, channels)."""
@@ -264,7 +336,9 @@ class ImageSearch(Search):
         if not isinstance(self.dense, Patches | NetworkMaps):
             raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
         fitted = {"channels": self.channels, "windows": [part.window for part in self.parts]}
-        fitted |= {name: [getattr(p, name) for p in self.parts] for name in (*image_parts.NUMBERS, "boxed")}
+        fitted |= {
+            name: [getattr(p, name) for p in self.parts] for name in (*image_parts.NUMBERS, "boxed", "count", "border")
+        }
         tensors = {f"features.{name}": value for name, value in self.dense.state().items()}
         for i, (part, null) in enumerate(zip(self.parts, self.null, strict=True)):
             tensors[f"{i}.null"] = torch.from_numpy(null)
@@ -356,11 +430,13 @@ class ImageSearch(Search):
             maps, valid = self._maps(images, rows)
             free = valid.copy()
             for kind, part in enumerate(self.parts):
-                for boxes, scores in image_parts.boxes_of(part, maps, free, self.max_parts):
-                    free &= ~image_parts.inside_boxes(boxes, free.shape[1:])
+                boxes_of_kind = image_parts.boxes_of(part, maps, free, self._places(part))
+                free = image_parts.without(free, boxes_of_kind, part, self.null[kind])
+                for boxes, scores in boxes_of_kind[: self.max_parts]:
                     for i in np.flatnonzero(np.isfinite(scores)):
                         shape = images.shapes[rows[i]]
-                        box = _in_pixels(boxes[i], valid[i], shape)
+                        around = part.border * np.array([-1, -1, 1, 1])
+                        box = _in_pixels(boxes[i] + around, valid[i], shape)
                         found.append((rows[i], kind, *box, scores[i], 1.0))
         return self.with_q_values(np.array(found, PARTS), len(images), [part.boxed for part in self.parts])
 
@@ -374,7 +450,7 @@ def _in_pixels(box: np.ndarray, valid: np.ndarray, shape: tuple[int, int]) -> tu
     """A box in cells (top, left, bottom, right) as left, top, right, bottom in the pixels of the image."""
     down, across = shape[0] / valid[:, 0].sum(), shape[1] / valid[0].sum()
     top, left, bottom, right = (round(v * s) for v, s in zip(box, (down, across) * 2, strict=True))
-    return left, top, min(right, shape[1]), min(bottom, shape[0])
+    return max(left, 0), max(top, 0), min(right, shape[1]), min(bottom, shape[0])
 
 
 def square(image: np.ndarray, part: Any) -> np.ndarray:

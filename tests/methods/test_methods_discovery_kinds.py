@@ -1,0 +1,167 @@
+"""Kinds of parts in images after the first: places that fill them, and small ones in some of the images."""
+
+import numpy as np
+import pytest
+
+from viewsmith import Discovery
+from viewsmith.methods.discovery.contrast import choose_windows, folds
+from viewsmith.methods.discovery.image_kinds import COUNT, SMALL, filling, is_clear, small
+from viewsmith.methods.discovery.image_parts import agreement, boxes_of, windows_apart, without
+from viewsmith.methods.discovery.images import Rest, as_images, random_phases
+
+
+def noise(n, seed, shape=(20, 20), d=6):
+    return np.random.default_rng(seed).normal(size=(n, *shape, d)).astype(np.float32)
+
+
+def planted(maps, side, count, seed, some=1.0):
+    """Adds squares apart from each other that look alike, and returns their corners: one array (count, 2) an image."""
+    rng, places = np.random.default_rng(seed), []
+    for i, image in enumerate(maps):
+        corners = np.zeros((0, 2), int)
+        while len(corners) < (count if i < some * len(maps) else 0):
+            new = rng.integers(0, image.shape[0] - side + 1, 2)
+            if (abs(corners - new).max(1, initial=0) >= side).all():
+                corners = np.vstack([corners, new])
+                image[new[0] : new[0] + side, new[1] : new[1] + side] += [4, -4, 4, 0, 0, 0]
+        places.append(corners)
+    return places
+
+
+def test_windows_apart_against_a_loop():
+    scores = np.random.default_rng(0).normal(size=(5, 6, 7))
+    scores[0] = -np.inf
+    found = windows_apart(scores, 3, 4)
+    for i, image in enumerate(scores):
+        left = {(r, c): image[r, c] for r in range(6) for c in range(7) if np.isfinite(image[r, c])}
+        for boxes, best in found:
+            if not left:
+                assert best[i] == -np.inf and (boxes[i] == 0).all()
+                continue
+            row, column = max(left, key=left.__getitem__)
+            assert best[i] == left[row, column] and list(boxes[i]) == [row, column, row + 3, column + 3]
+            left = {(r, c): v for (r, c), v in left.items() if abs(r - row) >= 3 or abs(c - column) >= 3}
+
+
+def test_agreement_against_a_loop():
+    rng = np.random.default_rng(0)
+    held, inside = rng.uniform(size=(3, 4, 5)), rng.uniform(size=(3, 4, 5)) < 0.3
+    held[2], inside[2] = 0, False  # an image without anything
+    shares = []
+    for p, box in zip(held[:2], inside[:2], strict=True):
+        shares.append(p[box].sum() / (box.sum() + p[~box].sum()))
+    assert agreement(held, inside) == pytest.approx((sum(shares) + 0) / 3)
+
+
+def test_only_the_share_of_the_samples_with_the_best_windows_is_fitted():
+    """With half of the samples present, windows of the others have no weight in the density of the chosen ones."""
+    z, rng = noise(16, 0, (1, 30), 4).reshape(16, 30, 4), np.random.default_rng(1)
+    z[:8, 3] = [9, 0, 0, 0] + rng.normal(size=(8, 4)) / 9
+    whole, fold = np.ones((16, 30), bool), folds(16, 0)
+    score, contrast = choose_windows(z, whole, fold, count=1, present=0.5)
+    assert (score[:8].argmax(1) == 3).all()
+    np.testing.assert_allclose(contrast.chosen.mean, z[:8, 3].mean(0), atol=1e-5)
+    _, everywhere = choose_windows(z, whole, fold, count=1)
+    assert abs(everywhere.chosen.mean - contrast.chosen.mean).max() > 1
+
+
+def test_a_kind_that_fills_the_images_agrees_with_its_squares():
+    maps = noise(24, 0)
+    places = planted(maps, 4, 6, 0)
+    free = np.ones(maps.shape[:3], bool)
+    part, nothing = filling(maps, free, 4, 0), filling(noise(24, 1), free, 4, 0)
+    assert part.consistency > 0.8 > nothing.consistency + 0.3
+    found, near = boxes_of(part, maps, free, part.count), []
+    assert part.count == COUNT == len(found)
+    for i, corners in enumerate(places):
+        boxes = np.array([boxes[i] for boxes, scores in found if np.isfinite(scores[i])])
+        middles = (boxes[:, None, :2] + boxes[:, None, 2:]) / 2 - corners - 2
+        near.extend((abs(middles).max(-1) <= 1.5).any(0))
+    assert np.mean(near) > 0.9
+
+
+def test_a_small_kind_of_some_images_is_clear_and_noise_is_not():
+    maps, other = noise(60, 0), noise(40, 1)
+    places = planted(maps, 1, 1, 0, some=0.5)
+    free = np.ones(maps.shape[:3], bool)
+    free[places[0][0][0], places[0][0][1]] = False  # taken by another kind in all images
+    part, null = small(maps, free, 1, 0, other)
+    assert is_clear(part, 60, 40) and len(null) == 40 and (np.diff(null) >= 0).all()
+    ((boxes, scores),) = boxes_of(part, maps, free, 1)
+    hits = [list(boxes[i, :2]) == list(places[i][0]) for i in range(1, 30)]
+    assert np.mean(hits) > 0.9 and np.median(scores[1:30]) > null[-1] > np.median(scores[30:])
+    assert not is_clear(small(noise(60, 2), np.ones(maps.shape[:3], bool), 1, 0, other)[0], 60, 40)
+
+
+def test_cells_around_a_place_are_no_other_kinds_unless_it_fills_the_images():
+    maps, free, null = noise(4, 0), np.ones((4, 20, 20), bool), np.arange(-100.0, 1.0)
+    boxes, scores = np.array([[5, 6, 9, 10]] * 3 + [[0, 0, 0, 0]]), np.array([1.0, -4.0, -6.0, -np.inf])
+    left = without(free, [(boxes, scores)], small(maps, free, 2, 0, maps)[0], null)
+    assert (~left).sum((1, 2)).tolist() == [64, 64, 0, 0] and not left[0, 3:11, 4:12].any()
+    left = without(free, [(boxes, scores)], filling(maps, free, 4, 0), null)
+    assert (~left).sum((1, 2)).tolist() == [16, 16, 16, 0] and not left[2, 5:9, 6:10].any()
+
+
+def test_random_phases_of_what_is_left():
+    """The places of kinds before have the mean of the other pixels before phases are drawn."""
+    x = np.random.default_rng(0).integers(0, 256, (5, 32, 40, 3), np.uint8)
+    valid = np.ones((5, 8, 10), bool)
+    free = valid.copy()
+    free[:, 2:4, 5:9] = False
+    drawn = Rest(as_images(x), np.arange(5), valid, free, 3).drawn(2)
+    some = np.sort(np.random.default_rng(3).permutation(5)[:2])
+    for i, at in enumerate(some):
+        filled, covered = x[at].copy(), np.zeros((32, 40), bool)
+        covered[8:16, 20:36] = True
+        filled[covered] = filled[~covered].mean(0).round()
+        expected = random_phases(filled, np.random.default_rng((3, i)))
+        np.testing.assert_array_equal(drawn.read(i, (32, 40)), expected)
+    untouched = Rest(as_images(x), np.arange(5), valid, valid, 3).drawn(1).read(0, (32, 40))
+    one = np.random.default_rng(3).permutation(5)[0]
+    np.testing.assert_array_equal(untouched, random_phases(x[one], np.random.default_rng((3, 0))))
+
+
+def scene(n, seed):
+    """Images (n, 96, 128, 3): a large blue disc each, 14 pink discs, a small green one in half of the images."""
+    rng = np.random.default_rng(seed)
+    row, column = np.mgrid[:96, :128]
+    x = np.full((n, 96, 128, 3), 210.0)
+    taken = [np.zeros((0, 3)) for _ in range(n)]
+
+    def disc(i, radius, color):
+        for _ in range(200):
+            y, z = rng.integers(radius, 96 - radius), rng.integers(radius, 128 - radius)
+            if (np.hypot(taken[i][:, 0] - y, taken[i][:, 1] - z) > taken[i][:, 2] + radius + 3).all():
+                x[i][np.hypot(row - y, column - z) <= radius] = np.array(color) + rng.normal(size=3) * 4
+                taken[i] = np.vstack([taken[i], [y, z, radius]])
+                return
+
+    for i in range(n):
+        disc(i, 15, (60, 50, 170))
+        for _ in range(14):
+            disc(i, 8, (205, 150, 160))
+        if i % 2:
+            disc(i, 4, (60, 160, 60))
+    return np.clip(x + rng.normal(size=x.shape) * 5, 0, 255).astype(np.uint8), taken
+
+
+@pytest.mark.slow
+def test_large_small_and_many_discs_are_three_kinds(tmp_path):
+    x, discs = scene(60, 0)
+    model = Discovery(kinds=3, max_parts=8).fit(x)
+    assert [(part.boxed, part.count) for part in model.parts_] == [(True, 1), (False, 1), (True, COUNT)]
+    assert model.parts_[1].window in SMALL
+    parts = model.search_.candidates(x)
+    middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2
+    radius = np.array(
+        [
+            min(discs[p["sample"]], key=lambda disc: np.hypot(disc[0] - m[0], disc[1] - m[1]) - disc[2])[2]
+            for p, m in zip(parts, middle, strict=True)
+        ]
+    )
+    first = np.r_[True, (np.diff(parts["sample"]) != 0) | (np.diff(parts["kind"]) != 0)]
+    assert (radius[first & (parts["kind"] == 0)] == 15).all()
+    assert (radius[first & (parts["kind"] == 1) & (parts["sample"] % 2 == 1)] == 4).mean() > 0.9
+    assert (radius[parts["kind"] == 2] == 8).mean() > 0.9
+    model.save(tmp_path / "run")
+    assert (Discovery.load(tmp_path / "run").locate(x) == model.locate(x)).all()
