@@ -134,6 +134,18 @@ def test_q_values_against_a_loop():
     assert len(q_values(np.zeros(0), null, 0, estimated=True)) == 0
 
 
+def test_q_values_of_several_parts_in_a_sample_count_all_that_samples_without_one_have():
+    """Up to 12 windows of noise in each sample: none of them is listed."""
+    rng = np.random.default_rng(0)
+    scores, null = (np.sort(rng.normal(size=(n, 40)))[:, :-13:-1] for n in (300, 200))
+    expected = np.array([300 * (1 + (null >= s).sum()) / 201 for s in scores.ravel()])
+    rank = np.array([(scores >= s).sum() for s in scores.ravel()])
+    q = q_values(scores.ravel(), null, 300)
+    worst = [min(1.0, *(expected / rank)[scores.ravel() <= s]) for s in scores.ravel()]
+    np.testing.assert_allclose(q, worst)
+    assert (q > 0.5).all()
+
+
 # ---- what is found --------------------------------------------------------------------------------------------------
 
 

@@ -255,7 +255,7 @@ class Search:
     seed: int = 0
     parts: list[Any] = field(default_factory=list)  # one for each kind that recurs
     tried: list[list[Any]] = field(default_factory=list)  # for each kind, the solutions among which it was chosen
-    null: list[np.ndarray] = field(default_factory=list)  # for each kind, sorted scores of what is no part
+    null: list[np.ndarray] = field(default_factory=list)  # for each kind, scores of what is no part, see `q_values`
 
     def table(
         self, dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], samples: int
@@ -282,10 +282,10 @@ class Search:
 
 def q_values(scores: np.ndarray, null: np.ndarray, samples: int, estimated: bool = False) -> np.ndarray:
     """q-values (m,) of the scores of parts in `samples`: false parts expected among those with at least this score,
-    over all of these. `null` are the best scores of samples without a part. All samples count as such (Benjamini and
-    Hochberg 1995), or, if no other can have a false part, their fraction is `estimated`, from p above 1/2 (Storey
-    2002)."""
-    p = (1 + len(null) - np.searchsorted(np.sort(null), scores)) / (1 + len(null))
+    over all of these. `null` (m, places) are the best scores of m samples without a part. All samples count as such
+    (Benjamini and Hochberg 1995), or, if no other can have a false part, their fraction is `estimated`, from p above
+    1/2 (Storey 2002)."""
+    p = (1 + null.size - np.searchsorted(np.sort(null, axis=None), scores)) / (1 + len(null))
     without = min(1.0, (1 + samples - (p <= 0.5).sum()) / (0.5 * samples)) if estimated and samples else 1.0
     order = np.argsort(p)[::-1]
     q = np.empty(len(p))

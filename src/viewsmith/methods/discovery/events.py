@@ -201,7 +201,8 @@ class EventSearch(Search):
             if event is None:
                 break
             empty = random_phases(x[rng.integers(0, len(x), NULL)], rng)
-            self.null.append(np.sort(np.concatenate([event.scores(part)[1].max(1) for part in _blocks(empty)])))
+            anywhere = np.ones((len(empty), x.shape[2]), bool)
+            self.null.append(np.stack([scores for _, scores in _places(event, empty, anywhere, self.max_parts)], 1))
             self.parts.append(event)
             for starts, scores in _places(event, x, free, self.max_parts):
                 free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
@@ -261,7 +262,7 @@ class EventSearch(Search):
             own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
             windows = Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
             self.parts.append(Event(int(width), windows, float(gain), tuple(nothing)))
-            self.null.append(own["null"])
+            self.null.append(own["null"].reshape(len(own["null"]), -1))
         self.tried = [[event] for event in self.parts]
 
 

@@ -12,6 +12,7 @@ and a platelet is smaller than any window there and missing in half of the smear
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from scipy.stats import mannwhitneyu
@@ -82,20 +83,23 @@ def _covered(chosen: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, (side, side), (1, 2)).any((-2, -1)))
 
 
-def small(maps: np.ndarray, free: np.ndarray, side: int, seed: int, nothing: np.ndarray) -> tuple[Part, np.ndarray]:
-    """The kind that windows of a few cells lead to, and the sorted best scores in `nothing`, maps of images with random
-    phases; its consistency is the probability that the best window of an image has a higher score than one of those."""
+def small(
+    maps: np.ndarray, free: np.ndarray, side: int, seed: int, nothing: np.ndarray, count: int = 1
+) -> tuple[Part, np.ndarray]:
+    """The kind that windows of a few cells lead to, and the scores (m, count) of the best ones in `nothing`, maps of
+    images with random phases; its consistency is the probability that the best window of an image has a higher score
+    than one of those."""
     fold = folds(len(maps), seed)
     means, whole = window_means(maps, side), whole_windows(free, side)
     whitening = Whitening.of(means[whole])
     z = whitening(means).reshape(len(maps), -1, len(whitening.axes.T))
     score, contrast = choose_windows(z, whole.reshape(len(maps), -1), fold, count=1, present=PRESENT)
     pair = whitening, contrast
-    part = Part(
-        window=side, windows=pair, cells=pair, posterior=0, consistency=0, objective=0, nothing=0.5, boxed=False
-    )
-    best, null = score.max(1), np.sort(part.window_scores(nothing).reshape(len(nothing), -1).max(1))
-    area = float(mannwhitneyu(best, null).statistic / (len(best) * len(null)))
+    plain: dict[str, Any] = {"posterior": 0.0, "consistency": 0.0, "objective": 0.0, "nothing": 0.5, "boxed": False}
+    part = Part(window=side, windows=pair, cells=pair, border=BORDER, **plain)
+    null = np.stack([own for _, own in windows_apart(part.window_scores(nothing), side, count)], 1)
+    best = score.max(1)
+    area = float(mannwhitneyu(best, null[:, 0]).statistic / (len(best) * len(null)))
     return dataclasses.replace(part, consistency=area, objective=float(best[np.isfinite(best)].mean())), null
 
 

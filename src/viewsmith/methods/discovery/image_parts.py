@@ -262,7 +262,7 @@ def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list
 def without(free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], part: Part, null: np.ndarray) -> np.ndarray:
     """The cells that are free of a part: of places with scores as none of 19 in 20 images without it has, and of their
     surroundings; of a part that fills the images, of all its places."""
-    margin, least = (MARGIN, np.quantile(null, 0.95)) if part.count == 1 else (0, -np.inf)
+    margin, least = (MARGIN, np.quantile(null[:, 0], 0.95)) if part.count == 1 else (0, -np.inf)
     for boxes, scores in found:
         grown = boxes + np.array([-margin, -margin, margin, margin])
         free = free & ~(inside_boxes(grown, free.shape[1:]) & (scores > least)[:, None, None])
@@ -292,9 +292,9 @@ def _in_the_middle(boxes: np.ndarray, whole: np.ndarray, side: int) -> np.ndarra
 
 
 def null_scores(
-    part: Part, maps: np.ndarray, free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]]
+    part: Part, maps: np.ndarray, free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], count: int
 ) -> np.ndarray:
-    """The best score of each image apart from its boxes, float64: how good a window is that is no part."""
+    """Scores (m, count) of the best windows of images apart from their boxes: how good a window is that is no part."""
     whole, k = whole_windows(free, part.window), part.window
     for boxes, _ in found:
         free = free & ~inside_boxes(boxes, free.shape[1:])
@@ -302,8 +302,9 @@ def null_scores(
     if not apart.any():  # windows do not fit beside the boxes: those with their center there
         height, width = whole.shape[1:]
         apart = whole & free[:, k // 2 : k // 2 + height, k // 2 : k // 2 + width]
-    best = np.where(apart, part.window_scores(maps), -np.inf).reshape(len(maps), -1).max(1)
-    return np.sort(best[np.isfinite(best)])
+    scores = np.where(apart, part.window_scores(maps), -np.inf)
+    best = np.stack([own for _, own in windows_apart(scores, k, count)], 1)
+    return best[np.isfinite(best[:, 0])]
 
 
 def arrays_of(part: Part) -> dict[str, np.ndarray]:

@@ -175,9 +175,10 @@ class ImageSearch(Search):
             elif part.boxed:
                 part = image_parts.with_typical_size(part, image_parts.likely(solutions), maps, free, self.seed)
                 compared = self._maps(rest.drawn(NULL), np.arange(min(NULL, len(rows))), "random phases")
-                null = np.sort(image_parts.boxes_of(part, *compared, 1)[0][1])
+                null = np.stack([scores for _, scores in image_parts.boxes_of(part, *compared, self.max_parts)], 1)
             else:
-                null = image_parts.null_scores(part, maps, free, image_parts.boxes_of(part, maps, free, self.max_parts))
+                found = image_parts.boxes_of(part, maps, free, self.max_parts)
+                null = image_parts.null_scores(part, maps, free, found, self.max_parts)
             if part is None or null is None:
                 break
             self.parts.append(part)
@@ -207,7 +208,7 @@ class ImageSearch(Search):
         drawn = rest.drawn(NULL)
         other, _ = self._maps(drawn, np.arange(len(drawn)), "random phases")
         sides = [side for side in image_kinds.SMALL if side < windows[0]]
-        tried = [image_kinds.small(maps, rest.free, side, self.seed, other) for side in sides]
+        tried = [image_kinds.small(maps, rest.free, side, self.seed, other, self.max_parts) for side in sides]
         clear = [found for found in tried if image_kinds.is_clear(found[0], len(maps), len(other))]
         return max(clear, key=lambda found: found[0].consistency, default=(None, None))
 
@@ -223,7 +224,7 @@ class ImageSearch(Search):
             if part.consistency >= nothing + image_kinds.FILLING_ABOVE:
                 part = dataclasses.replace(part, nothing=nothing)
                 found = image_parts.boxes_of(part, maps, rest.free, self._places(part))
-                return part, image_parts.null_scores(part, maps, rest.free, found)
+                return part, image_parts.null_scores(part, maps, rest.free, found, self.max_parts)
         return None, None
 
     def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
@@ -354,7 +355,8 @@ class ImageSearch(Search):
         dense: Any = dataclasses.replace(self.features, **state) if given else Patches(**state)
         self.dense = dense.to(self.device)
         self.parts = [image_parts.part_from(tensors, fitted, i) for i in range(len(fitted["windows"]))]
-        self.null = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
+        nulls = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
+        self.null = [null.reshape(len(null), -1) for null in nulls]
         self.tried = [[part] for part in self.parts]
 
     @property

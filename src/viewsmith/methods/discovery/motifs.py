@@ -80,7 +80,7 @@ class MotifSearch(Search):
             if motif is None:
                 break
             drawn = motif.background.draw(rng.choice(lengths[lengths >= motif.width], NULL), rng)
-            self.null.append(np.sort(motif.best_sites(drawn)[2]))
+            self.null.append(np.stack([scores for _, _, scores in _sites(motif, drawn, self.max_parts)], 1))
             self.parts.append(motif)
             for starts, _, scores in _sites(motif, codes, self.max_parts):
                 codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
@@ -159,7 +159,7 @@ class MotifSearch(Search):
                     tuple(sorted(others, key=len)),
                 )
             )
-            self.null.append(null)
+            self.null.append(null.reshape(len(null), -1))
         self.tried = [[motif] for motif in self.parts]
 
 

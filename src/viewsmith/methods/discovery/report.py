@@ -250,7 +250,7 @@ def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.nda
 
 def _scores(model: Any, found: np.ndarray, nothing: str) -> Figure:
     """Histograms of the scores of the first kind, and of those of what is no part."""
-    parts, rest = found["score"][found["kind"] == 0], model.search_.null[0]
+    parts, rest = found["score"][found["kind"] == 0], model.search_.null[0][:, 0]
     rest = rest[np.isfinite(rest)]  # -inf: no candidate
     both = np.concatenate([parts, rest])
     bins = np.linspace(both.min(), both.max(), 41).tolist()
