@@ -28,10 +28,11 @@ def planted(maps, side, count, seed, some=1.0):
     return places
 
 
-def test_windows_apart_against_a_loop():
+@pytest.mark.parametrize(("border", "apart"), [(0.0, 3), (0.5, 4)])
+def test_windows_apart_against_a_loop(border, apart):
     scores = np.random.default_rng(0).normal(size=(5, 6, 7))
     scores[0] = -np.inf
-    found = windows_apart(scores, 3, 4)
+    found = windows_apart(scores, 3, 4, border)
     for i, image in enumerate(scores):
         left = {(r, c): image[r, c] for r in range(6) for c in range(7) if np.isfinite(image[r, c])}
         for boxes, best in found:
@@ -40,7 +41,7 @@ def test_windows_apart_against_a_loop():
                 continue
             row, column = max(left, key=left.__getitem__)
             assert best[i] == left[row, column] and list(boxes[i]) == [row, column, row + 3, column + 3]
-            left = {(r, c): v for (r, c), v in left.items() if abs(r - row) >= 3 or abs(c - column) >= 3}
+            left = {(r, c): v for (r, c), v in left.items() if abs(r - row) >= apart or abs(c - column) >= apart}
 
 
 def test_agreement_against_a_loop():

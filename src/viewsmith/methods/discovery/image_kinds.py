@@ -97,7 +97,7 @@ def small(
     pair = whitening, contrast
     plain: dict[str, Any] = {"posterior": 0.0, "consistency": 0.0, "objective": 0.0, "nothing": 0.5, "boxed": False}
     part = Part(window=side, windows=pair, cells=pair, border=BORDER, **plain)
-    null = np.stack([own for _, own in windows_apart(part.window_scores(nothing), side, count)], 1)
+    null = np.stack([own for _, own in windows_apart(part.window_scores(nothing), side, count, BORDER)], 1)
     best = score.max(1)
     area = float(mannwhitneyu(best, null[:, 0]).statistic / (len(best) * len(null)))
     return dataclasses.replace(part, consistency=area, objective=float(best[np.isfinite(best)].mean())), null

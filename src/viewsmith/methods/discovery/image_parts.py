@@ -248,7 +248,7 @@ def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list
     k = part.window
     scores = np.where(whole_windows(free, k), part.window_scores(maps), -np.inf)
     if not part.boxed:
-        return windows_apart(scores, k, count)
+        return windows_apart(scores, k, count, part.border)
     found = []
     weights = np.where(free, 2 * part.posteriors(maps) - 1, OUTSIDE)
     for _ in range(count):
@@ -269,16 +269,19 @@ def without(free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], part: 
     return free
 
 
-def windows_apart(scores: np.ndarray, side: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The best of windows (n, h - side + 1, w - side + 1) in each image, apart from each other: boxes in cells, and
-    scores; empty and -inf if there is no other."""
+def windows_apart(
+    scores: np.ndarray, side: int, count: int, border: float = 0.0
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The best of windows (n, h - side + 1, w - side + 1) in each image, which do not overlap with `border` cells
+    around them: boxes in cells, and scores; empty and -inf if there is no other."""
+    apart = side + round(2 * border)
     scores, found = scores.copy(), []
     for _ in range(count):
         best = scores.reshape(len(scores), -1).max(1)
         corner = np.stack(np.divmod(scores.reshape(len(scores), -1).argmax(1), scores.shape[2]), 1)
         boxes = np.concatenate([corner, corner + side], 1)
         found.append((np.where(np.isfinite(best)[:, None], boxes, 0), best))
-        scores[inside_boxes(boxes - [side - 1, side - 1, 0, 0], scores.shape[1:])] = -np.inf  # those that overlap it
+        scores[inside_boxes(np.concatenate([corner - apart + 1, corner + apart], 1), scores.shape[1:])] = -np.inf
     return found
 
 
