@@ -24,8 +24,9 @@ import numpy as np
 from benchmarks.common.data import data_folder
 from benchmarks.speed.timing import parser, read, record
 
-# Name of the shared set, and train and test rows that are drawn from it.
-SETS = {"satimage": (2000, 1000), "satimage-all": (5148, 1287), "mnist": (2000, 1000), "sc_10x_pbmc": (2000, 855)}
+# Train and test rows that are drawn from a shared set, at most.
+ROWS = (2000, 1000)
+ALL_ROWS = "-all"  # after the name of a set: all of its rows
 
 START = """
 import time, torch, viewsmith
@@ -69,7 +70,7 @@ def child(code: str, source: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parser(__doc__, seeds=3)
-    options.add_argument("sets", nargs="*", default=list(SETS), help=", ".join(SETS))
+    options.add_argument("sets", nargs="*", default=["satimage", f"satimage{ALL_ROWS}", "mnist", "sc_10x_pbmc"])
     options.add_argument("--methods", default="contrastive,pinda")
     options.add_argument("--against", action="append", default=[], metavar="FOLDER")
     given = read(options, arguments)
@@ -77,8 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in given.sets if not given.quick else ["satimage"]:
         with tempfile.TemporaryDirectory() as folder:
             data, scores = str(Path(folder, f"{name}.npz")), {}
-            with np.load(data_folder() / f"{name.partition('-')[0]}.npz") as found:
-                sizes = SETS[name] if not given.quick else (100, 50)
+            with np.load(data_folder() / f"{name.removesuffix(ALL_ROWS)}.npz") as found:
+                sizes = (100, 50) if given.quick else (None, None) if name.endswith(ALL_ROWS) else ROWS
                 drawn = {
                     part: np.random.default_rng(0).permutation(len(found[f"y_{part}"]))[:size]
                     for part, size in zip(("train", "test"), sizes, strict=True)
