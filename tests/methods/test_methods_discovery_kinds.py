@@ -1,5 +1,7 @@
 """Kinds of parts in images after the first: places that fill them, and small ones in some of the images."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ from viewsmith import Discovery
 from viewsmith.methods.discovery.contrast import choose_windows, folds
 from viewsmith.methods.discovery.image_kinds import COUNT, SMALL, filling, is_clear, small
 from viewsmith.methods.discovery.image_parts import agreement, boxes_of, windows_apart, without
-from viewsmith.methods.discovery.images import Rest, as_images, random_phases
+from viewsmith.methods.discovery.images import PARTS, Rest, as_images, random_phases
+from viewsmith.methods.discovery.report import SHOWN, _spread, _summary, write_parts_report
 
 
 def noise(n, seed, shape=(20, 20), d=6):
@@ -94,13 +97,25 @@ def test_a_small_kind_of_some_images_is_clear_and_noise_is_not():
     assert not is_clear(small(noise(60, 2), np.ones(maps.shape[:3], bool), 1, 0, other)[0], 60, 40)
 
 
-def test_cells_around_a_place_are_no_other_kinds_unless_it_fills_the_images():
-    maps, free, null = noise(4, 0), np.ones((4, 20, 20), bool), np.arange(-100.0, 1.0)[:, None]
-    boxes, scores = np.array([[5, 6, 9, 10]] * 3 + [[0, 0, 0, 0]]), np.array([1.0, -4.0, -6.0, -np.inf])
-    left = without(free, [(boxes, scores)], small(maps, free, 2, 0, maps)[0], null)
-    assert (~left).sum((1, 2)).tolist() == [64, 64, 0, 0] and not left[0, 3:11, 4:12].any()
-    left = without(free, [(boxes, scores)], filling(maps, free, 4, 0), null)
-    assert (~left).sum((1, 2)).tolist() == [16, 16, 16, 0] and not left[2, 5:9, 6:10].any()
+def test_cells_of_a_place_are_no_other_kinds():
+    maps, free, null = noise(5, 0), np.ones((5, 20, 20), bool), np.arange(-100.0, 1.0)[:, None]
+    places = [[5, 6, 9, 10]] * 3 + [[0, 0, 0, 0]], [[0, 12, 4, 16]] * 3 + [[0, 0, 0, 0]]
+    scores = [[1.0, -4.0, -6.0, -np.inf], [1.0, -4.0, -6.0, -np.inf]]
+    pairs = zip(places, scores, strict=True)
+    found = [(np.array([*boxes, [12, 1, 16, 5]]), np.array([*own, 2.0])) for boxes, own in pairs]
+
+    def taken(part):
+        left = without(free, found, part, null)
+        assert not left[0, 5:9, 6:10].any() and left[3].all()
+        return (~left).sum((1, 2)).tolist()
+
+    many = filling(maps, free, 4, 0)
+    assert taken(many) == [32, 32, 32, 0, 16]
+    # The first place is one whatever its score is, the second only with a high one: 8 x 8 and 6 x 8 cells, of which
+    # 3 x 2 are common; the last one at an edge.
+    one = dataclasses.replace(many, count=1)
+    assert taken(one) == [64 + 48 - 3 * 2, 64 + 48 - 3 * 2, 64, 0, 8 * 7]
+    assert taken(small(maps, free, 2, 0, maps)[0]) == [64 + 48 - 3 * 2, 64 + 48 - 3 * 2, 0, 0, 8 * 7]
 
 
 def test_random_phases_of_what_is_left():
@@ -120,6 +135,17 @@ def test_random_phases_of_what_is_left():
     untouched = Rest(as_images(x), np.arange(5), valid, valid, 3).drawn(1).read(0, (32, 40))
     one = np.random.default_rng(3).permutation(5)[0]
     np.testing.assert_array_equal(untouched, random_phases(x[one], np.random.default_rng((3, 0))))
+
+
+def test_the_report_shows_each_image_once_those_of_the_first_kind_first():
+    rows = [(4, 1, 9.0), (3, 0, 8.0), (2, 1, 7.0), (3, 0, 6.0), (1, 0, 5.0), (1, 1, 4.0)]
+    ranked = np.array([(sample, kind, 0, 0, 0, 0, score, 0.01) for sample, kind, score in rows], PARTS)
+    assert _spread(ranked).tolist() == [3, 1, 4, 2] and _spread(ranked[:0]).tolist() == []
+    many = np.repeat(ranked[:1], 100)
+    many["sample"] = np.arange(100)
+    assert _spread(many).tolist() == np.linspace(0, 99, SHOWN).astype(int).tolist()
+    assert _summary(ranked[[1, 3]]) == "8.0 (q 0.010), 6.0 (q 0.010)"
+    assert _summary(ranked[4:]) == "1 of kind 0, 1 of kind 1"
 
 
 def scene(n, seed):
@@ -169,5 +195,10 @@ def test_large_small_and_many_discs_are_three_kinds(tmp_path):
     # A window of k cells has half a cell around it, as far as that is in the image.
     assert set(of_small["right"] - of_small["left"]) <= {4 * model.parts_[1].window + 2, 4 * model.parts_[1].window + 4}
     assert (radius[parts["kind"] == 2] == 8).mean() > 0.9
+    write_parts_report(tmp_path / "page.html", model, as_images(x), parts, None, title="discs")
+    page = (tmp_path / "page.html").read_text()
+    assert all(
+        f"Best parts of kind {kind} ({color} boxes)" in page for kind, color in enumerate(("red", "blue", "green"))
+    )
     model.save(tmp_path / "run")
     assert (Discovery.load(tmp_path / "run").locate(x) == model.locate(x)).all()

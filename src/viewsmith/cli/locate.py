@@ -73,7 +73,7 @@ def discover(
         str, typer.Argument(metavar="DATA", help="A folder of images of any sizes, FASTA, or a file with an array.")
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
-    kinds: Annotated[int, typer.Option(min=1, help="Number of kinds of parts.")] = 1,
+    kinds: Annotated[int, typer.Option(min=1, help="Largest number of kinds of parts, e.g. of cells.")] = 1,
     max_parts: Annotated[int, typer.Option(min=1, help="Largest number of parts of a kind in an image.")] = 1,
     modality: Annotated[
         str, typer.Option(help="auto, images, dna or series (recordings, which are never recognized)")

@@ -211,13 +211,17 @@ def area_variance(area: float, n: int) -> float:
     return (area * (1 - area) + (n - 1) * (both + twice - 2 * area**2)) / n**2
 
 
+def clearly_higher(area: float, nothing: float, variance: float) -> bool:
+    """Whether an area under a curve is clearly nearer to 1 than that of nothing; not if one of them is NaN."""
+    return 1 - area <= LESS * (1 - nothing) and area - nothing >= CLEARLY * np.sqrt(variance)
+
+
 def most_outstanding(tried: Sequence[Part], drawn: Sequence[Part], counts: tuple[int, int]) -> Part | None:
     """The solution whose windows stand out most, compared with those in images with random phases, if clearly."""
     compared = []
     for part, other in zip(tried, drawn, strict=True):
         area, nothing = part.outstanding, other.outstanding
-        error = np.sqrt(area_variance(area, counts[0]) + area_variance(nothing, counts[1]))
-        if 1 - area <= LESS * (1 - nothing) and area - nothing >= CLEARLY * error:  # NaN is neither
+        if clearly_higher(area, nothing, area_variance(area, counts[0]) + area_variance(nothing, counts[1])):
             compared.append(dataclasses.replace(part, boxed=False, consistency=area, nothing=nothing))
     return min(compared, key=lambda part: (1 - part.consistency) / (1 - part.nothing), default=None)
 
@@ -260,10 +264,13 @@ def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list
 
 
 def without(free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], part: Part, null: np.ndarray) -> np.ndarray:
-    """The cells that are free of a part: of places with scores as none of 19 in 20 images without it has, and of their
-    surroundings; of a part that fills the images, of all its places."""
-    margin, least = (MARGIN, np.quantile(null[:, 0], 0.95)) if part.count == 1 else (0, -np.inf)
-    for boxes, scores in found:
+    """The cells that are free of a part and of its surroundings: of its first place in each image; of further ones, and
+    of a small kind, which images may lack, of places with scores as none of 19 in 20 images without it has. Of a part
+    that fills the images, they are free of all its places."""
+    margin = MARGIN if part.count == 1 else 0
+    for number, (boxes, scores) in enumerate(found):
+        expected = part.count > 1 or (number == 0 and part.border == 0)
+        least = -np.inf if expected else np.quantile(null[:, 0], 0.95)
         grown = boxes + np.array([-margin, -margin, margin, margin])
         free = free & ~(inside_boxes(grown, free.shape[1:]) & (scores > least)[:, None, None])
     return free

@@ -192,7 +192,7 @@ class ImageSearch(Search):
     def _further(
         self, rest: Rest, maps: np.ndarray, windows: list[int]
     ) -> tuple[image_parts.Part | None, np.ndarray | None]:
-        """A small kind, or one that fills what is left of the images, and sorted scores of what is none. After a small
+        """A small kind, or one that fills what is left of the images, and scores of what is none. After a small
         kind the other is sought first, because whatever is rare in the images stands out from random phases."""
         searches = [self._small, self._filling]
         for search in searches if self.parts[-1].boxed else reversed(searches):
@@ -440,7 +440,9 @@ class ImageSearch(Search):
                         around = part.border * np.array([-1, -1, 1, 1])
                         box = _in_pixels(boxes[i] + around, valid[i], shape)
                         found.append((rows[i], kind, *box, scores[i], 1.0))
-        return self.with_q_values(np.array(found, PARTS), len(images), [part.boxed for part in self.parts])
+        return self.with_q_values(
+            np.array(found, PARTS), len(images), [part.boxed and part.count == 1 for part in self.parts]
+        )
 
 
 def _batch(images: ImageList, rows: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -54,6 +54,7 @@ def draw_logo(probabilities: np.ndarray, background: np.ndarray, name: str) -> P
 
 GALLERY, SIDE, COLUMNS = 48, 64, 12
 SHOWN, WIDTH = 12, 256
+BOXES = (("red", (230, 60, 20)), ("blue", (20, 110, 220)), ("green", (20, 150, 60)))  # by kind
 LISTED, AROUND = 60, 60  # sites, and letters around each
 
 
@@ -91,22 +92,28 @@ def write_parts_report(
 
 
 def _spread(ranked: np.ndarray) -> np.ndarray:
-    """Parts from the best score to the worst, evenly spaced."""
-    return ranked[np.unique(np.linspace(0, len(ranked) - 1, SHOWN).astype(int))] if len(ranked) else ranked
+    """Samples from the one with the best part to that with the worst, evenly spaced; those of the first kind first."""
+    samples = ranked["sample"][np.argsort(ranked["kind"], kind="stable")]
+    samples = samples[np.sort(np.unique(samples, return_index=True)[1])]
+    return np.asarray(samples[np.unique(np.linspace(0, len(samples) - 1, SHOWN).astype(int))] if len(samples) else [])
 
 
 def _images(model: Any, images: Any, ranked: np.ndarray, without: np.ndarray, names: Sequence[str]) -> list[Figure]:
-    found = ranked[np.argsort(ranked["sample"], kind="stable")]
-    best = [Picture("The best parts", _gallery(images, ranked))] if len(ranked) else []
+    figures = []
+    for kind in np.unique(ranked["kind"]):
+        own = ranked[ranked["kind"] == kind]
+        heading = f"Best parts of kind {kind} ({BOXES[kind % 3][0]} boxes)" if len(model.parts_) > 1 else "Best parts"
+        caption = f"The highest scores of {len(own)} in {len(np.unique(own['sample']))} images, best first."
+        figures.append(Figure(heading, caption, [Picture("The best parts", _gallery(images, own))]))
     return [
-        Figure("Best parts", "The parts with the highest scores, best first.", best),
+        *figures,
         Figure(
             "Images beside their score map, from the best score to the worst",
-            pictures=[_boxed(model, images, found, int(p["sample"]), names) for p in _spread(ranked)],
+            pictures=[_boxed(model, images, ranked, int(i), names) for i in _spread(ranked)],
         ),
         Figure(
             f"Images without a part ({len(without)})",
-            pictures=[_boxed(model, images, found, int(i), names) for i in without[:SHOWN]],
+            pictures=[_boxed(model, images, ranked, int(i), names) for i in without[:SHOWN]],
         ),
     ]
 
@@ -139,15 +146,23 @@ def _series(model: Any, x: Any, ranked: np.ndarray, without: np.ndarray, names: 
             caption = f"Mean and deciles of {len(own)} windows of twice the event's width ({event.width} points)."
             figures.append(Figure(f"Event {kind}", caption, [_mean_event(cut)]))
     pieces = []
-    for p in _spread(ranked):
-        caption = f"{names[p['sample']]}: {p['score']:.1f} (q {p['q']:.3f})"
-        pieces.append(_piece(x[int(p["sample"])], ranked[ranked["sample"] == p["sample"]], caption))
+    for i in _spread(ranked):
+        own = ranked[ranked["sample"] == i]
+        pieces.append(_piece(x[int(i)], own, f"{names[i]}: {_summary(own)}"))
     others = [_piece(x[int(i)], ranked[:0], names[i]) for i in without[:SHOWN]]
     return [
         *figures,
         Figure("Pieces, from the best score to the worst", pictures=pieces),
         Figure(f"Pieces without an event ({len(without)})", pictures=others),
     ]
+
+
+def _summary(own: np.ndarray) -> str:
+    """Scores and q-values of the parts of a sample; of several kinds, the number of each."""
+    kinds, counts = np.unique(own["kind"], return_counts=True)
+    if len(kinds) > 1:
+        return ", ".join(f"{count} of kind {kind}" for kind, count in zip(kinds, counts, strict=True))
+    return ", ".join(f"{part['score']:.1f} (q {part['q']:.3f})" for part in own)
 
 
 def _mean_event(cut: np.ndarray) -> Picture:
@@ -231,12 +246,11 @@ def _boxed(model: Any, images: Any, found: np.ndarray, i: int, names: Sequence[s
         left, right = (int(np.clip(part[s] * scale, 0, size[1] - 1)) for s in ("left", "right"))
         box = pixels[top : bottom + 1, left : right + 1]
         inside = box[2:-2, 2:-2].copy()
-        box[:] = ((230, 60, 20), (20, 110, 220), (20, 150, 60))[int(part["kind"]) % 3]
+        box[:] = BOXES[int(part["kind"]) % 3][1]
         box[2:-2, 2:-2] = inside
     if model.parts_:
         pixels = np.concatenate([pixels, _score_map(model, images, i, size)], 1)
-    scores = ", ".join(f"{part['score']:.1f} (q {part['q']:.3f})" for part in own)
-    return Picture(f"Image {names[i]}", pixels, f"{names[i]}: {scores}" if scores else names[i])
+    return Picture(f"Image {names[i]}", pixels, f"{names[i]}: {_summary(own)}" if len(own) else names[i])
 
 
 def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.ndarray:
@@ -249,15 +263,18 @@ def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.nda
 
 
 def _scores(model: Any, found: np.ndarray, nothing: str) -> Figure:
-    """Histograms of the scores of the first kind, and of those of what is no part."""
-    parts, rest = found["score"][found["kind"] == 0], model.search_.null[0][:, 0]
-    rest = rest[np.isfinite(rest)]  # -inf: no candidate
-    both = np.concatenate([parts, rest])
-    bins = np.linspace(both.min(), both.max(), 41).tolist()
-    with new_axes(6.0, 2.4) as (figure, axes):
-        axes.hist(rest, bins, alpha=0.6, label="no part", density=True)
-        axes.hist(parts, bins, alpha=0.6, label="parts", density=True)
-        axes.set(xlabel="score (nats)", ylabel="density")
-        axes.legend()
-    caption = f"Scores of the parts, and those of {nothing}."
-    return Figure("Scores", caption, [Picture("Histogram of scores", figure)])
+    """For each kind, histograms of the scores, and of those of what is no part."""
+    pictures = []
+    for kind, null in enumerate(model.search_.null):
+        parts, rest = found["score"][found["kind"] == kind], null[:, 0]
+        rest = rest[np.isfinite(rest)]  # -inf: no candidate
+        both = np.concatenate([parts, rest])
+        bins = np.linspace(both.min(), both.max(), 41).tolist()
+        with new_axes(6.0, 2.4) as (figure, axes):
+            axes.hist(rest, bins, alpha=0.6, label="no part", density=True)
+            axes.hist(parts, bins, alpha=0.6, label="parts", density=True)
+            axes.set(xlabel="score (nats)", ylabel="density")
+            axes.legend()
+        pictures.append(Picture(f"Histogram of scores of kind {kind}", figure))
+    order = ", kind by kind" if len(pictures) > 1 else ""
+    return Figure("Scores", f"Scores of the parts, and those of {nothing}{order}.", pictures)
