@@ -16,8 +16,8 @@ sequences of 200, half of them with a word of 15, 2 letters changed); and nothin
 fragments of mnist and fashion without an object, sequences with shuffled letters that keep their pairs, recordings with
 random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128; also 2,500 and 5,000 of them) and
 large (1,000 of 1,024 x 1,024). Choice on the smears: one window or another longer side given (windows, sizes), three
-kinds sought (kinds), average precision over all white cells with one part in an image or up to three (precision). Known
-places are read for the scores alone.
+kinds sought (kinds; one kind: in textures with a disc in each, so that there is one), average precision over all white
+cells with one part in an image or up to three (precision). Known places are read for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_discovery [minutes] [set ...]
 """
@@ -234,7 +234,8 @@ def precision_in_smears(max_parts: int) -> dict[str, Any]:
 
 
 def kinds_in_smears(seed: int) -> dict[str, Any]:
-    """For each of three kinds, up to 12 in an image: listed parts, and shares of them with the center in a label."""
+    """For each of three kinds, up to 12 in an image: listed parts, shares of them with the center in a label, and of
+    the labels in which one has its center."""
     known = {thing: smears(thing)[1] for thing in ("WBC", "Platelets", "RBC")}
     images, _ = smears()
     began = time.process_time()
@@ -243,10 +244,15 @@ def kinds_in_smears(seed: int) -> dict[str, Any]:
     parts = model.locate(images)
     middle = np.stack([parts["left"] + parts["right"], parts["top"] + parts["bottom"]], 1) / 2
     for thing, boxes in known.items():
-        own = [boxes[i] for i in parts["sample"]]
-        inside = [((m >= b[:, :2]) & (m < b[:, 2:])).all(1).any() for m, b in zip(middle, own, strict=True)]
         for kind in range(len(model.parts_)):
-            result[f"{kind}: in {thing}"] = np.mean(np.array(inside)[parts["kind"] == kind])
+            inside, around = [], []
+            for i, own in enumerate(boxes):
+                m = middle[(parts["sample"] == i) & (parts["kind"] == kind)][:, None]
+                hits = ((m >= own[:, :2]) & (m < own[:, 2:])).all(2)
+                inside.append(hits.any(1))
+                around.append(hits.any(0))
+            result[f"{kind}: in {thing}"] = np.concatenate(inside).mean()
+            result[f"{thing}: found by {kind}"] = np.concatenate(around).mean()
     for kind, part in enumerate(model.parts_):
         of_kind = parts["sample"][parts["kind"] == kind]
         result |= {f"{kind}: parts": len(of_kind), f"{kind}: images": len(set(of_kind)), f"{kind}: window": part.window}
@@ -475,17 +481,36 @@ def fragments(name: str, seed: int) -> np.ndarray:
     return made[:300]
 
 
+def textures(seed: int) -> np.ndarray:
+    """100 images of noise with one of five spectra."""
+    exponent = (0.0, -0.5, -1.0, -1.5, -2.0)[seed % 5]
+    frequency = np.hypot(np.fft.fftfreq(96)[:, None], np.fft.fftfreq(128)[None])
+    frequency[0, 0] = 1
+    noise = np.fft.fft2(np.random.default_rng(seed).normal(size=(100, 3, 96, 128))) * frequency**exponent
+    x = np.fft.ifft2(noise).real
+    x = x / x.std((2, 3), keepdims=True) * 40 + 128
+    return np.clip(x, 0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
+
+
+def one_kind(seed: int) -> dict[str, Any]:
+    """How many of three kinds are found in textures with one violet disc in each, so that there is one."""
+    x, rng = textures(seed), np.random.default_rng(seed)
+    row, column = np.mgrid[: x.shape[1], : x.shape[2]]
+    for image in x:
+        top, left = rng.integers(14, x.shape[1] - 14), rng.integers(14, x.shape[2] - 14)
+        disc = np.hypot(row - top, column - left) < 13
+        image[disc] = np.clip(rng.normal((80, 50, 170), 15, (disc.sum(), 3)), 0, 255)
+    began = time.process_time()
+    model = Discovery(kinds=3, max_parts=3, random_state=seed).fit(x)
+    spent = time.process_time() - began
+    return rounded({"recurs": model.recurs_, "kinds": len(model.parts_), "cpu_seconds": spent})
+
+
 def nothing(kind: str, seed: int) -> dict[str, Any]:
     """Whether something recurs where nothing was planted."""
     rng = np.random.default_rng(seed)
     if kind == "textures":
-        exponent = (0.0, -0.5, -1.0, -1.5, -2.0)[seed % 5]
-        frequency = np.hypot(np.fft.fftfreq(96)[:, None], np.fft.fftfreq(128)[None])
-        frequency[0, 0] = 1
-        noise = np.fft.fft2(rng.normal(size=(100, 3, 96, 128))) * frequency**exponent
-        x = np.fft.ifft2(noise).real
-        x = x / x.std((2, 3), keepdims=True) * 40 + 128
-        samples: Any = np.clip(x, 0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
+        samples: Any = textures(seed)
     elif kind == "fragments":
         samples = fragments(("mnist", "fashion")[seed % 2], seed)
     elif kind == "shuffled":
@@ -530,6 +555,7 @@ def cells(quick: bool = False) -> list[Cell]:
     for kind in ("textures", "fragments", "shuffled", "phases"):
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
     found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
+    found += [Cell("one kind", "discovery", seed, work(one_kind, seed)) for seed in range(DRAWS)]
     found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in COSTS]
     given: dict[str, dict[str, Any]] = {f"windows {side}": {"windows": [side]} for side in (2, 3, 4, 5, 7, 9, 11)}
     given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)}
@@ -563,6 +589,7 @@ def table() -> str:
             "clarity",
             "auc",
             "recurs",
+            "kinds",
             "cpu_seconds",
             "peak_gib",
         )

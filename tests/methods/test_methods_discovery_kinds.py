@@ -115,6 +115,8 @@ def test_cells_of_a_place_are_no_other_kinds():
     # 3 x 2 are common; the last one at an edge.
     one = dataclasses.replace(many, count=1)
     assert taken(one) == [64 + 48 - 3 * 2, 64 + 48 - 3 * 2, 64, 0, 8 * 7]
+    # A window without a box may be in the middle of what it shows: 4 cells on each side.
+    assert taken(dataclasses.replace(one, boxed=False))[2:] == [144, 0, 12 * 9]
     assert taken(small(maps, free, 2, 0, maps)[0]) == [64 + 48 - 3 * 2, 64 + 48 - 3 * 2, 0, 0, 8 * 7]
 
 

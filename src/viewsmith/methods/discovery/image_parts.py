@@ -266,8 +266,8 @@ def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list
 def without(free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], part: Part, null: np.ndarray) -> np.ndarray:
     """The cells that are free of a part and of its surroundings: of its first place in each image; of further ones, and
     of a small kind, which images may lack, of places with scores as none of 19 in 20 images without it has. Of a part
-    that fills the images, they are free of all its places."""
-    margin = MARGIN if part.count == 1 else 0
+    that fills the images, they are free of all its places. What windows without boxes show may be larger than they."""
+    margin = 0 if part.count > 1 else MARGIN if part.boxed or part.border else part.window
     for number, (boxes, scores) in enumerate(found):
         expected = part.count > 1 or (number == 0 and part.border == 0)
         least = -np.inf if expected else np.quantile(null[:, 0], 0.95)
