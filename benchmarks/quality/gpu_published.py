@@ -33,20 +33,23 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Published:
-    """A row: name of the method, data, preset (None: the defaults), seeds and further options."""
+    """A row: name of the method, data, preset (None: the defaults), seeds, further options, and those of --quick."""
 
     method: str
     data: DataSet
     preset: str | None = None
     seeds: tuple[int, ...] = (0,)
     options: dict[str, Any] = field(default_factory=dict)
+    quick: dict[str, Any] = field(default_factory=dict)
 
 
 ROWS = {
     "simclr": Published("contrastive", DataSet("cifar10", "images", test_rows=None), "paper-images"),
     "pinda": Published("pinda", DataSet("cifar10", "images", test_rows=None), "paper-images"),
     "crl-tac": Published("crl-tac", SETS["84 x 84"], seeds=(0, 1, 2, 3), options={"epochs": 30, "encoder": "crl-cnn"}),
-    "diffaug": Published("diffaug", DataSet("mnist", test_rows=None), "paper"),
+    "diffaug": Published(
+        "diffaug", DataSet("mnist", test_rows=None), "paper", quick={"sampler": "ddim", "sampler_steps": 20}
+    ),
 }
 
 
@@ -56,7 +59,7 @@ def train(name: str, row: Published, seed: int, folder: Path, minutes: float, de
     data, cls = load(replace(row.data, **few)), estimators()[row.method]
     options = {**(cls.presets[row.preset] if row.preset else {}), **row.options, "random_state": seed, "device": device}
     if quick:
-        options |= {"epochs": 2, "batch_size": 32}
+        options |= {"epochs": 2, "batch_size": 32, **row.quick}
     run = folder / f"{name}-{seed}{'-quick' if quick else ''}"
     summary = json.loads((run / "summary.json").read_text()) if (run / "summary.json").exists() else {}
     # The limit of minutes includes earlier parts of the training.
