@@ -508,9 +508,10 @@ def one_kind(seed: int) -> dict[str, Any]:
 
 def nothing(kind: str, seed: int) -> dict[str, Any]:
     """Whether something recurs where nothing was planted."""
-    rng = np.random.default_rng(seed)
-    if kind == "textures":
+    rng, options = np.random.default_rng(seed), {}
+    if kind.startswith("textures"):
         samples: Any = textures(seed)
+        options = {"max_parts": 12} if kind.endswith("several") else {}
     elif kind == "fragments":
         samples = fragments(("mnist", "fashion")[seed % 2], seed)
     elif kind == "shuffled":
@@ -519,7 +520,7 @@ def nothing(kind: str, seed: int) -> dict[str, Any]:
         with np.load(folder() / "events" / "ecg100.npz") as content:
             samples = random_phases(content["X"][:, None], rng)[:, 0]
     began = time.process_time()
-    recurs = Discovery(random_state=seed).fit(samples).recurs_
+    recurs = Discovery(random_state=seed, **options).fit(samples).recurs_
     return {"recurs": recurs, "cpu_seconds": round(time.process_time() - began, 2)}
 
 
@@ -552,7 +553,7 @@ def cells(quick: bool = False) -> list[Cell]:
         if seed == 0 or (row == "discovery" and (seed < 3 or name == "cifar"))
     ]
     found.append(Cell("half", "discovery", 0, work(half, 0)))
-    for kind in ("textures", "fragments", "shuffled", "phases"):
+    for kind in ("textures", "textures, several", "fragments", "shuffled", "phases"):
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
     found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
     found += [Cell("one kind", "discovery", seed, work(one_kind, seed)) for seed in range(DRAWS)]

@@ -7,7 +7,7 @@ import pytest
 
 from viewsmith import Discovery
 from viewsmith.methods.discovery.contrast import choose_windows, folds
-from viewsmith.methods.discovery.image_kinds import COUNT, SMALL, filling, is_clear, small
+from viewsmith.methods.discovery.image_kinds import COUNT, SMALL, filling, fills, is_clear, small
 from viewsmith.methods.discovery.image_parts import agreement, boxes_of, windows_apart, without
 from viewsmith.methods.discovery.images import PARTS, Rest, as_images, random_phases
 from viewsmith.methods.discovery.report import SHOWN, _spread, _summary, write_parts_report
@@ -84,6 +84,20 @@ def test_a_kind_that_fills_the_images_agrees_with_its_squares():
     assert np.mean(near) > 0.9
 
 
+def test_a_kind_fills_the_images_if_its_squares_agree_or_its_windows_are_alike():
+    maps, free = noise(24, 0), np.ones((24, 20, 20), bool)
+    planted(maps, 4, 6, 0)
+    part, nothing = filling(maps, free, 4, 0), filling(noise(24, 1), free, 4, 0)
+    assert (
+        fills(part, nothing) and not fills(nothing, nothing) and not fills(filling(noise(24, 2), free, 4, 0), nothing)
+    )
+    less = dataclasses.replace(part, consistency=nothing.consistency + 0.11)
+    assert fills(less, nothing) == (less.consistency >= 0.38)
+    assert not fills(dataclasses.replace(less, consistency=0.5, objective=1.3), dataclasses.replace(less, objective=1))
+    assert fills(dataclasses.replace(less, consistency=0.5, objective=1.5), dataclasses.replace(less, objective=1))
+    assert not fills(dataclasses.replace(part, consistency=0.37), dataclasses.replace(nothing, consistency=0.1))
+
+
 def test_a_small_kind_of_some_images_is_clear_and_noise_is_not():
     maps, other = noise(60, 0), noise(40, 1)
     places = planted(maps, 1, 1, 0, some=0.5)
@@ -150,8 +164,9 @@ def test_the_report_shows_each_image_once_those_of_the_first_kind_first():
     assert _summary(ranked[4:]) == "1 of kind 0, 1 of kind 1"
 
 
-def scene(n, seed):
-    """Images (n, 96, 128, 3): a large blue disc each, 14 pink discs, a small green one in half of the images."""
+def scene(n, seed, many_alone=False):
+    """Images (n, 96, 128, 3): a large blue disc each, 14 pink discs, a small green one in half of the images; or only
+    the pink ones."""
     rng = np.random.default_rng(seed)
     row, column = np.mgrid[:96, :128]
     x = np.full((n, 96, 128, 3), 210.0)
@@ -166,10 +181,11 @@ def scene(n, seed):
                 return
 
     for i in range(n):
-        disc(i, 15, (60, 50, 170))
+        if not many_alone:
+            disc(i, 15, (60, 50, 170))
         for _ in range(14):
             disc(i, 8, (205, 150, 160))
-        if i % 2:
+        if i % 2 and not many_alone:
             disc(i, 4, (60, 160, 60))
     return np.clip(x + rng.normal(size=x.shape) * 5, 0, 255).astype(np.uint8), taken
 
@@ -204,3 +220,18 @@ def test_large_small_and_many_discs_are_three_kinds(tmp_path):
     )
     model.save(tmp_path / "run")
     assert (Discovery.load(tmp_path / "run").locate(x) == model.locate(x)).all()
+
+
+@pytest.mark.slow
+def test_images_full_of_one_kind_of_thing(tmp_path):
+    x, discs = scene(40, 0, many_alone=True)
+    with pytest.warns(UserWarning, match="for images full of one kind of thing, give max_parts=12"):
+        assert not Discovery().fit(x).recurs_
+    model = Discovery(max_parts=14).fit(x)
+    assert [(part.boxed, part.count) for part in model.parts_] == [(True, COUNT)]
+    assert model.describe().startswith("one kind of part recurs; one fills the images, and agrees with squares of 16")
+    parts = model.locate(x)
+    middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2
+    inside = [(np.hypot(*(discs[p["sample"]][:, :2] - m).T) <= 8).any() for p, m in zip(parts, middle, strict=True)]
+    assert np.mean(inside) > 0.9 and len(parts) > 40 * 8
+    assert (Discovery.load(model.save(tmp_path / "run") or tmp_path / "run").locate(x) == parts).all()

@@ -74,7 +74,9 @@ def discover(
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
     kinds: Annotated[int, typer.Option(min=1, help="Largest number of kinds of parts, e.g. of cells.")] = 1,
-    max_parts: Annotated[int, typer.Option(min=1, help="Largest number of parts of a kind in an image.")] = 1,
+    max_parts: Annotated[
+        int, typer.Option(min=1, help="Largest number of parts of a kind in an image, e.g. 12 if it is full of cells.")
+    ] = 1,
     modality: Annotated[
         str, typer.Option(help="auto, images, dna or series (recordings, which are never recognized)")
     ] = "auto",

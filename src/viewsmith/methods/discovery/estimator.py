@@ -155,7 +155,8 @@ class Discovery(BaseEstimator):
         Number of kinds of parts: after the first, its places are masked and the next is sought; in images also one that
         is small, and one that fills the images.
     max_parts : int
-        Largest number of parts of a kind in a sample.
+        Largest number of parts of a kind in a sample. In images, more than one also finds a first kind that fills the
+        images, of which one box in each is not enough to see what recurs.
     max_q : float
         Largest q-value of a part that `locate` returns, in (0, 1].
     random_state : int

@@ -31,6 +31,7 @@ def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 # Images with random phases: for boxes, for windows without boxes, for q-values.
 SURROGATES, MORE, NULL = 100, 300, 200
+FILLED = 3  # of the smallest windows, in squares of which a kind is sought that fills the images
 
 CPU = torch.device("cpu")
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
@@ -171,7 +172,7 @@ class ImageSearch(Search):
                 windows_only, maps = self._outstanding(solutions, rest, maps)
                 part = windows_only or part
             if part is None:
-                part, null = self._further(rest, maps, windows) if self.parts else (None, None)
+                part, null = self._further(rest, maps, sorted(windows))
             elif part.boxed:
                 part = image_parts.with_typical_size(part, image_parts.likely(solutions), maps, free, self.seed)
                 compared = self._maps(rest.drawn(NULL), np.arange(min(NULL, len(rows))), "random phases")
@@ -193,10 +194,13 @@ class ImageSearch(Search):
         self, rest: Rest, maps: np.ndarray, windows: list[int]
     ) -> tuple[image_parts.Part | None, np.ndarray | None]:
         """A small kind, or one that fills what is left of the images, and scores of what is none. After a small
-        kind the other is sought first, because whatever is rare in the images stands out from random phases."""
+        kind the other is sought first, because whatever is rare in the images stands out from random phases. The
+        first kind may fill the images if several parts in each are asked for."""
+        if not self.parts:
+            return self._filling(rest, maps, windows) if self.max_parts > 1 else (None, None)
         searches = [self._small, self._filling]
         for search in searches if self.parts[-1].boxed else reversed(searches):
-            part, null = search(rest, maps, sorted(windows))
+            part, null = search(rest, maps, windows)
             if part is not None:
                 return part, null
         return None, None
@@ -215,17 +219,17 @@ class ImageSearch(Search):
     def _filling(
         self, rest: Rest, maps: np.ndarray, windows: list[int]
     ) -> tuple[image_parts.Part | None, np.ndarray | None]:
-        """The kind of the smallest squares that agree with their cells more than in images with random phases."""
+        """The kind of the squares that agree best with their cells, if more than in images with random phases."""
+        tried = [image_kinds.filling(maps, rest.free, side, self.seed) for side in windows[:FILLED]]
+        part = max(tried, key=lambda part: part.consistency)
         drawn = rest.drawn(NULL)
-        for side in windows[:2]:
-            part = image_kinds.filling(maps, rest.free, side, self.seed)
-            other, whole = self._fresh([side], self.reduction)._features(drawn, np.arange(len(drawn)))
-            nothing = image_kinds.filling(other, whole, side, self.seed).consistency
-            if part.consistency >= nothing + image_kinds.FILLING_ABOVE:
-                part = dataclasses.replace(part, nothing=nothing)
-                found = image_parts.boxes_of(part, maps, rest.free, self._places(part))
-                return part, image_parts.null_scores(part, maps, rest.free, found, self.max_parts)
-        return None, None
+        other, whole = self._fresh([part.window], self.reduction)._features(drawn, np.arange(len(drawn)))
+        nothing = image_kinds.filling(other, whole, part.window, self.seed)
+        if not image_kinds.fills(part, nothing):
+            return None, None
+        part = dataclasses.replace(part, nothing=nothing.consistency)
+        found = image_parts.boxes_of(part, maps, rest.free, self._places(part))
+        return part, image_parts.null_scores(part, maps, rest.free, found, self.max_parts)
 
     def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
@@ -303,15 +307,18 @@ class ImageSearch(Search):
                 expected = "that its best windows stand out"
             if best.nothing == best.nothing:  # it was compared
                 expected = f"{image_parts.ABOVE} more than in images with random phases, {best.nothing:.2f}"
-            return f"of the best candidate, {numbers}; expected {expected}"
+            several = "; for images full of one kind of thing, give max_parts=12" if self.max_parts == 1 else ""
+            return f"of the best candidate, {numbers}; expected {expected}{several}"
         kinds = "one kind of part recurs" if len(self.parts) == 1 else f"{len(self.parts)} kinds of parts recur"
         of_each = [f"{kinds}; of the first, {numbers} (windows of {CELL * best.window} pixels)"]
-        if not best.boxed:
+        if best.count > 1:
+            of_each = [kinds]
+        elif not best.boxed:
             of_each = [
                 f"{kinds}; of the first, the best window of {CELL * best.window} pixels in an image has a higher score "
                 f"than any apart from it with probability {best.consistency:.2f} (random phases: {best.nothing:.2f})"
             ]
-        for part in self.parts[1:]:
+        for part in self.parts if best.count > 1 else self.parts[1:]:
             if part.count > 1:
                 of_each.append(
                     f"one fills the images, and agrees with squares of {CELL * part.window} pixels by "
