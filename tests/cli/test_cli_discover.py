@@ -256,7 +256,8 @@ def test_a_stopped_discovery_reuses_its_features(few, tmp_path, monkeypatch):
     monkeypatch.setattr(patches.Patches, "__call__", lambda self, x: counted.append(len(x)) or plain(self, x))
     with monkeypatch.context() as patch:
         patch.setattr(image_parts, "discover", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
-        call("discover", few, "--windows", 4, "--out", out)
+        stopped = call("discover", few, "--windows", 4, "--out", out)
+    assert stopped.code == 130 and "the same command starts again, with the features that are kept" in stopped.err
     assert sum(counted) == 12 and [path.name for path in out.iterdir()] == ["cache"]
     counted.clear()
     good("discover", few, "--windows", 4, "--out", out)
@@ -265,6 +266,25 @@ def test_a_stopped_discovery_reuses_its_features(few, tmp_path, monkeypatch):
     assert sum(counted) == 2 * again + 12
     assert (out / "parts.csv").read_text() == (tmp_path / "new" / "parts.csv").read_text()
     assert not (out / "cache").exists()
+
+
+@pytest.mark.parametrize("kind", ["images", "series"])
+def test_a_discovery_that_was_stopped_while_it_wrote_starts_again(kind, few, tmp_path, monkeypatch):
+    from viewsmith.workflows import discover
+
+    out, data, options = tmp_path / "found", few, ["--windows", 4]
+    if kind == "series":
+        np.save(data := tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30, 100)))
+        options = ["--modality", "series"]
+    with monkeypatch.context() as patch:
+        patch.setattr(discover, "write_parts_report", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        stopped = call("discover", data, *options, "--out", out)
+    assert stopped.code == 130 and "the same command starts again" in stopped.err
+    assert (out / "config.toml").exists() and not (out / "report.html").exists()
+    good("discover", data, *options, "--out", out)
+    assert (out / "report.html").exists() and not (out / "cache").exists()
+    again = call("discover", data, *options, "--out", out)
+    assert again.refused("exists and is not empty: choose a new folder")
 
 
 def test_features_of_larger_patches_are_kept_too(tmp_path, monkeypatch):

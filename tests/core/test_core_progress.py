@@ -1,6 +1,7 @@
 """The progress bar of long loops."""
 
 import re
+import time
 
 import pytest
 
@@ -51,3 +52,16 @@ def test_the_bar_stops_when_an_error_is_raised(capfd, monkeypatch):
     with pytest.raises(RuntimeError, match="no more"):
         list(with_progress(broken(), "embed", 3, "rows", after=0))
     assert "embed" in plain(capfd.readouterr().err)
+
+
+def test_the_bar_is_seen_while_the_first_item_takes_long(capfd, monkeypatch):
+    on_terminal(monkeypatch)
+    loop = with_progress([1, 2], "motifs", 2, "searches", after=0.01)
+    assert next(loop) == 1
+    deadline = time.monotonic() + 10
+    shown = ""
+    while "0/2" not in shown and time.monotonic() < deadline:
+        time.sleep(0.02)
+        shown += plain(capfd.readouterr().err)
+    loop.close()
+    assert "motifs" in shown and "0/2" in shown

@@ -436,7 +436,13 @@ def test_features_that_cannot_be_used(discs, tmp_path):
     layer = refusal(Discovery(features=Halved(), feature_layer="third").fit, x)
     assert layer == "the network has no layer 'third' that gives maps: choose first, second"
     linear = refusal(Discovery(features=torch.nn.Linear(3, 2)).fit, x)
-    assert "fails on an image of 224 x 224 pixels with 3 channels" in linear
+    assert "fails on images of 224 x 224 pixels with 3 channels" in linear
+    vectors = refusal(Discovery(features=torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(4))).fit, x)
+    assert vectors.endswith("for images of 224 x 224 pixels: use another encoder or larger images")
+    one = refusal(Discovery(features=lambda images: torch.zeros(len(images), 3, 1, 1)).fit, x)
+    assert "the features have maps of 1 x 1 cells, expected at least 8 on each side" in one
+    missing = refusal(Discovery(features=lambda images: torch.full((len(images), 3, 24, 24), torch.nan)).fit, x)
+    assert "have NaN or infinite values" in missing
     assert "which cannot be saved" in refusal(Discovery(features=Halved()).fit(x).save, tmp_path / "out")
     assert "features is 3, expected" in refusal(Discovery(features=3).fit, x)
 

@@ -46,26 +46,51 @@ def test_values_and_unchanged_modes():
 
 
 class Transformer(nn.Module):
-    """Patches of 4 pixels with a class token in front, and one layer on them."""
+    """Patches of 4 pixels with a class token and registers in front, and one layer on them."""
 
-    def __init__(self):
+    def __init__(self, in_front=1):
         super().__init__()
         self.patches = nn.Conv2d(3, 8, 4, 4)
-        self.token = nn.Parameter(torch.zeros(1, 1, 8))
+        self.token = nn.Parameter(torch.zeros(1, in_front, 8))
         self.norm = nn.LayerNorm(8)
 
     def forward(self, x):
         rows = self.patches(x).flatten(2).mT
-        return self.norm(torch.cat([self.token.expand(len(x), 1, 8), rows], dim=1))[:, 0]
+        return self.norm(torch.cat([self.token.expand(len(x), -1, 8), rows], dim=1))[:, 0]
 
 
-def test_patches_of_a_transformer():
-    encoder = Transformer()
+@pytest.mark.parametrize("in_front", [1, 5])
+@pytest.mark.parametrize("width", [32, 48])
+def test_patches_of_a_transformer(in_front, width):
+    encoder = Transformer(in_front)
     maps = FeatureMap(encoder, images())
     assert maps.layer == "norm" and maps.shape == (8, 8, 8)
-    x = images()
+    x = torch.randn(2, 3, 32, width)
     expected = encoder.norm(encoder.patches(x).movedim(1, 3))
     torch.testing.assert_close(maps(x), expected.detach())
+
+
+class Windowed(nn.Module):
+    """Features last, as in Swin transformers; then tokens, (B, heads, N, d), and their attention, (B, heads, N, N)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.norm, self.tokens = nn.Conv2d(3, 6, 4, 4), nn.LayerNorm(6), nn.Identity()
+        self.queries, self.attention = nn.Identity(), nn.Softmax(-1)
+
+    def forward(self, x):
+        tokens = self.tokens(self.norm(self.patches(x).movedim(1, 3)).flatten(1, 2)[:, 1:])  # no square number of them
+        heads = self.queries(tokens.unflatten(2, (2, 3)).transpose(1, 2))
+        return (self.attention(heads @ heads.mT) @ heads).mean((1, 2))
+
+
+@pytest.mark.parametrize("width", [32, 48])
+def test_features_may_be_last_and_attention_is_no_map(width):
+    encoder = Windowed()
+    maps = FeatureMap(encoder, images())
+    assert maps.layer == "norm" and maps.shape == (8, 8, 6)
+    x = torch.randn(2, 3, 32, width)
+    torch.testing.assert_close(maps(x), encoder.norm(encoder.patches(x).movedim(1, 3)).detach())
 
 
 def test_an_encoder_without_maps_is_refused():

@@ -135,11 +135,7 @@ def discover(
         if not all(side.isdecimal() for side in sides):
             raise InputError(f"--windows is {windows!r}, expected whole numbers separated by commas, such as 4,7")
         options["windows"] = [int(side) for side in sides]
-    from viewsmith.workflows.discover import CACHE, discover_to
-
-    # A stopped discovery leaves its features, which are reused.
-    if out.exists() and (not out.is_dir() or any(path.name != CACHE for path in out.iterdir())):
-        raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
+    from viewsmith.workflows.discover import discover_to
 
     with writing(out):
         model = discover_to(out, data, options, crop_size)

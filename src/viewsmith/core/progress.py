@@ -1,6 +1,7 @@
 """Progress bars on the terminal or in a notebook, and what else a notebook shows: tables of facts."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
@@ -66,16 +67,18 @@ def with_progress(
     columns = (TextColumn(source_name), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True))
     task, started = bar.add_task(source_name, total=total), time.monotonic()
-    shown = False
+    timer = threading.Timer(after, bar.start)  # it is also seen while the first item takes long
+    timer.start()
     try:
         for item in items:
             yield item
             bar.advance(task, size(item))
-            if not shown and time.monotonic() - started >= after:
-                shown = True
+            if time.monotonic() - started >= after:
                 bar.start()
     finally:
-        if shown:
+        timer.cancel()
+        timer.join()
+        if bar.live.is_started:
             bar.stop()
 
 

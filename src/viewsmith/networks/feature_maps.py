@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ PREFERRED_PATCHES = 7  # patches per side, as for the published network and imag
 
 MIN_PATCHES = 3
 
+IN_FRONT = 5  # rows of a transformer in front of its patches, at most: a class token and four registers
+
 BLOCK = 64  # images per forward pass of a separate network
 
 
@@ -26,8 +28,9 @@ class FeatureMap(nn.Module):
     """Images (B, C, H, W) to feature maps (B, h, w, D) of a layer of an encoder, without gradient.
 
     The layer is the deepest (last computed) one whose map has at least `patches` x `patches` patches. A map is an
-    output (B, D, h, w), or (B, h w, D) with at most one additional row in front (the patches and class token of a
-    transformer). If all maps are smaller, the layer is the deepest one with the largest map.
+    output (B, D, h, w), (B, h, w, D), or (B, h w, D) with at most five additional rows in front (the patches, class
+    token and registers of a transformer); attention, a row for each patch, is none. If all maps are smaller, the layer
+    is the deepest one with the largest map.
 
     Parameters
     ----------
@@ -39,6 +42,8 @@ class FeatureMap(nn.Module):
         Smallest side of the map, if any layer has such a one.
     layer : str, optional
         Name of the layer.
+    hint : str
+        End of the message if no layer gives a map.
 
     Attributes
     ----------
@@ -54,20 +59,29 @@ class FeatureMap(nn.Module):
     """
 
     def __init__(
-        self, encoder: nn.Module, x: Tensor, *, patches: int = PREFERRED_PATCHES, layer: str | None = None
+        self,
+        encoder: nn.Module,
+        x: Tensor,
+        *,
+        patches: int = PREFERRED_PATCHES,
+        layer: str | None = None,
+        hint: str = ", or (genview) quality=False and noise='constant:200'",
     ) -> None:
         super().__init__()
         self.encoder = Reference(encoder)
-        maps: list[tuple[str, Tensor]] = []
+        outputs: list[tuple[str, Tensor]] = []
 
         def append_as(name: str) -> Any:
             def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-                if (map_ := _as_map(output)) is not None:
-                    maps.append((name, map_))
+                if isinstance(output, Tensor):
+                    outputs.append((name, output))
 
             return hook
 
         self._run(x[:1], [module.register_forward_hook(append_as(name)) for name, module in encoder.named_modules()])
+        tokens = {output.shape[1] for _, output in outputs if output.ndim == 3}
+        likely = [(name, output) for name, output in outputs if output.ndim != 4 or output.shape[2] not in tokens]
+        maps = [(name, map_) for name, output in likely if (map_ := _as_map(output)) is not None]
         if layer is not None:
             known = list(dict.fromkeys(name for name, _ in maps if name.count(".") <= 1 and name))
             maps = [entry for entry in maps if entry[0] == layer]
@@ -76,19 +90,20 @@ class FeatureMap(nn.Module):
         if not maps:
             raise InputError(
                 f"the encoder {type(encoder).__name__} has no feature map of at least {MIN_PATCHES} x {MIN_PATCHES} "
-                f"patches for images of {x.shape[2]} x {x.shape[3]} pixels: use another encoder, larger images, or "
-                "(genview) quality=False and noise='constant:200'"
+                f"patches for images of {x.shape[2]} x {x.shape[3]} pixels: use another encoder or larger images{hint}"
             )
         sides = [min(map_.shape[1:3]) for _, map_ in maps]
         least = min(patches, max(sides))
         self.layer, map_ = next(entry for entry, side in zip(maps[::-1], sides[::-1], strict=True) if side >= least)
         self.shape: tuple[int, int, int] = (map_.shape[1], map_.shape[2], map_.shape[3])
+        self.pixels = x.shape[2] / map_.shape[1], x.shape[3] / map_.shape[2]  # of a patch
 
     def forward(self, x: Tensor) -> Tensor:
         maps: list[Tensor] = []
+        sides = [round(side / pixels) for side, pixels in zip(x.shape[2:], self.pixels, strict=True)]
 
         def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-            map_ = _as_map(output)
+            map_ = _as_map(output, sides)
             assert map_ is not None
             maps.append(map_)
             raise _StopForward  # deeper layers are not needed
@@ -100,7 +115,7 @@ class FeatureMap(nn.Module):
         """Append the maps of all forward passes of an encoder like this one; ``handle.remove()`` ends it."""
 
         def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-            if (map_ := _as_map(output)) is not None:
+            if (map_ := _as_map(output, self.shape[:2])) is not None:
                 maps.append(map_.detach())
 
         return encoder.get_submodule(self.layer).register_forward_hook(hook)
@@ -200,19 +215,23 @@ class FrozenMaps(nn.Module):
         return self  # it never changes
 
 
-def _as_map(output: Any) -> Tensor | None:
-    """The output of a layer as (B, h, w, D); None if it is not a map."""
+def _as_map(output: Any, sides: Sequence[int] | None = None) -> Tensor | None:
+    """The output of a layer as (B, h, w, D); None if it is not a map. If features may come last, as in transformers,
+    h and w are `sides`, by default equal ones."""
     if not isinstance(output, Tensor):
         return None
     if output.ndim == 4:
-        map_ = output.movedim(1, 3)
+        height, width = sides or output.shape[1:3]
+        last = height == output.shape[1] and width == output.shape[2] and (sides is not None or height == width)
+        first = output.shape[2] == output.shape[3] if sides is None else tuple(output.shape[2:]) == (height, width)
+        map_ = output if last and not first else output.movedim(1, 3)
     elif output.ndim == 3:
-        # Patches of a transformer, possibly after a class token.
+        # Patches of a transformer, possibly after a class token and registers.
         rows = output.shape[1]
-        side = math.isqrt(rows)
-        if rows not in (side * side, side * side + 1):
+        height, width = sides or [math.isqrt(rows)] * 2
+        if not 0 <= rows - height * width <= IN_FRONT:
             return None
-        map_ = output[:, rows - side * side :].unflatten(1, (side, side))
+        map_ = output[:, rows - height * width :].unflatten(1, (height, width))
     else:
         return None
     return map_ if min(map_.shape[1:3]) >= MIN_PATCHES else None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
+from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, name_list, pluralize, warn
 from viewsmith.core.files import atomic_path, write_json_atomic, write_text_atomic
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.folders import SUFFIXES
@@ -19,7 +19,7 @@ from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 
-CACHE = "cache"  # in the folder of a discovery until it is complete: the features, which a stopped one reuses
+CACHE = "cache"  # in the folder of a discovery until it is complete; of images with the features, which are reused
 
 EXPECTED = {
     "images": "images (a folder of image files, or an array uint8)",
@@ -114,21 +114,40 @@ def _folder(path: Path) -> ImageList:
 
 def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> Discovery:
     """Find what recurs in the samples of DATA, and write the folder `out`: model, ``parts.csv``, crops as samples,
-    ``report.html``, and for images ``coco.json``, for DNA ``parts.bed``, motifs and logos."""
+    ``report.html``, and for images ``coco.json``, for DNA ``parts.bed``, motifs and logos.
+
+    Raises InputError if `out` is not empty, unless a discovery was stopped there.
+    """
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / CACHE).is_dir())):
+        raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
     samples, names, modality = read_samples(data, options.pop("modality", "auto"))
-    cache = str(out / CACHE) if modality == "images" else None
-    model = Discovery(modality=modality, cache=cache, **options)
+    cache = out / CACHE
+    model = Discovery(modality=modality, cache=str(cache) if modality == "images" else None, **options)
     try:
-        model.fit(samples)
+        cache.mkdir(parents=True, exist_ok=True)
+        _write_discovery(out, model.fit(samples), samples, names, crop_size, title=Path(data).name)
     except InputError:
-        shutil.rmtree(out / CACHE, ignore_errors=True)
-        if out.exists() and not any(out.iterdir()):
+        shutil.rmtree(cache)
+        if not any(out.iterdir()):
             out.rmdir()
         raise
+    except KeyboardInterrupt as error:
+        kept = ", with the features that are kept there" if any(cache.iterdir()) else ""
+        raise StoppedEarly(f"interrupted in {out}: the same command starts again{kept}") from error
+    shutil.rmtree(cache)
+    return model
+
+
+def _write_discovery(
+    out: Path, model: Discovery, samples: Any, names: list[str] | None, crop_size: int | None, *, title: str
+) -> None:
+    """Write the folder of a fitted discovery; what a stopped one has written is replaced."""
+    modality = model.modality_
     model.save(out)
     crops, found = model.crops(samples, {"images": 64}.get(modality) if crop_size is None else crop_size)
     write_text_atomic(out / "parts.csv", parts_table(found, names).to_csv(index=False, float_format="%.4g"))
     if modality == "images":
+        shutil.rmtree(out / "crops", ignore_errors=True)
         write_json_atomic(out / "coco.json", coco(found, samples, names))
         _write_crops(out / "crops", crops, found)
     elif modality == "dna":
@@ -136,9 +155,7 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
     elif len(crops):
         with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
-    write_parts_report(out / "report.html", model, samples, found, names, title=Path(data).name)
-    shutil.rmtree(out / CACHE, ignore_errors=True)
-    return model
+    write_parts_report(out / "report.html", model, samples, found, names, title=title)
 
 
 def locate_again(out: Path, run: Path, data: str, n: int) -> None:

@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
+from viewsmith.core.progress import with_progress
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Search, Whitening, choose_windows, folds
 from viewsmith.modalities import modality_of
 
@@ -98,12 +99,15 @@ def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: in
     """Find what recurs in pieces: an event for each width, see `choose`."""
     rng = np.random.default_rng(seed)
     empty = [random_phases(x, rng) for _ in range(DRAWS)]
-    fold, found = folds(len(x), seed), []
-    for width in widths:
-        nothing = [_search(drawn, free, width, fold)[1] for drawn in empty]
-        windows, gain = _search(x, free, width, fold)
-        spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
-        found.append(Event(width, windows, gain, (float(np.mean(nothing)), spread)))
+    fold, found, gains = folds(len(x), seed), [], list[float]()
+    searches = [(width, each) for width in widths for each in (*empty, x)]
+    for width, each in with_progress(searches, "events", len(searches), "searches"):
+        windows, gain = _search(each, free, width, fold)
+        gains.append(gain)
+        if each is x:
+            nothing = gains[-DRAWS - 1 : -1]
+            spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
+            found.append(Event(width, windows, gain, (float(np.mean(nothing)), spread)))
     return found
 
 
@@ -212,7 +216,7 @@ class EventSearch(Search):
         best = max(self.tried[0], key=lambda event: event.gain - event.nothing[0])
         numbers = (
             f"{best.width} points, {best.gain:.1f} nats in the mean of the pieces, where {best.nothing[0]:.1f} are "
-            f"found in pieces with random phases ({best.clarity:.0f} standard deviations)"
+            f"found in pieces with random phases ({best.clarity:.1f} standard deviations)"
         )
         if not self.parts:
             return f"the best candidate has {numbers}; expected more than {CLEAR:.0f} standard deviations"

@@ -29,6 +29,7 @@ from scipy.special import expit
 from scipy.stats import mannwhitneyu
 from torch import Tensor
 
+from viewsmith.core.progress import with_progress
 from viewsmith.methods.discovery.contrast import (
     Contrast,
     Moments,
@@ -118,7 +119,8 @@ def window_means(maps: np.ndarray, side: int) -> np.ndarray:
 def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
     """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
     fold = folds(len(maps), seed)
-    return [_solution(maps, valid, side, fold) for side in windows]
+    sides = with_progress(windows, "parts", len(windows), "windows")
+    return [_solution(maps, valid, side, fold) for side in sides]
 
 
 def likely(tried: Sequence[Part]) -> list[Part]:

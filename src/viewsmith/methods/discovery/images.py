@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, name_list
 from viewsmith.core.progress import with_progress
 from viewsmith.methods.discovery import image_kinds, image_parts
 from viewsmith.methods.discovery.contrast import Search
@@ -159,6 +159,12 @@ class ImageSearch(Search):
         largest = max(height for height, _ in cells) * max(width for _, width in cells)
         rows = np.sort(rng.permutation(len(images))[: max(64, FITTED // largest)])
         maps, valid = self._features(images, rows, "features")
+        if (side := 2 * min(windows)) > min(maps.shape[1:3]):  # of an own function, whose cells may be larger
+            raise InputError(
+                f"the features have maps of {maps.shape[1]} x {maps.shape[2]} cells, expected at least {side} on "
+                "each side, twice the smallest window"
+            )
+        windows = [side for side in windows if 2 * side <= min(maps.shape[1:3])]
         least, most = (f(0, where=valid[..., None], initial=i) for f, i in ((maps.min, np.inf), (maps.max, -np.inf)))
         if float((most - least).max()) < 1e-5:
             raise InputError("all samples are equal, expected images that differ: there is nothing to contrast")
@@ -414,6 +420,10 @@ class ImageSearch(Search):
                 if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(at):
                     given = tuple(getattr(maps, "shape", ())) or type(maps).__name__
                     raise InputError(f"the features give {given} for {len(at)} images, expected maps (n, d, h, w)")
+                if not maps.isfinite().all():
+                    raise InputError(
+                        f"the features of images {name_list(rows[at].tolist())} have NaN or infinite values"
+                    )
                 own = maps.detach().permute(0, 2, 3, 1).float().cpu().numpy()
                 if cache is not None and own.shape[1:3] == cells:
                     cache.write(rows[at], own)

@@ -42,6 +42,7 @@ from scipy.special import gammaln
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, warn
+from viewsmith.core.progress import with_progress
 from viewsmith.methods.discovery.motif_models import LEAST_SPREAD, Background, Motif, Windows, lengths_of, other_strand
 
 WIDTHS = (8, 12, 16, 22)
@@ -93,13 +94,15 @@ def find_motif(
     many = len(codes) >= MANY
     one_length = (lengths == codes.shape[1]).mean() >= ONE_LENGTH
     empty = [] if many else [background.draw(lengths, rng) for _ in range(DRAWS)]
-    found = []
-    for width in sorted(widths):
-        if codes.shape[1] < width or len(Windows.of(codes, width, background, both).first) < 5:
-            continue
+    found, nothing = [], list[list[float]]()
+    fitting = [
+        w for w in sorted(widths) if codes.shape[1] >= w and len(Windows.of(codes, w, background, both).first) >= 5
+    ]
+    searches = [(width, each) for width in fitting for each in (*empty, codes)]
+    for width, each in with_progress(searches, "motifs", len(searches), "searches"):
         if many:
-            models = _held_out(_search, codes, width, background, both, rng)
-            found += [_motif(model, background, None, both) for model in models]
+            held_out = _held_out(_search, codes, width, background, both, rng)
+            found += [_motif(model, background, None, both) for model in held_out]
             of_strand = Background.of(codes)
             placed = _held_out(_search_places, codes, width, of_strand, False, rng) if one_length else []
             found += [
@@ -108,11 +111,14 @@ def find_motif(
                 if model.place is not None and model.place.max() >= PREFERRED
             ]
             continue
-        drawn = [_search(each, width, background, both, rng) for each in empty]
-        for number, (model, _) in enumerate(_search(codes, width, background, both, rng)):
-            nothing = [float(models[number][0].gain) for models in drawn]
-            spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
-            motif = _motif(model, background, (float(np.mean(nothing)), spread), both)
+        models = _search(each, width, background, both, rng)
+        if each is not codes:
+            nothing.append([float(model.gain) for model, _ in models])
+            continue
+        for number, (model, _) in enumerate(models):
+            gains = [drawn[number] for drawn in nothing[-DRAWS:]]
+            spread = max(float(np.std(gains, ddof=1)), LEAST_SPREAD)
+            motif = _motif(model, background, (float(np.mean(gains)), spread), both)
             # With one frequency for all positions, letters beside the motif count as much as its own: no other widths.
             found.append(replace(motif, others=_other_widths(motif, codes)) if number == 0 else motif)
     return found

@@ -1,8 +1,9 @@
 """Dense features of images: of a layer of a network by name, or the deepest with cells of up to 8 pixels; in a file."""
 
+import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,8 @@ class NetworkMaps:
     def features(self, images: np.ndarray) -> Tensor:
         """All features of the layer, (b, c, h, w)."""
         x = (as_pixels(images, device=self.center.device) - self.center[:, None, None]) / self.scale[:, None, None]
-        return self.maps(x).permute(0, 3, 1, 2)
+        with _in_words(self.maps.encoder.module, x):
+            return self.maps(x).permute(0, 3, 1, 2)
 
     @torch.no_grad()
     def __call__(self, images: np.ndarray) -> Tensor:
@@ -61,15 +63,22 @@ class NetworkMaps:
 def network_maps(network: nn.Module, center: Tensor, scale: Tensor, layer: str | None = None) -> NetworkMaps:
     """Dense features from a network that takes images float32 (b, C, H, W) of any size."""
     blank = torch.zeros(1, len(center), PROBED, PROBED)
-    try:
-        maps = FeatureMap(network, blank, patches=LEAST_MAP, layer=layer)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise InputError(
-            f"the network {type(network).__name__} of the features fails on an image of {PROBED} x {PROBED} pixels "
-            f"with {len(center)} channels: {error_text(error)}"
-        ) from error
+    with _in_words(network, blank):
+        maps = FeatureMap(network, blank, patches=LEAST_MAP, layer=layer, hint="")
     empty = torch.zeros(0)
     return NetworkMaps(maps, center, scale, PROBED // maps.shape[0], empty, empty)
+
+
+@contextlib.contextmanager
+def _in_words(network: nn.Module, x: Tensor) -> Iterator[None]:
+    """Raise an error of a network for images x (b, C, H, W) as InputError."""
+    try:
+        yield
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InputError(
+            f"the network {type(network).__name__} of the features fails on images of {x.shape[2]} x {x.shape[3]} "
+            f"pixels with {x.shape[1]} channels: {error_text(error)}"
+        ) from error
 
 
 @dataclass

@@ -323,6 +323,14 @@ def load_pretrained(network: nn.Module, context: EncoderContext) -> None:
         ) from error
 
 
+#: Options of transformers of timm, which otherwise take images of one size; other networks have neither.
+ANY_SIZE: tuple[dict[str, bool], ...] = (
+    {"dynamic_img_size": True},
+    {"strict_img_size": False, "dynamic_mask": True},
+    {},
+)
+
+
 @register(
     "encoder", "timm:", help="any network of timm (extra timm)", modalities="images", load_pretrained=load_pretrained
 )
@@ -335,11 +343,17 @@ def timm_encoder(context: EncoderContext) -> nn.Module:
         raise MissingExtra("timm", "timm", f"the encoder {name!r}") from error
     except RuntimeError as error:  # raised by torchvision, which timm needs, if it was built for another torch
         raise InputError(f"timm cannot be imported ({error}): install the torchvision of this torch") from error
-    try:
-        network: nn.Module = timm.create_model(name.removeprefix("timm:"), num_classes=0, in_chans=context.channels)
-    except RuntimeError as error:
-        raise InputError(f"timm has no encoder {name.removeprefix('timm:')!r}: see timm.list_models()") from error
-    return network
+    given: Any = {"num_classes": 0, "in_chans": context.channels}
+    for more in ANY_SIZE:
+        try:
+            network: nn.Module = timm.create_model(name.removeprefix("timm:"), **given, **more)
+            return network
+        except TypeError:
+            if not more:
+                raise
+        except RuntimeError as error:
+            raise InputError(f"timm has no encoder {name.removeprefix('timm:')!r}: see timm.list_models()") from error
+    raise AssertionError("the last one is empty")
 
 
 # Coordinates that are not learned are of means of pixels: sides of images are reduced to at most so many.
