@@ -27,9 +27,17 @@ from viewsmith.evaluation.leaderboard import MAIN, PURPOSE
 
 METHODS = ("contrastive", "pinda")
 VECTORS = ("sc_pbmc68k_reduced", "satimage", "letter", "optdigits", "texture", "wisdm_har", "gas_drift")
-WIDE = ("sc_10x_pbmc", "sc_worm_neuron", "sc_human_kidney", "sc_citeseq_cbmc", "text_r8_tfidf2000")
-DNA = ("dna_human_core_promoter", "dna_ienhancer2l")
-SETS = (*VECTORS, *WIDE, *DNA)
+WIDE = ("sc_10x_pbmc", "sc_worm_neuron", "sc_human_kidney", "sc_citeseq_cbmc")
+TEXT = ("text_r8_tfidf2000", "text_20news_tfidf2000")
+DNA = (
+    "dna_human_core_promoter",
+    "dna_ienhancer2l",
+    "dna_4mc_athaliana",
+    "dna_4mc_celegans",
+    "dna_arabidopsis_promoter",
+)
+IMAGES = ("mnist", "fashion_mnist", "cifar10_small")
+SETS = (*VECTORS, *WIDE, *TEXT, *DNA, *IMAGES)
 FILE = RESULTS / "compare_sets.jsonl"
 
 
@@ -64,13 +72,14 @@ def write_table() -> None:
     """Write docs/results_compare.md."""
     protocols = [name for name in MAIN if name in PURPOSE and not name.startswith(("r2", "knn_r2"))]
     found = [row for row in rows(FILE) if "error" not in row]
+    processors = " or ".join(dict.fromkeys(row["processor"].split("(R)")[0] for row in found))
     command = f"compare --methods {','.join(METHODS)} --seeds 3"
     lines = [
         "# The command compare on many sets",
         "",
         f"Written by `benchmarks/quality/compare_sets.py --table`: `{command}`",
         f"with {found[0]['epochs']} epochs for both methods, a small budget, on up to 2,000 train and 1,000 test rows",
-        f"of each set (one thread of an {found[0]['processor']}). The spread is that of seeds. Each cell is the",
+        f"of each set (one thread of an {processors}). The spread is that of seeds. Each cell is the",
         "cheapest row that is level with the best one, with its mean; in parentheses the best one, if it is another.",
         f"CPU seconds are of the whole command (of one resumed: none). {len(found)} of {len(SETS)} sets are done.",
         "",

@@ -15,9 +15,10 @@ noise); planted (a word of 15 letters with 4 changed in each of 20 sequences of 
 sequences of 200, half of them with a word of 15, 2 letters changed); and nothing: textures of five spectra, the
 fragments of mnist and fashion without an object, sequences with shuffled letters that keep their pairs, recordings with
 random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128; also 2,500 and 5,000 of them) and
-large (1,000 of 1,024 x 1,024). Choice on the smears: one window or another longer side given (windows, sizes), three
-kinds sought (kinds; one kind: in textures with a disc in each, so that there is one), average precision over all white
-cells with one part in an image or up to three (precision). Known places are read for the scores alone.
+large (1,000 of 1,024 x 1,024); smears (as they are, reading included). Choice on the smears: parts of them (crop), one
+window or another longer side given (windows, sizes), three kinds sought (kinds; one kind: in textures with a disc in
+each, so that there is one), average precision over all white cells with one part in an image or up to three
+(precision). Known places are read for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_discovery [minutes] [set ...]
 """
@@ -115,9 +116,7 @@ def in_smears(row: str, gray: bool, seed: int) -> dict[str, Any]:
     if row == "center":
         boxes = [np.array([128 / 3, 96 / 3, 256 / 3, 64.0])] * len(known)
     else:
-        search = ImageSearch(seed=seed)
-        search.fit(images)
-        maps, _ = search._maps(as_images(images), np.arange(len(known)))
+        maps, _ = ImageSearch(seed=seed)._features(as_images(images), np.arange(len(known)))
         method = {"farthest": farthest, "lost": lost, "tokencut": tokencut}[row]
         flat = maps.reshape(-1, maps.shape[-1])
         boxes = [method(m - flat.mean(0)) * np.tile((shape / maps.shape[1:3])[::-1], 2) for m in maps]
@@ -204,6 +203,37 @@ def in_smears_with(**options: Any) -> dict[str, Any]:
         boxes = [np.array([p[0][s] for s in SIDES], float) for p in found]
         result |= places(boxes, known)
     return result | {"cpu_seconds": time.process_time() - began}
+
+
+#: Parts of the smears, as fractions of width and height: left, top, right, bottom.
+CROPS = {
+    "left": (0.0, 0.0, 0.75, 1.0),
+    "right": (0.25, 0.0, 1.0, 1.0),
+    "top": (0.0, 0.0, 1.0, 0.75),
+    "bottom": (0.0, 0.25, 1.0, 1.0),
+    "middle": (0.125, 0.125, 0.875, 0.875),
+    "half": (0.25, 0.25, 0.75, 0.75),
+}
+
+
+def in_crops(part: str) -> dict[str, Any]:
+    """Center and CorLoc of discovery on a part of each smear; cells with their center outside do not count."""
+    images, known = smears()
+    left, top, right, bottom = np.array(CROPS[part]) * (640, 480, 640, 480)
+    x = [images.read(i, None)[int(top) : int(bottom), int(left) : int(right)] for i in range(len(images))]
+    low, high = np.array([left, top] * 2), np.array([right, bottom] * 2)
+    middles = [(own[:, :2] + own[:, 2:]) / 2 for own in known]
+    inside = [((m >= low[:2]) & (m < high[:2])).all(1) for m in middles]
+    known = [np.clip(own[kept], low, high) - low for own, kept in zip(known, inside, strict=True)]
+    began = time.process_time()
+    model = Discovery().fit(x)
+    result: dict[str, Any] = {"recurs": model.recurs_}
+    if model.recurs_:
+        parts = model.search_.candidates(x)
+        found = np.full((len(x), 4), -1.0)
+        found[parts["sample"]] = np.stack([parts[side] for side in SIDES], 1)
+        result |= places(list(found), known)
+    return rounded(result | {"cpu_seconds": time.process_time() - began})
 
 
 def precision_in_smears(max_parts: int) -> dict[str, Any]:
@@ -299,6 +329,7 @@ def many_smears(n: int, shape: tuple[int, int]) -> ImageList:
 #: Number of images and their shape.
 COSTS = {"many, 2500": (2_500, (96, 128)), "many, 5000": (5_000, (96, 128)), "many": (10_000, (96, 128))}
 COSTS |= {"large": (1_000, (1024, 1024))}
+SMEARS = "smears"  # as they are, from their files
 
 
 def cost(kind: str) -> dict[str, Any]:
@@ -309,8 +340,8 @@ def cost(kind: str) -> dict[str, Any]:
 
 def _cost(kind: str) -> dict[str, Any]:
     torch.set_num_threads(1)
-    images = many_smears(*COSTS[kind])
     began = time.process_time()
+    images = smears()[0] if kind == SMEARS else many_smears(*COSTS[kind])
     model = Discovery().fit(images)
     fitted = time.process_time()
     found = model.locate(images)
@@ -537,7 +568,8 @@ def cells(quick: bool = False) -> list[Cell]:
     if quick:
         return [Cell("planted", "discovery", 0, work(planted, 0, 8, 60, 10, 1))]
     found = [Cell("bccd", row, 0, work(in_smears, row, False, 0)) for row in IMAGE_ROWS]
-    found.append(Cell("bccd_gray", "discovery", 0, work(in_smears, "discovery", True, 0)))
+    found += [Cell("bccd_gray", row, 0, work(in_smears, row, True, 0)) for row in IMAGE_ROWS]
+    found += [Cell(f"crop, {part}", "discovery", 0, work(in_crops, part)) for part in CROPS]
     found += [Cell("crp", "discovery", seed, work(in_crp, seed)) for seed in range(5)]
     found += [Cell("crp, windows 18", "discovery", seed, work(in_crp, seed, [18])) for seed in range(5)]
     found += [
@@ -557,7 +589,7 @@ def cells(quick: bool = False) -> list[Cell]:
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
     found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
     found += [Cell("one kind", "discovery", seed, work(one_kind, seed)) for seed in range(DRAWS)]
-    found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in COSTS]
+    found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in (SMEARS, *COSTS)]
     given: dict[str, dict[str, Any]] = {f"windows {side}": {"windows": [side]} for side in (2, 3, 4, 5, 7, 9, 11)}
     given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)}
     found += [Cell("kinds", "discovery", seed, work(kinds_in_smears, seed)) for seed in range(3)]

@@ -76,7 +76,7 @@ SIZES = {
     "crops_of_parts": 45,
     "tuning": 28,
     "what_and_where": 311,
-    "study_discovery": 250,
+    "study_discovery": 261,
     "study_symmetries": 186,
     "study_strengths": 98,
     "study_strength_rules": 62,

@@ -145,7 +145,7 @@ def test_rows_that_are_level_with_the_best_are_named(compared, content):
     ("everywhere", "begins"),
     [
         (["raw", "pinda"], "Use raw: no training is better"),
-        (["pinda untrained"], "Use pinda untrained, whose training changed nothing"),
+        (["pinda untrained"], "Use pinda untrained: no training is better by more than a tie"),
         (["pinda"], "Use pinda: `viewsmith embed runs/pinda-0 DATA --out FILE`"),
         ([], "Choose by purpose: raw for neighbors, pinda for many labels"),
     ],
@@ -229,7 +229,8 @@ def test_a_method_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
     assert list(found["rows"]) == ["raw", "pca", "contrastive untrained", "contrastive"]
     assert found["failed"] == {"pinda": "the loss is not finite"}
     assert (
-        found["leaderboard"][-1]["note"] == "failed: the loss is not finite" and found["leaderboard"][-1]["rank"] == 5
+        found["leaderboard"][-1]["note"] == "failed: the loss is not finite"
+        and found["leaderboard"][-1]["rank"] is None
     )
     assert "pinda failed: the loss is not finite" in result.out
     assert "failed: the loss is not finite" in (tmp_path / "out" / "report.html").read_text()
@@ -239,6 +240,23 @@ def test_a_method_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(Contrastive, "fit", fails)
     good("compare", *GIVEN, "--out", tmp_path / "out")
     assert list(json.loads((tmp_path / "out" / "leaderboard.json").read_text())["rows"]) == ROWS
+
+
+def test_a_file_that_a_method_misses_is_no_fault_of_the_comparison(tmp_path, monkeypatch):
+    def fails(self, *args, **options):
+        raise FileNotFoundError(2, "No such file or directory", "teacher.safetensors")
+
+    monkeypatch.setattr(PiNDA, "fit", fails)
+    good("compare", *GIVEN, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert "teacher.safetensors" in found["failed"]["pinda"] and "contrastive" in found["rows"]
+
+    def full(self, *args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PiNDA, "fit", full)
+    stopped = call("compare", *GIVEN, "--out", tmp_path / "full")
+    assert stopped.code == 2 and "error: no space left to write" in stopped.err
 
 
 def test_a_method_that_fails_in_a_repeat_has_the_scores_of_the_others(tmp_path, monkeypatch):
@@ -485,15 +503,17 @@ def test_a_mixed_table_is_encoded_anew_for_each_split(tmp_path):
 def test_several_label_columns_are_scored_on_the_same_trainings(tmp_path):
     x, y = load_wine(return_X_y=True)
     table = pd.DataFrame(x[:, :6].round(3), columns=list("abcdef")).assign(
-        kind=y, sweet=x[:, 7], odd=np.arange(len(y)) % 2
+        kind=y, sweet=x[:, 7], odd=np.arange(len(y)) % 2, proline=x[:, 12].astype(int)
     )
     table.to_csv(tmp_path / "wine.csv", index=False)
     given = ("compare", tmp_path / "wine.csv", "--methods", "contrastive", "--seeds", 2, *SMALL)
-    labels = ("--label", "kind", "--label", "sweet", "--label", "odd")
+    names = ["kind", "sweet", "odd", "proline"]
+    labels = [part for name in names for part in ("--label", name)]
     result = good(*given, *labels, "--out", tmp_path / "out")
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
-    assert list(found["labels_scored"]) == ["sweet", "odd"] and "r2" in found["labels_scored"]["sweet"]["protocols"]
-    assert [line for line in result.out.splitlines() if line in ("kind", "sweet", "odd")] == ["kind", "sweet", "odd"]
+    assert list(found["labels_scored"]) == names[1:]
+    assert all("r2" in found["labels_scored"][name]["protocols"] for name in ("sweet", "proline"))
+    assert [line for line in result.out.splitlines() if line in names] == names
     assert sorted(path.name for path in (tmp_path / "out").glob("*/summary.json")) == ["summary.json"] * 2
     assert load(tmp_path / "out" / "contrastive-0").n_features_in_ == 6
     for name, scored in found["labels_scored"].items():
@@ -507,5 +527,7 @@ def test_several_label_columns_are_scored_on_the_same_trainings(tmp_path):
         for protocol in scored["protocols"]:
             values = scored["rows"]["contrastive"][protocol]["values"]
             assert values[1] == pytest.approx(known[protocol], abs=1e-5)
+    missing = call(*given, "--label", "kind", "--label", "sour", "--out", tmp_path / "missing")
+    assert missing.refused("no column 'sour', given as label")
     bad = call(*given, *labels, "--set", "supervision=labels", "--out", tmp_path / "supervised")
     assert bad.code == 2 and "one column: give one label column" in bad.err and not (tmp_path / "supervised").exists()

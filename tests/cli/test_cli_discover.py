@@ -150,7 +150,8 @@ def test_nothing_recurs_is_an_answer(tmp_path):
     result = good("discover", tmp_path / "noise.npz", "--out", tmp_path / "out")
     assert "nothing recurs" in result.err
     assert len(pd.read_csv(tmp_path / "out" / "parts.csv")) == 0
-    assert "Nothing recurs here." in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Nothing recurs here." in page and "agreement of the posterior with boxes" in page
 
 
 def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):

@@ -23,6 +23,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plot")
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["width", "height", "depth"])
+    table["price"] = np.arange(60) * 7 % 97  # whole numbers, which cannot be split by class
     table.insert(0, "kind", np.where(np.arange(60) % 2, "nut", "bolt"))
     table.to_csv(folder / "parts.csv", index=False)
     good("fit", folder / "parts.csv", "--out", folder / "run", "--epochs", 1, "--label", "kind")
@@ -42,6 +43,11 @@ def test_a_feature_colors_the_map_as_a_scale(run):
     assert ">width<" in svg and "nut" not in svg and "Principal components of 60 rows" in svg
 
 
+def test_whole_numbers_color_the_map(run):
+    good("plot", run / "run", run / "parts.csv", "--out", run / "price.svg", "--color", "price", "--by", "pca")
+    assert ">price<" in (run / "price.svg").read_text()
+
+
 def test_the_default_file_is_in_the_run(run):
     good("plot", run / "run", run / "parts.csv")
     assert imread(run / "run" / "map.png").shape[0] > 500
@@ -50,7 +56,7 @@ def test_the_default_file_is_in_the_run(run):
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (("--color", "weight"), ("weight", "parts.csv")),
+        (("--color", "weight"), ("no column 'weight', given as color", "parts.csv")),
         (("--out", "map.gif"), ("map.gif", ".png, .svg or .pdf")),
         (("--by", "som"), ("by is 'som', expected 'tsne', 'umap', 'pca' or 'map'",)),
         (("--by", "map"), ("output is 'map'",)),

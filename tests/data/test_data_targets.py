@@ -70,6 +70,16 @@ def test_what_may_be_the_other_kind_is_said():
         numbers_of(np.arange(300))
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.float64, object])
+def test_many_integers_with_gaps_are_a_quantity(kind):
+    rng = np.random.default_rng(0)
+    prices = rng.integers(300, 18_000, 200)
+    assert numbers_of(prices.astype(kind)).tolist() == prices.tolist()
+    for classes in (rng.integers(0, 120, 400), np.arange(200), rng.choice(prices[:40], 200), rng.choice(prices, 2000)):
+        assert numbers_of(classes.astype(kind)) is None
+    assert numbers_of(prices, target="class") is None
+
+
 @pytest.fixture(scope="module")
 def diamonds(data_dir, tmp_path_factory):
     path = tmp_path_factory.mktemp("diamonds") / "d.csv"
@@ -100,8 +110,8 @@ def test_a_table_with_a_continuous_label(diamonds):
 def test_the_kind_can_be_said(diamonds):
     number = load_dataset(diamonds, label="price", target="number", drop=["grams", "carat"])
     assert number.target == "number" and number.schema["target"] == "number"
-    with pytest.warns(UserWarning, match="different integers"), pytest.raises(InputError, match="--target number"):
-        load_dataset(diamonds, label="price")
+    with pytest.warns(UserWarning, match=r"different integers with gaps, taken as numbers: give --target class"):
+        assert load_dataset(diamonds, label="price", drop=["grams", "carat"]).target == "number"
     with pytest.raises(InputError, match="expected auto, class or number"):
         load_dataset(diamonds, label="price", target="float")
     few = load_dataset(diamonds, label="cut", target="class")

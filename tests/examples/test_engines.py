@@ -71,6 +71,27 @@ def test_each_file_has_one_result_and_stopped_work_goes_on(place, tmp_path, name
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ENGINES)
+def test_engines_locate_and_test_symmetries_too(tmp_path, name, small_searches, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    main, rng = engine(name), np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("ACGT"), 60)) for _ in range(600)]
+    texts = [text[: 20 + i % 9] + "TGACTCATTGAC" + text[32 + i % 9 :] for i, text in enumerate(texts)]
+    model = Discovery(modality="dna", windows=[12], random_state=0).fit(texts)
+    model.save(tmp_path / "run")
+    files = [str(tmp_path / f"part-{number}.parquet") for number in range(2)]
+    for number, file in enumerate(files):
+        pd.DataFrame({"dna": texts[number * 300 : (number + 1) * 300]}).to_parquet(file)
+    done = main(str(tmp_path / "run"), str(tmp_path / "found"), files, "locate", column="dna")
+    assert sorted(row["file"] for row in done) == files
+    for number, file in enumerate(files):
+        made = pd.read_parquet(tmp_path / "found" / Path(file).name)
+        assert made["start"].tolist() == model.locate(texts[number * 300 : (number + 1) * 300])["start"].tolist()
+    assert len(main(None, str(tmp_path / "tested"), files, "symmetries", column="dna")) == 2
+    assert "reverse-complement" in set(pd.read_parquet(tmp_path / "tested" / "part-0.parquet")["name"])
+
+
+@pytest.mark.slow
 def test_spark_workers_have_the_python_of_the_driver(place, tmp_path, monkeypatch):
     pytest.importorskip(ENGINES["spark"])
     folder, _, files = place

@@ -16,6 +16,7 @@ from small_searches import smaller
 from viewsmith import CRLTAC
 from viewsmith.losses.info_max import entropy
 from viewsmith.methods.crl_tac import building
+from viewsmith.methods.crl_tac.figures import box_gallery
 from viewsmith.methods.crl_tac.locations import SAME, SHARPNESS, KnownPlaces
 from viewsmith.methods.discovery.image_parts import Part
 
@@ -142,3 +143,11 @@ def test_discovery_as_the_start_of_other_samples():
     assert "start is 'discovery', which is for crops of images" in refusal(CRLTAC(start="discovery").fit, rows)
     small = np.random.default_rng(0).integers(0, 255, (40, 24, 24), dtype=np.uint8)
     assert "the smallest image has 24 pixels" in refusal(CRLTAC(start="discovery").fit, small)
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.9])
+def test_the_report_says_that_discovery_is_enough_for_places(trained, monkeypatch, kept):
+    x, model, _ = trained
+    monkeypatch.setattr(model, "metrics_", [{"at_places": kept}])
+    caption = box_gallery(model, x, 4).caption
+    assert ("`viewsmith discover` alone gives them" in caption) == (kept > 0.5)

@@ -11,7 +11,10 @@ from viewsmith.cli import options
 from viewsmith.cli.errors import writing
 
 
-@options.with_flags("labels", "target", "image_size", "modality", "columns", "impute", "threads", "debug")
+@options.with_flags(
+    *("labels", "target", "groups", "split_by_groups", "image_size", "modality", "columns", "impute"),
+    *("threads", "debug"),
+)
 def compare(
     data: options.Data,
     read: dict[str, Any],
@@ -42,7 +45,7 @@ def compare(
     json_: options.Json = False,
 ) -> None:
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
-    from viewsmith.core.errors import lines_once, say
+    from viewsmith.core.errors import InputError, lines_once, say
     from viewsmith.data import Dataset
     from viewsmith.data.sources import TABLES, read_dataset
     from viewsmith.evaluation.leaderboard import format_comparison
@@ -58,7 +61,11 @@ def compare(
 
     def load_with(column: str | None, split: int) -> Dataset:
         others = [other for other in columns if other != column] if data.lower().endswith(TABLES) else ()
-        return read_dataset(data, options.data_options(read, model, label=column, drop=others, split_seed=split))
+        given = options.data_options(read, model, label=column, drop=others, split_seed=split)
+        try:
+            return read_dataset(data, given, split=column == columns[0])
+        except InputError as error:  # the other label columns are left out as features
+            raise InputError(str(error).replace("given as drop", "given as label")) from error
 
     def load(split: int, column: str | None = columns[0]) -> Dataset:
         dataset = load_with(columns[0], split)

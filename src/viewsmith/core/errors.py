@@ -72,8 +72,8 @@ def one_line(text: object, limit: int = 300) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Type and message of an exception on one line: ``ValueError: ...``."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    """Type and message, if it has one, of an exception on one line: ``ValueError: ...``."""
+    return " ".join([type(error).__name__ + (":" if str(error).strip() else ""), *str(error).split()])
 
 
 def name_list(names: Sequence[object], limit: int = 5) -> str:

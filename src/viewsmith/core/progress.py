@@ -39,7 +39,8 @@ def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[ob
     head = f"<thead>{line(header, 'th')}</thead>" if header else ""
     body = "".join(line(cells, "td") for cells in rows)
     end = f"<p>{escape(note)}</p>" if note else ""
-    return f"<div><strong>{escape(title)}</strong><table>{head}<tbody>{body}</tbody></table>{end}</div>"
+    name = f"<strong>{escape(title)}</strong>" if title else ""
+    return f"<div>{name}<table>{head}<tbody>{body}</tbody></table>{end}</div>"
 
 
 T = TypeVar("T")

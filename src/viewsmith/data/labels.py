@@ -191,18 +191,20 @@ def group_codes(groups: Any, n_rows: int, source_name: str = "groups", *, alone:
 #: What labels are: classes, or numbers that are to be predicted.
 Target = Literal["class", "number"]
 
-# Numbers with a fraction and so few values may be classes; so many different integers may be numbers.
-FEW_VALUES, MANY_VALUES = 20, 100
+# Numbers with a fraction and so few values may be classes; so many different integers may be numbers, and are, if most
+# of those between them are missing: numbers of classes have no gaps.
+FEW_VALUES, MANY_VALUES, QUANTITY = 20, 100, 50
 
 
 def numbers_of(
     y: np.ndarray, source_name: str = "y", target: Target | None = None, *, say: bool = False
 ) -> np.ndarray | None:
-    """A continuous target as float64 (n,), NaN where it is missing; None if no number has a fraction, for classes."""
+    """A continuous target as float64 (n,), NaN where it is missing; None for classes: text, or integers but those of a
+    quantity, many different ones with gaps."""
     if y.ndim != 1 or target == "class" or (target is None and y.dtype.kind in "bmM"):
         return None
     values = np.char.decode(y, "utf-8", "replace") if y.dtype.kind == "S" else y
-    if target is None and values.dtype.kind in "iu":
+    if target is None and values.dtype.kind in "iu" and not _is_quantity(values):
         if say:
             _warn_many(values, source_name)
         return None
@@ -217,14 +219,19 @@ def numbers_of(
     found = values.astype(np.float64) if values.dtype.kind in "iufb" else _parsed(values, source_name)
     known = found[~np.isnan(found)]
     fractions = known[np.isfinite(known) & (known != np.round(known))]
-    if target is None and not len(fractions):
+    if target is None and not len(fractions) and not _is_quantity(known[np.isfinite(known)]):
         if say:
             _warn_many(known, source_name)
         return None
     if len(known) and not np.isfinite(known).all():
         raise InputError(f"{source_name} has {pluralize(int(np.isinf(known).sum()), 'infinite number')}: correct them")
     distinct = len(np.unique(known))
-    if say and target is None and 1 < distinct <= FEW_VALUES and 5 * distinct <= len(known):
+    if say and target is None and not len(fractions):
+        warn(
+            f"{source_name} has {distinct:,} different integers with gaps, taken as numbers: give --target class if "
+            "they are classes"
+        )
+    elif say and target is None and 1 < distinct <= FEW_VALUES and 5 * distinct <= len(known):
         warn(
             f"{source_name} has {distinct} different values, such as {fractions[0]:g}, taken as numbers: give --target "
             "class if they are classes"
@@ -277,6 +284,12 @@ def _refuse_mixed(given: list[Any], source_name: str) -> None:
             f"{source_name} mixes {len(numbers):,} numbers and {len(given) - len(numbers):,} texts, such as "
             f"{one_line(repr(other), 40)}: correct them or leave them empty, or give --target class"
         )
+
+
+def _is_quantity(values: np.ndarray) -> bool:
+    """Whether integers are a quantity, such as a price: many different ones, few rows of each, with gaps."""
+    distinct = len(np.unique(values))
+    return QUANTITY < distinct > len(values) / 5 and float(values.max()) - float(values.min()) + 1 >= 2 * distinct
 
 
 def _warn_many(values: np.ndarray, source_name: str) -> None:

@@ -50,9 +50,11 @@ class DataOptions(ModelDataOptions):
 
     They are separated by a tab or a comma."""
     target: Annotated[Literal["auto", "class", "number"] | None, Flag("KIND")] = None
-    """Labels are class or number (default: number if they have a fraction).
+    """Labels are class or number (default: number if they have a fraction, or are a quantity).
 
-    Numbers are float64 in `Dataset.y`, NaN where they are missing; -1 is then no missing label."""
+    A quantity is more than 50 different integers, in the mean fewer than five rows of each, at least half of the
+    integers between them missing. Numbers are float64 in `Dataset.y`, NaN where they are missing; -1 is then no
+    missing label."""
     few_labels: bool | None = False
     """Labels may be missing (-1, NaN or empty).
 

@@ -10,7 +10,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, one_line, pluralize, suggest, warn
 from viewsmith.core.options import Normalization, declare
 from viewsmith.core.rows import AnyRows, RowSource, is_large
-from viewsmith.data.dataset import Dataset, split_by_groups, split_by_label
+from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
 from viewsmith.data.labels import group_names, kind_of, without_label
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.arrays import BUILTIN, read_builtin, read_npy, read_npz
@@ -92,8 +92,8 @@ def load_dataset(source: str | Path, **options: Any) -> Dataset:
 declare(load_dataset, DataOptions)
 
 
-def read_dataset(source: str | Path, options: DataOptions) -> Dataset:
-    """`load_dataset`, with its options as one object."""
+def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True) -> Dataset:
+    """`load_dataset`, with its options as one object; without `split` all rows are for training."""
     request, name = options.checked(), _name(source)
     schema, found = request.schema, _read(name, request)
     kind = find_modality(found.x, request.modality, name)
@@ -106,11 +106,14 @@ def read_dataset(source: str | Path, options: DataOptions) -> Dataset:
         raise InputError(f"{name} has no column {one_line(request.groups, 60)!r}, given as groups; leave groups out")
     groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
     seed, fresh = request.split_seed, schema is None
-    if request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
-        train, test, split = split_by_groups(groups, found.n_train, name, fresh=fresh, seed=seed or 0)
+    kind_of_split: Split = "none"
+    if not split:
+        train, test = np.arange(len(x)), None
+    elif request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
+        train, test, kind_of_split = split_by_groups(groups, found.n_train, name, fresh=fresh, seed=seed or 0)
     else:
         labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~without_label(y))
-        train, test, split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=fresh, seed=seed)
+        train, test, kind_of_split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=fresh, seed=seed)
     asked = {name: getattr(request, name) or None for name in ("groups", "split_by_groups", "few_labels")}
     asked |= normalization
     if (y is not None and kind_of(y) == "number") or request.target is not None:
@@ -129,7 +132,7 @@ def read_dataset(source: str | Path, options: DataOptions) -> Dataset:
         y=y,
         train_index=train,
         test_index=test,
-        split=split,
+        split=kind_of_split,
         modality=kind.name,
         source=name,
         feature_names=names,

@@ -120,10 +120,15 @@ def counts_of(rows: np.ndarray) -> np.ndarray:
     """Counts of rows (n, d) that are counts, or were log-normalized; the smallest of a row is then taken as 1."""
     values = rows.astype(np.float64)
     if (values != np.round(values)).any():
-        values = np.expm1(values)
+        with np.errstate(over="ignore"):  # large values are infinite then, and no counts
+            values = np.expm1(values)
         values /= np.where(values > 0, values, np.inf).min(axis=1, keepdims=True, initial=values.max())
     whole = np.round(values)
-    if (values < 0).any() or (np.abs(values - whole) > 1e-3 * np.maximum(whole, 1)).any():
+    if (
+        not np.isfinite(values).all()
+        or (values < 0).any()
+        or (np.abs(values - whole) > 1e-3 * np.maximum(whole, 1)).any()
+    ):
         raise InputError("scVI needs counts, but the rows are neither counts nor log-normalized counts")
     return whole.astype(np.float32)
 

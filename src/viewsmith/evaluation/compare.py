@@ -110,7 +110,7 @@ def compare(
     y_train, y_test = np.asarray(dataset.y_train)[chosen.train], np.asarray(dataset.y_test)[chosen.test]
     groups_train, groups = _groups(dataset, chosen)
     if target == "class":
-        _warn_new_classes(y_train, y_test)
+        _warn_classes(y_train, y_test)
 
     seen, maps = {} if seen is None else seen, getattr(model, "outputs", {})
     raw = _select_raw_features(model, x_train[chosen.train], y_train, target, seen)
@@ -288,7 +288,13 @@ def _groups(dataset: LabeledSplit, chosen: ScoredRows) -> tuple[np.ndarray | Non
     return np.asarray(train)[chosen.train], np.asarray(test)[chosen.test]
 
 
-def _warn_new_classes(y_train: np.ndarray, y_test: np.ndarray) -> None:
+def _warn_classes(y_train: np.ndarray, y_test: np.ndarray) -> None:
+    """Warn of classes that only test rows have, and of those of one row, which no test row has."""
+    classes, counts = np.unique(y_train, return_counts=True)
+    single = np.setdiff1d(classes[counts == 1], y_test)
+    if len(single):
+        few = pluralize(len(single), "class", "classes")
+        warn(f"{few} of one row, which is for training, and is not scored: {name_list([str(c) for c in single])}")
     new = np.setdiff1d(y_test, y_train)
     if len(new):
         warn(

@@ -313,7 +313,7 @@ def _board(found: Results, rows: Mapping[str, Any], main: Sequence[str]) -> list
     for row, why in found.failed.items():
         if row not in rows:
             board.append({"row": row, "kind": "failed", "mean": None, "repeats": 0, "note": f"failed: {why}"})
-    return [{"rank": number} | line for number, line in enumerate(board, 1)]
+    return [{"rank": None if line["mean"] is None else number} | line for number, line in enumerate(board, 1)]
 
 
 def _left_out(cells: Sequence[Mapping[str, Any]]) -> str:
@@ -341,10 +341,8 @@ def _next_step(result: Mapping[str, Any], kinds: Mapping[str, str], repeats: int
         } or {name: rows[0] for name, rows in result["level"].items() if rows}
         return f"Choose by purpose: {', '.join(f'{row} for {purpose}' for purpose, row in best.items())}{more}."
     row = everywhere[0]
-    if kinds[row] == "baseline":
+    if kinds[row] in ("baseline", "untrained"):
         return f"Use {row}: no training is better by more than a tie{more}."
-    if kinds[row] == "untrained":
-        return f"Use {row}, whose training changed nothing, or the features it was made from{more}."
     return f"Use {row}: `viewsmith embed {out}/{row}-0 DATA --out FILE` writes its representation{more}."
 
 

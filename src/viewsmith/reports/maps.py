@@ -189,16 +189,15 @@ def _draw_legend(figure: Any, axes: Any, legend: Legend, title: str) -> None:
 
 
 def color_by(labels: Sequence[Any] | np.ndarray | None, n: int) -> Coloring:
-    """Colors for `n` rows: one color per class for up to 20 classes; a continuous color map for more, or for floats."""
+    """Colors for `n` rows: one color per class for up to 20 classes; a continuous color map for more, or for floats, by
+    value, or of text by its order."""
     if labels is None:
         return Coloring(np.full(n, BLUE, dtype=object), np.zeros(n, dtype=int), Legend())
     values = [_plain(label) for label in labels]
     # Numbers and numbers written as text first, by value; then the other labels in alphabetical order.
     classes = sorted({value for value in values if value is not None}, key=_place)
-    numbers = all(isinstance(each, int | float) for each in classes) and any(
-        isinstance(each, float) for each in classes
-    )
-    if numbers or len(classes) > MAX_CLASSES:
+    numbers, many = all(isinstance(each, int | float) for each in classes), len(classes) > MAX_CLASSES
+    if many or (numbers and any(isinstance(each, float) for each in classes)):
         return _scale(values, classes, numbers)
     code = {value: i for i, value in enumerate(classes)}
     entries = [

@@ -125,7 +125,10 @@ class Tracker(Callback):
     def _say_failure(self) -> None:
         if self._failure and not self._said:
             self._said = True
-            warn(f"logging to {self.kind} has ended ({self._failure}); the training continues, and keeps its metrics")
+            warn(
+                f"logging to {self.kind} has ended ({self._failure}); the training does not need it, and keeps its "
+                "metrics"
+            )
 
     def _work(self, folder: Path | None, name: str) -> None:
         assert self._tasks is not None
@@ -251,7 +254,7 @@ def with_trackers(callbacks: Any) -> list[Callback]:
     found: list[Any] = [Tracker(each) if isinstance(each, str) and each in STORES else each for each in listed]
     if not all(isinstance(each, Callback) for each in found):
         raise InputError(
-            f"callbacks is {one_line(repr(callbacks), 60)}, expected a list of viewsmith.training.Callback or of "
-            f"names: {', '.join(STORES)}"
+            f"callbacks (--log) is {one_line(repr(callbacks), 60)}, expected a list of viewsmith.training.Callback or "
+            f"of names: {', '.join(STORES)}"
         )
     return found

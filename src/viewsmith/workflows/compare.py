@@ -1,5 +1,6 @@
 """Several methods on one data set, with the same seeds, splits, rows and protocol."""
 
+import errno
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -228,9 +229,11 @@ def _train(cell: Cell, shared: Shared, minutes: float | None, baselines: Sequenc
     try:
         model = trained or _trained(model, dataset, place, minutes)
         _score(cell, shared, model, dataset, [*baselines, "representation", *model.outputs])
-    except (StoppedEarly, OSError):
+    except StoppedEarly:
         raise
     except Exception as error:  # of a plug-in, too: the other methods stand
+        if isinstance(error, OSError) and _cannot_write(error, shared.out):
+            raise
         cell.status, cell.scores = "failed", {}
         known = isinstance(error, InputError | TrainingError)
         cell.why = str(error) if known else error_text(error)
@@ -238,6 +241,12 @@ def _train(cell: Cell, shared: Shared, minutes: float | None, baselines: Sequenc
         say(f"{cell.method} failed with seed {cell.seed}: {cell.why}{hint}")
         return
     cell.status, cell.seconds = model.status_, model.summary_["seconds"]["training"]
+
+
+def _cannot_write(error: OSError, out: Path) -> bool:
+    """Whether an error is of the disk, or of a file of the comparison, so that other methods would meet it, too."""
+    file = error.filename if isinstance(error.filename, str) else ""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS) or Path(file).is_relative_to(out)
 
 
 def _finished(model: ViewsmithEstimator, dataset: Dataset, run: Path) -> ViewsmithEstimator | None:

@@ -268,7 +268,10 @@ def column_of(data: str | Path, column: str, n_rows: int) -> np.ndarray:
     """Any column of a table or of obs, also one that a model reads as a feature, for rows of a data set in order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `load_for` has said what is to be said of the data
-        found = read_dataset(data, DataOptions(label=column, few_labels=True))
+        try:
+            found = read_dataset(data, DataOptions(label=column, few_labels=True), split=False)
+        except InputError as error:
+            raise InputError(str(error).replace("given as label", "given as color")) from error
     if found.y is None or len(found.y) != n_rows:
         raise InputError(f"the column {column!r} of {data} cannot be matched with the {n_rows} rows of the map")
     values = found.y.astype(object)

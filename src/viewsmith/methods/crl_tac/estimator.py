@@ -205,7 +205,8 @@ class CRLTAC(ViewsmithEstimator):
         if places is not None and options.crop_size is None:
             options = dataclasses.replace(options, crop_size=places.side)
         if sentence and options.verbose and distributed.rank() == 0:
-            print(f"discovery: {sentence}", file=sys.stderr)
+            enough = "" if places is None else "; if only places matter, `viewsmith discover` alone gives them"
+            print(f"discovery: {sentence}{enough}", file=sys.stderr)
         options, scores = building.with_crop_size(self, options, data)
         if families.is_custom(options.family):
             custom = families.inspect_family(options, shared, data)

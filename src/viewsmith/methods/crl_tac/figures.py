@@ -15,7 +15,7 @@ from viewsmith.data import Dataset
 from viewsmith.estimator.figures import figure_rows, gallery_samples
 from viewsmith.estimator.plan import Resolved
 from viewsmith.methods.crl_tac.locations import crop_boxes, largest_effective, locate_boxes, locate_features
-from viewsmith.methods.crl_tac.training import CRLTACMethod
+from viewsmith.methods.crl_tac.training import KEPT, CRLTACMethod
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
 from viewsmith.modalities import Modality
 from viewsmith.reports import Figure, Picture, color_by, draw_bars, draw_gallery, draw_profile, new_axes
@@ -117,6 +117,7 @@ class ChannelModel(Locator, Protocol):
 
     resolved_: Resolved
     scaler_: Any
+    metrics_: list[dict[str, Any]]
 
     @property
     def transform(self) -> Callable[..., np.ndarray]: ...
@@ -150,6 +151,12 @@ def box_gallery(model: ChannelModel, x: np.ndarray, count: int) -> Figure:
         f"{probability[selected[0]]:.2f} to {probability[selected[-1]]:.2f}; no location is found in {without}. "
         "Image; box; probability that a pixel is in a view (white: the largest)"
     )
+    kept = model.metrics_[-1].get("at_places", 0.0) if model.metrics_ else 0.0
+    if kept >= KEPT:
+        caption += (
+            f". The channel keeps to the places that discovery found ({kept:.0%} of its probability is there): if only "
+            "places matter, `viewsmith discover` alone gives them, with boxes of their own size"
+        )
     views = np.stack([boxed, _in_color(white)], axis=1)
     return draw_gallery("Where the channel looks", images, views, "pixels", caption)
 

@@ -9,6 +9,8 @@ from markupsafe import Markup
 
 from viewsmith.core import __version__
 from viewsmith.core.files import write_text_atomic
+from viewsmith.core.progress import html_table
+from viewsmith.modalities.images.patches import CELL
 from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION
 
@@ -74,8 +76,7 @@ def write_parts_report(
     draw, sought, nothing = _KINDS[model.modality_]
     names = [str(i) for i in range(len(samples))] if names is None else [str(name) for name in names]
     figures = draw(model, samples, ranked, without, names)
-    if kinds:
-        figures.append(_scores(model, found, nothing))
+    figures.append(_scores(model, found, nothing) if kinds else _tried(model))
     page = render(
         "figures.html.j2",
         title=f"What recurs in {title}",
@@ -260,6 +261,45 @@ def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.nda
     rows, columns = (np.arange(n) * own // n for n, own in zip(size, p.shape, strict=True))
     fade = p[rows][:, columns, None]
     return np.asarray(255 - fade * (255 - np.array([200, 40, 20]))).astype(np.uint8)
+
+
+def _tried(model: Any) -> Figure:
+    """The best candidate of each window, of which none recurs."""
+    header, row = _TRIED[model.modality_]
+    table = html_table("", [row(each) for each in model.tried_[0]], header)
+    return Figure("Candidates", "The best one of each window that was tried; none is clear enough.", html=Markup(table))
+
+
+#: Of each modality: header and row of a candidate.
+_TRIED: dict[str, tuple[Sequence[str], Callable[[Any], Sequence[str]]]] = {
+    "images": (
+        ("window", "best window of an image, mean score", "agreement of the posterior with boxes", "it fills"),
+        lambda part: (
+            f"{CELL * part.window} pixels",
+            f"{part.objective:.1f} nats",
+            f"{part.consistency:.2f}"
+            + (f" (random phases: {part.nothing:.2f})" if part.nothing == part.nothing else ""),
+            f"{part.posterior:.0%}",
+        ),
+    ),
+    "dna": (
+        ("motif", "letters", "gain", "random sequences"),
+        lambda motif: (
+            motif.consensus,
+            f"{motif.width}",
+            f"{motif.gain:.2f} nats",
+            "" if motif.nothing is None else f"{motif.nothing[0]:.2f} ± {motif.nothing[1]:.2f} nats",
+        ),
+    ),
+    "series": (
+        ("window", "gain", "random phases"),
+        lambda event: (
+            f"{event.width} points",
+            f"{event.gain:.1f} nats",
+            f"{event.nothing[0]:.1f} ± {event.nothing[1]:.1f} nats",
+        ),
+    ),
+}
 
 
 def _scores(model: Any, found: np.ndarray, nothing: str) -> Figure:
