@@ -44,8 +44,8 @@ OPTIONS = {
     "candidates batch-size epochs device label labels image-size modality transductive stream cache threads debug",
     "export": "out format debug",
     "push": "private license threads debug",
-    "compare": "out methods baselines seeds splits budget protocols set json label labels target groups split-groups image-size modality "
-    "columns impute threads debug",
+    "compare": "out methods baselines seeds splits budget protocols set json label labels target groups split-groups "
+    "image-size modality columns impute threads debug",
     "tune": "method out search trials budget metric seed config set json label labels target groups split-groups layer "
     "use-rep normalization image-size modality drop one-hot columns impute threads debug",
     "report": "data label labels threads debug",
