@@ -254,7 +254,7 @@ def with_trackers(callbacks: Any) -> list[Callback]:
     found: list[Any] = [Tracker(each) if isinstance(each, str) and each in STORES else each for each in listed]
     if not all(isinstance(each, Callback) for each in found):
         raise InputError(
-            f"callbacks (--log) is {one_line(repr(callbacks), 60)}, expected a list of viewsmith.training.Callback or "
-            f"of names: {', '.join(STORES)}"
+            f"callbacks is {one_line(repr(callbacks), 60)}, expected a list of viewsmith.training.Callback or "
+            f"of names: {', '.join(STORES)} (--log)"
         )
     return found
