@@ -141,7 +141,9 @@ def test_short_sequences_are_left_out(tmp_path):
 
 def test_a_folder_that_is_not_empty_is_refused(folder, tmp_path):
     (tmp_path / "mine").write_text("x")
+    (tmp_path / "cache").mkdir()  # of something else
     assert call("discover", folder, "--out", tmp_path).refused("exists and is not empty")
+    assert (tmp_path / "mine").exists() and (tmp_path / "cache").exists()
 
 
 def test_nothing_recurs_is_an_answer(tmp_path):
@@ -259,14 +261,14 @@ def test_a_stopped_discovery_reuses_its_features(few, tmp_path, monkeypatch):
         patch.setattr(image_parts, "discover", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         stopped = call("discover", few, "--windows", 4, "--out", out)
     assert stopped.code == 130 and "the same command starts again, with the features that are kept" in stopped.err
-    assert sum(counted) == 12 and [path.name for path in out.iterdir()] == ["cache"]
+    assert sum(counted) == 12 and [path.name for path in out.iterdir()] == ["discover.cache"]
     counted.clear()
     good("discover", few, "--windows", 4, "--out", out)
     again = sum(counted)  # of images with random phases alone
     good("discover", few, "--windows", 4, "--out", tmp_path / "new")
     assert sum(counted) == 2 * again + 12
     assert (out / "parts.csv").read_text() == (tmp_path / "new" / "parts.csv").read_text()
-    assert not (out / "cache").exists()
+    assert not (out / "discover.cache").exists()
 
 
 @pytest.mark.parametrize("kind", ["images", "series"])
@@ -283,7 +285,7 @@ def test_a_discovery_that_was_stopped_while_it_wrote_starts_again(kind, few, tmp
     assert stopped.code == 130 and "the same command starts again" in stopped.err
     assert (out / "config.toml").exists() and not (out / "report.html").exists()
     good("discover", data, *options, "--out", out)
-    assert (out / "report.html").exists() and not (out / "cache").exists()
+    assert (out / "report.html").exists() and not (out / "discover.cache").exists()
     again = call("discover", data, *options, "--out", out)
     assert again.refused("exists and is not empty: choose a new folder")
 

@@ -19,7 +19,9 @@ from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 
-CACHE = "cache"  # in the folder of a discovery until it is complete; of images with the features, which are reused
+# In the folder of a discovery until it is complete, and with the features of images, which a stopped one reuses. Its name
+# says that the folder is ours: no other one is written over.
+CACHE = "discover.cache"
 
 EXPECTED = {
     "images": "images (a folder of image files, or an array uint8)",
@@ -127,9 +129,8 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
         cache.mkdir(parents=True, exist_ok=True)
         _write_discovery(out, model.fit(samples), samples, names, crop_size, title=Path(data).name)
     except InputError:
-        shutil.rmtree(cache)
-        if not any(out.iterdir()):
-            out.rmdir()
+        if [path.name for path in out.iterdir()] == [CACHE]:
+            shutil.rmtree(out)
         raise
     except KeyboardInterrupt as error:
         kept = ", with the features that are kept there" if any(cache.iterdir()) else ""

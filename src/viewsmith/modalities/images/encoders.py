@@ -6,6 +6,7 @@ arXiv:1904.00760) only the first convolution of a stage is 3x3, the others are 1
 smallest crop would have 85 pixels.
 """
 
+import contextlib
 import importlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -324,11 +325,7 @@ def load_pretrained(network: nn.Module, context: EncoderContext) -> None:
 
 
 #: Options of transformers of timm, which otherwise take images of one size; other networks have neither.
-ANY_SIZE: tuple[dict[str, bool], ...] = (
-    {"dynamic_img_size": True},
-    {"strict_img_size": False, "dynamic_mask": True},
-    {},
-)
+ANY_SIZE: tuple[dict[str, bool], ...] = ({"dynamic_img_size": True}, {"strict_img_size": False, "dynamic_mask": True})
 
 
 @register(
@@ -343,17 +340,16 @@ def timm_encoder(context: EncoderContext) -> nn.Module:
         raise MissingExtra("timm", "timm", f"the encoder {name!r}") from error
     except RuntimeError as error:  # raised by torchvision, which timm needs, if it was built for another torch
         raise InputError(f"timm cannot be imported ({error}): install the torchvision of this torch") from error
-    given: Any = {"num_classes": 0, "in_chans": context.channels}
-    for more in ANY_SIZE:
-        try:
-            network: nn.Module = timm.create_model(name.removeprefix("timm:"), **given, **more)
-            return network
-        except TypeError:
-            if not more:
-                raise
-        except RuntimeError as error:
-            raise InputError(f"timm has no encoder {name.removeprefix('timm:')!r}: see timm.list_models()") from error
-    raise AssertionError("the last one is empty")
+    make: Any = partial(timm.create_model, name.removeprefix("timm:"), num_classes=0, in_chans=context.channels)
+    try:
+        for options in ANY_SIZE:
+            with contextlib.suppress(TypeError):  # of a network that does not have them
+                sized: nn.Module = make(**options)
+                return sized
+        network: nn.Module = make()
+        return network
+    except RuntimeError as error:
+        raise InputError(f"timm has no encoder {name.removeprefix('timm:')!r}: see timm.list_models()") from error
 
 
 # Coordinates that are not learned are of means of pixels: sides of images are reduced to at most so many.
