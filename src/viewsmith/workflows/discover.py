@@ -19,8 +19,8 @@ from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 
-# In the folder of a discovery until it is complete, and with the features of images, which a stopped one reuses. Its name
-# says that the folder is ours: no other one is written over.
+# In the folder of a discovery until it is complete; of images with the features, which a stopped one reuses.
+# Its name says that the folder is ours: no other one is written over.
 CACHE = "discover.cache"
 
 EXPECTED = {
