@@ -15,6 +15,7 @@ from registered import ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith import PiNDA
 from viewsmith.evaluation import PROTOCOLS, baselines
 from viewsmith.methods.loading import estimators
+from viewsmith.modalities import modality_of
 
 ISSUE = {"linear", "knn", "svm", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct"}
 
@@ -301,6 +302,9 @@ def test_methods_are_listed():
     assert {modality: listed_views[modality] for modality in VIEWS} == {
         modality: {*makers} for modality, makers in VIEWS.items()
     }
+    for modality, found in listed["features"].items():
+        assert modality_of(modality).default_features in {"", *found}
+        assert all(entry["options"] and entry["source"] for entry in found.values())
     text = good("methods").out
     for name in (*estimators(), *FRAMEWORKS, *sum(VIEWS.values(), ()), *sum(ENCODERS.values(), ())):
         assert name in text

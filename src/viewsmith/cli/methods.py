@@ -11,6 +11,7 @@ from viewsmith.cli.options import Json, with_flags
 BY_MODALITY = {
     "view maker": "--views, joined by +",
     "encoder": "--encoder",
+    "features": "of linear-contrast",
     "noise generator": "--set generator=NAME, of pinda",
     "transforms": "of crl-tac",
 }
@@ -50,7 +51,7 @@ def listing() -> dict[str, Any]:
         },
         "frameworks": {entry.name: described(entry) for entry in entries("framework")},
         **{
-            f"{kind}s".replace("transformss", "transforms"): {
+            _plural(kind): {
                 modality: {
                     entry.name + (entry.tag("argument", "NAME") if entry.name.endswith(":") else ""): described(entry)
                     for entry in entries(kind, modality)  # type: ignore[arg-type]
@@ -76,14 +77,18 @@ def as_text(found: dict[str, Any]) -> str:
     lines += ["", "frameworks  (--framework)"]
     lines += [_line(name, entry) for name, entry in found["frameworks"].items()]
     for kind, hint in BY_MODALITY.items():
-        for modality, parts in found[f"{kind}s".replace("transformss", "transforms")].items():
+        for modality, parts in found[_plural(kind)].items():
             if not parts:
                 continue
-            lines += ["", f"{kind}s of {modality}  ({hint})".replace("transformss", "transforms")]
+            lines += ["", f"{_plural(kind)} of {modality}  ({hint})"]
             lines += [_line(name, entry) for name, entry in parts.items()]
     for kind in ("modalities", "baselines"):
         lines += ["", kind, *(f"    {name}: {text}" for name, text in found[kind].items())]
     return "\n".join(lines)
+
+
+def _plural(kind: str) -> str:
+    return kind if kind.endswith("s") else f"{kind}s"
 
 
 def _line(name: str, entry: dict[str, Any]) -> str:

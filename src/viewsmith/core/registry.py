@@ -20,7 +20,9 @@ from typing import Any, Literal, TypeVar
 
 from viewsmith.core.errors import InputError, error_text
 
-Kind = Literal["method", "framework", "view maker", "encoder", "noise generator", "transforms", "modality", "baseline"]
+Kind = Literal[
+    "method", "framework", "view maker", "encoder", "features", "noise generator", "transforms", "modality", "baseline"
+]
 GROUP = "viewsmith.plugins"
 T = TypeVar("T")
 

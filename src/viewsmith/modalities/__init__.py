@@ -6,6 +6,7 @@ The modules that only models need, of view makers and larger encoders, are impor
 import viewsmith.modalities.vectors.modality  # noqa: F401, listed first
 
 # isort: split
+from viewsmith.core.registry import LATER
 from viewsmith.modalities.base import Modality, detect, find_modality, modality_of
 from viewsmith.modalities.checks import as_vectors, check_finite, check_labels, to_rows, warn_columns
 from viewsmith.modalities.dna.modality import DNA, dna_rows, kmer_frequencies
@@ -13,6 +14,8 @@ from viewsmith.modalities.images.modality import Images, image_rows
 from viewsmith.modalities.series.modality import Series
 from viewsmith.modalities.vectors.counts import log_normalize
 from viewsmith.modalities.vectors.modality import Vectors
+
+LATER["features"] += ["viewsmith.modalities.images.features"]
 
 __all__ = [
     "DNA", "Images", "Modality", "Series", "Vectors", "as_vectors", "check_finite", "check_labels", "detect",

@@ -37,6 +37,8 @@ class Modality:
         Default view makers, joined by "+".
     default_encoder, default_encoder_on_gpu : str
         Names of the default encoders.
+    default_features : str
+        Name of the default features, those of registered kind "features"; empty: there are none.
     steps, steps_on_gpu : int
         Training steps if no number of epochs is given.
     step_seconds : (float, float)
@@ -66,6 +68,7 @@ class Modality:
     default_views: ClassVar[str]
     default_encoder: ClassVar[str]
     default_encoder_on_gpu: ClassVar[str]
+    default_features: ClassVar[str] = ""
     steps: int = 1500
     steps_on_gpu: int = 10_000
     step_seconds: ClassVar[tuple[float, float]] = (0.0, 0.0)

@@ -2,6 +2,7 @@
 
 from viewsmith.core import lazily
 from viewsmith.networks.base import MLP, EncoderContext, NoiseContext
+from viewsmith.networks.features import FeatureContext, Features
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
 from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
 
@@ -23,9 +24,9 @@ __getattr__ = lazily(
 )
 
 __all__ = [
-    "MLP", "ColorSplit", "CropCNN", "CropScores", "DenseResNet18", "EncoderContext", "Hyena", "ImageScores",
-    "LowResolutionMap", "MaskScores", "NoiseContext", "Nucleotides", "Pixels", "PositionScores", "PrincipalAxes",
-    "ResNet", "ResNetMap", "Scaler", "SequenceCNN", "SequenceMap", "SequenceScores", "SharedTrunkMap", "SmallCNN",
-    "SplitAlexNet", "UNet", "ViewEncoders", "ViewHeads", "resnet18", "resnet50", "rgb_to_lab", "rgb_to_ydbdr",
-    "timm_encoder", "vector_encoder",
+    "MLP", "ColorSplit", "CropCNN", "CropScores", "DenseResNet18", "EncoderContext", "FeatureContext", "Features",
+    "Hyena", "ImageScores", "LowResolutionMap", "MaskScores", "NoiseContext", "Nucleotides", "Pixels",
+    "PositionScores", "PrincipalAxes", "ResNet", "ResNetMap", "Scaler", "SequenceCNN", "SequenceMap",
+    "SequenceScores", "SharedTrunkMap", "SmallCNN", "SplitAlexNet", "UNet", "ViewEncoders", "ViewHeads", "resnet18",
+    "resnet50", "rgb_to_lab", "rgb_to_ydbdr", "timm_encoder", "vector_encoder",
 ]  # fmt: skip

@@ -213,6 +213,7 @@ class Images(Modality):
     help = "uint8 pixels, gray or color: arrays, folders of image files"
     default_views = "simclr"
     default_encoder, default_encoder_on_gpu = "cnn", "resnet18"
+    default_features = "patches"
     # On two CPU cores a run with this number of steps takes less than ten minutes.
     steps, steps_on_gpu = 1500, 20_000
     step_seconds = (1.05e-6, 2.0e-6)

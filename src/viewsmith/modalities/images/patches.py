@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from viewsmith.networks.dictionary import fit_dictionary, patches_at
+
 CELL = 4  # pixels of a side of a cell
 PATCH = 6  # pixels of a side of a patch
 SAMPLED = 40_000  # patches that the centers are fitted to
@@ -77,14 +79,9 @@ def fit_patches(
     rng = np.random.default_rng(seed)
     each = -(-SAMPLED // n)
     sampled = torch.cat([_patches(as_pixels(images, reduction), each, rng) for images in batches()])
-    mean = sampled.mean(0)
-    variance, axes = torch.linalg.eigh(torch.cov((sampled - mean).T.double()))
-    scale = (variance.clamp(min=0) + 0.01 * variance[-1].clamp(min=1e-8)).rsqrt()
-    whitening = ((axes * scale) @ axes.T).float()
-    white = (sampled - mean) @ whitening
-    centers = _centers(white, torch.from_numpy(rng.permutation(len(white))[:CENTERS]))
-    filters = centers @ whitening
-    filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH).to(device), (filters @ mean).to(device)
+    start = torch.from_numpy(rng.permutation(len(sampled))[:CENTERS])
+    filters, offset = fit_dictionary(sampled, start, ROUNDS)
+    filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH).to(device), offset.to(device)
     moments = principal_axes(lambda images: cells(images, filters, offset, reduction), batches)
     return Patches(filters, offset, *moments, torch.tensor(reduction))
 
@@ -94,22 +91,7 @@ def _patches(x: Tensor, each: int, rng: np.random.Generator) -> Tensor:
     b, _, height, width = x.shape
     top = torch.from_numpy(rng.integers(0, height - PATCH + 1, (b, each)))
     left = torch.from_numpy(rng.integers(0, width - PATCH + 1, (b, each)))
-    side = torch.arange(PATCH)
-    rows, columns = (top[..., None] + side)[..., :, None], (left[..., None] + side)[..., None, :]
-    image = torch.arange(b)[:, None, None, None]
-    return x.permute(0, 2, 3, 1)[image, rows, columns].permute(0, 1, 4, 2, 3).reshape(b * each, -1)
-
-
-def _centers(white: Tensor, start: Tensor) -> Tensor:
-    """Unit-length centers of whitened patches by k-means on similarities."""
-    centers = F.normalize(white[start], dim=1)
-    for _ in range(ROUNDS):
-        similarity = white @ centers.T
-        best = similarity.argmax(1)
-        total = torch.zeros_like(centers).index_add_(0, best, white * similarity.gather(1, best[:, None]))
-        empty = total.norm(dim=1) < 1e-6
-        centers = torch.where(empty[:, None], centers, F.normalize(total, dim=1))
-    return centers
+    return patches_at(x, top, left, PATCH, PATCH)
 
 
 @torch.no_grad()

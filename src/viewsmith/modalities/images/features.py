@@ -1,0 +1,103 @@
+"""Features of images: responses to a dictionary of patches, statistics of the channels, and small pixels."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import Bounds, register
+from viewsmith.networks.dictionary import PatchResponses
+from viewsmith.networks.features import FeatureContext, Features
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+SMALL = 8  # pixels of a side of the small image
+
+
+@register(
+    "features",
+    "patches",
+    help="learned patches, statistics of the channels and small pixels",
+    modalities="images",
+    source="Coates, Lee and Ng 2011",
+)
+class ImagePatches(Features):
+    """Responses to dictionaries of patches, averaged over regions, with statistics of channels: images (B, C, H, W).
+
+    After Coates, Lee and Ng (2011), sections 3 and 4, with the threshold of a response by the place's own mean and
+    deviation. Patches ignore the brightness and the size of contrasts, which statistics of channels add.
+
+    Parameters
+    ----------
+    context : FeatureContext
+    centers : int
+        Centers of the dictionary of each size of patches.
+    sizes : tuple of int
+        Sides of the patches in pixels, at most the sides of the images.
+    stride : int
+        Pixels between patches.
+    regions : int
+        Responses are averaged over ``regions`` x ``regions`` parts of the image.
+    channel_statistics : bool
+        Add mean, standard deviation and percentiles (5, 25, 50, 75, 95) of each channel, and the image at 8 x 8 pixels.
+
+    Raises
+    ------
+    InputError
+        No size of patches.
+    """
+
+    def __init__(
+        self,
+        context: FeatureContext,
+        *,
+        centers: Annotated[int, Bounds(ge=2)] = 512,
+        sizes: tuple[Annotated[int, Bounds(ge=1)], ...] = (6,),
+        stride: Annotated[int, Bounds(ge=1)] = 2,
+        regions: Annotated[int, Bounds(ge=1)] = 3,
+        channel_statistics: bool = True,
+    ) -> None:
+        super().__init__()
+        if not sizes:
+            raise InputError("sizes is empty, expected the sides of patches in pixels, such as 6")
+        height, width = context.row_shape[:2]
+        self.small = min(SMALL, height), min(SMALL, width)
+        self.dictionaries: Iterable[PatchResponses] = nn.ModuleList(  # type: ignore[assignment]
+            PatchResponses(
+                context.channels,
+                (height, width),
+                patch=(side, side),
+                centers=centers,
+                stride=stride,
+                regions=(regions, regions),
+            )
+            for side in sizes
+        )
+        self.channel_statistics = channel_statistics
+        of_channel = 2 + len(QUANTILES) + self.small[0] * self.small[1]
+        self.n_features = sum(each.n_features for each in self.dictionaries)
+        self.n_features += context.channels * of_channel if channel_statistics else 0
+
+    def fit(self, x: Tensor, generator: torch.Generator) -> None:
+        for each in self.dictionaries:
+            each.fit(x, generator)
+
+    def block_size(self, x: Tensor) -> int:
+        return min(each.block_size(x) for each in self.dictionaries)
+
+    def of_block(self, x: Tensor) -> Tensor:
+        found = [each(x) for each in self.dictionaries]
+        return torch.cat([*found, *([channel_statistics(x, self.small)] if self.channel_statistics else [])], dim=1)
+
+
+def channel_statistics(x: Tensor, small: tuple[int, int]) -> Tensor:
+    """Mean, deviation and percentiles of each channel of images (B, C, H, W), and their pixels at a small size."""
+    values, order = x.flatten(2), x.flatten(2).sort(dim=2).values
+    places = torch.tensor(QUANTILES, device=x.device) * (values.shape[2] - 1)
+    low = places.long()
+    quantiles = torch.lerp(order[..., low], order[..., (low + 1).clamp_max(values.shape[2] - 1)], places - low)
+    mean = values.mean(2, keepdim=True)
+    deviation = (values - mean).square().mean(2, keepdim=True).clamp_min(1e-12).sqrt()
+    return torch.cat([mean, deviation, quantiles, F.adaptive_avg_pool2d(x, small).flatten(2)], dim=2).flatten(1)

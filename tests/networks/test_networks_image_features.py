@@ -1,0 +1,58 @@
+"""Features of images: dictionaries of several sizes of patches, statistics of channels and small pixels."""
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.modalities.images.features import ImagePatches, channel_statistics
+from viewsmith.networks import FeatureContext
+
+
+def images(n, *shape, seed=0):
+    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_statistics_of_numpy():
+    x = images(4, 3, 16, 24)
+    found = channel_statistics(x, (8, 8)).view(4, 3, -1).numpy()
+    for sample, statistics in zip(x.numpy(), found, strict=True):
+        for channel, row in zip(sample, statistics, strict=True):
+            expected = [channel.mean(), channel.std(), *np.percentile(channel, [5, 25, 50, 75, 95])]
+            small = [channel[2 * i : 2 * i + 2, 3 * j : 3 * j + 3].mean() for i in range(8) for j in range(8)]
+            np.testing.assert_allclose(row, [*expected, *small], rtol=1e-5, atol=1e-6)
+
+
+def test_dictionaries_then_statistics_side_by_side():
+    x, context = images(30, 3, 20, 20), FeatureContext((20, 20, 3), 3)
+    options = {"centers": 6, "stride": 3, "regions": 2}
+    features = ImagePatches(context, sizes=(4, 7), **options)
+    features.fit(x, torch.Generator().manual_seed(0))
+    assert features.n_features == 2 * 6 * 4 + 3 * (7 + 64)
+    first, second = features.dictionaries
+    assert first.filters.shape == (6, 3, 4, 4) and second.filters.shape == (6, 3, 7, 7)
+    assert first.stride == 3 and first.regions == (2, 2)
+    torch.testing.assert_close(features(x), torch.cat([first(x), second(x), channel_statistics(x, (8, 8))], dim=1))
+    plain = ImagePatches(context, sizes=(4,), channel_statistics=False, **options)
+    plain.fit(x, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(plain(x), first(x))
+
+
+def test_brightness_of_a_constant_image_is_in_the_statistics():
+    features = ImagePatches(FeatureContext((16, 16), 1), centers=5)
+    features.fit(images(30, 1, 16, 16), torch.Generator().manual_seed(0))
+    dark, light = features(torch.full((2, 1, 16, 16), 2.0) * torch.tensor([1.0, -1.0]).view(2, 1, 1, 1))
+    assert (dark - light).abs().max() == 4
+
+
+@pytest.mark.parametrize("side", [1, 2, 5, 6, 7])
+def test_images_smaller_than_a_patch(side):
+    features = ImagePatches(FeatureContext((side, 2 * side), 1), centers=5)
+    x = images(30, 1, side, 2 * side)
+    features.fit(x, torch.Generator().manual_seed(0))
+    assert features(x).shape == (30, features.n_features) and features(x).isfinite().all()
+
+
+def test_no_size_of_patches_is_refused():
+    with pytest.raises(InputError, match=r"sizes is empty, expected the sides of patches in pixels, such as 6"):
+        ImagePatches(FeatureContext((16, 16), 1), sizes=())
