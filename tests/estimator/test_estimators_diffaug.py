@@ -36,7 +36,9 @@ def test_epochs_of_the_phases_can_be_set_and_scaled(wine, options, epochs):
     assert model.resolved_.epochs == epochs[0] + epochs[2] and model.resolved_.generator_epochs == epochs[1]
 
 
-@pytest.mark.parametrize(("name", "phases"), [("paper", (330, 330, 340)), ("paper-images", (200, 400, 800))])
+@pytest.mark.parametrize(
+    ("name", "phases"), [("paper", (330, 330, 340)), ("paper2d", (330, 330, 340)), ("paper-images", (200, 400, 800))]
+)
 def test_the_presets_have_the_papers_phases(name, phases):
     found = parse_phases(DiffAug.presets[name]["phases"])
     assert [letter for letter, _ in found] == ["A", "B", "A"] and tuple(n for _, n in found) == phases
@@ -60,3 +62,24 @@ def test_the_report_compares_generated_views_with_common_ones(modality):
     similarities = model.figures(data)[-1].data["similarities"]
     assert {"generated", "neighbors"} <= set(similarities)
     assert all(len(values) == 24 for values in similarities.values())
+
+
+@pytest.mark.parametrize(("name", "y", "z"), [("paper", 300, 80), ("paper2d", 80, 2)])
+def test_the_presets_of_vectors_are_both_readings_of_the_published_encoder(name, y, z, wine):
+    small = {"phases": "A", "epochs": 1, "batch_size": 64, "random_state": 0}
+    model = DiffAug(**DiffAug.presets[name] | small).fit(wine)
+    assert model.transform(wine).shape == (len(wine), y)
+    assert model.transform(wine, output="map").shape == (len(wine), z)
+    layers = [tuple(layer.weight.shape) for layer in model.method_.framework.modules() if hasattr(layer, "in_features")]
+    assert layers == [
+        (500, wine.shape[1]),
+        *([(300, 500), (80, 300)] if y == 300 else [(300, 500), (80, 300), (2, 80)]),
+    ]
+
+
+def test_the_preset_of_dna_trains_hyena():
+    x = np.random.default_rng(0).choice([*b"ACGT"], (12, 16)).astype(np.uint8)
+    small = {"epochs": 2, "generator_epochs": 1, "sampler_steps": 2, "batch_size": 6, "random_state": 0}
+    model = DiffAug(**DiffAug.presets["paper-dna"] | small).fit(x)
+    assert model.resolved_.encoder == "hyena" and model.transform(x).shape == (12, 128)
+    assert model.generates and model.views(x[:3], 2).shape == (3, 2, 16)

@@ -330,3 +330,15 @@ def test_a_resumed_training_equals_an_uninterrupted_one(schedule, after, tmp_pat
     resumed = diffaug(schedule, **options)
     assert Trainer(resumed, seed=1, batch_size=20, checkpoint=folder).fit(X, resume=True) == "finished"
     assert not changed(weights(whole), resumed)
+
+
+def test_without_generated_positives_the_phases_are_one_training():
+    """The control of generated positives, replacement 0, differs from phase A alone by the order of rows only."""
+    options = {"replacement": 0.0, "epochs": 12, "makers": [Identity()]}
+    alone, control, longer = (
+        diffaug(schedule, generator_epochs=epochs, **options) for schedule, epochs in (("A", 1), ("ABA", 1), ("ABA", 5))
+    )
+    for method in (alone, control, longer):
+        Trainer(method, seed=1, batch_size=N).fit(X)
+    assert not changed(weights(control.framework), longer.framework)  # whatever the generator learns
+    torch.testing.assert_close(control.represent(X), alone.represent(X), rtol=0, atol=1e-4)

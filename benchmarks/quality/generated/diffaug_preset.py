@@ -1,6 +1,6 @@
 """Where does the published form of DiffAug end on small sets of vectors, after phase A alone?
 
-The encoder of `presets["paper"]` (batch 300, constant rate 1e-4) beside the same encoder untrained, raw features and
+The encoder of `presets["paper2d"]` (batch 300, constant rate 1e-4) beside the same encoder untrained, raw features and
 the default encoder. Phase A alone, 4,000 steps (about 600 epochs of 2,000 rows; the preset trains 670); at most 2,000
 training rows and 2,000 test rows, one seed.
 
@@ -15,7 +15,7 @@ from benchmarks.quality.suite import RAW, SEEDS, UNTRAINED, Budget, Stage, Study
 from benchmarks.tables.formatting import collect, gain
 from viewsmith import DiffAug
 
-PUBLISHED = DiffAug.presets["paper"] | {"phases": "A"}
+PUBLISHED = DiffAug.presets["paper2d"] | {"phases": "A"}
 ROWS = {
     "published": Trained(DiffAug, PUBLISHED),
     "untrained": UNTRAINED,

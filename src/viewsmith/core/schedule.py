@@ -139,6 +139,10 @@ class Update:
     may_diverge : bool
         If True, training continues when gradients of this update are not finite: they are set to zero, and so is a loss
         that is not finite. For parts that the rest of the training does not need.
+    continues : bool
+        The optimizer keeps its state over all phases with an update of this name that continues, as one optimizer for
+        the whole training would. These updates train the same parameters with the same `optimizer`, apart from its
+        `lr_span`. By default every phase starts with a new optimizer.
 
     Raises
     ------
@@ -153,6 +157,7 @@ class Update:
     interval: int = 1
     after: Callable[[], None] | None = None
     may_diverge: bool = False
+    continues: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.trains, list | tuple):

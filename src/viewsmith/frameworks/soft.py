@@ -19,7 +19,7 @@ Ids = tuple[Tensor, Tensor] | None
 
 @dataclass(frozen=True)
 class SoftSettings:
-    """Settings of `viewsmith.losses.soft_contrastive` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
+    """Settings of `viewsmith.losses.soft_normalized` or, unless `normalize`, of `viewsmith.losses.soft_contrastive`.
 
     Attributes
     ----------

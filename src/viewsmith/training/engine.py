@@ -124,7 +124,9 @@ class Trainer:
         self.phase_index = self.epoch = self.step = self.steps = 0
         self.seconds = 0.0
         self.loss = float("nan")
+        updates.check_continued(self.phases)
         self.running: list[updates.RunningUpdate] = []
+        self._kept: dict[str, Tensor] = {}  # states of optimizers that continue in a later phase
         self._stop = False
         self._saved_at: int | None = None  # step of the last checkpoint
 
@@ -199,16 +201,20 @@ class Trainer:
             if self.epoch == 0 and self.step == 0 and phase.start is not None:
                 phase.start(derive_seed(self.seed, "phase", self.phase_index))
             self.running = [updates.prepare_update(update, self.method) for update in phase.updates]
-            if restored is not None:
-                for run in self.running:
+            for run in self.running:
+                if restored is not None:
                     run.restore(restored, self.device)
-                restored = None
+                elif run.continues:
+                    run.restore(self._kept, self.device)
+            restored = None
             self.method.train()
             while self.epoch < phase.epochs:
                 stopped = self._one_epoch(phase)
                 if stopped:
                     return stopped
             self.phase_index, self.epoch = self.phase_index + 1, 0
+            for run in self.running:
+                self._kept |= updates.continued_state(run, self.phases[self.phase_index :])
             self._save_if_due(phase_ended=self.phase_index < len(self.phases))
         return "finished"
 
@@ -356,6 +362,7 @@ class Trainer:
         tensors["random/cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
+        tensors |= self._kept if self.phase_index < len(self.phases) else {}
         for run in self.running if self.phase_index < len(self.phases) and (self.epoch or self.step) else []:
             tensors |= run.state()
         record = {
@@ -391,6 +398,9 @@ class Trainer:
         self._saved_at = self.steps
         for name, callback in self._named_callbacks():
             callback.restore(record["callbacks"].get(name, {}))
+        every = (update for phase in self.phases for update in phase.updates)
+        continued = tuple(f"optimizer/{update.name}/" for update in every if update.continues)
+        self._kept = {path: value for path, value in tensors.items() if path.startswith(continued)}
         return tensors
 
     def _named_callbacks(self) -> Iterator[tuple[str, Callback]]:

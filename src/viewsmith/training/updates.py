@@ -4,7 +4,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch.optim import Optimizer as TorchOptimizer
 from viewsmith.core import distributed
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.core.schedule import Batch, Method, Optimizer, Role, Step, Update
+from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Role, Step, Update
 from viewsmith.training.run import pack_optimizer, unpack_optimizer
 
 
@@ -172,6 +172,7 @@ class RunningUpdate:
     optimizer: TorchOptimizer
     after: Callable[[], None] | None = None
     may_diverge: bool = False
+    continues: bool = False
     loss: Tensor | None = None
     logs: dict[str, Tensor] = field(default_factory=dict)
     count: int = 0
@@ -201,9 +202,13 @@ class RunningUpdate:
         """Reset the sums for the next epoch."""
         self.loss, self.logs, self.count = None, {}, 0
 
+    def optimizer_state(self) -> dict[str, Tensor]:
+        """The optimizer's state, by name."""
+        return pack_optimizer(f"optimizer/{self.name}", self.optimizer)
+
     def state(self) -> dict[str, Tensor]:
         """The optimizer's state and the sums, by name, for a checkpoint."""
-        tensors = pack_optimizer(f"optimizer/{self.name}", self.optimizer)
+        tensors = self.optimizer_state()
         if self.loss is not None:
             tensors[f"sum/{self.name}/loss"] = self.loss
             tensors |= {f"sum/{self.name}/log/{name}": value for name, value in self.logs.items()}
@@ -243,8 +248,36 @@ def prepare_update(update: Update, method: Method) -> RunningUpdate:
         )
     optimizer = make_optimizer(spec, parameters, roles)
     return RunningUpdate(
-        update.name, update.interval, step, parameters, to_freeze, spec, optimizer, update.after, update.may_diverge
+        update.name,
+        update.interval,
+        step,
+        parameters,
+        to_freeze,
+        spec,
+        optimizer,
+        update.after,
+        update.may_diverge,
+        update.continues,
     )
+
+
+def check_continued(phases: Sequence[Phase]) -> None:
+    """Check that updates of one name that continue train the same parameters with the same optimizer."""
+    first: dict[str, tuple[list[int], Optimizer]] = {}
+    for update in (update for phase in phases for update in phase.updates if update.continues):
+        optimizer = replace(update.optimizer or Optimizer(), lr_span=(0.0, 1.0))
+        found = [id(p) for p in update.parameters()], optimizer
+        if first.setdefault(update.name, found) != found:
+            raise InputError(
+                f"update {update.name!r} continues in phase after phase with other parameters or another optimizer: "
+                "give it the same ones, or set continues=False"
+            )
+
+
+def continued_state(run: RunningUpdate, later: Sequence[Phase]) -> dict[str, Tensor]:
+    """What later phases need of an update's optimizer."""
+    needed = any(update.continues and update.name == run.name for phase in later for update in phase.updates)
+    return run.optimizer_state() if run.continues and needed else {}
 
 
 class frozen:

@@ -24,7 +24,8 @@ from viewsmith.networks.base import MLP
 from viewsmith.reports import Figure
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 
-#: Published settings that are the same for all modalities (appendices D and E).
+#: Published settings that are the same for all modalities (appendices D and E); beta and nu_y, which are not given
+#: there, are those of the authors' program.
 _DIFFAUG: dict[str, Any] = {
     "projector_dims": None,
     "kernel": "paper",
@@ -33,9 +34,10 @@ _DIFFAUG: dict[str, Any] = {
     "nu_map": 1.0,
     "target_distance": None,
     "targets": "views",
+    "beta": 0.0,
+    "nu_target": 100.0,
     "map_hidden": (),
     "condition": "map",
-    "denoiser": "published",
     "predicts": "eps",
     "noise_schedule": "linear",
     "sampler": "ddpm",
@@ -49,24 +51,31 @@ _DIFFAUG: dict[str, Any] = {
     "schedule": "constant",
 }
 
+#: Vectors (appendix E.2 and table 11; epochs of section 3.2). The number of neighbors is that of the authors' program,
+#: and so is BatchNorm.
+_VECTORS: dict[str, Any] = {
+    **_DIFFAUG,
+    "denoiser": "published",
+    "view_maker": "neighbor-mix",
+    "neighbor_mix_minimum": 0.0,
+    "n_neighbors": 5,
+    "input_components": None,
+    "norm": "batch",
+    "batch_size": 300,
+    "learning_rate": 1e-4,
+    "generator_learning_rate": 1e-4,
+    "phases": "A330 B330 A340",
+}
+
 PRESETS: dict[str, dict[str, Any]] = {
-    # Appendix E.2 and table 11; epochs of section 3.2. The number of neighbors is that of the authors' program.
-    "paper": {
-        **_DIFFAUG,
-        "view_maker": "neighbor-mix",
-        "neighbor_mix_minimum": 0.0,
-        "n_neighbors": 5,
-        "input_components": None,
-        "hidden": (500, 300),
-        "n_components": 80,
-        "batch_size": 300,
-        "learning_rate": 1e-4,
-        "generator_learning_rate": 1e-4,
-        "phases": "A330 B330 A340",
-    },
+    # The encoder [-1, 500, 300, 80] (E.2) with y = 300 and z = 80: the embedding of E.2's linear SVM.
+    "paper": {**_VECTORS, "hidden": (500,), "n_components": 300, "map_components": 80},
+    # The same encoder with y = 80, and a z in two dimensions beside it: E.1's protocol, and the form of the program.
+    "paper2d": {**_VECTORS, "hidden": (500, 300), "n_components": 80, "map_components": 2},
     # Appendix D.2, table 9; epochs of section 3.3.
     "paper-images": {
         **_DIFFAUG,
+        "denoiser": "published",
         "view_maker": "simclr",
         "flip": 0.5,
         "encoder": "resnet50",
@@ -75,6 +84,17 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-3,
         "generator_learning_rate": 1e-3,
         "phases": "A200 B400 A800",
+    },
+    # Section 3.1: HyenaDNA, trained from the start. All else is not given: the generator is viewsmith's, the rest as
+    # for vectors.
+    "paper-dna": {
+        **_DIFFAUG,
+        "view_maker": "dna",
+        "encoder": "hyena",
+        "map_components": 80,
+        "batch_size": 300,
+        "learning_rate": 1e-4,
+        "phases": "A330 B330 A340",
     },
 }
 
@@ -109,7 +129,7 @@ class DiffAugInputs:
     "method",
     "diffaug",
     help="learns a diffusion model that generates samples similar to a given one, and a two-dimensional map",
-    source="DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with modality-knowledge-free "
+    source="DiffAug: Zang et al. 2024, DiffAug: Enhance unsupervised contrastive learning with domain-knowledge-free "
     "diffusion-based data augmentation",
     generates=True,
     search=arguments.RECIPE_RANGES | {"vectors": {**arguments.NEIGHBORS_RANGES, "target_distance": "30.0..300.0"}},
@@ -121,8 +141,9 @@ class DiffAug(arguments.GeneratorArguments, ViewsmithEstimator):
     First, the encoder is trained with a soft contrastive loss and fixed views as positives. Then a diffusion model
     learns to generate samples from the encoder's representation. Then the training of the encoder continues, with a
     fraction of the positives generated. The defaults are measured (docs, DiffAug);
-    ``DiffAug(**DiffAug.presets["paper"])`` has the published settings for vectors, ``presets["paper-images"]`` those
-    for images. ``transform(X, output="map")`` returns the map, also for new rows; `views` returns generated samples.
+    ``DiffAug(**DiffAug.presets["paper"])`` has the published settings for vectors, ``presets["paper2d"]`` those with
+    the two-dimensional map, ``presets["paper-images"]`` and ``presets["paper-dna"]`` those for images and DNA.
+    ``transform(X, output="map")`` returns the map, also for new rows; `views` returns generated samples.
 
     Examples
     --------

@@ -4,7 +4,8 @@ Contrastive Learning with Domain-Knowledge-Free Diffusion-based Data Augmentatio
 Symbols: x a sample, y = Enc(x) its representation, z its projection, Gen the diffusion model, lambda the probability
 that a positive is replaced by a generated one. Step A trains the encoder with the soft contrastive loss (equation 5).
 Positives are fixed views and, when the generator is trained, x+ = Gen(y). Step B trains the generator with the
-denoising loss, conditioned on a copy of the encoder (equation 6, with the gradient and the products missing there).
+denoising loss, conditioned on a copy of the encoder (equation 6, with the gradient and the products missing there). The
+optimizers of encoder and generator live as long as the training, as in the authors' program.
 """
 
 import itertools
@@ -62,14 +63,15 @@ class DiffAugMethod(PairMethod):
         done = 0
         for position, (letter, _) in enumerate(self.schedule):
             name = f"{letter}{1 + sum(letter == before for before, _ in self.schedule[:position])}"
-            step_b = generator_update(self.generated, self.generator_step, self.generator_optimizer)
+            step_b = generator_update(self.generated, self.generator_step, self.generator_optimizer, continues=True)
             if letter == "B":
                 phases.append(Phase(name, next(generate), [step_b], start=self._begin_b))
                 continue
             epochs = next(learn)
             lr_span = done / self.epochs, (done + epochs) / self.epochs
             done += epochs
-            step_a = Update("encoder", self.encoder_step, (self.framework,), replace(self.optimizer, lr_span=lr_span))
+            optimizer = replace(self.optimizer, lr_span=lr_span)
+            step_a = Update("encoder", self.encoder_step, (self.framework,), optimizer, continues=True)
             if letter == "J":
                 phases.append(Phase(name, epochs, [step_a, step_b], start=self._begin_b))
             else:

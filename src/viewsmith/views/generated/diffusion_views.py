@@ -468,7 +468,8 @@ class GeneratedViews(nn.Module):
         return self
 
 
-def generator_update(generated: GeneratedViews, step: Step, optimizer: Optimizer) -> Update:
+def generator_update(generated: GeneratedViews, step: Step, optimizer: Optimizer, *, continues: bool = False) -> Update:
     """The update of the generator and of the average of its weights; it may diverge, see `check_learning`."""
     generator = generated.generator
-    return Update("generator", step, (generator,), optimizer, after=generator.update_average, may_diverge=True)
+    after = generator.update_average
+    return Update("generator", step, (generator,), optimizer, after=after, may_diverge=True, continues=continues)
