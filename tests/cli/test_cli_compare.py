@@ -19,6 +19,7 @@ from sklearn.datasets import load_wine
 from people import people
 from viewsmith import Contrastive, PiNDA, load
 from viewsmith.core.errors import TrainingError
+from viewsmith.core.files import locked_folder
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data import load_dataset
 from viewsmith.evaluation import baselines
@@ -531,3 +532,58 @@ def test_several_label_columns_are_scored_on_the_same_trainings(tmp_path):
     assert missing.refused("no column 'sour', given as label")
     bad = call(*given, *labels, "--set", "supervision=labels", "--out", tmp_path / "supervised")
     assert bad.code == 2 and "one column: give one label column" in bad.err and not (tmp_path / "supervised").exists()
+
+
+@pytest.mark.parametrize("name", ["report.html", "leaderboard.csv", "leaderboard.json"])
+def test_files_of_the_user_are_not_replaced(tmp_path, name):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text('{"mine": 1}')
+    before = files(tmp_path)
+    assert call("compare", *GIVEN, "--out", out).refused(f"{name} is not of a comparison", "choose a new folder")
+    assert files(tmp_path) == before
+
+
+def test_a_comparison_is_not_written_into_its_data(tmp_path):
+    assert call("compare", tmp_path, "--out", tmp_path).refused("the data themselves")
+
+
+def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
+    with locked_folder(tmp_path / "out"):
+        assert call("compare", *GIVEN, "--out", tmp_path / "out").refused("is in use by another process")
+    assert not (tmp_path / "out" / "leaderboard.json").exists()
+
+
+def test_names_of_labels_lead_nowhere_else(tmp_path):
+    x, y = load_wine(return_X_y=True)
+    table = pd.DataFrame(x[:, :4].round(3), columns=list("abcd")).assign(kind=y, odd=np.arange(len(y)) % 2)
+    table = table.rename(columns={"odd": "../../x"})
+    table.to_csv(tmp_path / "wine.csv", index=False)
+    out = tmp_path / "deep" / "er" / "out"
+    good(
+        *("compare", tmp_path / "wine.csv", "--methods", "contrastive", "--seeds", 1, "--protocols", "knn", *SMALL),
+        *("--label", "kind", "--label", "../../x", "--out", out),
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {"wine.csv", "deep"}
+    assert {path.name for path in (tmp_path / "deep").iterdir()} == {"er"}
+    assert (out / workflow.label_folder("../../x") / "report.html").exists()
+
+
+def test_each_label_has_a_folder_of_its_own():
+    names = [
+        "kind",
+        "cell type",
+        "größe",
+        "../../x",
+        "..%2Fx",
+        "../x",
+        "a\\b",
+        "a\x1bb",
+        "a" * 300,
+        "a" * 301,
+        "é" * 90,
+    ]
+    made = [workflow.label_folder(name) for name in names]
+    assert made[:3] == ["label-kind", "label-cell type", "label-größe"]
+    assert len(set(made)) == len(made)
+    assert all(len(name.encode()) <= 130 and name.isprintable() and not set(name) & set("/\\") for name in made)

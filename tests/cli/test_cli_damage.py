@@ -1,10 +1,11 @@
 """Runs with missing, truncated or changed files are refused in one line that names the problem."""
 
+import os
 import re
 import shutil
 
 import pytest
-from cli_tools import call
+from cli_tools import call, good
 
 
 def flipped(content):
@@ -38,6 +39,9 @@ def damage(run, name, change):
         ("summary.json", lambda content: content[:50], ("summary.json is damaged",)),
         ("summary.json", lambda content: b"[1]", ("is damaged",)),
         ("metrics.jsonl", lambda content: b"\xff\xfe\n", ("damaged",)),
+        ("config.toml", lambda content: b"a = " + b"[" * 100_000, ("config.toml is damaged", "nested too deeply")),
+        ("summary.json", lambda content: b"[" * 100_000, ("summary.json is damaged", "nested too deeply")),
+        ("metrics.jsonl", lambda content: b"[" * 100_000 + b"\n", ("metrics.jsonl is damaged", "nested too deeply")),
     ],
 )
 def test_a_damaged_run(tmp_path, data, runs, name, change, parts):
@@ -49,7 +53,27 @@ def test_a_damaged_run(tmp_path, data, runs, name, change, parts):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", "3", '{"embeddings": 3}', '{"embeddings": {"raw": 1}}'])
+@pytest.mark.parametrize(
+    "name", ["config.toml", "summary.json", "metrics.jsonl", "model.safetensors", "initial.safetensors"]
+)
+def test_a_pipe_in_a_run_is_not_waited_for(tmp_path, data, runs, name):
+    run = shutil.copytree(runs / "plain", tmp_path / "run")
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    assert call("embed", run, data / "x.npy", "--out", tmp_path / "h.npz").refused(name, "not a regular file")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "initial.safetensors"])
+def test_damaged_weights_of_a_finished_run_are_written_again(tmp_path, data, name):
+    command = ("fit", data / "x.npy", "--out", tmp_path / "run", "--epochs", 2)
+    good(*command)
+    before = (tmp_path / "run" / name).read_bytes()
+    damage(tmp_path / "run", name, flipped)
+    good(*command, "--resume")
+    assert (tmp_path / "run" / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "3", "[" * 100_000, '{"embeddings": 3}', '{"embeddings": {"raw": 1}}'])
 def test_a_damaged_evaluation(tmp_path, runs, content):
     run = shutil.copytree(runs / "plain", tmp_path / "run")
     (run / "evaluation.json").write_text(content)

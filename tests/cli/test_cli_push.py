@@ -147,3 +147,38 @@ def test_a_hub_that_refuses_is_one_line(run, monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.HfApi", Refuses(None))
     assert call("push", run, "hf://someone/wine").refused("hf://someone/wine cannot be written", "401 sign in")
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "metrics.jsonl", "initial.safetensors", "summary.json"])
+def test_a_link_is_not_published(run, tmp_path, name):
+    copied = shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "token").write_bytes((copied / name).read_bytes())
+    (copied / name).unlink()
+    (copied / name).symlink_to(tmp_path / "token")
+    assert call("push", copied, tmp_path / "to").refused(f"{name} is a symbolic link, which is not published")
+    assert not (tmp_path / "to").exists()
+
+
+def test_no_path_of_the_machine_is_published(run, tmp_path, wine):
+    np.savez(tmp_path / "secret project.npz", X=wine, y=np.arange(len(wine)) % 3)
+    model = tmp_path / "models of me" / "run"
+    model.parent.mkdir()
+    good("fit", tmp_path / "secret project.npz", "--out", model, "--epochs", 1)
+    weights = tmp_path / "weights" / "mine.safetensors"
+    summary = json.loads((model / "summary.json").read_text())
+    line = f"{tmp_path / 'secret project.npz'}: 3 rows; see {weights}, /home/me/notes.txt and https://example.org/a/b"
+    summary["warnings"] = [line, f"damaged: {model.resolve()}/metrics.jsonl", "pixels/255, and/or 1 / 255"]
+    (model / "summary.json").write_text(json.dumps(summary))
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    evaluation["protocols"]["linear"] += f" of {weights}"
+    (model / "evaluation.json").write_text(json.dumps(evaluation))
+    config = (model / "config.toml").read_text()
+    (model / "config.toml").write_text(config.replace('encoder_weights = "none"', f'encoder_weights = "{weights}"'))
+    good("push", model, tmp_path / "to")
+    for file in (tmp_path / "to").rglob("*"):
+        if file.is_file():
+            found = file.read_bytes()
+            assert str(tmp_path).encode() not in found and b"/home/" not in found, file
+    said = json.loads((tmp_path / "to" / "summary.json").read_text())["warnings"]
+    assert said[0] == "secret project.npz: 3 rows; see mine.safetensors, notes.txt and https://example.org/a/b"
+    assert said[1:] == ["damaged: run/metrics.jsonl", "pixels/255, and/or 1 / 255"]

@@ -11,11 +11,13 @@ import pytest
 from cli_tools import call, files, good, process
 
 import viewsmith
+from refusals import refusal
 from registered import ENCODERS, FRAMEWORKS, VIEWS
 from viewsmith import PiNDA
 from viewsmith.evaluation import PROTOCOLS, baselines
 from viewsmith.methods.loading import estimators
 from viewsmith.modalities import modality_of
+from viewsmith.workflows.export import export_encoder
 
 ISSUE = {"linear", "knn", "svm", "kmeans_accuracy", "nmi", "ari", "linear_1pct", "linear_10pct"}
 
@@ -118,6 +120,19 @@ def test_embed_replaces_a_file_and_follows_links(tmp_path, data, runs, expected)
     (tmp_path / "link.npy").symlink_to("old.npy")
     good("embed", runs / "table", data / "t.csv", "--out", tmp_path / "link.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "old.npy"), expected)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "initial.safetensors", "config.toml", "checkpoint/latest.json"])
+def test_a_file_of_a_run_is_not_replaced_by_an_output(name, data, runs, tmp_path):
+    run = shutil.copytree(runs / "table", tmp_path / "run")
+    before = files(run)
+    for other in (runs / "table", run):
+        assert call("export", other, "--out", run / name).refused("a file of the run", "which it would destroy")
+    link = tmp_path / "link.safetensors"
+    link.symlink_to(run / name)
+    assert call("export", run, "--out", link).refused("a file of the run")
+    assert "a file of the run" in refusal(export_encoder, viewsmith.load(run), run / name, "safetensors")
+    assert files(run) == before
 
 
 @pytest.mark.parametrize("command", ["embed", "views", "locate", "crop"])

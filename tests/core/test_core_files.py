@@ -8,8 +8,17 @@ import resource
 import numpy as np
 import pytest
 
-from viewsmith.core.errors import InUseError
-from viewsmith.core.files import atomic_folder, atomic_path, locked_folder, write_json_atomic, write_text_atomic
+from viewsmith.core.errors import InputError, InUseError
+from viewsmith.core.files import (
+    atomic_folder,
+    atomic_path,
+    locked_folder,
+    read_json,
+    read_toml,
+    target_of,
+    write_json_atomic,
+    write_text_atomic,
+)
 
 
 def test_the_file_is_replaced_at_the_end(tmp_path):
@@ -79,12 +88,33 @@ def test_a_block_that_writes_nothing_is_an_error(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_symbolic_link_is_followed(tmp_path):
+def test_a_symbolic_link_is_replaced_or_followed_if_asked(tmp_path):
     (tmp_path / "real").mkdir()
-    link = tmp_path / "a.txt"
-    link.symlink_to(tmp_path / "real" / "b.txt")
-    write_text_atomic(link, "new")
-    assert link.is_symlink() and (tmp_path / "real" / "b.txt").read_text() == "new"
+    link, real = tmp_path / "a.txt", tmp_path / "real" / "b.txt"
+    link.symlink_to(real)
+    write_text_atomic(target_of(link), "new")
+    assert link.is_symlink() and real.read_text() == "new"
+    write_text_atomic(link, "newer")
+    assert not link.is_symlink() and link.read_text() == "newer" and real.read_text() == "new"
+
+
+def test_a_lock_does_not_follow_a_link(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "mine")
+    with pytest.raises(InputError, match=r"\.lock is a symbolic link"), locked_folder(tmp_path / "run"):
+        pass
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("read", [read_json, read_toml])
+def test_what_cannot_be_read_is_a_value_error(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "deep").write_text("a = " + "[" * 100_000 if read is read_toml else "[" * 100_000)
+    (tmp_path / "latin").write_bytes(b'a = "\xe9"' if read is read_toml else b'"\xe9"')
+    for name, reason in (("pipe", "not a regular file"), ("deep", "nested too deeply"), ("latin", "utf-8")):
+        with pytest.raises(ValueError, match=reason):
+            read(tmp_path / name)
 
 
 def test_a_file_name_can_have_the_maximum_length(tmp_path):

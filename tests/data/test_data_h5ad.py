@@ -318,6 +318,23 @@ def test_a_file_without_obsm(save, tmp_path):
     np.testing.assert_array_equal(anndata.read_h5ad(tmp_path / "o.h5ad").obsm["X_viewsmith"], H)
 
 
+@pytest.mark.parametrize("kind", ["external", "soft"])
+def test_nothing_is_written_through_a_link(save, tmp_path, kind):
+    import h5py
+
+    path = save(cells())
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other.create_group("obsm")
+    before = (tmp_path / "other.h5").read_bytes()
+    with h5py.File(path, "r+") as file:
+        del file["obsm"]
+        target = "/obsm" if kind == "external" else "/uns"
+        file["obsm"] = h5py.ExternalLink("other.h5", target) if kind == "external" else h5py.SoftLink(target)
+    said = refusal(write_representations, tmp_path / "o.h5ad", load_dataset(path), H)
+    assert f"obsm of {path} is a link to {target}" in said and ("other.h5" in said) == (kind == "external")
+    assert (tmp_path / "other.h5").read_bytes() == before and not (tmp_path / "o.h5ad").exists()
+
+
 def test_writing_refused_without_output(save, tmp_path, monkeypatch):
     path = save(cells())
     data = load_dataset(path)

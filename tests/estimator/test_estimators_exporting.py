@@ -149,3 +149,14 @@ def test_the_encoding_of_a_table_is_written_beside_its_graph(tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "table.onnx"), providers=["CPUExecutionProvider"])
     (h,) = session.run(None, {"samples": encoded[:5]})
     np.testing.assert_allclose(h, model.transform(frame[:5]), atol=1e-4)
+
+
+def test_the_columns_of_a_table_replace_no_other_file(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(60.0), "color": ["red", "green"] * 30})
+    model, out = Contrastive(**TINY).fit(frame), tmp_path / "table.safetensors"
+    export_encoder(model, out, "safetensors")
+    export_encoder(model, out, "safetensors")  # its own
+    before = out.read_bytes()
+    (tmp_path / "table.columns.json").write_text('["mine"]')
+    assert "table.columns.json" in refusal(export_encoder, model, out, "safetensors")
+    assert (tmp_path / "table.columns.json").read_text() == '["mine"]' and out.read_bytes() == before

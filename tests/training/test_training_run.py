@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import tomllib
 
 import numpy as np
@@ -12,7 +13,9 @@ import torch
 from refusals import refusal
 from viewsmith import Contrastive
 from viewsmith.core.errors import InUseError
+from viewsmith.reports import ReportContent, write_report
 from viewsmith.training import RunFolder
+from viewsmith.training.callbacks import History
 from viewsmith.training.run import environment, json_line
 from viewsmith.workflows.runs import removed_on_error
 
@@ -194,3 +197,63 @@ def test_the_folder_of_another_process_is_not_removed(tmp_path):
         (path / "config.toml").write_text("of another process")
         raise InUseError("in use")
     assert (path / "config.toml").exists()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_file_put_into_a_run_that_fails_stays(tmp_path, exists):
+    path = tmp_path / "a" / "run"
+    if exists:
+        path.mkdir(parents=True)
+    with pytest.raises(KeyboardInterrupt), removed_on_error(path):
+        RunFolder(path).open_for(CONFIG, resume=False)
+        for name in ("metrics.jsonl", ".initial-0a.safetensors", "summary.json", "notes.txt"):
+            (path / name).write_text("mine")
+        (path / "mine").mkdir()
+        (path / "checkpoint").mkdir()
+        (path / "checkpoint" / "state-0-a.safetensors").touch()
+        raise KeyboardInterrupt
+    assert sorted(os.listdir(path)) == ["mine", "notes.txt"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_run_that_fails_leaves_what_was_there(tmp_path, exists):
+    path = tmp_path / "a" / "run"
+    if exists:
+        path.mkdir(parents=True)
+    with pytest.raises(KeyboardInterrupt), removed_on_error(path):
+        RunFolder(path).open_for(CONFIG, resume=False)
+        (path / "tensorboard").mkdir()
+        (path / "tensorboard" / "events").touch()
+        raise KeyboardInterrupt
+    assert path.exists() == exists == (tmp_path / "a").exists() and (not exists or os.listdir(path) == [])
+
+
+WRITERS = {
+    "config": lambda run: run.write_config(CONFIG),
+    "model": lambda run: run.write_model({"w": torch.zeros(2)}),
+    "initial": lambda run: run.write_initial({"w": torch.zeros(2)}),
+    "row_hashes": lambda run: run.write_row_hashes(torch.arange(3)),
+    "summary": lambda run: run.write_summary({}),
+    "metrics": lambda run: History(run.metrics).start(None),
+    "report": lambda run: write_report(run.report, ReportContent("run", "contrastive")),
+}
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_a_file_of_a_run_is_never_written_through_a_link(tmp_path, name):
+    run, mine = RunFolder(tmp_path), tmp_path / "mine"
+    mine.write_text("mine")
+    getattr(run, name).symlink_to(mine)
+    WRITERS[name](run)
+    assert mine.read_text() == "mine" and not getattr(run, name).is_symlink()
+
+
+def test_checkpoints_follow_no_link(tmp_path, wine):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "state-1.safetensors").write_text("mine")
+    model = Contrastive(epochs=1, random_state=0)
+    model.fit(wine[:40], run=tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoint")
+    (tmp_path / "run" / "checkpoint").symlink_to(tmp_path / "mine")
+    assert "checkpoint is a symbolic link" in refusal(model.fit, wine[:40], run=tmp_path / "run", resume=True)
+    assert os.listdir(tmp_path / "mine") == ["state-1.safetensors"]

@@ -52,6 +52,7 @@ def compare(
     from viewsmith.workflows.compare import BOARD, compare_methods
 
     options.check_budget(budget)
+    options.check_out(out, data)
     given = {name: value for name, value in read.items() if name in options.OF_MODEL}
     chosen = methods if methods in ("auto", "all") else options.names(methods)
     # How the data are read is an option of all methods.

@@ -219,9 +219,13 @@ def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None
 
 
 def check_out(out: Path, data: str) -> None:
-    """Raise InputError if a command would replace its own data; a copy of an .h5ad file keeps what it has."""
+    """Raise InputError if a command would replace its own data, or a file of a run; a copy of an .h5ad file keeps what
+    it has."""
+    from viewsmith.training.run import check_not_of_run
+
+    check_not_of_run(out)
     if out.suffix.lower() != ".h5ad" and out.exists() and Path(data).exists() and out.samefile(data):
-        raise InputError(f"--out is {str(out)!r}, the data themselves: choose another file")
+        raise InputError(f"--out is {str(out)!r}, the data themselves: choose another path")
 
 
 def label_column(label: str | None, supervise: str | None) -> str | None:

@@ -124,7 +124,7 @@ def views(
     PiNDA adds sigma and a draw of the noise for each sample. MetAug writes augmented features, and as `features` the
     projections they were made from. GenView and view caches add samples, and noise level and quality of each view.
     """
-    from viewsmith.core.files import atomic_path
+    from viewsmith.core.files import atomic_path, target_of
     from viewsmith.data.view_cache import ViewCacheFolder
     from viewsmith.data.write import check_views_path, write_npz, write_views_table
     from viewsmith.workflows.runs import load_for, load_run
@@ -149,7 +149,7 @@ def views(
         if out.suffix.lower() != ".npz":
             write_views_table(out, arrays, dataset.x, dataset.feature_names)
         else:
-            with atomic_path(out) as temporary, temporary.open("wb") as file:
+            with atomic_path(target_of(out)) as temporary, temporary.open("wb") as file:
                 write_npz(file, arrays, compressed=True)
     typer.echo(str(out))
 
@@ -163,11 +163,13 @@ def export(
     ] = "safetensors",
 ) -> None:
     """Write the encoder of RUN in a format that other libraries can load."""
+    from viewsmith.training.run import check_not_of_run
     from viewsmith.workflows.export import export_encoder
     from viewsmith.workflows.runs import load_run
 
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist: create it first")
+    check_not_of_run(out)
     model = load_run(run)
     with writing(out):
         hint = export_encoder(model, out, format_)

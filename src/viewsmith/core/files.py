@@ -1,10 +1,11 @@
-"""Files that are written as a whole or not at all, locks, and arrays that are mapped into memory."""
+"""Files that are written as a whole or not at all, locks, checked reading, and arrays that are mapped into memory."""
 
 import contextlib
 import json
 import math
 import os
 import shutil
+import stat
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
@@ -13,14 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InUseError
+from viewsmith.core.errors import InputError, InUseError
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Temporary path in the same folder; it replaces `path`, or the target of a link, when the block ends well."""
-    final = Path(os.path.realpath(path))
-    temporary = final.with_name(f".{Path(path).stem[:64]}-{uuid.uuid4().hex[:12]}{Path(path).suffix}")
+    """Temporary path in the same folder; it replaces `path` when the block ends well.
+
+    A symbolic link is replaced, not followed: it may be in a folder that somebody else made, and lead out of it. For a
+    path that the user gave, see `target_of`.
+    """
+    final = Path(path)
+    temporary = final.with_name(f".{final.stem[:64]}-{uuid.uuid4().hex[:12]}{final.suffix}")
     try:
         yield temporary
         _flush(temporary)
@@ -32,6 +37,11 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     # Some file systems cannot flush a folder; the file itself is already written.
     with contextlib.suppress(OSError):
         _flush(final.parent)
+
+
+def target_of(path: str | os.PathLike[str]) -> Path:
+    """The file that the user means by a path: what a symbolic link leads to."""
+    return Path(os.path.realpath(path))
 
 
 @contextlib.contextmanager
@@ -59,6 +69,7 @@ def locked_folder(path: str | Path, name: str = ".lock") -> Iterator[None]:
     folder = Path(path)
     absent = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
+    check_no_link(folder / name)  # filelock would empty the file that it leads to
     lock = filelock.FileLock(folder / name, blocking=False, thread_local=False)
     try:
         lock.acquire()
@@ -78,6 +89,12 @@ def locked_folder(path: str | Path, name: str = ".lock") -> Iterator[None]:
                 parent.rmdir()
 
 
+def check_no_link(path: Path) -> None:
+    """Raise InputError for a symbolic link, through which work in a folder would write outside of it."""
+    if path.is_symlink():
+        raise InputError(f"{path} is a symbolic link, which is not followed: remove it, or choose another folder")
+
+
 def write_text_atomic(path: str | Path, text: str) -> None:
     """Write `text` to `path` as UTF-8, atomically; see `atomic_path`."""
     with atomic_path(path) as temporary:
@@ -87,6 +104,41 @@ def write_text_atomic(path: str | Path, text: str) -> None:
 def write_json_atomic(path: str | Path, obj: Any) -> None:
     """Write `obj` to `path` as JSON, atomically; NaN and infinity become ``null``, arrays lists."""
     write_text_atomic(path, json.dumps(_plain(obj), indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; raises ValueError if it is damaged, nested too deeply or no regular file."""
+    return parse_json(read_regular(path))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; raises ValueError, also for one that is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values in a TOML file; raises ValueError if it is damaged, nested too deeply or no regular file."""
+    import tomllib
+
+    try:
+        return tomllib.loads(read_regular(path).decode("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a file; raises ValueError for a pipe, which would be waited for, a folder or a device."""
+    check_regular(path)
+    return path.read_bytes()
+
+
+def check_regular(path: Path) -> None:
+    """Raise ValueError unless a path, which exists, is of a regular file."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is not a regular file")
 
 
 def _flush(path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.files import atomic_path
+from viewsmith.core.files import atomic_path, check_regular
 
 CHECKSUM = "viewsmith.sha256"  # in the file's metadata, so that content and checksum are replaced together
 
@@ -47,6 +47,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path)
         with safe_open(str(path), framework="pt") as file:
             checksum = (file.metadata() or {}).get(CHECKSUM)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict

@@ -21,7 +21,7 @@ import numpy as np
 
 from viewsmith.core.device import return_freed_memory
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
-from viewsmith.core.files import read_mapped, write_mapped, write_text_atomic
+from viewsmith.core.files import read_json, read_mapped, write_mapped, write_text_atomic
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, stamp
 from viewsmith.data.labels import as_classes, lacks_labels, numbers_of, partial_labels, without_label
 from viewsmith.data.options import DataOptions
@@ -97,7 +97,7 @@ class Claims:
         try:
             clock.touch()
             age = clock.stat().st_mtime - path.stat().st_mtime
-            holder = json.loads(path.read_text(encoding="utf-8"))
+            holder = read_json(path)
             if holder["host"] == socket.gethostname() and not _is_alive(int(holder["process"])):
                 return True
         except FileNotFoundError:  # released
@@ -277,7 +277,7 @@ class _Kept:
     def found(self) -> FileContents | None:
         """What the reader found; None if that was not kept."""
         with reading(str(self.contents), "a record of rows that were read before, which may be deleted"):
-            record = json.loads(self.contents.read_text(encoding="utf-8"))
+            record = read_json(self.contents)
             contents = record["found"]
             if contents is None:
                 return None

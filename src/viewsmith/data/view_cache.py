@@ -4,7 +4,6 @@ import contextlib
 import csv
 import io
 import itertools
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.files import atomic_path, write_json_atomic
+from viewsmith.core.files import atomic_path, read_json, write_json_atomic
 from viewsmith.core.random import derive_seed
 from viewsmith.core.rows import RowSource, stamp
 from viewsmith.core.tensors import DamageError, load_tensors, position_of, read_tensors, save_tensors
@@ -112,6 +111,16 @@ class ViewCacheFolder:
         """Whether the folder has a record."""
         return self.record_file.exists()
 
+    def remove(self) -> None:
+        """Remove record, levels, manifest and claims, and the folders if nothing else is in them."""
+        self.claims.clear()
+        for file in (self.record_file, self.levels, self.manifest):
+            for each in (file, *self.path.glob(f".{file.stem}-*{file.suffix}")):  # also one that is half written
+                each.unlink(missing_ok=True)
+        for folder in (self.blocks, self.path):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
     def open_for(self, record: dict[str, Any]) -> None:
         """Create a view cache with this record (plain JSON values), or continue the one in the folder if it fits."""
         self.check_record(record)
@@ -140,7 +149,7 @@ class ViewCacheFolder:
                 f"no view cache at {self.path} (it {reason}): expected the folder that `viewsmith generate` wrote"
             )
         try:
-            record: dict[str, Any] = json.loads(self.record_file.read_text(encoding="utf-8"))
+            record: dict[str, Any] = read_json(self.record_file)
             complete = {"layout", "rows", "views_per_sample", "block", "seed", "generator"} <= record.keys()
         except (ValueError, AttributeError) as error:
             raise InputError(f"{self.record_file} is damaged ({error}): restore it or generate again") from error

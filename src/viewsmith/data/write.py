@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, MissingExtra, join_names, one_line, pluralize
-from viewsmith.core.files import atomic_folder, atomic_path, write_text_atomic
+from viewsmith.core.files import atomic_folder, atomic_path, target_of, write_text_atomic
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.readers.h5ad import write_h5ad
 from viewsmith.modalities import modality_of
@@ -134,12 +134,12 @@ def _write_npz(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
             arrays["names"] = names
         if dataset.test_index is not None:
             arrays["split"] = _split_names(dataset)
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(target_of(path)) as temporary, temporary.open("wb") as file:
         write_npz(file, arrays)
 
 
 def _write_npy(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(target_of(path)) as temporary, temporary.open("wb") as file:
         H.write_npy(file)
 
 
@@ -150,7 +150,7 @@ def _write_table(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> Non
             f"cannot write {path}: the representations have shape {H.shape}, a table needs (n, d); use .npz"
         )
     write = _write_parquet if path.suffix.lower() == ".parquet" else _write_csv
-    with atomic_path(path) as temporary:
+    with atomic_path(target_of(path)) as temporary:
         write(temporary, _frames(dataset, H, prefix))
 
 
@@ -249,7 +249,7 @@ def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list
         while name in frame.columns:
             name += "_"
         frame.insert(place, name, values)
-    with atomic_path(path) as temporary:
+    with atomic_path(target_of(path)) as temporary:
         if path.suffix.lower() == ".parquet":
             frame.to_parquet(temporary, engine="pyarrow", index=False)
         else:
@@ -275,7 +275,7 @@ def check_locations_path(path: Path, modality: str) -> None:
 def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> None:
     """Write locations, one row for each, atomically."""
     if path.suffix.lower() != ".bed":
-        with atomic_path(path) as temporary:
+        with atomic_path(target_of(path)) as temporary:
             locations.to_csv(temporary, index=False, float_format="%.6g")
         return
     columns = zip(
@@ -286,7 +286,7 @@ def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> No
         strict=True,
     )
     lines = (f"{name}\t{start}\t{end}\t.\t{score:.0f}\n" for name, start, end, score in columns)
-    write_text_atomic(path, "".join(lines))
+    write_text_atomic(target_of(path), "".join(lines))
 
 
 def check_crops_path(path: Path, modality: str) -> None:
@@ -330,7 +330,7 @@ def _write_arrays(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: 
     if dataset.test_index is not None:
         masks = {split: (locations["split"] == split).to_numpy() for split in ("train", "test")}
         arrays = {f"{name}_{split}": array[mask] for name, array in arrays.items() for split, mask in masks.items()}
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(target_of(path)) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # the stub takes arrays for allow_pickle
 
 
@@ -354,7 +354,7 @@ def _write_fasta(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: n
             header += f" label={label}"
         letters = crop.tobytes().rstrip(b"\0").decode()
         records.append(f">{header}\n{letters}\n")
-    write_text_atomic(path, "".join(records))
+    write_text_atomic(target_of(path), "".join(records))
 
 
 def _write_images(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: np.ndarray) -> None:

@@ -80,7 +80,7 @@ def opened(
     with written.locked() if written else contextlib.nullcontext():
         resumes = written.open_for(configuration, resume=resume) if written else False
         resumes = distributed.broadcast_flag(resumes, device)
-        if written and not written.initial.exists():
+        if written and not written.has_initial():
             written.write_initial(initial)
         yield resumes
 

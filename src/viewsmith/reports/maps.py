@@ -4,13 +4,12 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.files import atomic_path
+from viewsmith.core.files import atomic_path, target_of
 from viewsmith.evaluation.baselines import pca, umap
 from viewsmith.reports.figure import BLUE, PALETTE, Entry, Figure, Legend, Picture, new_axes, saved, shorten
 
@@ -120,7 +119,7 @@ class MapPlot:
         kind = os.fspath(path).rpartition(".")[2].lower()
         if kind not in ("png", "svg", "pdf"):
             raise InputError(f"the picture is {os.fspath(path)!r}, expected a name that ends in .png, .svg or .pdf")
-        with atomic_path(Path(path)) as temporary:
+        with atomic_path(target_of(path)) as temporary:
             temporary.write_bytes(saved(self.figure, kind, dpi=200))
 
     def _repr_png_(self) -> bytes:

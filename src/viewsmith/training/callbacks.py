@@ -15,6 +15,7 @@ from torch import Tensor
 from viewsmith.core.device import resident_bytes, return_freed_memory
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import TrainingError, pluralize, warn
+from viewsmith.core.files import write_text_atomic
 from viewsmith.core.progress import NotebookBar, in_notebook
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, told_apart, uniformity, view_distance
@@ -128,7 +129,7 @@ class History(Callback):
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Remove rows that were written after the checkpoint: their epochs are run again.
-            self.path.write_text("".join(json_line(row) for row in self.rows), encoding="utf-8")
+            write_text_atomic(self.path, "".join(json_line(row) for row in self.rows))
 
     def epoch(self, trainer: Trainer, row: dict[str, Any]) -> None:
         self.rows.append(row)

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import uuid
 from collections.abc import Mapping
 from importlib import metadata
@@ -21,7 +22,16 @@ from torch import Tensor
 
 from viewsmith.core import __version__
 from viewsmith.core.errors import InputError
-from viewsmith.core.files import locked_folder, write_json_atomic, write_text_atomic
+from viewsmith.core.files import (
+    check_no_link,
+    locked_folder,
+    parse_json,
+    read_json,
+    read_regular,
+    read_toml,
+    write_json_atomic,
+    write_text_atomic,
+)
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
 
 POINTER = "latest.json"
@@ -35,6 +45,7 @@ class CheckpointFolder:
 
     def save(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Replace the checkpoint. `record` has plain JSON values, among them ``steps``, the number of steps so far."""
+        check_no_link(self.path)
         self.path.mkdir(parents=True, exist_ok=True)
         # The name is unique, because at the end of a phase the state is saved twice after the same step.
         target = self.path / f"state-{record['steps']}-{uuid.uuid4().hex[:8]}.safetensors"
@@ -44,6 +55,14 @@ class CheckpointFolder:
         for old in self.path.glob("*state-*.safetensors"):
             if old != target:
                 old.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the states, the pointer, and the folder if nothing else is in it."""
+        for pattern in ("*state-*.safetensors", POINTER, ".latest-*.json"):
+            for file in self.path.glob(pattern):
+                file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
     def seconds(self) -> float:
         """Seconds of training until the last checkpoint; 0 if there is none."""
@@ -69,7 +88,7 @@ class CheckpointFolder:
         if not pointer.exists():
             return None
         try:
-            content = json.loads(pointer.read_text(encoding="utf-8"))
+            content = read_json(pointer)
             return self.path / Path(content["file"]).name, dict(content["record"])
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(pointer, "it is not a complete JSON record") from error
@@ -105,6 +124,7 @@ def unpack_optimizer(name: str, optimizer: torch.optim.Optimizer, tensors: Mappi
 
 NONE = "none"  # in config.toml, because TOML has no null
 LOCK = ".lock"
+LOGS = ("tensorboard", "wandb")  # folders of loggers (`viewsmith.training.tracking`)
 
 
 class RunFolder:
@@ -119,6 +139,22 @@ class RunFolder:
         self.rows = self.path / "rows.npy"
         self.row_hashes = self.path / "row_hashes.safetensors"
         self.checkpoint = CheckpointFolder(self.path / "checkpoint")
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of a run, whether they exist or not; the checkpoint is a folder of its own."""
+        weights = [self.model, self.initial, self.row_hashes, self.rows]
+        return [self.config, *weights, self.metrics, self.summary, self.evaluation, self.report]
+
+    def remove(self) -> None:
+        """Remove what a training has written, and nothing else."""
+        self.checkpoint.remove()
+        for name in LOGS:
+            if not (self.path / name).is_symlink():
+                shutil.rmtree(self.path / name, ignore_errors=True)
+        for file in self.files:
+            for each in (file, *self.path.glob(f".{file.stem}-*{file.suffix}")):  # also one that is half written
+                each.unlink(missing_ok=True)
 
     def exists(self) -> bool:
         """Whether the folder has a run."""
@@ -147,6 +183,7 @@ class RunFolder:
 
     def open_for(self, config: dict[str, Any], *, resume: bool) -> bool:
         """Prepare the folder for a training with this configuration; return whether there is a run to resume."""
+        check_no_link(self.checkpoint.path)  # before a training whose checkpoints could not be written
         if self.exists():
             differences = _differences(self.read_config(), config)
             if differences:
@@ -173,12 +210,10 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """Read the configuration; None is returned as "none"."""
-        import tomllib
-
         self.check_exists()
         try:
-            return tomllib.loads(self.config.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            return read_toml(self.config)
+        except ValueError as error:
             raise InputError(f"{self.config} is damaged ({error}): restore it or train again") from error
 
     def read_summary(self) -> dict[str, Any]:
@@ -198,9 +233,13 @@ class RunFolder:
             return []
         rows: list[dict[str, Any]] = []
         # An incomplete last line was written by a process that was killed; a resumed run writes it again.
-        for number, line in enumerate(self.metrics.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            lines = read_regular(self.metrics).split(b"\n")[:-1]
+        except ValueError as error:
+            raise InputError(f"{self.metrics} is damaged ({error}): delete it") from error
+        for number, line in enumerate(lines, start=1):
             try:
-                row = json.loads(line)
+                row = parse_json(line)
             except ValueError as error:
                 raise InputError(f"{self.metrics} is damaged (line {number}: {error}): delete it") from error
             if not isinstance(row, dict):
@@ -212,7 +251,7 @@ class RunFolder:
         if not path.exists():
             return None
         try:
-            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            content: dict[str, Any] = read_json(path)
             return content
         except ValueError as error:
             raise InputError(f"{path} is damaged ({error}): delete it") from error
@@ -233,6 +272,14 @@ class RunFolder:
         """Write the weights before training."""
         save_tensors(self.initial, weights)
 
+    def has_initial(self) -> bool:
+        """Whether the weights before training are there and not damaged."""
+        try:
+            load_tensors(self.initial)
+        except InputError:
+            return False
+        return True
+
     def write_row_hashes(self, hashes: Tensor) -> None:
         """Write the hashes of the training rows, sorted, so that the file does not tell the order of the rows."""
         save_tensors(self.row_hashes, {"hashes": hashes.sort().values})
@@ -247,6 +294,14 @@ class RunFolder:
         if not self.model.exists():
             raise InputError(f"the run {self.path} has no model yet: finish it with `viewsmith fit ... --resume`")
         return load_tensors(self.model), load_tensors(self.initial)
+
+
+def check_not_of_run(path: Path) -> None:
+    """Raise InputError if a file to be written is one that a run consists of, which it would destroy."""
+    given = Path(os.path.realpath(path))
+    run = RunFolder(given.parent.parent if given.parent.name == "checkpoint" else given.parent)
+    if run.exists() and (given.parent.name == "checkpoint" or given.name in [file.name for file in run.files]):
+        raise InputError(f"--out is {str(path)!r}, a file of the run {run.path}, which it would destroy: give another")
 
 
 def to_toml(value: Any) -> Any:

@@ -1,7 +1,9 @@
 """Several methods on one data set, with the same seeds, splits, rows and protocol."""
 
 import errno
-import json
+import hashlib
+import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error_text, join_names, say
-from viewsmith.core.files import write_json_atomic, write_text_atomic
+from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
@@ -138,19 +140,23 @@ def compare_methods(
         if further and model.reads_labels():
             raise InputError(f"{cell.method} trains with labels, of which it knows one column: give one label column")
     shared = Shared(load, make, out, baselines, selected, trained, warned)
-    try:
-        _train_all(cells, shared, budget)
-    except (StoppedEarly, KeyboardInterrupt) as error:
-        if any(cell.scores for cell in cells):
-            _write(out, _result(dataset, cells, repeats, methods, shared))
-        raise StoppedEarly(str(error) or "interrupted: the same command resumes") from error
-    _raise_if_none_works(cells)
-    result = _result(dataset, cells, repeats, methods, shared)
-    _write(out, result)
+    _check_free(out)
+    with locked_folder(out):
+        try:
+            _train_all(cells, shared, budget)
+        except (StoppedEarly, KeyboardInterrupt) as error:
+            if any(cell.scores for cell in cells):
+                _write(out, _result(dataset, cells, repeats, methods, shared))
+            raise StoppedEarly(str(error) or "interrupted: the same command resumes") from error
+        _raise_if_none_works(cells)
+        result = _result(dataset, cells, repeats, methods, shared)
+        _write(out, result)
     if further:
         again: Any = {"methods": methods, "baselines": baselines, "seeds": seeds, "splits": splits}
         again |= {"protocols": protocols, "trained": out}
-        scored = {name: compare_methods(other, out / f"label-{name}", make, **again) for name, other in further.items()}
+        scored = {
+            name: compare_methods(other, out / label_folder(name), make, **again) for name, other in further.items()
+        }
         write_json_atomic(out / BOARD, result := result | {"labels_scored": scored})
     return Comparison(result)
 
@@ -161,6 +167,27 @@ class Comparison(dict[str, Any]):
     def _repr_html_(self) -> str:
         header, *rows = zip(["", *self["rows"]], *score_columns(self), strict=True)
         return html_table("Comparison", rows, header, f"{spread_words(self)}. {self['next']}")
+
+
+def label_folder(name: str) -> str:
+    """The folder of the scores of a further label column, whose name may have characters that lead elsewhere."""
+    safe = re.sub(r'[/\\:%*?"<>|]|[^ -~\w]', lambda found: f"%{ord(found[0]):02X}", f"label-{name}")
+    if len(safe.encode()) <= 120:
+        return safe
+    return f"{safe.encode()[:100].decode(errors='ignore')}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+
+def _check_free(out: Path) -> None:
+    """Raise InputError if the files of the comparison would replace others."""
+    found = [name for name in (BOARD, TABLE, PAGE) if os.path.lexists(out / name)]
+    try:
+        ours = not found or "cells" in read_json(out / BOARD)
+    except (OSError, ValueError, TypeError):
+        ours = False
+    if not ours:
+        raise InputError(
+            f"--out is {str(out)!r}, where {found[0]} is not of a comparison and would be lost: choose a new folder"
+        )
 
 
 def _selected(dataset: Dataset, protocols: Sequence[str] | None) -> list[str]:
@@ -311,7 +338,7 @@ def _add_map(maps: dict[str, Any], name: str, test: np.ndarray, y_test: np.ndarr
 def _read_maps(run: Path) -> dict[str, Any]:
     path = run / MAPS
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        found: dict[str, Any] = read_json(path) if path.exists() else {}
         return found
     except ValueError as error:
         raise InputError(f"{path} is damaged ({error}): delete it and {RunFolder(run).evaluation}") from error

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, name_list, pluralize, warn
-from viewsmith.core.files import atomic_path, write_json_atomic, write_text_atomic
+from viewsmith.core.files import atomic_path, target_of, write_json_atomic, write_text_atomic
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.folders import SUFFIXES
 from viewsmith.data.write import write_npz
@@ -163,9 +163,9 @@ def locate_again(out: Path, run: Path, data: str, n: int) -> None:
     """Write where the parts of a discovery are in DATA: a table, or for DNA also BED (``.bed``)."""
     model, found, names, _ = _found_in(run, data, n)
     if out.suffix.lower() == ".bed" and model.modality_ == "dna":
-        write_text_atomic(out, bed(found, names))
+        write_text_atomic(target_of(out), bed(found, names))
     elif out.suffix.lower() == ".csv":
-        write_text_atomic(out, parts_table(found, names).to_csv(index=False, float_format="%.4g"))
+        write_text_atomic(target_of(out), parts_table(found, names).to_csv(index=False, float_format="%.4g"))
     else:
         raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for DNA .bed")
 
@@ -183,9 +183,9 @@ def crop_again(out: Path, run: Path, data: str, n: int) -> None:
             raise InputError(f"--out is {str(out)!r}, which exists: choose a new folder")
         _write_crops(out, crops, found)
     elif model.modality_ == "dna":
-        write_text_atomic(out, fasta(crops, found, names))
+        write_text_atomic(target_of(out), fasta(crops, found, names))
     else:
-        with atomic_path(out) as temporary, temporary.open("wb") as file:
+        with atomic_path(target_of(out)) as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import os
 import warnings
 from pathlib import Path
 from typing import Literal, get_args
@@ -11,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.files import atomic_path, write_json_atomic
+from viewsmith.core.files import atomic_path, read_json, target_of, write_json_atomic
 from viewsmith.core.tensors import save_tensors
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.rows import device_of
 from viewsmith.frameworks import Framework
 from viewsmith.modalities.images.encoders import ResNet
+from viewsmith.training.run import check_not_of_run
 
 Format = Literal["timm", "torchvision", "onnx", "safetensors"]
 
@@ -28,6 +30,8 @@ SMALL_STEM = (
 
 def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
     """Write the encoder of a fitted model, and return one line on how to load it."""
+    check_not_of_run(out)
+    _check_columns(model, out)
     if form not in get_args(Format):
         raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
     framework: Framework | None = getattr(model.method_, "framework", None)
@@ -42,11 +46,13 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
         return _write_onnx(model, encoder, out) + _write_columns(model, out)
     weights = dict(encoder.state_dict())
     if form == "safetensors":
-        save_tensors(out, weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()})
+        save_tensors(
+            target_of(out), weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()}
+        )
         hint = "load into the encoder of viewsmith.networks with the same weight names; scaler.* is the input scaling"
         return hint + of_views + _write_columns(model, out)
     hint = _published_names(model, encoder, form)
-    save_tensors(out, weights)
+    save_tensors(target_of(out), weights)
     return hint + of_views
 
 
@@ -58,6 +64,17 @@ ROLES = {
     "text": "coordinates of hashed n-grams on principal axes: use viewsmith.load(RUN).table_.encode(frame)",
     "date": "the parts, elapsed in days since origin; a gap is the median; with gaps, a last feature is 1 for a gap",
 }
+
+
+def _check_columns(model: ViewsmithEstimator, out: Path) -> None:
+    """Raise InputError if `_write_columns` would replace another file, of a name that the user did not give."""
+    path = out.with_suffix(".columns.json")
+    try:
+        ours = model.table_ is None or not os.path.lexists(path) or {"roles", "columns"} <= read_json(path).keys()
+    except (OSError, ValueError, AttributeError):
+        ours = False
+    if not ours:
+        raise InputError(f"{path}, which says how columns become features, would be replaced: give another --out")
 
 
 def _write_columns(model: ViewsmithEstimator, out: Path) -> str:
@@ -122,7 +139,7 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
     example = example.to(device)
     whole = (encoder if layer is None else _Whole(layer, encoder)).eval()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with atomic_path(out) as temporary, warnings.catch_warnings():
+    with atomic_path(target_of(out)) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             program = torch.onnx.export(

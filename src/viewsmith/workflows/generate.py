@@ -1,7 +1,6 @@
 """Generate the view cache of a data set: generators, precomputed views, and cleanup after errors."""
 
 import contextlib
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -263,5 +262,9 @@ def _removed_on_error(cache: ViewCacheFolder) -> Iterator[None]:
         kinds = ("blocks/*.safetensors", "generator/checkpoint/*", "claims/*")
         useful = [path for kind in kinds for path in cache.path.glob(kind)]
         if absent and not useful and not (cache.path / "generator" / "model.safetensors").exists():
-            shutil.rmtree(cache.path, ignore_errors=True)
+            generator = RunFolder(cache.path / "generator")
+            generator.remove()
+            with contextlib.suppress(OSError):
+                generator.path.rmdir()
+            cache.remove()
         raise

@@ -2,14 +2,15 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from viewsmith.core.errors import InputError, MissingExtra, error_text, one_line, pluralize
-from viewsmith.core.files import atomic_folder
+from viewsmith.core.files import atomic_folder, write_json_atomic
 from viewsmith.core.hub import repository_of
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.modalities import modality_of
@@ -17,8 +18,24 @@ from viewsmith.reports import ReportContent, png_files
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import load_run
 
-#: What a repository has of a run. Row hashes and checkpoints stay at home.
-FILES = ("model.safetensors", "initial.safetensors", "metrics.jsonl", "evaluation.json")
+#: A path from the root or the home directory, in a text; the last group is its name. URLs are none.
+_PATH = re.compile(r"(?<![\w.:/~])~?/(?:[^\s/'\"`,;:()]+/)+([^\s/'\"`,;:()]+)")
+
+
+def without_paths(value: Any, known: Sequence[str] = ()) -> Any:
+    """Plain values in which paths of this machine, those that are `known` among them, are their last names."""
+    if isinstance(value, dict):
+        return {key: without_paths(each, known) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_paths(each, known) for each in value]
+    if not isinstance(value, str):
+        return value
+    is_text = re.search(r"[:;,] ", value)
+    if os.sep in value and not is_text and (os.path.isabs(value) or os.path.exists(value)):
+        return Path(value).name
+    for path in filter(None, known):
+        value = value.replace(path, Path(path).name)
+    return _PATH.sub(r"\1", value)
 
 
 def push(
@@ -99,23 +116,27 @@ def _write(
 ) -> None:
     """Write the files of a repository."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        if (run.path / name).exists():
-            shutil.copyfile(run.path / name, folder / name)
-    config, summary = run.read_config(), run.read_summary()
+    if linked := [file.name for file in run.files if file.is_symlink()]:
+        raise InputError(f"{run.path / linked[0]} is a symbolic link, which is not published: put a copy in its place")
+    target, config = RunFolder(folder), run.read_config()
     config.pop("command", None)
-    if "source" in config.get("data", {}):
-        config["data"]["source"] = Path(config["data"]["source"]).name
-    target = RunFolder(folder)
+    known = [config.get("data", {}).get("source", ""), str(run.path.absolute()), str(Path.home())]
+    config, summary, evaluation, metrics = (
+        without_paths(each, known) for each in (config, run.read_summary(), run.read_evaluation(), run.read_metrics())
+    )
+    for name in ("model", "initial"):
+        shutil.copyfile(getattr(run, name), getattr(target, name))
     target.write_config(config)
     target.write_summary(summary)
+    target.write_metrics(metrics)
+    if evaluation is not None:
+        write_json_atomic(target.evaluation, evaluation)
     (folder / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-    metrics = run.read_metrics()
     drawn = png_files(ReportContent(model.name, model.name, metrics=metrics)) | dict(pictures)
     for name, png in drawn.items():
         (folder / "figures").mkdir(exist_ok=True)
         (folder / "figures" / f"{name}.png").write_bytes(png)
-    card = _card(config, summary, run.read_evaluation(), sorted(drawn), address, license)
+    card = _card(config, summary, evaluation, sorted(drawn), address, license)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 

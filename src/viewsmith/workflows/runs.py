@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import torch
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, InUseError, pluralize, warn
+from viewsmith.core.files import parse_json
 from viewsmith.core.hub import downloaded
 from viewsmith.data.dataset import Dataset, Split, take
 from viewsmith.data.labels import few_label_codes, few_label_numbers, group_codes, without_label
@@ -137,8 +137,7 @@ def removed_on_error(run: Path) -> Iterator[None]:
     except BaseException:
         if new and distributed.rank() == 0 and not (run / "checkpoint" / POINTER).exists():
             with contextlib.suppress(OSError):
-                for path in run.iterdir():
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                RunFolder(run).remove()  # not files that the user has put there meanwhile
                 for path in absent:
                     path.rmdir()
         raise
@@ -299,7 +298,7 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
     if "source" not in model.context_.get("data", {}):
         return schema | {name: value for name, value in further.items() if value is not None}
     try:
-        kept: dict[str, Any] = json.loads(model.context_["data"]["schema"])
+        kept: dict[str, Any] = parse_json(model.context_["data"]["schema"])
         if kept.keys() >= schema.keys():
             return kept
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -19,7 +19,7 @@ import numpy as np
 import tomli_w
 
 from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, duplicates
-from viewsmith.core.files import locked_folder, write_json_atomic, write_text_atomic
+from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import html_table, with_progress
 from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find
@@ -419,7 +419,7 @@ def _opened(out: Path, record: dict[str, Any]) -> dict[str, Any]:
         write_json_atomic(file, state)
         return state
     try:
-        state = json.loads(file.read_text(encoding="utf-8"))
+        state = read_json(file)
         before = {name: state[name] for name in record}
         if not all({"number", "values", "score", "seconds"} <= trial.keys() for trial in state["trials"]):
             raise KeyError("trials")

@@ -16,7 +16,7 @@ import numpy as np
 
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
-from viewsmith.core.files import read_mapped, write_json_atomic, write_mapped
+from viewsmith.core.files import read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
@@ -39,7 +39,7 @@ class ImageCache:
         """The images, mapped, if they were decoded and the folder has the same files since; else None, with
         a warning."""
         try:
-            known = json.loads(self.record.read_text(encoding="utf-8"))["files"]
+            known = read_json(self.record)["files"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         if known != self._digest:

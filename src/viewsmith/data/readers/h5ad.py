@@ -18,7 +18,7 @@ from scipy import sparse
 
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest
-from viewsmith.core.files import atomic_path
+from viewsmith.core.files import atomic_path, target_of
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.tables import group_column, label_column
@@ -207,7 +207,7 @@ def write_h5ad(path: Path, source: str, shape: tuple[int, ...], blocks: Iterable
     import h5py
     from anndata.io import read_elem, write_elem
 
-    with atomic_path(path) as temporary:
+    with atomic_path(target_of(path)) as temporary:
         # copyfile does not copy permissions: the copy of a read-only file must be writable.
         shutil.copyfile(source, temporary)
         with h5py.File(temporary, "r+") as file:
@@ -216,6 +216,12 @@ def write_h5ad(path: Path, source: str, shape: tuple[int, ...], blocks: Iterable
                 raise InputError(
                     f"cannot write {path}: {pluralize(shape[0], 'representation')} for {pluralize(rows, 'row')} "
                     f"of {source}"
+                )
+            if not isinstance(link := file.get("obsm", getlink=True), h5py.HardLink | None):
+                raise InputError(
+                    f"cannot write {path}: obsm of {source} is a link to {one_line(link.path, 60)}"
+                    f"{f' in {link.filename}' if isinstance(link, h5py.ExternalLink) else ''}, and links are not "
+                    "written through; use .npz, or save the data again with anndata"
                 )
             if "obsm" not in file:
                 write_elem(file, "obsm", {})

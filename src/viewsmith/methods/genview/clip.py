@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.files import read_json
 from viewsmith.core.tensors import DamageError, load_weights, read_tensors
 
 SIZE = 224  # side of the images in pixels: GenView measures quality on 7 x 7 patches
@@ -93,7 +93,7 @@ def find_convnext(find: FindFile) -> dict[str, Any] | None:
         path = find(config)
         if path is None:
             continue
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         vision = content.get("model_cfg", {}).get("vision_cfg", {})
         name = str(vision.get("timm_model_name") or content.get("architecture", ""))
         if name.startswith("convnext"):
