@@ -120,6 +120,7 @@ def test_unknown_extension_lists_the_known_ones(tmp_path):
     assert "is a folder" in refusal(load_dataset, tmp_path / "c.npz")
     (tmp_path / "d").write_text("")
     assert "no extension" in refusal(load_dataset, tmp_path / "d")
+    (tmp_path / "e.npz.gz").write_bytes(b"")
     assert "'.npz.gz'" in refusal(load_dataset, tmp_path / "e.npz.gz")
 
 

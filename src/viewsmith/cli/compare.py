@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viewsmith.cli import options
+from viewsmith.cli import early, options
 from viewsmith.cli.errors import writing
 
 
@@ -45,13 +45,17 @@ def compare(
     json_: options.Json = False,
 ) -> None:
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
+    options.check_budget(budget)
+    options.assignments(set_ or [])
+    early.check_names("method", options.names(methods), also=["auto", "all"])
+    early.check_names("baseline", options.names(baselines))
+    early.check_paths(data=data, read=read)
     from viewsmith.core.errors import InputError, lines_once, say
     from viewsmith.data import Dataset
     from viewsmith.data.sources import TABLES, read_dataset
     from viewsmith.evaluation.leaderboard import format_comparison
     from viewsmith.workflows.compare import BOARD, compare_methods
 
-    options.check_budget(budget)
     options.check_out(out, data)
     given = {name: value for name, value in read.items() if name in options.OF_MODEL}
     chosen = methods if methods in ("auto", "all") else options.names(methods)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewsmith.cli import options
+from viewsmith.cli import early, options
 from viewsmith.cli.errors import writing
 from viewsmith.cli.use import write_run_report
 from viewsmith.core.errors import InputError
@@ -17,6 +17,9 @@ from viewsmith.data.generator_options import GeneratorOptions
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
     from viewsmith.estimator.base import ViewsmithEstimator
+
+#: Arguments of estimators that are checked without them: by their flags, and where the data are read.
+CHECKED = {*options.OF_MODEL, "random_state"}
 
 ARGUMENTS = "viewsmith.arguments"  # of the context: those given, and those of the run that is resumed
 
@@ -93,10 +96,9 @@ def fit(
     threads: options.Threads = None,
 ) -> None:
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
+    _check_early(data, read, given, out, method, config, set_ or [])
     from viewsmith.core.distributed import fork_processes
     from viewsmith.data.sources import read_dataset
-    from viewsmith.training.run import RunFolder
-    from viewsmith.workflows.runs import already_finished, data_record, given_digest
 
     if processes > 1:
         fork_processes(processes)
@@ -104,14 +106,16 @@ def fit(
     given |= {} if log is None else {"callbacks": options.names(log)}
     given |= {} if supervise is None else {"supervision": "labels"}
     make = partial(options.make_estimator, method, preset, config, set_ or [], given)
-    model = make()
-    with writing(out):
-        RunFolder(out).check_free()  # before the data are read
+    # Estimators take a second to import: if nothing is given that only they check, faults of the data are found first.
+    model = make() if preset or config or set_ or given.keys() - CHECKED else None
     options.set_threads(threads)
     read["label"] = options.label_column(read.get("label"), supervise)
-    dataset = read_dataset(data, options.data_options(read, model, out, few_labels=model.supervision != "none"))
+    few = model is not None and model.supervision != "none"
+    dataset = read_dataset(data, options.data_options(read, model, out, few_labels=few))
     if supervise is not None and dataset.target == "number":
         given["supervision"] = "numbers"
+    from viewsmith.workflows.runs import already_finished, data_record, given_digest
+
     model = make(dataset.modality)
     if probe:
         _add_probe(model, None if transductive else dataset.y_train)
@@ -121,6 +125,27 @@ def fit(
         _say_what_is_next(model, out, data, dataset, first)
     else:
         typer.echo(str(out))
+
+
+def _check_early(
+    data: str,
+    read: dict[str, Any],
+    given: dict[str, Any],
+    out: Path,
+    method: str | None,
+    config: Path | None,
+    pairs: list[str],
+) -> None:
+    """Refuse what can be refused before torch is imported, and before the data are read."""
+    early.check_names("method", [method])
+    early.check_names("framework", [given.get("framework")])
+    early.check_names("encoder", [given.get("encoder")], also=["auto"])
+    early.check_names("view maker", str(given.get("view_maker", "auto")).split("+"), also=["auto"])
+    options.assignments(pairs)
+    if config is not None:
+        options.config_file(config)
+    with writing(out):
+        early.check_paths(data=data, read=read, new_run=out)
 
 
 def _add_probe(model: ViewsmithEstimator, labels: Any) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from viewsmith.cli import early
 from viewsmith.cli.errors import writing
 from viewsmith.cli.options import Data, data_options, flag_of, with_flags
 from viewsmith.core.options import texts_of
@@ -23,6 +24,7 @@ def generate(
     transductive: Annotated[bool, typer.Option("--transductive", help="Generate views of all rows.")] = False,
 ) -> None:
     """Generate views of DATA for `fit --method genview`; a stopped job is resumed; several jobs can fill a folder."""
+    early.check_paths(data=data, read=read, run=given.get("run"))
     from viewsmith.data.sources import read_dataset
     from viewsmith.workflows.generate import fill_cache
     from viewsmith.workflows.runs import OF_CELLS, load_run

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from viewsmith.cli import early
 from viewsmith.cli.errors import writing
 from viewsmith.cli.options import Data, Run, Seed, check_out, load_run_and_data, names, with_flags
 from viewsmith.core.errors import InputError
@@ -29,6 +30,7 @@ def locate(
 
     One row for each location, train rows first. Samples without a location have no row.
     """
+    early.check_paths(run=run, data=data, read=read, file=out)
     from viewsmith.workflows.discover import locate_again
     from viewsmith.workflows.locate import locate_to
 
@@ -44,6 +46,7 @@ def crop(
     n: N = 1,
 ) -> None:
     """Write crops of images or windows of sequences at the locations that a run of crl-tac, or discover, finds."""
+    early.check_paths(run=run, data=data, read=read, file=out)
     from viewsmith.workflows.discover import crop_again
     from viewsmith.workflows.locate import crop_to
 
@@ -135,6 +138,7 @@ def discover(
         if not all(side.isdecimal() for side in sides):
             raise InputError(f"--windows is {windows!r}, expected whole numbers separated by commas, such as 4,7")
         options["windows"] = [int(side) for side in sides]
+    early.check_paths(data=data)
     from viewsmith.workflows.discover import discover_to
 
     with writing(out):

@@ -19,6 +19,7 @@ from typer.core import TyperCommand
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import Flag, annotations_of, texts_of
 from viewsmith.data.options import DataOptions, ModelDataOptions
+from viewsmith.data.places import is_in_run
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
@@ -187,7 +188,7 @@ def make_estimator(
     from viewsmith.methods import loading as _  # noqa: F401, it registers methods
     from viewsmith.modalities import modality_of
 
-    content = _config_file(config) if config else {}
+    content = config_file(config) if config else {}
     named = content.pop("method", None)
     if method is not None and named not in (None, method):
         raise InputError(f"{config} is for the method {named!r}, but --method is {method!r}: leave --method out")
@@ -221,9 +222,10 @@ def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None
 def check_out(out: Path, data: str) -> None:
     """Raise InputError if a command would replace its own data, or a file of a run; a copy of an .h5ad file keeps what
     it has."""
-    from viewsmith.training.run import check_not_of_run
+    if is_in_run(out):
+        from viewsmith.training.run import check_not_of_run
 
-    check_not_of_run(out)
+        check_not_of_run(out)
     if out.suffix.lower() != ".h5ad" and out.exists() and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out is {str(out)!r}, the data themselves: choose another path")
 
@@ -293,7 +295,7 @@ def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> d
     return cls.presets[full_name]
 
 
-def _config_file(path: Path) -> dict[str, Any]:
+def config_file(path: Path) -> dict[str, Any]:
     """Options of a TOML file, and its method if it has one: a flat file, or the config.toml of a run."""
     import tomllib
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from viewsmith.cli import early
 from viewsmith.cli.options import Data, Json, Seed, data_options, names, with_flags
 from viewsmith.core.errors import InputError
 
@@ -34,6 +35,8 @@ def symmetries(
         raise InputError(
             f"{given} is given without {missing}, expected both, such as --option noise_strength --values .1,.5"
         )
+    early.check_names("view maker", views.split("+"), also=["auto"])
+    early.check_paths(data=data, read=read)
     from viewsmith.data.sources import read_dataset
     from viewsmith.evaluation.symmetries import Symmetries
     from viewsmith.evaluation.symmetries import symmetries as tested

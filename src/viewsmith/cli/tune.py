@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewsmith.cli import options
+from viewsmith.cli import early, options
 from viewsmith.cli.errors import writing
 from viewsmith.core.errors import InputError, duplicates
 
@@ -47,6 +47,13 @@ def tune(
 
     With --groups, whole groups are validation rows.
     """
+    options.check_budget(budget)
+    options.assignments(set_ or [])
+    options.assignments(search or [], "--search", "KEY=LOW..HIGH or KEY=A,B")
+    if config is not None:
+        options.config_file(config)
+    early.check_names("method", [method])
+    early.check_paths(data=data, read=read)
     from viewsmith.data.sources import read_dataset
     from viewsmith.workflows.tune import BEST, FILE, RESERVED, check_optuna, default_space, format_search, settings
     from viewsmith.workflows.tune import tune as tune_options
@@ -58,7 +65,6 @@ def tune(
             "settings with others by `evaluate`"
         )
     read = ({} if label is None else {"label": label[0]}) | read
-    options.check_budget(budget)
     fixed = options.assignments(set_ or [])
     for name in fixed.keys() & RESERVED.keys():
         raise InputError(f"--set {name} has no effect on a search: use {RESERVED[name]}")

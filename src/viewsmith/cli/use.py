@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from viewsmith.cli import options
+from viewsmith.cli import early, options
 from viewsmith.cli.errors import writing
 from viewsmith.core.errors import InputError
+from viewsmith.data.places import check_parent, check_representations_path, check_views_path
 
 
 @options.with_flags("label", "labels", "stream", "cache", "threads", "debug")
@@ -26,10 +27,12 @@ def embed(
     ] = None,
 ) -> None:
     """Write the representations of DATA, or another output of the model."""
+    early.check_paths(run=run, data=data, read=read)
+    check_representations_path(out)
+    options.check_out(out, data)
     from viewsmith.data import write_representations
     from viewsmith.workflows.locate import inferring
 
-    options.check_out(out, data)
     model, dataset = options.load_run_and_data(run, data, read)
     model = inferring(model, inference)
     with writing(out):
@@ -51,9 +54,10 @@ def plot(
     by: Annotated[str, typer.Option(help="tsne, umap (extra viz), pca or, for diffaug, map")] = "tsne",
 ) -> None:
     """Draw a map of the representations of DATA, colored by a column."""
+    early.check_paths(run=run, data=data, read=read, file=(out := out or run / "map.png"))
+    options.check_out(out, data)
     from viewsmith.workflows.runs import column_of
 
-    options.check_out(out := out or run / "map.png", data)
     model, dataset = options.load_run_and_data(run, data, read)
     values = dataset.y if color is None else column_of(data, color, len(dataset.x))
     title = dataset.label_name or "" if color is None else color
@@ -73,6 +77,7 @@ def evaluate(
     label: options.LabelColumns = None,
 ) -> None:
     """Compare the representation with raw features, PCA and the untrained encoder."""
+    early.check_paths(run=run, data=data, read=read)
     from viewsmith.core.files import write_json_atomic
     from viewsmith.estimator.inputs import labels_used
     from viewsmith.evaluation.compare import compare, format_table
@@ -124,13 +129,14 @@ def views(
     PiNDA adds sigma and a draw of the noise for each sample. MetAug writes augmented features, and as `features` the
     projections they were made from. GenView and view caches add samples, and noise level and quality of each view.
     """
+    check_views_path(out)
+    early.check_paths(data=data, read=read)
     from viewsmith.core.files import atomic_path, target_of
     from viewsmith.data.view_cache import ViewCacheFolder
-    from viewsmith.data.write import check_views_path, write_npz, write_views_table
+    from viewsmith.data.write import write_npz, write_views_table
     from viewsmith.workflows.runs import load_for, load_run
     from viewsmith.workflows.views import views_of_cache, views_of_model
 
-    check_views_path(out)
     options.check_out(out, data)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
     if (view_cache := ViewCacheFolder(run)).exists():
@@ -163,13 +169,12 @@ def export(
     ] = "safetensors",
 ) -> None:
     """Write the encoder of RUN in a format that other libraries can load."""
-    from viewsmith.training.run import check_not_of_run
+    early.check_paths(run=run)
+    check_parent(out)
+    options.check_out(out, "")
     from viewsmith.workflows.export import export_encoder
     from viewsmith.workflows.runs import load_run
 
-    if not out.parent.is_dir():
-        raise InputError(f"the folder {out.parent} does not exist: create it first")
-    check_not_of_run(out)
     model = load_run(run)
     with writing(out):
         hint = export_encoder(model, out, format_)
@@ -184,6 +189,7 @@ def report(
     data: Annotated[str | None, typer.Option(metavar="DATA", help="Default: the data of the run.")] = None,
 ) -> None:
     """Write RUN/report.html with curves, diagnostics, comparison and maps."""
+    early.check_paths(run=run, data=data, read=read)
     typer.echo(str(write_run_report(run, data=data, pictures=True, **read)))
 
 
@@ -209,6 +215,7 @@ def push(
     license_: Annotated[str | None, typer.Option("--license", metavar="NAME", help="Of the weights.")] = None,
 ) -> None:
     """Publish RUN on the Hugging Face Hub, with a card, or write such a repository to a folder."""
+    early.check_paths(run=run)
     from viewsmith.workflows.hub import push as publish
 
     with writing(Path(to)):

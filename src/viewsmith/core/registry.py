@@ -13,7 +13,7 @@ import inspect
 import math
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Literal, TypeVar
@@ -234,11 +234,14 @@ def find(kind: Kind, name: str, modality: str | None = None) -> Entry:
     entry = get(kind, name, modality)
     if entry is not None:
         return entry
-    known = names(kind, modality)
+    raise unknown(kind, name, names(kind, modality), f" for {modality}" if modality else "")
+
+
+def unknown(kind: Kind, name: str, known: Sequence[str], place: str = "") -> InputError:
+    """The error for a name that no part of a kind has: it lists the known names and suggests a similar one."""
     close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.7)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    place = f" for {modality}" if modality else ""
-    raise InputError(f"unknown {kind} {name!r}{hint}: expected one of {', '.join(known)}{place}")
+    return InputError(f"unknown {kind} {name!r}{hint}: expected one of {', '.join(known)}{place}")
 
 
 def _load_later(kind: Kind) -> None:

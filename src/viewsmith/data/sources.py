@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, pluralize, suggest, warn
+from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.options import Normalization, declare
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
 from viewsmith.data.labels import group_names, kind_of, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.readers.arrays import BUILTIN, read_builtin, read_npy, read_npz
+from viewsmith.data.places import BUILTIN, check_source, extension_of
+from viewsmith.data.readers.arrays import read_builtin, read_npy, read_npz
 from viewsmith.data.readers.fasta import read_fasta
 from viewsmith.data.readers.folders import read_folder
 from viewsmith.data.reading import FileContents, Reader, find_labels, labels_may_lack, read_once
@@ -217,21 +218,11 @@ def _read(name: str, request: DataOptions) -> FileContents:
 
 def _reader(path: Path) -> Reader:
     """The reader of a file, by its extension."""
-    # Compressed files have two extensions: reads.fa.gz
-    extension = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
+    check_source(path)
+    extension = extension_of(path)
     reader = READERS.get(extension.lower())
     if reader is None:
-        if not path.exists() and str(path) in BUILTIN:
-            raise InputError(
-                f"the path {path} does not exist; expected a file or folder; give the text {str(path)!r} for the "
-                "built-in data set"
-            )
         known = " ".join(READERS)
-        if not path.suffix and not path.exists():
-            hint = suggest(str(path), BUILTIN, "built-in")
-            raise InputError(
-                f"unknown data set {one_line(path, 100)!r}; {hint}, or give a file, {known}, or a folder of images"
-            )
         given = f"the extension {extension!r}" if extension else "no extension"
         from viewsmith.data.readers.tables import advice
 

@@ -12,6 +12,7 @@ import pandas as pd
 from viewsmith.core.errors import InputError, MissingExtra, join_names, one_line, pluralize
 from viewsmith.core.files import atomic_folder, atomic_path, target_of, write_text_atomic
 from viewsmith.data.dataset import Dataset
+from viewsmith.data.places import check_parent, check_parquet, check_representations_path
 from viewsmith.data.readers.h5ad import write_h5ad
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.tables import TableArray
@@ -87,14 +88,8 @@ def write_representations(
         Raised by the disk; an existing file stays unchanged.
     """
     path = Path(path)
-    writer = _WRITERS.get(path.suffix.lower())
-    if writer is None:
-        given = f"the extension {path.suffix!r}" if path.suffix else "no extension"
-        raise InputError(f"cannot write {path}: it has {given}, expected one of {' '.join(_WRITERS)}")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; create it first")
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder, expected the name of a file")
+    check_representations_path(path)
+    writer = _WRITERS[path.suffix.lower()]
     n = len(dataset.x)
     if isinstance(H, np.ndarray) and len(H) != n:
         raise InputError(f"cannot write {path}: {pluralize(len(H), 'representation')} for {pluralize(n, 'row')}")
@@ -144,7 +139,7 @@ def _write_npy(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
 
 
 def _write_table(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
-    _check_parquet(path)
+    check_parquet(path)
     if len(H.shape) != 2:
         raise InputError(
             f"cannot write {path}: the representations have shape {H.shape}, a table needs (n, d); use .npz"
@@ -208,23 +203,6 @@ _WRITERS: dict[str, Callable[[Path, Dataset, RowStream, str], None]] = {
     ".h5ad": _write_h5ad,
 }
 
-TABLES = (".csv", ".tsv", ".parquet")
-
-
-def check_views_path(path: Path) -> None:
-    """Raise InputError unless views can be written to a file of this name."""
-    if path.suffix.lower() not in (".npz", *TABLES):
-        raise InputError(
-            f"--out is {str(path)!r}, expected a file name that ends in .npz, or in {join_names(TABLES)} for a table"
-        )
-    _check_parent(path)
-    _check_parquet(path)
-
-
-def _check_parquet(path: Path) -> None:
-    if path.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtra("pyarrow", "parquet", "writing parquet files")
-
 
 def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list[str] | None) -> None:
     """Write views of vectors as a table, atomically: a line for each view, with the columns of the data."""
@@ -269,7 +247,7 @@ def check_locations_path(path: Path, modality: str) -> None:
             f"--out is {str(path)!r}, expected, for locations in {modality}, a file name that ends in "
             f"{join_names(known)}"
         )
-    _check_parent(path)
+    check_parent(path)
 
 
 def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> None:
@@ -301,7 +279,7 @@ def check_crops_path(path: Path, modality: str) -> None:
             f"--out is {str(path)!r}, expected, for crops of {modality}, {folder}a file name that ends in "
             f"{join_names([end for end in known if end])}"
         )
-    _check_parent(path)
+    check_parent(path)
     if not in_folder:
         if path.is_dir():
             raise InputError(f"--out is {str(path)!r}, a folder: give the name of a file")
@@ -401,8 +379,3 @@ def _sequence_names(dataset: Dataset, locations: pd.DataFrame) -> list[str]:
     known = dataset.row_names or [""] * len(dataset.x)
     columns = zip(locations.index.tolist(), locations["split"], locations["index"], strict=True)
     return [known[row] or f"{split}-{index}" for row, split, index in columns]
-
-
-def _check_parent(path: Path) -> None:
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"the folder {path.absolute().parent} does not exist: create it first")

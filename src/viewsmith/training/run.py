@@ -33,6 +33,7 @@ from viewsmith.core.files import (
     write_text_atomic,
 )
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
+from viewsmith.data.places import CONFIG, LOCK, check_free, check_run
 
 POINTER = "latest.json"
 
@@ -123,7 +124,6 @@ def unpack_optimizer(name: str, optimizer: torch.optim.Optimizer, tensors: Mappi
 
 
 NONE = "none"  # in config.toml, because TOML has no null
-LOCK = ".lock"
 LOGS = ("tensorboard", "wandb")  # folders of loggers (`viewsmith.training.tracking`)
 
 
@@ -132,7 +132,7 @@ class RunFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.config, self.model = self.path / "config.toml", self.path / "model.safetensors"
+        self.config, self.model = self.path / CONFIG, self.path / "model.safetensors"
         self.initial, self.metrics = self.path / "initial.safetensors", self.path / "metrics.jsonl"
         self.summary, self.report = self.path / "summary.json", self.path / "report.html"
         self.evaluation = self.path / "evaluation.json"
@@ -162,18 +162,11 @@ class RunFolder:
 
     def check_exists(self) -> None:
         """Raise InputError if the folder has no run."""
-        if not self.exists():
-            reason = "has no config.toml" if self.path.is_dir() else "is not a folder"
-            raise InputError(f"no run at {self.path} (it {reason}): expected the folder that `viewsmith fit` wrote")
+        check_run(self.path)
 
     def check_free(self) -> None:
         """Raise InputError if there is something else than a run."""
-        # The lock and a temporary configuration file, left by a process that was killed, are not files of the user.
-        if self.path.exists() and (
-            not self.path.is_dir()
-            or not (self.exists() or all(f.name.startswith((".config-", LOCK)) for f in self.path.iterdir()))
-        ):
-            raise InputError(f"{self.path} exists and is not a run of viewsmith: choose an empty or new folder")
+        check_free(self.path)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the folder while it is written to; raises InUseError if another process holds it."""

@@ -183,9 +183,6 @@ def _open(path: Path, start: bytes, kind: str) -> BinaryIO:
     return file
 
 
-BUILTIN = ("digits", "breast_cancer", "wine")
-
-
 def read_builtin(name: str, request: DataOptions) -> FileContents:
     """Vectors and classes of one of `BUILTIN`."""
     from sklearn import datasets

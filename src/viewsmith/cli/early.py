@@ -1,0 +1,45 @@
+"""What a command refuses before it imports torch: paths that do not exist, places that cannot be written to, and names
+of parts that nothing has. Everything is checked again, with all reasons, by the code that uses it."""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from viewsmith.cli.options import LISTED
+from viewsmith.core.errors import InputError
+from viewsmith.core.registry import GROUP, Kind, registered, unknown
+from viewsmith.data.places import check_free, check_parent, check_run, check_source
+
+
+def check_paths(
+    *,
+    data: str | None = None,
+    run: str | Path | None = None,
+    new_run: Path | None = None,
+    file: Path | None = None,
+    read: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Raise InputError for a run, data or labels that do not exist, or a place for results that is not free."""
+    if run is not None:
+        check_run(run)
+    if new_run is not None:
+        check_free(new_run)
+    if data is not None:
+        check_source(data)
+    if (labels := read.get("labels")) is not None and not Path(labels).is_file():
+        there = "is a folder" if Path(labels).is_dir() else "does not exist"
+        raise InputError(f"labels: {labels} {there}; expected a file")
+    if file is not None:
+        check_parent(file)
+
+
+def check_names(kind: Kind, given: Iterable[str | None], also: Iterable[str] = ()) -> None:
+    """Raise InputError for a name that no part of a kind has, in any modality; parts of plug-ins are not known here."""
+    asked = [name for name in given if name is not None and name not in also]
+    known = {*LISTED[kind].split(", "), *registered(kind)}
+    prefixes = {name.partition(":")[0] for name in known if ":" in name}
+    wrong = [name for name in asked if name not in known and not (":" in name and name.partition(":")[0] in prefixes)]
+    if wrong and not entry_points(group=GROUP):
+        raise unknown(kind, wrong[0], sorted(known))
