@@ -171,7 +171,7 @@ def export(
     """Write the encoder of RUN in a format that other libraries can load."""
     early.check_paths(run=run)
     check_parent(out)
-    options.check_out(out, "")
+    options.check_out(out, str(run))
     from viewsmith.workflows.export import export_encoder
     from viewsmith.workflows.runs import load_run
 
