@@ -1,14 +1,20 @@
 """discover: parts of a folder of images as tables, COCO, crops and a report; and errors."""
 
 import json
+import os
+import shutil
+import struct
+import zlib
 
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import call, good
+from cli_tools import call, files, good
 from PIL import Image
 
 import viewsmith
+from refusals import refusal
+from viewsmith.core.files import locked_folder
 from viewsmith.data import load_dataset
 
 pytestmark = pytest.mark.usefixtures("small_searches")
@@ -325,3 +331,90 @@ def test_equal_images_leave_nothing_behind(tmp_path, image):
     message = "all samples are equal, expected images that differ"
     assert call("discover", tmp_path / "x.npz", "--out", tmp_path / "out").refused(message)
     assert not (tmp_path / "out").exists()
+
+
+def png(width, height):
+    """A PNG file whose header says any size, with a few bytes of content."""
+
+    def chunk(kind, content):
+        whole = kind + content
+        return struct.pack(">I", len(content)) + whole + struct.pack(">I", zlib.crc32(whole))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    content = chunk(b"IDAT", zlib.compress(bytes(1000)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + content + chunk(b"IEND", b"")
+
+
+def test_images_that_cannot_be_used_are_left_out_by_name(few, tmp_path):
+    photos = shutil.copytree(few, tmp_path / "photos")
+    whole = (photos / "00.png").read_bytes()
+    (photos / "bomb.png").write_bytes(png(40_000, 40_000))
+    (photos / "short.png").write_bytes(png(64, 64))
+    (photos / "chunk.png").write_bytes(whole[:20] + b"\xff" * 8 + whole[28:])
+    (photos / "tiff.tif").write_bytes(b"II*\x00" + struct.pack("<I", 8) + struct.pack("<HHHII", 1, 256, 3, 2**31, 7))
+    (photos / "gif.gif").write_bytes(b"GIF89a" + b"\xff" * 20)
+    (photos / "bmp.bmp").write_bytes(b"BM" + struct.pack("<IHHII", 99, 0, 0, 54, 40) + b"\xff" * 36)
+    os.mkfifo(photos / "pipe.png")
+    result = good("discover", photos, "--windows", 4, "--out", tmp_path / "out")
+    damaged, large = [line for line in result.err.splitlines() if "left out" in line]
+    assert "6 files cannot be read as an image, left out: bmp.bmp, chunk.png, gif.gif" in damaged
+    assert large.startswith("warning: 1 image with more than") and large.endswith("left out: bomb.png")
+
+
+def test_a_file_that_is_damaged_meanwhile_is_named(few, tmp_path, monkeypatch):
+    from viewsmith.workflows import discover
+
+    photos, read = shutil.copytree(few, tmp_path / "photos"), discover._folder
+
+    def damaged(path):
+        images = read(path)
+        (photos / "03.png").write_bytes(b"no image")
+        return images
+
+    monkeypatch.setattr(discover, "_folder", damaged)
+    assert call("discover", photos, "--out", tmp_path / "out").refused("03.png as an image; is it damaged")
+    assert not (tmp_path / "out").exists()
+
+
+def test_records_without_names_have_their_number(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("ACGT"), 60)) for _ in range(30)]
+    texts = [text[:20] + "TTGACATTTATAATCG" + text[20:] for text in texts]
+    names = ["", "\t", "a b", *map(str, range(3, 30))]
+    (tmp_path / "x.fa").write_text("".join(f">{n}\n{t}\n" for n, t in zip(names, texts, strict=True)))
+    good("discover", tmp_path / "x.fa", "--windows", "16", "--out", tmp_path / "out")
+    found = pd.read_csv(tmp_path / "out" / "parts.csv", dtype={"file": str})["file"].tolist()
+    assert found[:3] == ["0", "1", "a"]
+    assert (tmp_path / "out" / "parts.bed").read_text().splitlines()[0].startswith("0\t")
+
+
+def test_one_discovery_writes_to_a_folder_at_once(few, tmp_path):
+    with locked_folder(tmp_path / "out"):
+        assert call("discover", few, "--out", tmp_path / "out").refused("is in use by another process")
+        assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["discover.cache", "crops"])
+def test_discover_follows_no_link(few, tmp_path, name):
+    out, mine = tmp_path / "out", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "file").write_text("mine")
+    out.mkdir()
+    (out / "discover.cache").mkdir() if name == "crops" else None  # of a discovery that was stopped
+    (out / name).symlink_to(mine)
+    assert call("discover", few, "--windows", 4, "--out", out).refused(f"{name} is a symbolic link")
+    assert [path.name for path in mine.iterdir()] == ["file"]
+
+
+def test_a_discovery_is_not_saved_over_something_else(few, tmp_path, wine):
+    good("discover", few, "--windows", 4, "--out", tmp_path / "out")
+    model = viewsmith.load(tmp_path / "out")
+    model.save(tmp_path / "out")
+    viewsmith.Contrastive(epochs=1, random_state=0).fit(wine).save(tmp_path / "run")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.toml").write_text("mine = 1")
+    for name in ("run", "mine"):
+        before = files(tmp_path / name)
+        assert "files of something else" in refusal(model.save, tmp_path / name)
+        assert files(tmp_path / name) == before

@@ -1,8 +1,11 @@
 """`viewsmith fit`: the files of a run, sources of options, and resuming a run."""
 
+import io
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 
@@ -12,6 +15,7 @@ import pytest
 from cli_tools import call, files, good, process
 
 import viewsmith
+from viewsmith.core.errors import printable
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.loading import estimators
 
@@ -331,3 +335,18 @@ def test_help_lists_the_registered_names_without_importing_them():
     result = process(program=(sys.executable, "-c", code + "assert 'torch' not in sys.modules"))
     assert result.code == 0, result.err
     assert "barlow-twins, byol" in result.out
+
+
+def test_names_of_files_do_not_control_the_terminal(tmp_path, data, monkeypatch):
+    """Commands that are shown to be copied have each path as one word; a pipe gets the path as it is."""
+    out, table = tmp_path / "my\x1b[31m run", tmp_path / "it's\x1b]0;x\x07.csv"
+    shutil.copy(data / "t.csv", table)
+    result = good("fit", table, "--label", "type", "--out", out, "--epochs", 1)
+    assert result.out == f"{out}\n" and "\x1b" not in result.err and r"\x1b[31m run" in result.err
+    words = re.findall("`viewsmith (.*?)`", result.err)
+    shown = subprocess.run(["bash", "-c", f"printf '%s\\0' {words[0]}"], capture_output=True, check=True).stdout
+    assert os.fsdecode(shown).split("\0")[:-1] == ["evaluate", str(out), str(table)]
+    failed = call("fit", tmp_path / "a\x1b[2J.csv", "--out", tmp_path / "no")
+    assert failed.refused(r"a\x1b[2J.csv does not exist")
+    monkeypatch.setattr(io, "StringIO", type("Terminal", (io.StringIO,), {"isatty": lambda self: True}))
+    assert good("fit", table, "--label", "type", "--out", out, "--epochs", 1, "--resume").out == f"{printable(out)}\n"

@@ -15,6 +15,7 @@ from viewsmith.core.files import (
     locked_folder,
     read_json,
     read_toml,
+    spreadsheet_text,
     target_of,
     write_json_atomic,
     write_text_atomic,
@@ -207,3 +208,13 @@ def test_the_lock_ends_with_its_process(tmp_path, processes):
     with locked_folder(tmp_path / "run"):
         pass
     assert os.listdir(tmp_path / "run") == []
+
+
+@pytest.mark.parametrize("cell", ["=1+2", "@SUM(A1)", "+cmd|' /C calc'!A0", "-a", "\t=1", "=", "==", "-1-2"])
+def test_a_text_is_no_formula_in_a_spreadsheet(cell):
+    assert spreadsheet_text(cell) == (cell if len(cell) == 1 else f"'{cell}")
+
+
+@pytest.mark.parametrize("cell", ["-0.5", "+3", "-1e-3", "-inf", "-", "+", "a=b", "", "'=1", "x.png", -0.5, None, True])
+def test_numbers_and_other_texts_stay(cell):
+    assert spreadsheet_text(cell) is cell

@@ -10,6 +10,7 @@ import pytest
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.data import load_dataset, write_representations
+from viewsmith.data.write import write_locations
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20, 3)).astype(np.float32)
@@ -124,3 +125,17 @@ def test_a_full_disk_does_not_change_the_old_file(data, tmp_path, monkeypatch, s
         write_representations(path, data("given"), H + 1)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["in", path.name]
+
+
+def test_names_and_labels_are_no_formulas_in_a_spreadsheet(tmp_path):
+    labels = np.array(["=1+2", "-0.5", "-", "b"] * 5)
+    records = [f">{'@x' if i == 0 else i} label={label}\nACGTACGTAA{'ACGT'[i % 4]}\n" for i, label in enumerate(labels)]
+    (tmp_path / "x.fa").write_text("".join(records))
+    dataset = load_dataset(tmp_path / "x.fa")
+    write_representations(tmp_path / "h.csv", dataset, H)
+    read = pd.read_csv(tmp_path / "h.csv", dtype={"label": str, "name": str})
+    assert read["label"].tolist() == ["'=1+2", "-0.5", "-", "b"] * 5 and read["name"][0] == "'@x"
+    np.testing.assert_allclose(read[["h0", "h1", "h2", "h3"]], H, rtol=1e-6)
+    table = pd.DataFrame({"name": ["=A1", "x"], "start": [0, 1], "probability": [-0.5, 0.5]})
+    write_locations(tmp_path / "l.csv", dataset, table)
+    assert pd.read_csv(tmp_path / "l.csv").to_numpy().tolist() == [["'=A1", 0, -0.5], ["x", 1, 0.5]]

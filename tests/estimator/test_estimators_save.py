@@ -1,6 +1,7 @@
 """Models on disk: saved models are loaded bit for bit, damaged files are named in one line."""
 
 import json
+import resource
 import tomllib
 
 import numpy as np
@@ -124,6 +125,25 @@ def test_damaged_weights_are_named(saved, name, damage):
     message = refusal(viewsmith.load, saved)
     assert str(saved) in message
     assert ("has no model yet" if (damage, name) == ("missing", "model.safetensors") else name) in message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("hidden = [\n    16,\n]", "hidden = [\n    1000000000,\n]"),
+        ("n_components = 8", "n_components = 1000000000"),
+        ("    13,\n]", "    1000000000,\n]"),
+        ("projector_dims = [\n    4,\n]", "projector_dims = [\n" + "    4000,\n" * 10_000 + "]"),
+    ],
+)
+def test_a_network_larger_than_its_weights_is_not_allocated(saved, change):
+    config = (saved / "config.toml").read_text()
+    assert change[0] in config
+    (saved / "config.toml").write_text(config.replace(*change))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    message = refusal(viewsmith.load, saved)
+    assert "config.toml" in message and "much larger than its weights" in message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
 
 
 def test_weights_of_another_shape_are_named(saved):

@@ -161,3 +161,30 @@ def test_two_files_of_one_name_are_refused(place, tmp_path):
     folder, _, files = place
     with pytest.raises(InputError, match=r"two files are called part-0.parquet"):
         plain(folder / "run", tmp_path, [files[0], folder / "other" / files[0].name])
+
+
+def test_the_data_are_not_their_results(place):
+    folder, _, files = place
+    before = {path: path.read_bytes() for path in files}
+    work = OverFiles("embed", folder / "run" / "..", run=folder / "run")
+    for call in (lambda: work.pending(files), lambda: work(pd.DataFrame({"file": list(map(str, files))}))):
+        with pytest.raises(InputError, match=r"the folder of .*part-0\.parquet itself: give another folder"):
+            call()
+    assert {path: path.read_bytes() for path in files} == before
+
+
+def test_files_that_cannot_be_read_or_written_are_named(place, tmp_path):
+    folder, table, files = place
+    (tmp_path / "bad.parquet").write_bytes(files[0].read_bytes()[:-50])
+    (tmp_path / "no.parquet").write_text("no parquet")
+    table.rename(columns={"key": "h0"}).to_parquet(tmp_path / "twice.parquet")
+    for name, keep, said in (
+        ("bad.parquet", [], "cannot read .*bad.parquet as a parquet file"),
+        ("no.parquet", [], "cannot read .*no.parquet as a parquet file"),
+        ("gone.parquet", [], "gone.parquet"),
+        ("twice.parquet", ["h0"], "twice.parquet cannot be written: ValueError: Duplicate column names"),
+    ):
+        with pytest.raises(InputError, match=said) as caught:
+            plain(folder / "run", tmp_path / "out", [tmp_path / name], keep=keep)
+        assert "\n" not in str(caught.value)
+    assert list((tmp_path / "out").iterdir()) == []

@@ -19,6 +19,7 @@ from viewsmith.cli.symmetries import symmetries
 from viewsmith.cli.tune import tune
 from viewsmith.cli.use import embed, evaluate, export, plot, push, report, views
 from viewsmith.core import __version__
+from viewsmith.core.errors import printable
 
 app = typer.Typer(
     help="Contrastive learning with learned and generated views.",
@@ -69,5 +70,5 @@ def main(arguments: list[str] | None = None) -> None:
             traceback.print_exc()
         code, message = explain(error)
         if message:
-            print(f"error: {cut(message)}", file=sys.stderr)
+            print(f"error: {printable(cut(message))}", file=sys.stderr)
     leave(code if isinstance(code, int) else 0)

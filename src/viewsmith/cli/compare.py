@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli import early, options
-from viewsmith.cli.errors import writing
+from viewsmith.cli.errors import echo, writing
 
 
 @options.with_flags(
@@ -99,8 +99,8 @@ def compare(
         compared = dict.fromkeys(cell["method"] for cell in result["cells"])
         say(f"compared for {result['modality']}: {', '.join(compared)}; --methods all, or names, for others")
     if json_:
-        typer.echo((out / BOARD).read_text(encoding="utf-8").rstrip())
+        echo((out / BOARD).read_text(encoding="utf-8").rstrip())
         return
     scored = {columns[0]: result} | result.get("labels_scored", {})
     headings = {column: f"{column}\n\n" if len(columns) > 1 else "" for column in scored}
-    typer.echo("\n\n".join(headings[column] + format_comparison(found) for column, found in scored.items()))
+    echo("\n\n".join(headings[column] + format_comparison(found) for column, found in scored.items()))

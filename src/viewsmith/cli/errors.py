@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from viewsmith.core.errors import InputError, StoppedEarly, TrainingError
+from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, printable
 
 #: What gloo, NCCL and the store of torch.distributed report when a process of the group is gone.
 GONE = "Connection (closed|reset) by peer|Broken pipe|Timed out waiting .*(recv|send|operat)|nccl(Remote|System)Error"
@@ -69,6 +69,12 @@ def leave(code: int) -> NoReturn:
     raise SystemExit(code)
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a text; for people, without control characters, which names of files may have; for programs as it is."""
+    plain = err or (sys.stdout is not None and sys.stdout.isatty())
+    print(printable(text) if plain else text, file=sys.stderr if err else sys.stdout, flush=True)
+
+
 def usage(error: typer.TyperException) -> str:
     """Message of a usage error: what is wrong, and which help to read."""
     text = error.format_message()
@@ -112,4 +118,4 @@ def show_warning(message: Any, *_: Any, **__: Any) -> None:
     """Print a warning as a line. All processes of torchrun read the same data: the first one warns for all."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0":
         return
-    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewsmith.cli import early, options
-from viewsmith.cli.errors import writing
+from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.use import write_run_report
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, quoted
 from viewsmith.data.generator_options import GeneratorOptions
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def fit(
         first = _train(model, dataset, out, transductive, resume=resume, context=record)
         _say_what_is_next(model, out, data, dataset, first)
     else:
-        typer.echo(str(out))
+        echo(str(out))
 
 
 def _check_early(
@@ -172,12 +172,13 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
 
 def _say_what_is_next(model: ViewsmithEstimator, out: Path, data: str, dataset: Dataset, first: bool) -> None:
     if first:
-        scored = f"`viewsmith evaluate {out} {data}`, " if dataset.y is not None else ""
-        embedded = f"`viewsmith embed {out} {data} --out h.npz`"
+        run = quoted(out)
+        scored = f"`viewsmith evaluate {run} {quoted(data)}`, " if dataset.y is not None else ""
+        embedded = f"`viewsmith embed {run} {quoted(data)} --out h.npz`"
         line = f"next: open {out / 'report.html'}, {scored}{embedded}"
         if model.status_ != "finished":
-            line = f"{model.status_}: resume with `viewsmith fit --out {out} --resume`"
-        typer.echo(line, err=True)
-        typer.echo(str(out))
+            line = f"{model.status_}: resume with `viewsmith fit --out {run} --resume`"
+        echo(line, err=True)
+        echo(str(out))
     if model.status_ == "interrupted":
         raise typer.Exit(130)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli import early
-from viewsmith.cli.errors import writing
+from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.options import Data, data_options, flag_of, with_flags
 from viewsmith.core.options import texts_of
 from viewsmith.data.generator_options import GeneratorOptions, parse_shard
@@ -40,8 +40,8 @@ def generate(
     with writing(out):
         made = fill_cache(dataset, out, options, transductive=transductive, progress=True)
     if missing := made.missing():
-        typer.echo(f"{len(missing)} of {len(made.numbers())} blocks are for other shards", err=True)
-    typer.echo(str(out))
+        echo(f"{len(missing)} of {len(made.numbers())} blocks are for other shards", err=True)
+    echo(str(out))
 
 
 @with_flags("debug")
@@ -55,5 +55,5 @@ def merge(
     with writing(out):
         cache = merge_caches(parts, out)
     if missing := cache.missing():
-        typer.echo(f"{len(missing)} of {len(cache.numbers())} blocks are missing", err=True)
-    typer.echo(str(out))
+        echo(f"{len(missing)} of {len(cache.numbers())} blocks are missing", err=True)
+    echo(str(out))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli import early
-from viewsmith.cli.errors import writing
+from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.options import Data, Run, Seed, check_out, load_run_and_data, names, with_flags
 from viewsmith.core.errors import InputError
 
@@ -67,7 +67,7 @@ def _find(
         model, dataset = load_run_and_data(run, data, read)
         with writing(out):
             find(out, model, dataset, n)
-    typer.echo(str(out))
+    echo(str(out))
 
 
 @with_flags("threads", "debug")
@@ -143,5 +143,5 @@ def discover(
 
     with writing(out):
         model = discover_to(out, data, options, crop_size)
-    typer.echo(model.describe())
-    typer.echo(str(out / "report.html"))
+    echo(model.describe())
+    echo(str(out / "report.html"))

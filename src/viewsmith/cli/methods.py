@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-import typer
-
+from viewsmith.cli.errors import echo
 from viewsmith.cli.options import Json, with_flags
 
 #: Kinds of parts that depend on the modality, with the option that names them on the command line.
@@ -21,7 +20,7 @@ BY_MODALITY = {
 def methods(json_: Json = False) -> None:
     """List methods, frameworks, view makers, encoders, modalities and baselines, with their options and papers."""
     found = listing()
-    typer.echo(json.dumps(found, indent=2) if json_ else as_text(found))
+    echo(json.dumps(found, indent=2) if json_ else as_text(found))
 
 
 def listing() -> dict[str, Any]:

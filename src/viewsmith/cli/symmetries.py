@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli import early
+from viewsmith.cli.errors import echo
 from viewsmith.cli.options import Data, Json, Seed, data_options, names, with_flags
 from viewsmith.core.errors import InputError
 
@@ -49,11 +50,11 @@ def symmetries(
     else:
         found = tested(dataset.x_train, dataset.modality, groups=dataset.groups_train, seed=seed)
     if json_:
-        typer.echo(json.dumps([asdict(test) | {"on_the_data": test.on_the_data} for test in found], indent=2))
+        echo(json.dumps([asdict(test) | {"on_the_data": test.on_the_data} for test in found], indent=2))
         return
     row = "{:<20}  {:<12}  {:>16}  {:>6}  {:>9}  {:>18}".format
     for cells in (Symmetries.HEADER, *Symmetries(found).cells()):
-        typer.echo(row(*cells))
+        echo(row(*cells))
 
 
 def _numbers(text: str) -> list[float]:

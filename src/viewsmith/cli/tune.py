@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewsmith.cli import early, options
-from viewsmith.cli.errors import writing
+from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError, duplicates
 
 if TYPE_CHECKING:
@@ -86,13 +86,13 @@ def tune(
     with writing(out):
         result = tune_options(dataset, out, make, ranges, trials=trials, budget=budget, metric=metric, seed=seed)
     if json_:
-        typer.echo((out / FILE).read_text(encoding="utf-8").rstrip())
+        echo((out / FILE).read_text(encoding="utf-8").rstrip())
         return
-    typer.echo(format_search(result))
+    echo(format_search(result))
     if result["best"] is not None:
         words = options.as_arguments({name: value for name, value in read.items() if name not in options.OF_MODEL})
         words += ["--seed", str(seed)] * (seed != 0)
         best, labels = str(out / "best"), options.as_arguments({name: read[name] for name in read.keys() & {"labels"}})
-        typer.echo("Train with the best settings on all train rows, and score test rows:")
-        typer.echo(f"  viewsmith fit {shlex.join([data, *words, '--config', str(out / BEST), '--out', best])}")
-        typer.echo(f"  viewsmith evaluate {shlex.join([best, data, *labels])}")
+        echo("Train with the best settings on all train rows, and score test rows:")
+        echo(f"  viewsmith fit {shlex.join([data, *words, '--config', str(out / BEST), '--out', best])}")
+        echo(f"  viewsmith evaluate {shlex.join([best, data, *labels])}")

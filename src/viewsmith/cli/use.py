@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from viewsmith.cli import early, options
-from viewsmith.cli.errors import writing
+from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError
 from viewsmith.data.places import check_parent, check_representations_path, check_views_path
 
@@ -37,7 +37,7 @@ def embed(
     model = inferring(model, inference)
     with writing(out):
         write_representations(out, dataset, model.transform_blocks(dataset.x, output=output))
-    typer.echo(str(out))
+    echo(str(out))
 
 
 @options.with_flags("labels", "threads", "debug")
@@ -63,7 +63,7 @@ def plot(
     title = dataset.label_name or "" if color is None else color
     with writing(out):
         model.plot(dataset.x, values, by=by, title=title).save(out)
-    typer.echo(str(out))
+    echo(str(out))
 
 
 @options.with_flags("labels", "target", "stream", "cache", "threads", "debug")
@@ -104,11 +104,11 @@ def evaluate(
     with writing(RunFolder(run).evaluation):
         write_json_atomic(RunFolder(run).evaluation, first)
     if json_:
-        typer.echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
+        echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
         return
     for column, scored in results.items():
         heading = f"{column}\n\n" if others else ""
-        typer.echo(f"{heading}{format_table(scored)}\n\n{verdict(named_rows(scored), scored['rows']['test'])}")
+        echo(f"{heading}{format_table(scored)}\n\n{verdict(named_rows(scored), scored['rows']['test'])}")
 
 
 @options.with_flags("label", "labels", "image_size", "stream", "cache", "threads", "debug")
@@ -157,7 +157,7 @@ def views(
         else:
             with atomic_path(target_of(out)) as temporary, temporary.open("wb") as file:
                 write_npz(file, arrays, compressed=True)
-    typer.echo(str(out))
+    echo(str(out))
 
 
 @options.with_flags("debug")
@@ -178,8 +178,8 @@ def export(
     model = load_run(run)
     with writing(out):
         hint = export_encoder(model, out, format_)
-    typer.echo(hint, err=True)
-    typer.echo(str(out))
+    echo(hint, err=True)
+    echo(str(out))
 
 
 @options.with_flags("label", "labels", "threads", "debug")
@@ -190,7 +190,7 @@ def report(
 ) -> None:
     """Write RUN/report.html with curves, diagnostics, comparison and maps."""
     early.check_paths(run=run, data=data, read=read)
-    typer.echo(str(write_run_report(run, data=data, pictures=True, **read)))
+    echo(str(write_run_report(run, data=data, pictures=True, **read)))
 
 
 def write_run_report(run: Path, **of_data: Any) -> Path:
@@ -219,4 +219,4 @@ def push(
     from viewsmith.workflows.hub import push as publish
 
     with writing(Path(to)):
-        typer.echo(publish(run, to, private=private, license=license_))
+        echo(publish(run, to, private=private, license=license_))

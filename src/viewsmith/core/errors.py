@@ -3,6 +3,8 @@ them."""
 
 import contextlib
 import difflib
+import os
+import shlex
 import sys
 import warnings
 from collections import Counter
@@ -11,8 +13,16 @@ from contextvars import ContextVar
 from typing import Any, get_args
 
 
+def printable(text: object) -> str:
+    """`text` with control characters, which a terminal would obey, as escapes such as ``\\x1b``; line breaks stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in str(text))
+
+
 class InputError(ValueError):
     """Invalid data, option or file given by the user. The command line prints the message and exits with 2."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(printable(each) if isinstance(each, str) else each for each in args))
 
 
 class InUseError(InputError):
@@ -99,6 +109,17 @@ def suggest(name: str, known: Sequence[str], source_name: str) -> str:
     return f"did you mean {name_list(close)}?" if close else f"{source_name}: {name_list(known)}"
 
 
+def quoted(text: object) -> str:
+    """`text`, such as a path, as one word of a shell command that is shown to be copied."""
+    word = str(text) if not str(text).startswith("-") else f"./{text}"
+    if word.isprintable():
+        return shlex.quote(word)
+    escaped = (
+        c if c.isprintable() and c not in "\\'" else "".join(f"\\x{b:02x}" for b in os.fsencode(c)) for c in word
+    )
+    return f"$'{''.join(escaped)}'"
+
+
 def duplicates(names: Sequence[str]) -> list[str]:
     """Names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
@@ -118,7 +139,7 @@ def say(line: str) -> None:
     """Print a line on stderr; within `lines_once` only the first time."""
     said = _SAID.get()
     if said is None or line not in said:
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     if said is not None:
         said.add(line)
 
@@ -142,4 +163,4 @@ def warn(message: str) -> None:
         if package == "viewsmith" or (package == "torch" and level == depth):
             level = depth + 1
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, UserWarning, stacklevel=level)
+    warnings.warn(printable(message), UserWarning, stacklevel=level)

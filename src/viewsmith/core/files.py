@@ -106,6 +106,19 @@ def write_json_atomic(path: str | Path, obj: Any) -> None:
     write_text_atomic(path, json.dumps(_plain(obj), indent=2, allow_nan=False) + "\n")
 
 
+def spreadsheet_text(value: Any) -> Any:
+    """A cell of a CSV file: a text of the user's data that a spreadsheet would run as a formula begins with ``'``.
+
+    Numbers, also as text, and single signs stay as they are.
+    """
+    if not isinstance(value, str) or len(value) < 2 or value[0] not in "=+-@\t\r":
+        return value
+    with contextlib.suppress(ValueError):
+        float(value)
+        return value
+    return f"'{value}"
+
+
 def read_json(path: Path) -> Any:
     """The value in a JSON file; raises ValueError if it is damaged, nested too deeply or no regular file."""
     return parse_json(read_regular(path))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, warn
 from viewsmith.modalities.checks import check_labels
 
 if TYPE_CHECKING:
@@ -355,5 +355,5 @@ def warn_leaks(frame: "pd.DataFrame", y: np.ndarray, label: str, source_name: st
         option = ",".join(f"{one_line(name, 60)}=drop" for name in found[:5])
         warn(
             f"{source_name}: {column} {name_list(found)} {says}{s} the {of} {one_line(label, 60)} ({reason}): leave "
-            f"{them} out with --columns {option!r} unless new rows have {them}, too"
+            f"{them} out with --columns {quoted(option)} unless new rows have {them}, too"
         )

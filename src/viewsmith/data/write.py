@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, MissingExtra, join_names, one_line, pluralize
-from viewsmith.core.files import atomic_folder, atomic_path, target_of, write_text_atomic
+from viewsmith.core.files import atomic_folder, atomic_path, spreadsheet_text, target_of, write_text_atomic
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.places import check_parent, check_parquet, check_representations_path
 from viewsmith.data.readers.h5ad import write_h5ad
@@ -168,7 +168,13 @@ def _frames(dataset: Dataset, H: RowStream, prefix: str) -> Iterator[pd.DataFram
 def _write_csv(path: Path, frames: Iterator[pd.DataFrame]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         for number, frame in enumerate(frames):
-            frame.to_csv(file, index=False, header=number == 0)
+            spreadsheet_frame(frame).to_csv(file, index=False, header=number == 0)
+
+
+def spreadsheet_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table for CSV whose texts a spreadsheet does not run, see `spreadsheet_text`."""
+    texts = frame.select_dtypes(exclude="number").columns
+    return frame.assign(**{name: frame[name].map(spreadsheet_text) for name in texts})
 
 
 def _write_parquet(path: Path, frames: Iterator[pd.DataFrame]) -> None:
@@ -254,7 +260,7 @@ def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> No
     """Write locations, one row for each, atomically."""
     if path.suffix.lower() != ".bed":
         with atomic_path(target_of(path)) as temporary:
-            locations.to_csv(temporary, index=False, float_format="%.6g")
+            spreadsheet_frame(locations).to_csv(temporary, index=False, float_format="%.6g")
         return
     columns = zip(
         _sequence_names(dataset, locations),

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core import __version__, distributed
+from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.device import PREPARATION, return_blocks
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Kind, get
@@ -395,8 +396,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         if resolved.named:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         trained, initial = folder.read_weights()
-        estimator.scaler_ = estimator.modality_.input_layer(resolved.row_shape)
-        estimator.method_ = estimator._build(BuildContext(options, resolved, layer=estimator.scaler_))
+        with AllocationLimit(trained, folder.config):
+            estimator.scaler_ = estimator.modality_.input_layer(resolved.row_shape)
+            estimator.method_ = estimator._build(BuildContext(options, resolved, layer=estimator.scaler_))
         load_weights(estimator._modules(), trained, str(folder.model))
         estimator.initial_ = initial
         estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()

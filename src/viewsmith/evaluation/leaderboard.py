@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from viewsmith.core.files import spreadsheet_text
 from viewsmith.evaluation.label_free import STUDY
 
 CONFIDENCE, SIGNIFICANCE = 0.95, 0.05
@@ -372,7 +373,7 @@ def as_csv(result: Mapping[str, Any]) -> str:
         values = [table.get(name, {}).get(key) for name in result["protocols"] for key in ("mean", "deviation")]
         known = line | {"level_everywhere": line["row"] in result["level_everywhere"]}
         cells = [*(known[name] for name in plain), *values, *(known.get(name) for name in costs)]
-        writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in cells])
+        writer.writerow([f"{value:.6g}" if isinstance(value, float) else spreadsheet_text(value) for value in cells])
     return text.getvalue()
 
 

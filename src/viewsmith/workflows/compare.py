@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error_text, join_names, say
+from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error_text, join_names, quoted, say
 from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries, names
@@ -387,7 +387,7 @@ def _result(
         "seeds": len(repeats.splits),
         "test_rows": test,
     }
-    return about | leaderboard(found, repeats, [cell.record() for cell in cells], str(shared.out))
+    return about | leaderboard(found, repeats, [cell.record() for cell in cells], quoted(shared.out))
 
 
 def _write(out: Path, result: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,20 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, name_list, pluralize, warn
-from viewsmith.core.files import atomic_path, target_of, write_json_atomic, write_text_atomic
+from viewsmith.core.files import (
+    atomic_folder,
+    atomic_path,
+    check_no_link,
+    check_regular,
+    locked_folder,
+    target_of,
+    write_json_atomic,
+    write_text_atomic,
+)
 from viewsmith.data import load_dataset
 from viewsmith.data.readers.folders import SUFFIXES
-from viewsmith.data.write import write_npz
+from viewsmith.data.reading import reading
+from viewsmith.data.write import spreadsheet_frame, write_npz
 from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
@@ -22,6 +33,7 @@ from viewsmith.methods.discovery.report import save_logo, write_parts_report
 # In the folder of a discovery until it is complete; of images with the features, which a stopped one reuses.
 # Its name says that the folder is ours: no other one is written over.
 CACHE = "discover.cache"
+LOCK = ".lock"
 
 EXPECTED = {
     "images": "images (a folder of image files, or an array uint8)",
@@ -52,7 +64,8 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False) -> tup
         kinds = [EXPECTED[modality]] if fitted else list(EXPECTED.values())
         raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
     if found == "dna":
-        return x, dataset.row_names, found
+        names = dataset.row_names
+        return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found
     return (as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x), dataset.row_names, found
 
 
@@ -72,30 +85,39 @@ def _folder(path: Path) -> ImageList:
         raise MissingExtra("pillow", "image", "reading folders of images")
     from PIL import Image, ImageOps
 
-    files, shapes, damaged, color = [], [], [], False
+    files, shapes, damaged, too_large, color = [], [], [], [], False
     for file in sorted(path.rglob("*")):
         if file.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in file.relative_to(path).parts):
             continue
         try:
-            with Image.open(file) as image:
+            check_regular(file)
+            with warnings.catch_warnings(), Image.open(file) as image:
+                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large photographs are welcome
                 rotated = image.getexif().get(0x0112, 1) >= 5
                 width, height = image.size[::-1] if rotated else image.size
                 # Decodes a small version of a JPEG file, so that a damaged one is found before the search.
                 image.draft("RGB", (32, 32))
                 image.load()
                 color = color or image.mode not in ("1", "L", "LA", "I", "I;16", "F")
-        except (OSError, ValueError, SyntaxError):
+        except Image.DecompressionBombError:
+            too_large.append(file.relative_to(path).as_posix())
+            continue
+        except Exception:  # damaged headers raise all kinds
             damaged.append(file.relative_to(path).as_posix())
             continue
         files.append(file)
         shapes.append((height, width))
     if damaged:
         warn(f"{pluralize(len(damaged), 'file')} cannot be read as an image, left out: {name_list(damaged)}")
+    if too_large:
+        pixels = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        warn(f"{pluralize(len(too_large), 'image')} with more than {pixels:,} pixels, left out: {name_list(too_large)}")
     if not files:
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)})")
 
     def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
-        with Image.open(files[i]) as image:
+        with reading(str(files[i]), "an image"), warnings.catch_warnings(), Image.open(files[i]) as image:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             if size is not None:
                 image.draft("RGB" if color else "L", (max(size), max(size)))
             upright = ImageOps.exif_transpose(image).convert("RGB" if color else "L")
@@ -120,17 +142,26 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
 
     Raises InputError if `out` is not empty, unless a discovery was stopped there.
     """
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / CACHE).is_dir())):
-        raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
-    samples, names, modality = read_samples(data, options.pop("modality", "auto"))
     cache = out / CACHE
+    if out.exists() and (
+        not out.is_dir() or (any(entry.name != LOCK for entry in out.iterdir()) and not cache.is_dir())
+    ):
+        raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
+    check_no_link(cache)
+    with locked_folder(out, LOCK):
+        return _discover(out, cache, data, options, crop_size)
+
+
+def _discover(out: Path, cache: Path, data: str, options: dict[str, Any], crop_size: int | None) -> Discovery:
+    """`discover_to` in a folder that this process holds."""
+    samples, names, modality = read_samples(data, options.pop("modality", "auto"))
     model = Discovery(modality=modality, cache=str(cache) if modality == "images" else None, **options)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         _write_discovery(out, model.fit(samples), samples, names, crop_size, title=Path(data).name)
     except InputError:
-        if [path.name for path in out.iterdir()] == [CACHE]:
-            shutil.rmtree(out)
+        if {path.name for path in out.iterdir()} <= {CACHE, LOCK}:
+            shutil.rmtree(cache, ignore_errors=True)
         raise
     except KeyboardInterrupt as error:
         kept = ", with the features that are kept there" if any(cache.iterdir()) else ""
@@ -146,8 +177,11 @@ def _write_discovery(
     modality = model.modality_
     model.save(out)
     crops, found = model.crops(samples, {"images": 64}.get(modality) if crop_size is None else crop_size)
-    write_text_atomic(out / "parts.csv", parts_table(found, names).to_csv(index=False, float_format="%.4g"))
+    write_text_atomic(
+        out / "parts.csv", spreadsheet_frame(parts_table(found, names)).to_csv(index=False, float_format="%.4g")
+    )
     if modality == "images":
+        check_no_link(out / "crops")
         shutil.rmtree(out / "crops", ignore_errors=True)
         write_json_atomic(out / "coco.json", coco(found, samples, names))
         _write_crops(out / "crops", crops, found)
@@ -165,7 +199,9 @@ def locate_again(out: Path, run: Path, data: str, n: int) -> None:
     if out.suffix.lower() == ".bed" and model.modality_ == "dna":
         write_text_atomic(target_of(out), bed(found, names))
     elif out.suffix.lower() == ".csv":
-        write_text_atomic(target_of(out), parts_table(found, names).to_csv(index=False, float_format="%.4g"))
+        write_text_atomic(
+            target_of(out), spreadsheet_frame(parts_table(found, names)).to_csv(index=False, float_format="%.4g")
+        )
     else:
         raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for DNA .bed")
 
@@ -274,7 +310,7 @@ def _write_crops(folder: Path, crops: np.ndarray, found: np.ndarray) -> None:
         raise MissingExtra("pillow", "image", "writing crops")
     from PIL import Image
 
-    folder.mkdir(exist_ok=True)
-    for number, (part, pixels) in enumerate(zip(found, crops, strict=True)):
-        crop = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0])
-        crop.save(folder / f"{int(part['sample']):06d}_{number:06d}_kind{int(part['kind'])}.png")
+    with atomic_folder(folder) as whole:
+        for number, (part, pixels) in enumerate(zip(found, crops, strict=True)):
+            crop = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0])
+            crop.save(whole / f"{int(part['sample']):06d}_{number:06d}_kind{int(part['kind'])}.png")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core import __version__
-from viewsmith.core.errors import InputError, StoppedEarly
+from viewsmith.core.errors import InputError, StoppedEarly, printable
 from viewsmith.core.rows import AnyRows, RowSource, apply_in_blocks, take_rows
 from viewsmith.data import Dataset
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -195,7 +195,7 @@ def train_generator(
         done = folder.checkpoint.seconds() if folder.exists() else 0.0
         model.set_params(minutes=minutes + done / 60)
     if progress:
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         # The first is reported below; the second is expected of a generator whose training was stopped early.

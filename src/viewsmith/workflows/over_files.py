@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from viewsmith.core.errors import InputError, MissingExtra, check_choice, duplicates, join_names
+from viewsmith.core.errors import InputError, MissingExtra, check_choice, duplicates, error_text, join_names, one_line
 from viewsmith.core.files import atomic_path
+from viewsmith.data.reading import reading
 from viewsmith.evaluation.symmetries import symmetries
 from viewsmith.methods.loading import load
 from viewsmith.modalities import detect
@@ -82,13 +83,19 @@ class OverFiles:
         return pd.DataFrame(done, columns=["file", "result", "rows", "seconds"])
 
     def _target(self, file: str | os.PathLike[str]) -> Path:
-        return self.out / Path(file).name
+        target = self.out / Path(file).name
+        if os.path.realpath(target) == os.path.realpath(file):
+            raise InputError(f"out is {str(self.out)!r}, the folder of {file} itself: give another folder for results")
+        return target
 
     def _work(self, file: str, target: Path) -> int:
         try:
-            table = pd.read_parquet(file)
-        except ImportError as error:
-            raise MissingExtra("pyarrow", "parquet", "reading parquet files") from error
+            with reading(file, "a parquet file"):
+                table = pd.read_parquet(file)
+        except InputError as error:
+            if isinstance(error.__cause__, ImportError):
+                raise MissingExtra("pyarrow", "parquet", "reading parquet files") from error
+            raise
         if missing := [name for name in [*self.keep, self.column] if name is not None and name not in table]:
             raise InputError(f"{file} has no column {missing[0]!r}: its columns are {', '.join(map(str, table))}")
         samples = table.drop(columns=self.keep) if self.column is None else _samples(table[self.column])
@@ -98,8 +105,11 @@ class OverFiles:
             made = pd.concat([kept, made], axis=1)
         elif self.task == "locate":
             made = pd.concat([kept.iloc[made["sample"]].reset_index(drop=True), made], axis=1)
-        with atomic_path(target) as temporary:
-            made.to_parquet(temporary, index=False)
+        try:
+            with atomic_path(target) as temporary:
+                made.to_parquet(temporary, index=False)
+        except (TypeError, ValueError) as error:  # of Arrow, such as two columns of one name
+            raise InputError(f"{target} cannot be written: {one_line(error_text(error), 200)}") from error
         return len(table)
 
 

@@ -182,7 +182,8 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
         if entry.is_dir():
             folders.append(entry)
         else:
-            (images if entry.suffix.lower() in SUFFIXES else other).append(entry)
+            readable = entry.is_file() or not entry.exists()  # a broken link is an error, a pipe would be waited for
+            (images if entry.suffix.lower() in SUFFIXES and readable else other).append(entry)
     return images, folders, other
 
 

@@ -12,7 +12,17 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest, warn
+from viewsmith.core.errors import (
+    InputError,
+    MissingExtra,
+    check_unique,
+    name_list,
+    one_line,
+    pluralize,
+    quoted,
+    suggest,
+    warn,
+)
 from viewsmith.core.options import Impute
 from viewsmith.core.rows import RowSource
 from viewsmith.data.dataset import split_groups, split_indices
@@ -151,7 +161,7 @@ def label_column(frame: pd.DataFrame, request: DataOptions, features: Collection
         name = one_line(request.label, 60)
         raise InputError(
             f"{source_name}: the run was fitted with the column {name} as a feature, so it cannot be the label: fit a "
-            f"run with --label {name}"
+            f"run with --label {quoted(name)}"
         )
     if request.label is not None:
         check_column("label", request.label, frame, source_name)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.registry import find, get
 from viewsmith.core.tensors import load_tensors, load_weights, save_tensors
@@ -76,15 +77,19 @@ def _of_timm(name: str, layer: str | None, weights: str | None, channels: int) -
     """A network of timm with its own scaling of pixels."""
     entry = find("encoder", name, "images")
     context = EncoderContext((0, 0, channels), channels, 0, name=name)
-    network: nn.Module = entry.build(context)
-    if weights is None:
-        entry.tag("load_pretrained")(network, context)
-    elif weights != "random":
+    if weights is None or weights == "random":
+        network: nn.Module = entry.build(context)
+        if weights is None:
+            entry.tag("load_pretrained")(network, context)
+    else:
         if not Path(weights).is_file():
             raise InputError(f"no weights at {weights} (feature_weights): expected a safetensors file for {name}")
+        stored = load_tensors(Path(weights))
+        with AllocationLimit(stored, name):
+            network = entry.build(context)
         known = network.state_dict()
         # A published file has the weights of the classifier too.
-        kept = {key: value for key, value in load_tensors(Path(weights)).items() if key in known}
+        kept = {key: value for key, value in stored.items() if key in known}
         load_weights(network, kept, f"{weights} (feature_weights)", f"the network {name}")
     published = getattr(network, "pretrained_cfg", None) or {}
     center, scale = (_by_channel(published.get(key, default), channels) for key, default in (("mean", 0), ("std", 1)))
@@ -301,7 +306,7 @@ class Discovery(BaseEstimator):
         Raises
         ------
         InputError
-            The features are an own network or function.
+            The features are an own network or function; the folder has a run of something else.
         """
         check_is_fitted(self)
         folder, model = RunFolder(path), model_of(self.features)
@@ -311,6 +316,9 @@ class Discovery(BaseEstimator):
                 "timm:NAME or a trained model"
             )
         fitted, tensors = self.search_.state()
+        ours = folder.exists() and folder.read_config().get("method") == self.name
+        if not ours and any(os.path.lexists(file) for file in folder.files):
+            raise InputError(f"{folder.path} has files of something else, which would be replaced: choose another")
         os.makedirs(path, exist_ok=True)
         parameters = self.get_params() | {
             "cache": None,

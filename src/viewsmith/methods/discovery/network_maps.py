@@ -81,9 +81,17 @@ def _in_words(network: nn.Module, x: Tensor) -> Iterator[None]:
         ) from error
 
 
+DIGEST = 16  # bytes
+
+
+def _digest(row: int, values: np.ndarray) -> bytes:
+    """A digest of a map and of the number of its image, so that maps that have changed places are noticed."""
+    return hashlib.blake2b(np.ascontiguousarray(values), digest_size=DIGEST, key=row.to_bytes(8, "little")).digest()
+
+
 @dataclass
 class MapCache:
-    """Maps of n images, float32, in `KEY.maps`; `KEY.rows` has a byte for each image, 1 if its map is there."""
+    """Maps of n images, float32, in `KEY.maps`; `KEY.rows` has a digest of each that is there, else zeros."""
 
     folder: Path
     key: str  # names the images and the features, see `key_of`
@@ -91,20 +99,29 @@ class MapCache:
     size: tuple[int, int]  # height and width of the largest map
 
     def read(self, rows: np.ndarray, height: int, width: int) -> np.ndarray | None:
-        """Maps (b, height, width, d) of these images, or None unless all are there."""
-        if not self._rows.exists() or not np.fromfile(self._rows, np.uint8)[rows].all():
+        """Maps (b, height, width, d) of these images, or None unless all are there and none is damaged."""
+        known = self._digests()
+        if known is None or not known[rows].any(1).all():
             return None
-        maps = np.memmap(self._maps, np.float32, "r").reshape(self.n, *self.size, -1)
-        return np.array(maps[rows, :height, :width])
+        try:
+            maps = np.array(np.memmap(self._maps, np.float32, "r").reshape(self.n, *self.size, -1)[rows])
+        except (OSError, ValueError):
+            return None
+        if any(known[row].tobytes() != _digest(int(row), own) for row, own in zip(rows, maps, strict=True)):
+            return None
+        return maps[:, :height, :width]
 
     def write(self, rows: np.ndarray, maps: np.ndarray) -> None:
         """Add maps (b, height, width, d) of these images."""
         _, height, width, d = maps.shape
-        if not self._rows.exists():
+        whole = 4 * self.n * self.size[0] * self.size[1] * d
+        if self._digests() is None or not self._maps.is_file() or self._maps.stat().st_size != whole:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with self._maps.open("wb") as file:
-                file.truncate(4 * self.n * self.size[0] * self.size[1] * d)
-            self._rows.write_bytes(bytes(self.n))
+            for file in (self._rows, self._maps):
+                file.unlink(missing_ok=True)  # also a link
+            with self._maps.open("xb") as new:
+                new.truncate(whole)
+            self._rows.write_bytes(bytes(DIGEST * self.n))
         padded = np.zeros((*self.size, d), np.float32)
         # Written as a file: a full disk is an error here, and would end the process through a memory map.
         with self._maps.open("r+b") as data, self._rows.open("r+b") as there:
@@ -113,8 +130,14 @@ class MapCache:
                 data.seek(int(row) * padded.nbytes)
                 data.write(padded.tobytes())
                 data.flush()
-                there.seek(int(row))
-                there.write(b"\1")
+                there.seek(DIGEST * int(row))
+                there.write(_digest(int(row), padded))
+
+    def _digests(self) -> np.ndarray | None:
+        """The digests, uint8 (n, DIGEST); None if there are none."""
+        if not self._rows.is_file() or self._rows.is_symlink() or self._rows.stat().st_size != DIGEST * self.n:
+            return None
+        return np.fromfile(self._rows, np.uint8).reshape(self.n, DIGEST)
 
     @property
     def _maps(self) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, warn
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import warn_lost_digits, warn_outer_spaces
 from viewsmith.modalities.tables import roles
@@ -82,7 +82,8 @@ class Number:
         values = given.dropna().to_numpy(np.float64)
         if len(values) == 0:
             raise InputError(
-                f"{source_name}: column {one_line(name, 60)} has no number; leave it out (--columns {name}=drop)"
+                f"{source_name}: column {one_line(name, 60)} has no number; leave it out "
+                f"(--columns {quoted(f'{name}=drop')})"
             )
         warn_lost_digits(values[:, None], [name], source_name)
         finite = values[np.isfinite(values)]

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, join_names, name_list, one_line, pluralize, suggest, warn
+from viewsmith.core.errors import InputError, join_names, name_list, one_line, pluralize, quoted, suggest, warn
 from viewsmith.modalities import frames
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
@@ -120,7 +120,8 @@ def warn_marked_numbers(column: pd.Series, role: str, source_name: str) -> bool:
     name, (taken, given) = one_line(column.name, 60), outcome(role)
     warn(
         f"{source_name}: column {name} has numbers with other characters, such as {one_line(repr(example), 30)}, and "
-        f"is {taken}: leave the characters out to have numbers, or give the role (--columns {name}={given})"
+        f"is {taken}: leave the characters out to have numbers, or give the role "
+        f"(--columns {quoted(f'{name}={given}')})"
     )
     return True
 
@@ -135,7 +136,7 @@ def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     numbers = pd.to_numeric(cells, errors="coerce")
     # Codes with leading zeros stay text, so that numbers beside them are codes, too.
     if numbers.nunique() > DISTINCT and not cells.str.fullmatch(r"0\d+").any():
-        kind, others, remedy = "numbers", cells[numbers.isna()], "--columns {0}=numeric takes the others as missing"
+        kind, others, remedy = "numbers", cells[numbers.isna()], "--columns {} takes the others as missing"
     else:
         others = cells[~are_dates(cells)]
         kind, remedy = "dates", "leave the other cells empty, or write all dates in one format"
@@ -145,8 +146,8 @@ def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     fraction = f"{100 * (1 - len(others) / len(cells)):.0f} %"
     warn(
         f"{source_name}: column {name} has {kind} in {fraction} of its cells, and is {taken} because of the others, "
-        f"such as {one_line(repr(others.iloc[0]), 30)}: {remedy.format(name)}; --columns {name}={given} says that it "
-        "is meant"
+        f"such as {one_line(repr(others.iloc[0]), 30)}: {remedy.format(quoted(f'{name}=numeric'))}; "
+        f"--columns {quoted(f'{name}={given}')} says that it is meant"
     )
 
 
@@ -286,8 +287,8 @@ def _check_nearly_numbers(column: pd.Series, source_name: str) -> None:
     name = one_line(column.name, 60)
     raise InputError(
         f"{source_name}: column {name} is numbers but for {pluralize(len(wrong), 'cell')}: "
-        f"{list_cells(column, wrong)}; correct {'it' if len(wrong) == 1 else 'them'}, or give --columns {name}=numeric "
-        f"(they are then missing) or {name}=category"
+        f"{list_cells(column, wrong)}; correct {'it' if len(wrong) == 1 else 'them'}, or give "
+        f"--columns {quoted(f'{name}=numeric')} (they are then missing) or {name}=category"
     )
 
 

@@ -1,0 +1,65 @@
+"""Features of images that are kept in a file: a damaged one is computed again, and no link is followed."""
+
+import os
+
+import numpy as np
+import pytest
+
+from viewsmith.methods.discovery.network_maps import MapCache
+
+MAPS = np.random.default_rng(0).normal(size=(6, 4, 5, 3)).astype(np.float32)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    made = MapCache(tmp_path / "cache", "key", 6, (4, 5))
+    made.write(np.arange(3), MAPS[:3])
+    made.write(np.arange(3, 6), MAPS[3:, :2])
+    return made
+
+
+def test_maps_are_read_as_they_were_written(cache):
+    np.testing.assert_array_equal(cache.read(np.array([2, 0]), 4, 5), MAPS[[2, 0]])
+    np.testing.assert_array_equal(cache.read(np.array([3, 5]), 2, 5), MAPS[[3, 5], :2])
+    assert MapCache(cache.folder, "key", 7, (4, 5)).read(np.arange(3), 4, 5) is None
+    assert MapCache(cache.folder, "other", 6, (4, 5)).read(np.arange(3), 4, 5) is None
+
+
+def swap(content):
+    whole = len(content) // 6
+    return content[whole : 2 * whole] + content[:whole] + content[2 * whole :]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("key.maps", swap),
+        ("key.maps", lambda content: content[:8] + b"\1\2\3\4" + content[12:]),
+        ("key.maps", lambda content: content[:-8]),
+        ("key.maps", lambda content: b""),
+        ("key.rows", swap),
+        ("key.rows", lambda content: b"\1" * 6),  # of an earlier version
+        ("key.rows", lambda content: content[:-1]),
+    ],
+)
+def test_damage_is_noticed_and_mended(cache, name, change):
+    file = cache.folder / name
+    file.write_bytes(change(file.read_bytes()))
+    rows = np.array([0, 1])
+    found = cache.read(rows, 4, 5)
+    assert found is None or (name == "key.maps" and len(file.read_bytes()) > 0 and np.array_equal(found, MAPS[rows]))
+    cache.write(rows, MAPS[rows])
+    np.testing.assert_array_equal(cache.read(rows, 4, 5), MAPS[rows])
+
+
+def test_maps_are_not_written_through_a_link(tmp_path):
+    (tmp_path / "cache").mkdir()
+    for name in ("key.maps", "key.rows"):
+        (tmp_path / name).write_bytes(b"mine")
+        (tmp_path / "cache" / name).symlink_to(tmp_path / name)
+    cache = MapCache(tmp_path / "cache", "key", 6, (4, 5))
+    assert cache.read(np.arange(6), 4, 5) is None
+    cache.write(np.arange(6), MAPS)
+    np.testing.assert_array_equal(cache.read(np.arange(6), 4, 5), MAPS)
+    assert {(tmp_path / name).read_bytes() for name in ("key.maps", "key.rows")} == {b"mine"}
+    assert not any(os.path.islink(tmp_path / "cache" / name) for name in ("key.maps", "key.rows"))
