@@ -108,8 +108,10 @@ def test_an_image_that_cannot_be_decoded_leaves_no_cache(photos, tmp_path):
 def test_damaged_pixels_are_one_line(photos, tmp_path):
     load_dataset(photos, cache=tmp_path / "cache")
     file = next((tmp_path / "cache").glob("*.npy"))
-    file.write_bytes(file.read_bytes()[:500])
-    assert "are damaged" in refusal(load_dataset, photos, cache=tmp_path / "cache")
+    content = file.read_bytes()
+    for damaged in (content[:500], content[:200] + content[300:400] + content[200:300] + content[400:]):
+        file.write_bytes(damaged)
+        assert "are damaged" in refusal(load_dataset, photos, cache=tmp_path / "cache")
 
 
 def test_a_cache_is_for_folders_alone(tmp_path):

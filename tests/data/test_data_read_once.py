@@ -156,6 +156,8 @@ def test_errors_and_damage_are_one_line(tmp_path):
     content = rows.read_bytes()
     rows.write_bytes(content[:-10])
     assert "damaged" in refusal(load_dataset, path, **options, **shared)
+    rows.write_bytes(content[:-8] + content[-4:] + content[-8:-4])  # two values have changed places
+    assert "does not match its digest" in refusal(load_dataset, path, **options, **shared)
     rows.write_bytes(content)
     record = json.loads(record_file.read_text())
     for damaged in ("{", json.dumps([1]), json.dumps(record | {"found": {"y": 3}})):

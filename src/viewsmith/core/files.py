@@ -1,6 +1,7 @@
 """Files that are written as a whole or not at all, locks, checked reading, and arrays that are mapped into memory."""
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -117,6 +118,12 @@ def spreadsheet_text(value: Any) -> Any:
         float(value)
         return value
     return f"'{value}"
+
+
+def digest_of(path: Path) -> str:
+    """Digest of the content of a file, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def read_json(path: Path) -> Any:

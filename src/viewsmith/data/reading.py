@@ -21,7 +21,7 @@ import numpy as np
 
 from viewsmith.core.device import return_freed_memory
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
-from viewsmith.core.files import read_json, read_mapped, write_mapped, write_text_atomic
+from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped, write_text_atomic
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, stamp
 from viewsmith.data.labels import as_classes, lacks_labels, numbers_of, partial_labels, without_label
 from viewsmith.data.options import DataOptions
@@ -241,6 +241,9 @@ def read_once(reader: Reader, path: Path, request: DataOptions, place: Path) -> 
     return kept.found() or reader(path, request)
 
 
+KEPT = 2  # version of what is kept
+
+
 class _Kept:
     """What one reading of one state of a file has found: a JSON file, and the rows beside it."""
 
@@ -248,7 +251,7 @@ class _Kept:
         options = asdict(replace(request, table=None, stream=False, shared=False, cache=None, cache_if_large=None))
         files = [path.resolve(), *([] if request.labels is None else [request.labels.resolve()])]
         state = [[str(file), stamp(file)] for file in files]
-        digest = hashlib.sha256(repr([state, sorted(options.items())]).encode("utf-8", "surrogateescape"))
+        digest = hashlib.sha256(repr([KEPT, state, sorted(options.items())]).encode("utf-8", "surrogateescape"))
         self.name = f"{path.name[:64]}-{digest.hexdigest()[:12]}"
         self.rows, self.contents = place / f"{self.name}.npy", place / f"{self.name}.json"
 
@@ -260,12 +263,14 @@ class _Kept:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             found = reader(path, request)
-        contents = None
+        contents, digest = None, ""
         if type(found.x) is np.ndarray and _is_plain(found.y) and _is_plain(found.groups):
             write_mapped(_blocks(found.x), found.x.shape, self.rows, found.x.dtype)
             contents = {key: getattr(found, key) for key in ("n_train", "names", "table", "options", "row_names")}
             contents |= {"y": _packed(found.y), "groups": _packed(found.groups)}
+            digest = digest_of(self.rows)
         record = {"found": contents, "warnings": [str(warning.message) for warning in said] if contents else []}
+        record["digest"] = digest
         self.rows.parent.mkdir(parents=True, exist_ok=True)
         write_text_atomic(self.contents, json.dumps(record))
         if contents is not None:
@@ -281,6 +286,8 @@ class _Kept:
             contents = record["found"]
             if contents is None:
                 return None
+            if digest_of(self.rows) != record["digest"]:
+                raise ValueError(f"the content of {self.rows.name} does not match its digest")
             found = FileContents(
                 read_mapped(self.rows), **(contents | {key: _unpacked(contents[key]) for key in ("y", "groups")})
             )

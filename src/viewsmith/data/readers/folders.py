@@ -16,7 +16,7 @@ import numpy as np
 
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
-from viewsmith.core.files import read_json, read_mapped, write_json_atomic, write_mapped
+from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
@@ -39,7 +39,8 @@ class ImageCache:
         """The images, mapped, if they were decoded and the folder has the same files since; else None, with
         a warning."""
         try:
-            known = read_json(self.record)["files"]
+            record = read_json(self.record)
+            known, digest = record["files"], record["digest"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         if known != self._digest:
@@ -49,6 +50,8 @@ class ImageCache:
             )
             return None
         try:
+            if digest_of(self.pixels) != digest:
+                raise ValueError("the content does not match its digest")
             return read_mapped(self.pixels)
         except FileNotFoundError:
             return None
@@ -60,7 +63,8 @@ class ImageCache:
         self.pixels.parent.mkdir(parents=True, exist_ok=True)
         self.record.unlink(missing_ok=True)
         write_mapped((image[None] for image in images), shape, self.pixels, np.uint8)
-        write_json_atomic(self.record, {"source": str(self.source), "files": self._digest, "shape": list(shape)})
+        record = {"source": str(self.source), "files": self._digest, "shape": list(shape)}
+        write_json_atomic(self.record, record | {"digest": digest_of(self.pixels)})
         return read_mapped(self.pixels)
 
 

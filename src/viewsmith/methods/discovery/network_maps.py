@@ -86,7 +86,7 @@ DIGEST = 16  # bytes
 
 def _digest(row: int, values: np.ndarray) -> bytes:
     """A digest of a map and of the number of its image, so that maps that have changed places are noticed."""
-    return hashlib.blake2b(np.ascontiguousarray(values), digest_size=DIGEST, key=row.to_bytes(8, "little")).digest()
+    return hashlib.blake2b(values.tobytes(), digest_size=DIGEST, key=row.to_bytes(8, "little")).digest()
 
 
 @dataclass
