@@ -115,3 +115,23 @@ def test_no_trials_without_noise(cls, wine, monkeypatch):
 def test_too_few_rows_for_validation_use_strength_one(wine):
     fitted = Contrastive(**TINY | NOISE | {"noise_strength": "auto"}).fit(wine[:20]).fitted_
     assert fitted["noise_strength"] == 1.0 and not fitted["strength_scores"]
+
+
+def test_a_strength_is_scored_on_rows_that_its_trial_has_not_seen(images, monkeypatch):
+    label_free = importlib.import_module("viewsmith.evaluation.label_free")  # not the function of that name
+    trained, scored, train = [], [], module.train_briefly
+
+    def noted(estimator, data, index, *args, **options):
+        trained.append(data.rows[index])
+        return train(estimator, data, index, *args, **options)
+
+    def score(h_kept, h_held, kept, held):
+        scored.append((len(h_kept), len(h_held)))
+        return 0.0
+
+    monkeypatch.setattr(module, "train_briefly", noted)
+    monkeypatch.setattr(label_free, "neighbor_r2", score)
+    Contrastive(**SHORT, **NOISE, noise_strength="auto").fit(images)
+    assert scored == [(143, 35)] * len(module.GRID) and len(trained) == len(module.GRID)
+    order = torch.randperm(178, generator=stream(0, "strength")).numpy()
+    assert all(np.array_equal(rows, images[order[35:]]) for rows in trained)

@@ -73,3 +73,9 @@ def test_the_interval_against_a_loop():
 def test_rows_that_are_not_finite_are_left_out():
     assert level_rows({"a": [math.nan], "b": [0.5], "c": [0.5, math.inf]}, 0.015) == ["b"]
     assert level_rows({"a": [math.nan]}, 0.015) == []
+
+
+def test_the_tie_of_an_error_is_a_fraction_of_the_lowest():
+    values = {"worst": {0: 9.0}, "near": {0: 5.07}, "off": {0: 5.1}, "best": {0: 5.0}}
+    assert level_at("mae", values) == ["near", "best"]
+    assert level_at("mae", {"a": {0: math.nan}, "b": {}}) == []

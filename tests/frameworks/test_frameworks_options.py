@@ -10,7 +10,8 @@ from torch import nn
 from refusals import refusal
 from viewsmith import Contrastive, GenView, load
 from viewsmith.core.tensors import load_tensors
-from viewsmith.frameworks import DINO, FrameworkContext, MoCoV3
+from viewsmith.frameworks import DINO, FrameworkContext, MoCo, MoCoV3
+from viewsmith.frameworks.base import DataSummary
 from viewsmith.networks import MLP
 from viewsmith.views import PositivePair
 from viewsmith.workflows.export import export_encoder
@@ -195,3 +196,22 @@ def test_the_published_predictor_of_moco_v3_has_no_bias():
         dims = {"projector_dims": (8, 6), "predictor_dims": (8,)}
         last = MoCoV3.build(context, **dims).predictor[-1]
         assert isinstance(last, nn.Linear) and (last.bias is None) == published
+
+
+@pytest.mark.parametrize(("published", "expected"), [(False, 1024), (True, 65_536)])
+def test_dino_has_as_many_outputs_as_published_for_resnets(published, expected):
+    context = FrameworkContext(nn.Linear(D, 7), 7, published)
+    assert DINO.build(context, projector_dims=(4, 2)).last_layer.out_features == expected
+    assert DINO.build(context, projector_dims=(4, 2), out_dim=6).last_layer.out_features == 6
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "batch_size", "expected"),
+    [(1000, 64, 500), (100, 64, 64), (40, 64, 64), (10**6, 64, 65_536), (10**6, 70_000, 65_536)],
+)
+def test_a_queue_holds_half_of_the_rows_at_least_a_batch_at_most_as_published(n_rows, batch_size, expected):
+    data = DataSummary({}, n_rows, batch_size)
+    if expected < min(n_rows, batch_size):
+        assert "queue_size is 65536" in refusal(MoCo.resolve, {}, data)
+    else:
+        assert MoCo.resolve({}, data)["queue_size"] == expected

@@ -1,6 +1,7 @@
 """CRL-TAC that starts from discovery: Q(T|x) and the steps against slow forms, objects found, what is recorded."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ from refusals import refusal
 from slow_info_max import slow_sampled
 from small_searches import smaller
 from viewsmith import CRLTAC
+from viewsmith.core.random import derive_seed
 from viewsmith.losses.info_max import entropy
 from viewsmith.methods.crl_tac import building
 from viewsmith.methods.crl_tac.figures import box_gallery
 from viewsmith.methods.crl_tac.locations import SAME, SHARPNESS, KnownPlaces
 from viewsmith.methods.discovery.image_parts import Part
+from viewsmith.methods.discovery.images import PARTS
+from viewsmith.modalities import modality_of
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("small_searches")]
 
@@ -151,3 +155,41 @@ def test_the_report_says_that_discovery_is_enough_for_places(trained, monkeypatc
     monkeypatch.setattr(model, "metrics_", [{"at_places": kept}])
     caption = box_gallery(model, x, 4).caption
     assert ("`viewsmith discover` alone gives them" in caption) == (kept > 0.5)
+
+
+class Found:
+    """Takes the place of a search: the boxes of three of the images that it was given."""
+
+    parts = (types.SimpleNamespace(boxed=True, consistency=1.0),)
+    q = (0.01, 0.1, 0.11)
+
+    def __init__(self, seed):
+        pass
+
+    def fit(self, images):
+        self.images = images
+
+    def describe(self):
+        return "found"
+
+    def candidates(self, images):
+        found = [(i, 0, 3 + i, 5, 33 + i, 25, 1.0, q) for i, q in zip((0, 4, 2), self.q, strict=True)]
+        return np.array(found, PARTS)
+
+
+def test_places_are_the_boxes_of_sure_parts_in_the_rows_that_were_searched(monkeypatch):
+    monkeypatch.setattr(building, "ImageSearch", Found)
+    monkeypatch.setattr(building, "PLACED", 6)
+    rows = np.zeros((200, 64, 80), np.uint8)
+    data = types.SimpleNamespace(row_shape=rows.shape[1:], rows=rows, seed=0, modality=modality_of("images"))
+    options = types.SimpleNamespace(start="auto", channel="learned", family="auto")
+    monkeypatch.setattr(building, "has_crops", lambda *_: True)
+    monkeypatch.setattr(building, "is_custom", lambda *_: False)
+    places, said = building.discovered(options, "crl-cnn", data)
+    searched = np.sort(np.random.default_rng(derive_seed(0, "discovery")).permutation(200)[:6])
+    known = (~places.boxes.isnan()).all(1).nonzero()[:, 0].tolist()
+    assert known == [searched[0], searched[4]] and said == "found"  # the third is not sure
+    assert places.boxes[known].tolist() == [[5, 3, 20, 30], [5, 7, 20, 30]]  # top, left, height, width
+    assert places.side == 28  # the longer side, in steps of 4
+    monkeypatch.setattr(Found, "q", (0.2, 0.2, 0.2))
+    assert building.discovered(options, "crl-cnn", data) == (None, "no place is clear (q at most 0.1): found")

@@ -235,3 +235,9 @@ def test_images_full_of_one_kind_of_thing(tmp_path):
     inside = [(np.hypot(*(discs[p["sample"]][:, :2] - m).T) <= 8).any() for p, m in zip(parts, middle, strict=True)]
     assert np.mean(inside) > 0.9 and len(parts) > 40 * 8
     assert (Discovery.load(model.save(tmp_path / "run") or tmp_path / "run").locate(x) == parts).all()
+
+
+def test_the_fewer_samples_decide_whether_a_small_kind_is_clear():
+    part = filling(noise(4, 0, (8, 8)), np.ones((4, 8, 8), bool), 2, 0)
+    part = dataclasses.replace(part, consistency=0.8, nothing=0.5)  # .3 above; errors of .147 (8) and .006 (5,000)
+    assert is_clear(part, 5000, 5000) and not is_clear(part, 8, 5000) and not is_clear(part, 5000, 8)

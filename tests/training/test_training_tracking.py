@@ -227,3 +227,14 @@ def test_wandb_without_an_account_writes_files(digits, tmp_path, monkeypatch):
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     assert all(name in file.read_bytes() for name in (b"shapes", b"batch_size", b"contrastive"))
     assert list(tmp_path.glob("wandb/offline-run-*/files/media/images/maps_representation*.png"))
+
+
+@pytest.mark.parametrize(("first", "purged"), [(0, None), (7, 8)])
+def test_tensorboard_drops_what_was_logged_after_the_checkpoint(tmp_path, monkeypatch, first, purged):
+    pytest.importorskip("tensorboard")
+    seen = []
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", lambda where, **options: seen.append((where, options)))
+    tracker = Tracker("tensorboard")
+    tracker._first = first
+    tracking.TensorBoard(tracker, tmp_path, "run")
+    assert seen == [(str(tmp_path / "tensorboard"), {"purge_step": purged})]
