@@ -160,13 +160,15 @@ def test_a_link_is_not_published(run, tmp_path, name):
 
 
 def test_no_path_of_the_machine_is_published(run, tmp_path, wine):
-    np.savez(tmp_path / "secret project.npz", X=wine, y=np.arange(len(wine)) % 3)
+    data = tmp_path / "data of me" / "secret project.npz"
+    data.parent.mkdir()
+    np.savez(data, X=wine, y=np.arange(len(wine)) % 3)
     model = tmp_path / "models of me" / "run"
     model.parent.mkdir()
-    good("fit", tmp_path / "secret project.npz", "--out", model, "--epochs", 1)
+    good("fit", data, "--out", model, "--epochs", 1)
     weights = tmp_path / "weights" / "mine.safetensors"
     summary = json.loads((model / "summary.json").read_text())
-    line = f"{tmp_path / 'secret project.npz'}: 3 rows; see {weights}, /home/me/notes.txt and https://example.org/a/b"
+    line = f"{data}: 3 rows; see {weights}, /home/me/notes.txt and https://example.org/a/b"
     summary["warnings"] = [line, f"damaged: {model.resolve()}/metrics.jsonl", "pixels/255, and/or 1 / 255"]
     (model / "summary.json").write_text(json.dumps(summary))
     evaluation = json.loads((run / "evaluation.json").read_text())

@@ -410,3 +410,12 @@ def test_real_files(name, modality, shape):
     data = load_dataset(Path(os.environ["VIEWSMITH_DATA"]) / f"{name}.npz")
     assert (data.modality, data.split, data.x.shape) == (modality, "given", shape)
     assert len(data.y) == len(data.x)
+
+
+def test_an_archive_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 50)), y=np.arange(1000) % 2)
+    assert (tmp_path / "x.npz").stat().st_size < 10_000
+    monkeypatch.setattr("viewsmith.data.readers.arrays.memory_limit", lambda: 199_000)
+    assert "X in" in (said := refusal(load_dataset, tmp_path / "x.npz")) and "more than the memory" in said
+    monkeypatch.setattr("viewsmith.data.readers.arrays.memory_limit", lambda: 201_000)
+    load_dataset(tmp_path / "x.npz")

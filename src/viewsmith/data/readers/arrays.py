@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from viewsmith.core.device import memory_limit
 from viewsmith.core.errors import InputError, name_list, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.options import DataOptions
@@ -121,7 +122,20 @@ def _letters(x: np.ndarray, source_name: str) -> np.ndarray:
     return dna_rows(x, source_name) if _is_text(x) else x
 
 
+def _check_unpacked(path: Path, archive: Any, key: str) -> None:
+    """Raise InputError for a compressed array, of a file of any size, that is larger than the memory."""
+    stored, limit = getattr(archive, "zip", None), memory_limit()
+    if stored is None or limit is None or f"{key}.npy" not in stored.namelist():
+        return
+    size = stored.getinfo(f"{key}.npy").file_size
+    if size > 2 * limit:
+        raise InputError(
+            f"{key} in {path} unpacks to {size / 2**30:,.1f} GiB, more than the memory of this machine: save fewer rows"
+        )
+
+
 def _load(path: Path, archive: Any, key: str) -> np.ndarray:
+    _check_unpacked(path, archive, key)
     with reading(f"{key} in {path}", "an array"):
         array = archive[key]
         if not isinstance(array, np.ndarray):

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, pad_rows
 
+CHECKED = 2**26  # letters after which their memory is checked again
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -51,6 +53,7 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
     headers: list[str] = []
     letters = bytearray()
     starts: list[int] = []
+    checked = CHECKED
     with reading(str(path), "a FASTA file"):
         with path.open("rb") as raw:
             compressed = raw.read(2) == _GZIP
@@ -68,6 +71,9 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
                     )
                 else:
                     letters += text
+                    if len(letters) > checked:  # a small compressed file may unpack to more than the memory
+                        checked += CHECKED
+                        check_size(len(letters), str(path), "give fewer or shorter records")
     if not headers:
         raise InputError(f"{path} is empty; expected a FASTA file: lines of '>' and a name, then the sequence")
     return headers, np.frombuffer(letters, dtype=np.uint8), np.array(starts, dtype=np.int64)
