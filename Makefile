@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all test-interop test-lowest check lint study study-diffaug crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all test-interop test-lowest check lint study study-diffaug study-pinda crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -161,7 +161,11 @@ study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder
 	$(call speed,methods.diffaug_cost)
 	$(call quality,generated.diffaug_sampler)
 	$(call quality,generated.diffaug_strength)
+	$(call quality,generated.diffaug_preset)
 	$(call tables,diffaug)
+
+study-pinda: $(TEST) ## PiNDA's table 2 with its published settings (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
+	$(call quality,pinda_table2)
 
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_metaug)

@@ -104,8 +104,9 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Untrained:
-    """The encoder of the reference before training."""
+    """The encoder of a row before training; None: of the reference."""
 
+    of: Trained | None = None
     random = True
 
 
@@ -190,10 +191,11 @@ class Study:
 
     def fixed(self, name: str, row: str, kind: Baseline | Untrained, data: Data, seed: int) -> Scores:
         """Scores of a row without training."""
-        assert self.reference is not None
+        reference = (kind.of if isinstance(kind, Untrained) else None) or self.reference
+        assert reference is not None
         dataset, x = self.sets[name], data.x
         few = self.first if dataset.modality == "vectors" else 512
-        model = self.reference.model(name, dataset, self.budget, len(x), seed, epochs=1).fit(x[:few])
+        model = reference.model(name, dataset, self.budget, len(x), seed, epochs=1).fit(x[:few])
         if isinstance(kind, Untrained):
             return self.scores(row, model.untrained(x), data)
         started, extra = time.perf_counter(), {}

@@ -29,6 +29,7 @@ TITLES = {
     "nmi": "NMI of k-means",
     "linear_1pct": "1 % labels",
     "linear_10pct": "10 % labels",
+    "softmax_50": "softmax, 50 epochs",
 }
 TIES = {metric: ALL_TIES[metric] for metric in ("kmeans_accuracy", "linear_1pct", "knn", "linear")}
 SEEDS_OF_A_CLAIM = 3

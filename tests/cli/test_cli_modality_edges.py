@@ -106,6 +106,13 @@ def test_the_published_form_follows_the_modality(data, tmp_path, method):
     assert config["parameters"]["epochs"] == 1 and config["parameters"]["projector_dims"] == [256, 128]
 
 
+def test_the_published_form_of_diffaug_on_dna_trains_hyena(data, tmp_path):
+    options = ("--method", "diffaug", "--preset", "paper", "--set", "phases=A", *SMALL)
+    good("fit", data / "short.fa", "--out", tmp_path / "run", *options)
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["parameters"]["encoder"] == "hyena" and config["parameters"]["normalize"] is False
+
+
 @pytest.mark.parametrize(("fitted", "given"), [slow("gray.npy", "channel.npy"), ("channel.npy", "gray.npy")])
 def test_gray_images_with_and_without_a_channel(run, data, tmp_path, fitted, given):
     folder = run(fitted, "--method", "pinda")

@@ -32,7 +32,7 @@ def noise_of(model):
 
 @pytest.mark.slow
 def test_published_noise_vanishes_without_a_penalty(wine):
-    with pytest.warns(UserWarning, match="the learned noise has collapsed to"):
+    with pytest.warns(UserWarning, match="the learned noise has collapsed from 0.5 to"):
         model = PiNDA(**PAPER | {"penalty": "none", "learning_rate": 3e-3}).fit(wine)
     level, _ = noise_of(model)
     assert PAPER["strength"] == 0.5 and level[-1] < 0.02

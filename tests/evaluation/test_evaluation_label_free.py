@@ -8,7 +8,7 @@ from sklearn.metrics import r2_score
 from sklearn.neighbors import NearestNeighbors
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation.label_free import label_free, neighbor_r2
+from viewsmith.evaluation.label_free import below_untrained, label_free, neighbor_r2
 from viewsmith.losses import alignment, effective_rank, feature_std, uniformity
 
 
@@ -66,3 +66,20 @@ def test_neighbor_r2_checks_its_input(wine):
         neighbor_r2(wine[:5], wine[5:], wine[:4], wine[5:])
     with pytest.raises(InputError, match="all 3 validation rows are equal"):
         neighbor_r2(wine[:9], wine[9:12], wine[:9], np.repeat(wine[:1], 3, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("trained", "untrained", "expected"),
+    [
+        (0.85, 0.95, True),  # by the factor
+        (0.78, 0.9, True),
+        (0.45, 0.71, True),  # by the part
+        (0.28, 0.51, True),
+        (0.76, 0.84, False),
+        (0.55, 0.65, False),
+        (0.96, 0.99, False),
+        (0.9, 0.8, False),
+    ],
+)
+def test_a_trained_encoder_is_below_by_a_factor_or_a_part(trained, untrained, expected):
+    assert below_untrained(trained, untrained) is expected

@@ -201,7 +201,7 @@ NOISE = {"noise_level": 1.0, "noise_spread": 0.2}
     ("last", "expected"),
     [
         ({"noise_spread": 3.9}, ["the learned noise sits on few features: its spread over features is 3.9"]),
-        ({"noise_level": 0.001}, ["the learned noise has collapsed to 0.001 standard deviations"]),
+        ({"noise_level": 0.001}, ["the learned noise has collapsed from 0.7 to 0.001 standard deviations"]),
         ({"noise_level": 4.0}, ["the learned noise has grown to 4.0 standard deviations"]),
         ({"noise_level": 4.0, "noise_spread": 2.0}, ["the learned noise sits", "the learned noise has grown"]),
         ({}, []),
@@ -213,6 +213,15 @@ def test_warnings_of_uneven_collapsed_or_large_noise(last, expected):
     assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
 
 
-def test_no_warnings_without_diagnostics_or_if_strong_noise_was_set():
+def test_noise_that_had_collapsed_before_the_first_diagnostics_is_named():
+    gone = NOISE | {"noise_level": 1e-6}
+    (line,) = pinda().warnings([{"epoch": 8, **gone}, {"epoch": 16, **gone}])
+    assert line.startswith("the learned noise has collapsed from 0.7 to 1e-06 standard deviations")
+
+
+def test_no_warnings_without_diagnostics_or_if_strong_or_weak_noise_was_set():
     assert pinda().warnings([]) == [] and pinda().warnings([{"epoch": 1, "loss": 1.0}]) == []
-    assert pinda().warnings([{**NOISE, "noise_level": 3.0}, {**NOISE, "noise_level": 3.1}]) == []
+    for strength, level in ((2.0, 5.9), (0.01, 0.009)):
+        method = pinda()
+        method.noise.strength = strength
+        assert method.warnings([{**NOISE, "noise_level": level}]) == []

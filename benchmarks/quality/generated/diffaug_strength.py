@@ -3,7 +3,8 @@
 DiffAug on sets of vectors on which many views leave their sample's neighborhood, with half of the positives generated
 so that views matter. "one strength" is the default (1: views from pure noise). "by sample": of each training row the
 largest strength at which two views stay, searched upward with the trained generator; no label is read. "phase A" has
-no generator. At most 2,000 training rows, 400 encoder steps, batch 256; paired by set and seed.
+no generator, "replacement 0" one that is not used. At most 2,000 training rows, 400 encoder steps, batch 256; paired by
+set and seed.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.generated.diffaug_strength [minutes] [set or row ...]
@@ -66,8 +67,10 @@ class DiffAugBySample(DiffAug):
 
 
 HALF = {"replacement": 0.5}
+CONTROL = {"replacement": 0.0, "generator_epochs": 1}  # the same phases without generated positives
 ROWS = {
     "phase A": Trained(DiffAug, {"phases": "A"}),
+    "replacement 0": Trained(DiffAug, CONTROL),
     "one strength": Trained(DiffAug, HALF),
     "by sample": Trained(DiffAugBySample, HALF),
 }
@@ -82,8 +85,11 @@ STUDY = Study(
     protocols=PROTOCOLS,
 )
 
+COMPARED = [("by sample", "one strength")]
+COMPARED += [(row, control) for row in ("by sample", "one strength") for control in ("phase A", "replacement 0")]
+
 if __name__ == "__main__":
     table = collect(main(STUDY, __doc__))
-    for row, reference in (("by sample", "one strength"), ("by sample", "phase A"), ("one strength", "phase A")):
-        for metric in (*PROTOCOLS, *(("drift",) if reference != "phase A" else ())):
+    for row, reference in COMPARED:
+        for metric in (*PROTOCOLS, *(("drift",) if reference == "one strength" else ())):
             print(f"{row} minus {reference}, {metric}: {gain(table, row, reference, list(SETS), metric, digits=4)}")

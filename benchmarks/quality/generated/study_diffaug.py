@@ -1,7 +1,8 @@
 """The study of DiffAug: do generated positives add to fixed ones, at the same encoder steps, on the same network?
 
 "phase A" is DiffAug without a generator. It has the same encoder, losses, optimizer, learning-rate schedule and encoder
-steps as every other DiffAug row; these also train a generator. Settings were chosen without these sets (docs, DiffAug).
+steps as every other DiffAug row; these also train a generator. "replacement 0" has the same phases without generated
+positives: their control. Settings were chosen without these sets (docs, DiffAug).
 Rows named after a setting are ablations: they change only this setting. Encoder steps: 1,200 on vectors, 300 on images
 and DNA, batch size 256. "contrastive" has the same encoder and steps.
 
@@ -60,6 +61,9 @@ ARMS: dict[str, dict[str, Any]] = {
     "diffaug": {},
     "random condition": {"condition": "random"},
     "lambda 1": {"replacement": 1.0},
+    # The control: the same phases without generated positives. Its generator, which the encoder does not see, is not
+    # trained for long.
+    "replacement 0": {"replacement": 0.0, "generator_epochs": 1},
 }
 ABLATIONS: dict[str, dict[str, Any]] = {
     "lambda 0.5": {"replacement": 0.5},
@@ -144,7 +148,7 @@ STUDY = Study(
         Stage(("phase A", "diffaug"), ("fashion_mnist", "cifar10_small", *DNA)),
         Stage(("phase A",), ("dna_ienhancer2l",), (3, 4)),
         Stage(("contrastive", "untrained", "raw", "pca", *MAPS), (*VECTORS, "dna_ienhancer2l"), (0,)),
-        Stage(("random condition", "lambda 1"), ABLATED),
+        Stage(("random condition", "lambda 1", "replacement 0"), ABLATED),
         Stage(tuple(ABLATIONS), ABLATED, (0,)),
         # Settings that looked different with one seed.
         Stage(("without outliers", "ABABA", "supervised condition"), ("sc_citeseq_cbmc",), (1,)),

@@ -243,7 +243,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             resumes = stack.enter_context(opened(folder, self.configuration(), self.initial_, device, resume=resume))
             for callback in callbacks:
                 stack.callback(callback.close)
-            outcome = train(self.name, self.method_, data, plan, folder, callbacks, resume=resumes, context=context)
+            start: dict[str, Any] = {"initial": self.initial_, "resume": resumes, "context": context}
+            outcome = train(self.name, self.method_, data, plan, folder, callbacks, **start)
             self.status_, self.metrics_ = outcome.status, outcome.metrics
             self.warnings_, self.summary_ = outcome.warnings, outcome.summary
             self._to_device()

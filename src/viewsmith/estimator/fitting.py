@@ -1,6 +1,7 @@
 """Steps of `fit`: seed, device, scaling, and training with its metrics, warnings and summary."""
 
 import contextlib
+import copy
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +16,10 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, say, warn
+from viewsmith.core.random import stream
 from viewsmith.core.rows import Rows, RowSource
 from viewsmith.core.schedule import Method
+from viewsmith.core.tensors import load_weights
 from viewsmith.data.sources import TABLES
 from viewsmith.estimator.inputs import described
 from viewsmith.estimator.plan import BuildContext, TrainingData
@@ -93,10 +96,14 @@ def train(
     folder: RunFolder | None,
     callbacks: Sequence[Callback] = (),
     *,
+    initial: Mapping[str, Tensor],
     resume: bool,
     context: Mapping[str, Any],
 ) -> Outcome:
-    """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one."""
+    """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one.
+
+    `initial` are the weights of input layer and method before training.
+    """
     began, options, split = datetime.now(UTC), plan.options, context.get("split")
     columns = _columns(data, plan, context)
     _warn_ignored(data, plan.resolved.feature_names, context)
@@ -137,6 +144,8 @@ def train(
         if (hashes := row_hashes(data.rows)) is not None:
             folder.write_row_hashes(hashes)
     found = method.warnings(history.rows)
+    if plan.labels is None and few is None and not data.groups:  # labels and groups change what are neighbors
+        found += compared_with_untrained(method, initial, trainer.x, data.seed)
     for line in found:
         warn(line)
     if status != "finished":
@@ -167,6 +176,50 @@ def train(
         **({} if split is None else {"split": split}),
     }
     return Outcome(status, history.rows, all_warnings, summary)
+
+
+#: Rows on which the trained encoder is compared with the untrained one: those among which neighbors are searched, and
+#: all; fewer than the last number are not compared.
+PREDICTING, COMPARED, FEWEST_COMPARED = 600, 1000, 200
+
+
+def compared_with_untrained(method: Method, initial: Mapping[str, Tensor], x: Rows, seed: int) -> list[str]:
+    """One line if rows of features are told from their neighbors clearly worse than before training.
+
+    In one process: a pass of synchronized BatchNorm layers needs all. On images the measure does not tell
+    (docs/results_label_free.md).
+    """
+    from viewsmith.evaluation.label_free import below_untrained
+
+    if len(x) < FEWEST_COMPARED or distributed.is_distributed() or x[:1].ndim != 2:
+        return []
+    order = torch.randperm(len(x), generator=stream(seed, "compared"))[:COMPARED].to(x.device)
+    rows, first = x[order], PREDICTING * len(order) // COMPARED
+    before = copy.deepcopy(method)
+    own = {name.removeprefix("method."): value for name, value in initial.items() if name.startswith("method.")}
+    load_weights(before, own, "the initial weights")
+    with torch.random.fork_rng([rows.device] if rows.device.type == "cuda" else []):
+        refresh_batch_norm(before, rows)
+    raw = rows.cpu().numpy()
+    if np.ptp(raw[first:], axis=0).max() == 0:
+        return []
+    trained, untrained = (neighbor_r2_of(encoder, rows, raw, first) for encoder in (method.eval(), before.eval()))
+    if not below_untrained(trained, untrained):
+        return []
+    return [
+        "the trained encoder is below the untrained one: neighbors in the representation predict "
+        f"{max(trained, 0):.0%} of the variance of the features, {untrained:.0%} before training; train for fewer "
+        "epochs or with other views, and compare with --method contrastive"
+    ]
+
+
+@torch.no_grad()
+def neighbor_r2_of(method: Method, rows: Tensor, raw: np.ndarray, first: int) -> float:
+    """`neighbor_r2` of the representations of rows; the first ones predict the others."""
+    from viewsmith.evaluation.label_free import neighbor_r2
+
+    h = method.represent(rows).float().cpu().numpy()
+    return neighbor_r2(h[:first], h[first:], raw[:first], raw[first:])
 
 
 def _say(plan: BuildContext[Any, Any], *lines: str) -> None:

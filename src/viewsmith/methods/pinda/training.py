@@ -107,7 +107,7 @@ class PiNDAMethod(PairMethod):
     def warnings(self, rows: list[dict[str, Any]]) -> list[str]:
         """Warnings if the noise is on few features, has collapsed or has grown."""
         diagnosed = [row for row in rows if "noise_level" in row]
-        return left_the_data(rows) + (noise_warnings(diagnosed[0], diagnosed[-1]) if diagnosed else [])
+        return left_the_data(rows) + (noise_warnings(diagnosed[-1], self.noise.strength) if diagnosed else [])
 
     @torch.no_grad()
     def noise_parts(self, x: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
@@ -131,22 +131,22 @@ class PiNDAMethod(PairMethod):
         return {"noise_level": float(level), "noise_spread": float(spread)}
 
 
-def noise_warnings(first: dict[str, Any], last: dict[str, Any]) -> list[str]:
-    """Problems of learned noise, and what to do, from the first and the last diagnostics of a training."""
-    found = []
+def noise_warnings(last: dict[str, Any], start: float) -> list[str]:
+    """Problems of learned noise, and what to do, from the last diagnostics of a training and the level at its start."""
+    found, level = [], last["noise_level"]
     if last["noise_spread"] > 1:
         found.append(
             f"the learned noise sits on few features: its spread over features is {last['noise_spread']:.1f} "
             "(standard deviation over mean, above 1); raise penalty_weight or use penalty='log_barrier'"
         )
-    if last["noise_level"] < min(0.02, first["noise_level"] / 2):
+    if level < min(0.02, start / 2):
         found.append(
-            f"the learned noise has collapsed to {last['noise_level']:.3f} standard deviations: "
-            "views equal their samples; use level='fixed' or a larger penalty_weight"
+            f"the learned noise has collapsed from {start:g} to {level:.1g} standard deviations: views equal their "
+            "samples; use level='fixed' with penalty='log_barrier'"
         )
-    elif last["noise_level"] > 3 * max(first["noise_level"], 1.0):
+    elif level > 3 * max(start, 1.0):
         found.append(
-            f"the learned noise has grown to {last['noise_level']:.1f} standard deviations: "
+            f"the learned noise has grown to {level:.1f} standard deviations: "
             "use level='fixed' or a smaller penalty_weight"
         )
     return found
