@@ -115,9 +115,9 @@ def neighbor_r2(
     return float(1 - np.square(val - predicted).sum() / total)
 
 
-#: A trained encoder is below the untrained one if the variance that neighbors do not predict grew by this factor (and by
-#: the first part of all variance), or by the second part. The default of contrastive has at most 1.52 and 0.09 on eight
-#: sets of vectors; DiffAug's preset paper2d, which is worse than no training, at least 2.8 or 0.23 on four of five.
+#: A trained encoder is below the untrained one if the variance that neighbors do not predict grew by the factor and by
+#: the first part of all variance, or by the second part. The default of contrastive has at most 1.52 and 0.09 on eight
+#: sets of vectors. DiffAug's preset paper2d, which is worse than no training, has at least 2.8 or 0.23 on four of five.
 WORSE_FACTOR, WORSE_PARTS = 2.0, (0.04, 0.15)
 
 
