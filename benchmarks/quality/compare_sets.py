@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.common.data import data_folder, draw_rows
 from benchmarks.common.runner import RESULTS, ROOT, Cell, rows, run
-from viewsmith.evaluation.leaderboard import MAIN, PURPOSE
+from viewsmith.evaluation.advice import MAIN, PURPOSE
 
 METHODS = ("contrastive", "pinda")
 VECTORS = ("sc_pbmc68k_reduced", "satimage", "letter", "optdigits", "texture", "wisdm_har", "gas_drift")

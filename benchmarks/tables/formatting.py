@@ -18,7 +18,7 @@ from scipy.stats import ttest_rel
 
 from benchmarks.common.runner import ROOT, progress, rows
 from benchmarks.quality.suite import Study, Trained
-from viewsmith.evaluation.leaderboard import TIES as ALL_TIES
+from viewsmith.evaluation.differences import TIES as ALL_TIES
 
 DOCS = ROOT / "docs"
 TITLES = {

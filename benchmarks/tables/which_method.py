@@ -8,7 +8,8 @@ import numpy as np
 
 from benchmarks.common.runner import RESULTS
 from benchmarks.tables.formatting import Lines, Table, collect, write
-from viewsmith.evaluation.leaderboard import PURPOSE, level_at
+from benchmarks.tables.level import level_at
+from viewsmith.evaluation.advice import PURPOSE
 
 #: Sets by kind of data, in the order of the page.
 KINDS = {

@@ -25,6 +25,8 @@ def embed(
 ) -> ViewsmithEstimator:
     """Learn representations of cells, and write them to ``adata.obsm[key_added]``.
 
+    For few labels and neighbors. For clusters by k-means, principal components were better on cells: see docs/cells.md.
+
     Parameters
     ----------
     adata : AnnData, n cells

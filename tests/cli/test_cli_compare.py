@@ -24,15 +24,14 @@ from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data import load_dataset
 from viewsmith.evaluation import baselines
 from viewsmith.evaluation import compare as evaluate
-from viewsmith.evaluation import leaderboard as board
+from viewsmith.evaluation.differences import word
 from viewsmith.evaluation.label_free import MEASURES, STUDY
-from viewsmith.evaluation.leaderboard import paired_difference
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.workflows import compare as workflow
 
 SMALL = [part for option in ("epochs=1", "hidden=8", "n_components=4") for part in ("--set", option)]
 GIVEN = ("wine", "--methods", "contrastive,pinda", "--seeds", 2, "--protocols", "knn,linear", *SMALL)
-ROWS = ["raw", "pca", "contrastive untrained", "contrastive", "pinda untrained", "pinda"]
+ROWS = ["majority", "raw", "pca", "untrained", "contrastive", "pinda"]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +67,7 @@ def test_methods_are_compared_with_baselines(compared, content):
             assert len(score["values"]) == 2 and score["mean"] == np.mean(score["values"])
             assert score["deviation"] == np.std(score["values"], ddof=1)
     lines = result.out.splitlines()
-    assert lines[0].split() == ["knn", "linear"] and [line[:21].strip() for line in lines[1:7]] == ROWS
+    assert lines[0].split() == ["knn", "linear"] and [line.split()[0] for line in lines[1:7]] == ROWS
     assert any("2 seeds, each with its own split" in line for line in lines)
 
 
@@ -76,7 +75,7 @@ def test_scores_are_those_of_a_training_evaluated_alone(content):
     data = load_dataset("wine", split_seed=1)
     model = Contrastive(epochs=1, hidden=(8,), n_components=4, random_state=1).fit(data.x_train)
     alone = evaluate(model, data, protocols=["knn", "linear"])["embeddings"]
-    for name, row in (("raw", "raw"), ("untrained", "contrastive untrained"), ("representation", "contrastive")):
+    for name, row in (("raw", "raw"), ("untrained", "untrained"), ("representation", "contrastive")):
         assert alone[name] == {score: content["rows"][row][score]["values"][1] for score in ("knn", "linear")}
 
 
@@ -89,7 +88,7 @@ def test_the_row_of_given_weights_is_not_called_untrained(tmp_path, compared):
     for _ in range(2):  # anew, and from the scores of the runs
         result = good("compare", "wine", *given, "--out", tmp_path / "out")
         found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
-        assert list(found["rows"]) == ["raw", "pca", "contrastive given encoder", "contrastive"]
+        assert list(found["rows"]) == ["majority", "raw", "pca", "contrastive given encoder", "contrastive"]
         assert found["level"]["knn"] and "untrained" not in result.out
 
 
@@ -121,42 +120,28 @@ def test_the_leaderboard_is_a_table(compared, content):
 
 def test_a_notebook_shows_the_leaderboard(content):
     html = workflow.Comparison(content)._repr_html_()
-    assert "<td>contrastive untrained</td>" in html and f"<td>{content['rows']['raw']['knn']['mean']:.3f}" in html
+    assert "<td>untrained</td>" in html and f"<td>{content['rows']['raw']['knn']['mean']:.3f}" in html
     assert "2 seeds, each with its own split" in html and html.count("<tr>") == 1 + len(ROWS)
 
 
 def test_rows_that_are_level_with_the_best_are_named(compared, content):
     _, result = compared
     times = {name: [cell["seconds"] for cell in content["cells"] if cell["method"] == name] for name in content["rows"]}
-    methods = sorted(("contrastive", "pinda"), key=lambda name: sum(times[name]))
-    order = ["raw", "pca", *(f"{name} untrained" for name in methods), *methods]
+    methods = sorted(("contrastive", "pinda"), key=lambda name: max(1.0, np.mean(times[name])))
+    order = ["majority", "raw", "pca", "untrained", *methods]
+    clear = {(t["row"], t["other"], t["protocol"]): word(t) for t in content["differences"]}
     for protocol, level in content["level"].items():
-        means = {row: scores[protocol]["mean"] for row, scores in content["rows"].items()}
-        near = [row for row in order if means[row] >= max(means.values()) - 0.015 - 1e-9]
-        assert level == near and any(f"{protocol:6}  {', '.join(near)}" in line for line in result.out.splitlines())
+        behind = {row for (row, _, p), said in clear.items() if p == protocol and said == "worse"}
+        behind |= {row for (_, row, p), said in clear.items() if p == protocol and said == "better"}
+        assert set(level) == set(order) - behind and [row for row in order if row in level] == level
+        assert any(f"{protocol:6}  {', '.join(level)}" in line for line in result.out.splitlines())
+    assert content["decisive"] == ["knn", "linear"] and content["labeled_rows"] == {"knn": 142, "linear": 142}
     everywhere = [row for row in order if all(row in level for level in content["level"].values())]
     assert content["level_everywhere"] == everywhere
     answer, error, step = result.out.splitlines()[-3:]
     assert f"level with the best everywhere: {everywhere[0]}." in answer if everywhere else "None is level" in answer
     assert content["test_rows"] == 36 and "on 36 test rows is up to 0.083" in error
     assert step == content["next"] and "--seeds 5" in step
-
-
-@pytest.mark.parametrize(
-    ("everywhere", "begins"),
-    [
-        (["raw", "pinda"], "Use raw: no training is better"),
-        (["pinda untrained"], "Use pinda untrained: no training is better by more than a tie"),
-        (["pinda"], "Use pinda: `viewsmith embed runs/pinda-0 DATA --out FILE`"),
-        ([], "Choose by purpose: raw for neighbors, pinda for many labels"),
-    ],
-)
-def test_the_last_sentence_says_what_to_do(content, everywhere, begins):
-    result = content | {"level": {"knn": ["raw"], "linear": ["pinda"]}, "level_everywhere": everywhere}
-    kinds = {line["row"]: line["kind"] for line in content["leaderboard"]}
-    assert board._next_step(result, kinds, 3, "runs").startswith(begins)
-    assert "--seeds 5" in board._next_step(result, kinds, 2, "runs")
-    assert "the same command" in board._next_step(result | {"left_out": "pinda, seed 1"}, kinds, 3, "runs")
 
 
 def test_each_training_is_named_before_its_warnings_which_are_given_once(compared):
@@ -166,12 +151,30 @@ def test_each_training_is_named_before_its_warnings_which_are_given_once(compare
     assert sorted(names, key=told.index) == names
 
 
-def test_differences_are_paired_by_split_and_corrected(content):
+def test_differences_are_paired_by_split_and_test_row(compared, content):
     assert len(content["differences"]) == 6 * 5 // 2 * 2
     for found in content["differences"]:
         one, other = (content["rows"][found[row]][found["protocol"]]["values"] for row in ("row", "other"))
-        expected = paired_difference(np.subtract(one, other), 36 / 142)
-        assert found["mean"] == pytest.approx(expected.mean) and found["p"] == pytest.approx(expected.p)
+        gaps = np.subtract(one, other)
+        assert found["mean"] == pytest.approx(gaps.mean())
+        of_repeats = gaps.var(ddof=1) * (1 / 2 + 36 / 142)
+        if found["row"] == "majority":  # by the rows of both splits
+            right = {}
+            for i in (0, 1):
+                with np.load(compared[0] / f"contrastive-{i}" / "test_rows.npz") as saved:
+                    values = saved[f"{found['row']}/{found['protocol']}"][0].astype(float)
+                    name = found["other"] if found["other"] in ("raw", "pca", "untrained") else "representation"
+                    method = "pinda" if found["other"] == "pinda" else "contrastive"
+                    with np.load(compared[0] / f"{method}-{i}" / "test_rows.npz") as others:
+                        values -= others[f"{name}/{found['protocol']}"][0]
+                    for row, value in zip(saved[f"majority/{found['protocol']}/rows"], values, strict=True):
+                        right.setdefault(int(row), []).append(value)
+            of_row = np.array([np.mean(values) for values in right.values()])
+            n = len(of_row) + 2
+            of_rows = ((of_row**2).sum() + np.abs(of_row).max() ** 2) / n - (of_row.sum() / n) ** 2
+            assert found["error"] == pytest.approx(np.sqrt(of_repeats + of_rows / n), rel=1e-4)
+        elif found["error"] is not None:
+            assert found["error"] > np.sqrt(of_repeats)
 
 
 def test_a_given_split_stays(wine_npz, tmp_path):
@@ -182,9 +185,18 @@ def test_a_given_split_stays(wine_npz, tmp_path):
     assert content["split"] == {"kind": "given", "splits": 1} and [cell["split"] for cell in content["cells"]] == [0, 0]
     raw = content["rows"]["raw"]["knn"]
     assert raw["values"][0] == raw["values"][1] and raw["deviation"] is None
-    gaps = [a - b for a, b in zip(content["rows"]["contrastive"]["knn"]["values"], raw["values"], strict=True)]
+    gaps = np.subtract(content["rows"]["contrastive"]["knn"]["values"], raw["values"])
     found = next(each for each in content["differences"] if {each["row"], each["other"]} == {"raw", "contrastive"})
-    assert found["p"] == pytest.approx(paired_difference(gaps).p) and abs(found["mean"]) == abs(np.mean(gaps))
+    values = []
+    for i in (0, 1):  # the test rows are the same
+        with np.load(tmp_path / "out" / f"contrastive-{i}" / "test_rows.npz") as saved:
+            values.append(saved["representation/knn"][0])
+    with np.load(tmp_path / "out" / "contrastive-0" / "test_rows.npz") as saved:
+        of_row = np.mean(values, axis=0) - saved["raw/knn"][0]
+    n = len(of_row) + 2
+    of_rows = ((of_row**2).sum() + np.abs(of_row).max() ** 2) / n - (of_row.sum() / n) ** 2
+    assert found["error"] == pytest.approx(np.sqrt(gaps.var(ddof=1) / 2 + of_rows / n), rel=1e-4)
+    assert abs(found["mean"]) == pytest.approx(abs(np.mean(gaps)))
 
 
 def test_more_splits_than_seeds_are_more_trainings(compared, content, tmp_path):
@@ -216,6 +228,7 @@ def test_a_further_baseline_is_added_to_what_is_there(compared, content, tmp_pat
     good("compare", *GIVEN, "--baselines", "raw,pca,umap", "--out", compared[0])
     found = json.loads((compared[0] / "leaderboard.json").read_text())
     assert asked == [["umap"], ["umap"]] and list(found["rows"]) == ["raw", "pca", "umap", "contrastive", "pinda"]
+    assert any({"umap", "raw"} == {test["row"], test["other"]} and test["error"] for test in found["differences"])
     assert all(found["rows"][row] == content["rows"][row] for row in ("raw", "pca", "contrastive", "pinda"))
     good("compare", *GIVEN, "--out", compared[0])
 
@@ -227,7 +240,7 @@ def test_a_method_that_fails_is_a_row_that_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(PiNDA, "fit", fails)
     result = good("compare", *GIVEN, "--out", tmp_path / "out")
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
-    assert list(found["rows"]) == ["raw", "pca", "contrastive untrained", "contrastive"]
+    assert list(found["rows"]) == ["majority", "raw", "pca", "contrastive untrained", "contrastive"]
     assert found["failed"] == {"pinda": "the loss is not finite"}
     assert (
         found["leaderboard"][-1]["note"] == "failed: the loss is not finite"
@@ -413,11 +426,11 @@ def test_without_labels_rows_are_measured_and_the_measured_rule_is_said(tmp_path
     np.save(tmp_path / "x.npy", load_wine().data)
     out, options = tmp_path / "out", ("--methods", "contrastive,pinda", "--seeds", 2, *SMALL)
     result = good(
-        "compare", tmp_path / "x.npy", *options, "--baselines", "raw,untrained,gradient-boosting", "--out", out
+        "compare", tmp_path / "x.npy", *options, "--baselines", "majority,raw,untrained,gradient-boosting", "--out", out
     )
     found = json.loads((out / "leaderboard.json").read_text())
     assert found["protocols"] == list(MEASURES) and not found["level"] and not found["differences"]
-    assert list(found["rows"]) == ["raw", "contrastive untrained", "contrastive", "pinda untrained", "pinda"]
+    assert list(found["rows"]) == ["raw", "untrained", "contrastive", "pinda"]
     assert found["split"] == {"kind": "random", "splits": 2} and found["sizes"] == {
         "train": 142,
         "test": 36,
@@ -432,7 +445,7 @@ def test_without_labels_rows_are_measured_and_the_measured_rule_is_said(tmp_path
     assert found["next"] in said and f"on {STUDY['sets']} sets no measure chose better than always" in said
     assert f"`viewsmith embed {out}/contrastive-0 DATA --out FILE`" in said and "--seeds" not in found["next"]
     page = (out / "report.html").read_text()
-    assert page.count("<img class=") == 5 and "There are no labels" in page and 'id="differences"' not in page
+    assert page.count("<img class=") == 4 and "There are no labels" in page and 'id="differences"' not in page
     before = files(out)
     assert good("compare", tmp_path / "x.npy", *options, "--baselines", "raw,untrained", "--out", out).out != result.out
     assert files(out)["contrastive-0/evaluation.json"] == before["contrastive-0/evaluation.json"]

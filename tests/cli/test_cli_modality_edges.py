@@ -137,7 +137,7 @@ def test_sequences_longer_and_fewer_than_in_training(run, data, tmp_path, method
             assert made["views"].shape == shape
         assert good("report", folder, "--data", data / name).err == ""
     result = json.loads(good("evaluate", folder, data / "long.fa", "--json", "--protocols", "knn").out)
-    assert result["embeddings"].keys() == {"raw", "pca", "untrained", "representation"}
+    assert result["embeddings"].keys() == {"majority", "raw", "pca", "untrained", "representation"}
 
 
 def test_sequences_too_long_for_hyena_are_refused_without_output(run, data, tmp_path):

@@ -1,6 +1,7 @@
 """Commands that use a run: embed, evaluate, views, report; and the list of methods."""
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -151,7 +152,7 @@ def test_data_are_not_replaced_by_the_output(command, data, runs, tmp_path):
 def test_evaluate_prints_and_saves_json(data, runs):
     result = good("evaluate", runs / "table", data / "t.csv", "--json")
     content = json.loads(result.out, parse_constant=forbid)
-    assert list(content["embeddings"]) == ["raw", "pca", "untrained", "representation"]
+    assert list(content["embeddings"]) == ["majority", "raw", "pca", "untrained", "representation"]
     for scores in content["embeddings"].values():
         assert set(scores) == set(PROTOCOLS) >= ISSUE
         assert all(-1 <= score <= 1 for score in scores.values())
@@ -167,8 +168,9 @@ def test_evaluate_prints_a_table(data, runs):
     result = good("evaluate", runs / "given", data / "given.npz", "--protocols", "knn, linear")
     lines = result.out.splitlines()
     assert lines[0].split() == ["knn", "linear"]
-    assert [line.split()[0] for line in lines[1:5]] == ["raw", "pca", "untrained", "representation"]
-    assert lines[-1].startswith("Representation ") and "kNN (" in lines[-1] and "svm" not in result.out
+    assert [line.split()[0] for line in lines[1:6]] == ["majority", "raw", "pca", "untrained", "representation"]
+    assert lines[-2].startswith("Representation ") and "kNN (" in lines[-2] and "svm" not in result.out
+    assert "This is one run: a claim needs several seeds." in lines[-1]
     assert "Fitted on 30 train rows, scored on 10 test rows, 2 classes." in lines
 
 
@@ -251,7 +253,13 @@ def test_the_same_seed_gives_the_same_views(tmp_path, data, runs):
 
 
 def test_report_shows_curves_comparison_and_maps(data, runs):
+    (runs / "given" / "report.html").unlink(missing_ok=True)
     good("evaluate", runs / "given", data / "given.npz")
+    refreshed = (runs / "given" / "report.html").read_text()
+    assert "Not evaluated yet" not in refreshed and "t-SNE of 10 test rows" in refreshed
+    assert re.search(
+        r"Time for the features of all rows: majority [\d.]+ s, raw .*; for all scores [\d.]+ s\.", refreshed
+    )
     result = good("report", runs / "given")
     page = (runs / "given" / "report.html").read_text()
     assert result.out == f"{runs / 'given' / 'report.html'}\n" and result.err == ""

@@ -13,7 +13,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.evaluation import baselines
 from viewsmith.evaluation.compare import _select_raw_features, compare, format_table
 from viewsmith.evaluation.label_free import label_free
-from viewsmith.evaluation.protocol import PROTOCOLS, evaluate_embedding
+from viewsmith.evaluation.protocol import PROTOCOLS, Scored, evaluate_embedding
 from viewsmith.reports.verdict import named_rows
 
 SHIFT, SCALE = load_wine().data.mean(axis=0), load_wine().data.std(axis=0)
@@ -64,10 +64,10 @@ def result(dataset):
 
 
 def test_the_result_has_every_row_and_protocol(result):
-    assert list(result["embeddings"]) == ["raw", "pca", "untrained", "representation", "map"]
+    assert list(result["embeddings"]) == ["majority", "raw", "pca", "untrained", "representation", "map"]
     assert result["protocols"] == PROTOCOLS
     assert result["rows"] == {"train": 89, "test": 89, "classes": 3}
-    assert set(result["label_free"]) == set(result["seconds"]) == set(result["embeddings"])
+    assert set(result["label_free"]) | {"majority"} == set(result["seconds"]) == set(result["embeddings"])
     assert all(set(row) == {"embed", "score"} for row in result["seconds"].values())
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
@@ -89,6 +89,40 @@ def test_each_row_has_the_scores_of_its_embedding(result, dataset):
     assert result["embeddings"]["untrained"] != result["embeddings"]["representation"]
 
 
+def test_the_differences_from_the_baselines_are_those_of_each_test_row(result, dataset):
+    tests = {(test["other"], test["protocol"]): test for test in result["differences"]}
+    assert set(tests) == {(row, p) for row in ("majority", "raw", "pca", "untrained") for p in PROTOCOLS}
+    scores = result["embeddings"]
+    for (row, p), test in tests.items():
+        assert test["row"] == "representation"
+        assert test["mean"] == pytest.approx(scores["representation"][p] - scores[row][p])
+        assert (test["error"] or 0) < 0.2 and (test["p"] is None or test["p"] <= test["p_holm"] <= 1)
+    values = {row: result.values_by_row[row]["knn"] for row in ("raw", "representation")}
+    assert values["raw"].shape == (1, 89) and values["raw"].mean() == pytest.approx(scores["raw"]["knn"])
+    gap = (values["representation"] - values["raw"])[0]
+    expected = np.sqrt(((gap**2).sum() + 1) / 91 - (gap.sum() / 91) ** 2) / np.sqrt(91)
+    assert tests["raw", "knn"]["error"] == pytest.approx(expected, rel=1e-5)
+    assert result.values_by_row["raw"]["linear_1pct"].shape == (3, 89)
+    assert result["labeled_rows"] == {
+        p: 3 if p == "linear_1pct" else 9 if p == "linear_10pct" else 89 for p in PROTOCOLS
+    }
+    assert result.scored.all() and len(result.scored) == 89
+
+
+def test_the_largest_class_of_train_is_a_row(result, dataset):
+    largest = max("abc", key=lambda each: (dataset.y_train == each).sum())
+    share = float((dataset.y_test == largest).mean())
+    found = result["embeddings"]["majority"]
+    assert {name: found[name] for name in PROTOCOLS} == {
+        name: 0.0 if name.startswith(("nmi", "ari")) else pytest.approx(share) for name in PROTOCOLS
+    }
+    numbers = without(dataset, y_train=dataset.x_train[:, 0], y_test=dataset.x_test[:, 0])
+    found = compare(TwoColumns(), numbers)["embeddings"]["majority"]
+    assert -0.02 < found["r2"] <= 0 and found["r2"] == found["knn_r2"] == found["r2_1pct"]
+    mean = dataset.x_train[:, 0].mean()
+    assert found["mae"] == pytest.approx(np.abs(dataset.x_test[:, 0] - mean).mean())
+
+
 def test_positions_in_a_map_are_compared_by_euclidean_distance(result):
     """Two classes in the same direction, at different distances from the center, are two classes on a map."""
     angle, radius = np.random.default_rng(0).uniform(0, 7, 80), np.tile([1.0, 3.0], 40)
@@ -103,7 +137,7 @@ def test_positions_in_a_map_are_compared_by_euclidean_distance(result):
 def test_chosen_protocols_and_a_model_without_outputs(dataset):
     found = compare(TwoColumns(), dataset, protocols=["knn", "ari"])
     assert list(found["protocols"]) == ["knn", "ari"]
-    assert list(found["embeddings"]) == ["raw", "pca", "untrained", "representation"]
+    assert list(found["embeddings"]) == ["majority", "raw", "pca", "untrained", "representation"]
     assert all(list(row) == ["knn", "ari"] for row in found["embeddings"].values())
 
 
@@ -257,14 +291,14 @@ def test_equal_features_are_scored_once(dataset, monkeypatch):
     scored, seen = [], {}
     monkeypatch.setattr(
         sys.modules[compare.__module__],
-        "evaluate_embedding",
-        lambda *args, **options: scored.append(args) or {"knn": 1},
+        "score_embedding",
+        lambda *args, **options: scored.append(args) or Scored({"knn": 1.0}, {}),
     )
     compare(TwoColumns(), dataset, protocols=["knn"], seen=seen)
     compare(TwoColumns(1), dataset, protocols=["knn"], seen=seen)  # only the representation differs
-    assert len(scored) == 5
+    assert len(scored) == 6
     others = np.array(dataset.y_test[::-1], dtype=object)
     compare(TwoColumns(), without(dataset, y_test=others), protocols=["knn"], seen=seen)
     compare(TwoColumns(), without(dataset, y_test=others[::-1].astype(str)), protocols=["knn"], seen=seen)
     compare(TwoColumns(), dataset, protocols=["linear"], seen=seen)
-    assert len(scored) == 13
+    assert len(scored) == 16

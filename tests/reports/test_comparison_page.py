@@ -8,8 +8,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.leaderboard import Repeats, Results, leaderboard
-from viewsmith.reports.comparison import _against_best, _word, render_comparison
+from viewsmith.evaluation.differences import Repeats, TestRows
+from viewsmith.evaluation.leaderboard import Results, leaderboard
+from viewsmith.reports.comparison import _against_best, render_comparison
 
 PROTOCOLS = ["linear", "knn", "kmeans_accuracy", "linear_1pct", "linear_10pct"]
 KINDS = {"raw": "baseline", "a <b>": "method", "a <b> untrained": "untrained"}
@@ -75,21 +76,24 @@ def test_many_rows_are_a_small_page():
     assert len(page.encode()) < 3e6 and "18 further rows have no map" in page
 
 
-@pytest.mark.parametrize(("repeats", "said"), [(2, "within a tie of it (0.015)"), (3, "level with it")])
-def test_level_is_said_only_where_the_intervals_decide(repeats, said):
-    found = Results(repeats, ["knn"])
-    for i in range(repeats):
-        for row, score in (("raw", 0.5), ("pca", 0.9)):
-            found.add(row, "baseline", i, {"knn": score + 0.01 * i})
-    result = compared() | leaderboard(found, Repeats(tuple(range(repeats)), 0.25), [], "out") | {"seeds": repeats}
-    assert f"pca is best with {0.9 + 0.005 * (repeats - 1):.3f}, and none is {said}." in render_comparison(result, {})
+@pytest.mark.parametrize(("rows", "said"), [(4, "raw is not clearly behind (a tie is 0.015)"), (400, "all others are")])
+def test_what_is_clearly_behind_is_said_in_words(rows, said):
+    found = Results(1, ["knn"])
+    for row, score in (("raw", 0.5), ("pca", 0.75)):
+        right = (np.arange(rows) % 4 < 4 * score).astype(np.float32)[None]
+        found.add(row, "baseline", 0, {"knn": score}, {"knn": TestRows(right, np.arange(rows))})
+    result = compared() | leaderboard(found, Repeats((0,)), [], "out") | {"seeds": 1}
+    page = render_comparison(result, {})
+    assert "kNN (neighbors): pca is best with 0.750" in page and said in page
+    assert "Of a single training only the test rows are known" in page
 
 
-def test_words_of_differences():
-    test = {"protocol": "linear", "mean": 0.1, "deviation": 0.01, "p_holm": 0.01}
-    assert _word(test) == "better" and _word(test | {"mean": -0.1}) == "worse"
-    assert _word(test | {"p_holm": 0.06}) == "not clear" and _word(test | {"mean": 0.015}) == "tie"
-    assert _word(test | {"p_holm": None, "deviation": None}) == "one pair"
+def test_scores_of_few_labels_are_said_to_decide_nothing():
+    found = Results(1, ["knn", "linear_1pct"])
+    found.add("raw", "baseline", 0, {"knn": 0.5, "linear_1pct": 0.5})
+    found.labeled_rows = {"knn": 90, "linear_1pct": 2}
+    page = render_comparison(compared() | leaderboard(found, Repeats((0,)), [], "out"), {})
+    assert "Fewer than 10 labels, so it decides nothing: linear_1pct (2 labeled rows)." in page
 
 
 def test_differences_from_the_best_row_have_one_sign():

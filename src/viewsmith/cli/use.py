@@ -81,10 +81,11 @@ def evaluate(
     from viewsmith.core.files import write_json_atomic
     from viewsmith.estimator.inputs import labels_used
     from viewsmith.evaluation.compare import compare, format_table
-    from viewsmith.reports.verdict import named_rows, verdict
+    from viewsmith.reports.verdict import caveat, verdict
     from viewsmith.training.run import RunFolder
 
     results: dict[str | None, dict[str, Any]] = {}
+    shown: tuple[Any, Any] | None = None
     for column in label or (None,):
         model, dataset = options.load_run_and_data(run, data, {**read, "label": column}, labeled=True)
         sample = dataset.in_memory()
@@ -97,18 +98,33 @@ def evaluate(
         )
         if len(sample.x) < len(dataset.x):
             result["rows"]["sampled_from"] = len(dataset.x)
-        results[column] = result
+        results[column], shown = result, shown or (model, sample)
     first, *others = results.values()
     if others:  # the report shows the first label
         first = first | {"labels_scored": results}
     with writing(RunFolder(run).evaluation):
         write_json_atomic(RunFolder(run).evaluation, first)
+    with writing(RunFolder(run).report):
+        write_run_report(run, figures=_figures(*shown) if shown else ())
     if json_:
         echo(RunFolder(run).evaluation.read_text(encoding="utf-8").rstrip("\n"))
         return
     for column, scored in results.items():
         heading = f"{column}\n\n" if others else ""
-        echo(f"{heading}{format_table(scored)}\n\n{verdict(named_rows(scored), scored['rows']['test'])}")
+        limits = caveat(None if scored.get("target") == "number" else scored["rows"]["test"])
+        echo(f"{heading}{format_table(scored)}\n\n{verdict(scored)}\n{limits}")
+
+
+def _figures(model: Any, dataset: Any) -> list[Any]:
+    """Maps and galleries of a report, or none, with a warning, if these data have none."""
+    from viewsmith.core.errors import warn
+
+    try:
+        figures: list[Any] = model.figures(dataset)
+        return figures
+    except InputError as error:
+        warn(f"no maps and galleries in the report: {error}")
+        return []
 
 
 @options.with_flags("label", "labels", "image_size", "stream", "cache", "threads", "debug")

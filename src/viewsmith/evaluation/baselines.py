@@ -56,6 +56,22 @@ class BaselineContext:
         return self.model.raw_features(self.x_train)[self.raw], self.model.raw_features(self.x_test)[self.raw]
 
 
+def _largest_class(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarray:
+    """The mean of the numbers, or the largest class (the smallest code of equals), for each test row."""
+    return np.full(len(test), y.mean() if target == "number" else np.bincount(y).argmax())
+
+
+@register(
+    "baseline",
+    "majority",
+    predict=_largest_class,
+    constant=True,
+    help="the largest class of the train rows, or the mean of their numbers, for every row",
+)
+def _nothing(context: BaselineContext) -> TrainTest:
+    return np.zeros((len(context.x_train), 1), np.float32), np.zeros((len(context.x_test), 1), np.float32)
+
+
 @register("baseline", "raw", help="raw features, as the model scales them")
 def _raw(context: BaselineContext) -> TrainTest:
     return context.raw_features()
@@ -179,6 +195,12 @@ def predictor_of(name: str) -> Predict | None:
     """What a baseline that is no representation predicts labels with; None for other table rows."""
     found = get("baseline", name)
     return None if found is None else found.tag("predict")
+
+
+def is_constant(name: str) -> bool:
+    """Whether a baseline predicts the same for all rows, which then counts at all protocols."""
+    found = get("baseline", name)
+    return found is not None and bool(found.tag("constant"))
 
 
 RANK_TOLERANCE = 1e-5  # of the largest standard deviation; float32

@@ -5,6 +5,7 @@ import textwrap
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -14,18 +15,23 @@ from viewsmith.core.errors import InputError, error_text, name_list, pluralize, 
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries
 from viewsmith.data.labels import Target, numbers_of
-from viewsmith.evaluation.baselines import BaselineContext, Model, TrainTest, predictor_of
+from viewsmith.evaluation.baselines import BaselineContext, Model, TrainTest, is_constant, predictor_of
+from viewsmith.evaluation.differences import LOWER_IS_BETTER, TIES, Repeats, TestRows, all_pairs
 from viewsmith.evaluation.label_free import MEASURED_ROWS, label_free, measures
-from viewsmith.evaluation.leaderboard import LOWER_IS_BETTER, WIDTH, aligned, in_blocks, marked
+from viewsmith.evaluation.leaderboard import WIDTH, aligned, in_blocks, marked
 from viewsmith.evaluation.neighbors import GROUP_SCORES, group_scores
 from viewsmith.evaluation.protocol import (
     NUMBER_PROTOCOLS,
     OPTIONAL,
     PROTOCOLS,
+    Scored,
     ScoredRows,
+    Values,
     check_protocols,
     evaluate_embedding,
     few_number_rows,
+    labels_used,
+    score_embedding,
     scored_rows,
 )
 from viewsmith.losses.diagnostics import alignment
@@ -87,15 +93,18 @@ def compare(
     Returns
     -------
     Scores
-        A dict of plain values: ``embeddings`` (scores by table row: raw, pca, untrained, representation, the model's
-        additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
-        ``protocols`` (name to description), ``rows`` (numbers of train rows, test rows and classes; for
+        A dict of plain values: ``embeddings`` (scores by table row: majority, raw, pca, untrained, representation, the
+        model's additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
+        ``protocols`` (name to description), ``labeled_rows`` (by protocol, the number of labels that its classifier is
+        fitted on), ``differences`` (of the representation from each baseline, with standard error, 95 % interval and p
+        value, over test rows and draws of few labels), ``rows`` (numbers of train rows, test rows and classes; for
         numbers without classes, with ``target``: "number"), ``label_free``
         (diagnostics by table row, on the same up to 2,000 test rows; alignment, of the representation with that of
         views, on 512 of them), ``seconds`` (by table row: ``embed`` and ``score``); if the encoder started from given
         weights, ``names`` (the row untrained is shown as given encoder); with labels used in training, or missing,
         ``labels`` (what was used and left out); with two or more groups of test rows, ``groups`` (scores by table row,
-        see `viewsmith.evaluation.neighbors.group_scores`).
+        see `viewsmith.evaluation.neighbors.group_scores`). Its attribute ``values_by_row`` has what each scored test
+        row contributes to each score, and ``scored`` which test rows are scored, bool (m,).
 
     Raises
     ------
@@ -116,18 +125,20 @@ def compare(
     raw = _select_raw_features(model, x_train[chosen.train], y_train, target, seen)
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
 
-    def score(name: str, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
+    def score(name: str, train: np.ndarray, test: np.ndarray) -> Scored:
         arrays, predict = (train[chosen.train], y_train, test, y_test), predictor_of(name)
         metric = "euclidean" if name in maps else "cosine"
         options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
-        options |= {"target": target, "predict": predict}
+        options |= {"target": target, "predict": predict, "everywhere": is_constant(name)}
         same = f"{selected} {metric} {predict and name}"
-        return _once(seen, (*arrays, groups_train), same, partial(evaluate_embedding, *arrays, **options))
+        return _once(seen, (*arrays, groups_train), same, partial(score_embedding, *arrays, **options))
 
     result: dict[str, Any] = {
         "embeddings": {},
         "raw": raw,
         "protocols": {name: (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS)[name] for name in selected},
+        "labeled_rows": {name: labels_used(name, y_train, target) for name in selected},
+        "differences": [],
         "rows": {"train": len(y_train), "test": len(x_test)},
         "label_free": {},
         "seconds": {},
@@ -136,8 +147,9 @@ def compare(
         result["rows"]["classes"] = len(np.union1d(y_train, y_test))
     requested = {*(rows or ()), *(("umap",) if umap else ())}
     embeddings = _embeddings(model, raw, maps, x_train, x_test, requested)
+    values: dict[str, Mapping[str, Values]] = {}
     for name, test, scores in _computed(embeddings, rows, score, result["seconds"], failures):
-        result["embeddings"][name] = scores
+        result["embeddings"][name], values[name] = scores.scores, scores.rows
         if predictor_of(name) is not None:
             continue
         if on_row is not None:
@@ -152,7 +164,28 @@ def compare(
             if target == "class" and groups is not None and len(np.unique(groups)) > 1:
                 of_group = group_scores(test[sample], groups[sample], y_test[sample])
                 result.setdefault("groups", {})[name] = of_group
-    return Scores(result)
+    result["differences"] = from_baselines(result["embeddings"], values, outputs=maps)
+    return Scores(result, values, chosen.test)
+
+
+def from_baselines(
+    embeddings: Mapping[str, Mapping[str, float]],
+    values: Mapping[str, Mapping[str, Any]],
+    outputs: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """The differences of the representation from the other rows but further `outputs`, tested over test rows and draws
+    of labels."""
+    single = {
+        row: {p: [float(score)] for p, score in scores.items()}
+        for row, scores in embeddings.items()
+        if row not in outputs
+    }
+    rows = {
+        row: {p: {0: TestRows(each, np.arange(each.shape[1]))} for p, each in of_row.items()}
+        for row, of_row in values.items()
+    }
+    protocols = [name for name in embeddings.get("representation", {}) if name in TIES]
+    return all_pairs(single, protocols, Repeats((0,)), rows, subject="representation")
 
 
 def _labels_record(model: Model, target: Target, chosen: ScoredRows, trained_with: bool) -> dict[str, Any]:
@@ -169,10 +202,10 @@ def _labels_record(model: Model, target: Target, chosen: ScoredRows, trained_wit
 def _computed(
     embeddings: Sequence[tuple[str, Callable[[], TrainTest]]],
     rows: Sequence[str] | None,
-    score: Callable[[str, np.ndarray, np.ndarray], dict[str, float]],
+    score: Callable[[str, np.ndarray, np.ndarray], T],
     seconds: dict[str, dict[str, float]],
     failures: dict[str, str] | None,
-) -> Iterator[tuple[str, np.ndarray, dict[str, float]]]:
+) -> Iterator[tuple[str, np.ndarray, T]]:
     """Name, features of the test rows and scores of each of `rows`; of a baseline that fails, `failures` takes why."""
     for name, embed in embeddings:
         if rows is not None and name not in rows:
@@ -193,6 +226,15 @@ def _computed(
 
 class Scores(dict[str, Any]):
     """The result of `compare`, a dict; a notebook shows it as a table."""
+
+    def __init__(
+        self,
+        found: Mapping[str, Any],
+        values: Mapping[str, Mapping[str, Values]] = MappingProxyType({}),
+        scored: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(found)
+        self.values_by_row, self.scored = values, scored
 
     def _repr_html_(self) -> str:
         columns = [

@@ -1,8 +1,7 @@
-"""Which rows of a comparison are level with the best: paired tests, ties, and the leaderboard as tables and text."""
+"""The leaderboard of a comparison, as plain values, tables and text."""
 
 import csv
 import io
-import itertools
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -10,93 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from viewsmith.core.files import spreadsheet_text
-from viewsmith.evaluation.label_free import STUDY
-
-CONFIDENCE, SIGNIFICANCE = 0.95, 0.05
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """How the trainings of a comparison repeat."""
-
-    splits: tuple[int, ...]  # the number of the split of each repeat
-    overlap: float = 0.0  # test rows over train rows, if several random splits of the same rows are drawn
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A mean of paired differences, its deviation, 95 % interval and p value; None where there are too few pairs."""
-
-    mean: float
-    deviation: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-
-
-def paired_difference(values: ArrayLike, overlap: float = 0.0) -> Difference:
-    r"""The corrected resampled t-test of Nadeau and Bengio (2003), equation 9, of paired differences.
-
-    .. math:: t = \bar d / \sqrt{(1/J + n_2/n_1) S^2}
-
-    with J - 1 degrees of freedom, where :math:`\bar d` and :math:`S^2` are mean and variance of the J differences, and
-    n_2/n_1 is the ratio of test to train rows. Random splits of one data set share rows, so that their scores are not
-    independent: without the correction, far too many differences are found. With `overlap` 0 it is the paired t-test.
-    """
-    d = np.asarray(values, dtype=np.float64)
-    mean = float(d.mean())
-    if len(d) < 2:
-        return Difference(mean, None, None, None, None)
-    deviation = float(d.std(ddof=1))
-    if deviation <= 1e-12:
-        return Difference(mean, 0.0, None, None, None)
-    from scipy.stats import t
-
-    error = deviation * math.sqrt(1 / len(d) + overlap)
-    half = float(t.ppf((1 + CONFIDENCE) / 2, len(d) - 1)) * error
-    return Difference(mean, deviation, mean - half, mean + half, float(2 * t.sf(abs(mean) / error, len(d) - 1)))
-
-
-def holm(p: ArrayLike) -> NDArray[np.float64]:
-    """P values by the step-down method of Holm (1979): the i-th of m times m - i + 1, increasing, at most 1."""
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(len(given), np.nan)
-    order = np.argsort(given)[: np.isfinite(given).sum()]
-    steps = given[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(steps)) if len(order) else steps
-    return adjusted
-
-
-def by_repeat(values: Sequence[float | None], repeats: Repeats) -> dict[int, float]:
-    """Scores by what a test counts as a repeat: on several splits the mean of each split, on one those of each seed."""
-    several, found = len(set(repeats.splits)) > 1, dict[int, list[float]]()
-    for number, (value, split) in enumerate(zip(values, repeats.splits, strict=True)):
-        if value is not None and math.isfinite(value):
-            found.setdefault(split if several else number, []).append(value)
-    return {key: float(np.mean(scores)) for key, scores in found.items()}
-
-
-def all_pairs(
-    scores: Mapping[str, Mapping[str, Sequence[float | None]]], protocols: Sequence[str], repeats: Repeats
-) -> list[dict[str, Any]]:
-    """All pairs of rows at all protocols, tested, with p values that are adjusted within a protocol."""
-    found = []
-    for protocol in protocols:
-        values = {row: by_repeat(of_row[protocol], repeats) for row, of_row in scores.items()}
-        tests: list[dict[str, Any]] = []
-        for row, other in itertools.combinations(values, 2):
-            one, two = values[row], values[other]
-            if paired := [one[i] - two[i] for i in sorted(one.keys() & two.keys())]:
-                result = paired_difference(paired, repeats.overlap)
-                tests.append({"row": row, "other": other, "protocol": protocol, **vars(result)})
-        adjusted = holm([math.nan if test["p"] is None else test["p"] for test in tests])
-        for test, p in zip(tests, adjusted.tolist(), strict=True):
-            found.append(test | {"p_holm": None if math.isnan(p) else p})
-    return found
-
+from viewsmith.evaluation.advice import MAIN, advice, decisive, level_rows
+from viewsmith.evaluation.differences import FEWEST_LABELS, LOWER_IS_BETTER, TIES, Repeats, TestRows, all_pairs
 
 WIDTH = 120
 
@@ -132,74 +48,12 @@ def in_blocks(names: Sequence[str], columns: Sequence[Sequence[str]], width: int
     return [beside(block) for block in blocks]
 
 
-#: Largest difference at each protocol that is a tie: nearly always within what another seed changes.
-TIES: dict[str, float] = {
-    **dict.fromkeys(("linear", "knn", "svm", "linear_10pct", "softmax_50", "r2", "knn_r2", "r2_10pct"), 0.015),
-    **dict.fromkeys(("linear_1pct", "r2_1pct"), 0.03),
-    **dict.fromkeys((measure + rows for rows in ("", "_l2") for measure in ("kmeans_accuracy", "nmi", "ari")), 0.05),
-    "mae": 0.015,  # of the smallest error, because it has the unit of the target
-}
-
-# 0.955 - 0.940 is a tie of 0.015, although it is 0.0150...01 in binary floats.
-ROUNDING = 1e-9
-
-
-#: Protocols of which a lower score is better.
-LOWER_IS_BETTER = frozenset({"mae"})
-
-
-def best_of(protocol: str) -> Callable[..., Any]:
-    """The function that finds the best score of a protocol: `max`, or `min` where lower is better."""
-    return min if protocol in LOWER_IS_BETTER else max
-
-
-def level_at(protocol: str, values: Mapping[str, Mapping[int, float]], overlap: float = 0.0) -> list[str]:
-    """`level_rows` at a protocol, with its tie, also where lower is better."""
-    if protocol not in LOWER_IS_BETTER:
-        return level_rows(values, TIES[protocol], overlap)
-    means = [
-        float(np.mean([*each.values()])) for each in values.values() if each and np.isfinite([*each.values()]).all()
-    ]
-    negated = {row: {i: -score for i, score in scores.items()} for row, scores in values.items()}
-    return level_rows(negated, TIES[protocol] * min(means, default=0.0), overlap)
-
-
-def level_rows(values: Mapping[str, Mapping[int, float]], tie: float, overlap: float = 0.0) -> list[str]:
-    """Rows level with that of the highest mean: behind are those whose mean difference, over repeats of both, is above
-    `tie` and whose 95 % interval (from three repeats on) does not reach zero."""
-    finite = {row: scores for row, scores in values.items() if scores and np.isfinite([*scores.values()]).all()}
-    if not finite:
-        return []
-    best = finite[max(finite, key=lambda row: float(np.mean([*finite[row].values()])))]
-    level = []
-    for row, scores in finite.items():
-        gaps = [best[i] - scores[i] for i in sorted(best.keys() & scores.keys())]
-        found = paired_difference(gaps, overlap) if gaps else None
-        if found and not (found.mean > tie + ROUNDING and (len(gaps) < 3 or found.low is None or found.low > 0)):
-            level.append(row)
-    return level
-
-
 def sampling_error(test_rows: int | None) -> str:
     """The standard error of an accuracy, in words, if it is larger than a tie; else empty."""
     error = 0.5 / math.sqrt(test_rows) if test_rows else 0.0
     if not test_rows or error <= TIES["linear"]:
         return ""
     return f"The standard error of an accuracy on {test_rows:,} test rows is up to {error:.2g}."
-
-
-#: Protocols that decide which rows are level with the best ones everywhere: few labels, many, neighbors and clusters.
-MAIN = ("linear_1pct", "linear", "knn", "kmeans_accuracy", "r2_1pct", "r2", "knn_r2")
-
-PURPOSE = {
-    "linear_1pct": "few labels",
-    "linear": "many labels",
-    "knn": "neighbors",
-    "kmeans_accuracy": "clusters",
-    "r2_1pct": "few labels",
-    "r2": "many labels",
-    "knn_r2": "neighbors",
-}
 
 
 @dataclass
@@ -214,10 +68,21 @@ class Results:
         default_factory=dict
     )  # embedding, training
     failed: dict[str, str] = field(default_factory=dict)  # by row, why it has no scores in some repeat
+    test_rows: dict[str, dict[str, dict[int, TestRows]]] = field(default_factory=dict)  # by row, protocol and repeat
+    labeled_rows: dict[str, int] = field(default_factory=dict)  # by protocol: fewest labels in a repeat
 
-    def add(self, row: str, kind: str, repeat: int, scores: Mapping[str, float | None]) -> None:
-        """Add the scores of a row in a repeat."""
+    def add(
+        self,
+        row: str,
+        kind: str,
+        repeat: int,
+        scores: Mapping[str, float | None],
+        test_rows: Mapping[str, TestRows] | None = None,
+    ) -> None:
+        """Add the scores of a row in a repeat, and what each test row contributes to them."""
         self.kinds[row] = kind
+        for name, values in (test_rows or {}).items():
+            self.test_rows.setdefault(row, {}).setdefault(name, {})[repeat] = values
         table = self.scores.setdefault(row, {name: [None] * self.repeats for name in self.protocols})
         for name in self.protocols:
             value = scores.get(name)
@@ -239,22 +104,28 @@ class Results:
 
 def leaderboard(found: Results, repeats: Repeats, cells: Sequence[Mapping[str, Any]], out: str) -> dict[str, Any]:
     """The results of a comparison as plain values."""
-    level = _level(found, repeats)
-    main = [name for name in level if name in MAIN and level[name]] or list(level)
     rows = {row: {p: _summary(values, repeats) for p, values in table.items()} for row, table in found.scores.items()}
-    first = level[main[0]] if main else []
+    tested = [name for name in found.protocols if name in TIES]
+    differences = all_pairs(found.scores, tested, repeats, found.test_rows)
+    costs = {row: sum(each or 0.0 for each in _seconds(found, row)) for row in found.scores}
+    listed = {row: of for row, of in rows.items() if found.kinds[row] != "output"}
+    level = {name: level_rows(name, listed, costs, differences) for name in tested}
+    deciding = decisive(level, found.labeled_rows)
     result: dict[str, Any] = {
         "protocols": found.protocols,
         "rows": rows,
-        "leaderboard": _board(found, rows, main),
-        "differences": all_pairs(found.scores, list(level), repeats),
+        "leaderboard": _board(found, rows, deciding or list(level)),
+        "differences": differences,
         "level": level,
-        "level_everywhere": [row for row in first if all(row in level[name] for name in main)],
+        "level_everywhere": [row for row in listed if deciding and all(row in level[name] for name in deciding)],
+        "decisive": deciding,
+        "labeled_rows": found.labeled_rows,
         "failed": found.failed,
         "left_out": _left_out(cells),
         "cells": list(cells),
     }
-    return result | {"next": _next_step(result, found.kinds, len(repeats.splits), out)}
+    result["level_everywhere"].sort(key=lambda row: max(1.0, costs[row]))  # stable: below a second by their order
+    return result | {"next": advice(result, found.kinds, costs, len(repeats.splits), out)}
 
 
 def _summary(values: Sequence[float | None], repeats: Repeats) -> dict[str, Any]:
@@ -264,21 +135,6 @@ def _summary(values: Sequence[float | None], repeats: Repeats) -> dict[str, Any]
     once = len(set(repeats.splits)) == 1 and len(set(known)) == 1
     spread = float(np.std(known, ddof=1)) if len(known) > 1 and not once else None
     return {"mean": float(np.mean(known)) if known else None, "deviation": spread, "values": list(values)}
-
-
-def _level(found: Results, repeats: Repeats) -> dict[str, list[str]]:
-    """By protocol, the rows that are level with the best one, cheapest first; no further outputs of methods."""
-
-    def cost(row: str) -> tuple[int, float]:
-        kind = ("baseline", "untrained", "method").index(found.kinds[row])
-        return kind, 0.0 if kind == 0 else _seconds(found, row.partition(" ")[0])[0] or 0.0
-
-    ordered = sorted((row for row in found.scores if found.kinds[row] != "output"), key=cost)
-    return {
-        name: level_at(name, {r: by_repeat(found.scores[r][name], repeats) for r in ordered}, repeats.overlap)
-        for name in found.protocols
-        if name in TIES
-    }
 
 
 def _seconds(found: Results, row: str) -> tuple[float | None, float | None]:
@@ -326,40 +182,6 @@ def _left_out(cells: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(f"{method}, seed {', '.join(each)}" for method, each in seeds.items())
 
 
-def _next_step(result: Mapping[str, Any], kinds: Mapping[str, str], repeats: int, out: str) -> str:
-    """One sentence: what to do with the result."""
-    more = ""
-    if result["left_out"]:
-        more = "; the same command trains what was left out"
-    elif repeats < 3 and result["level"]:  # without scores, more seeds change nothing
-        more = "; give --seeds 5 before you rely on it"
-    everywhere = result["level_everywhere"]
-    if not result["level"]:
-        return without_labels(kinds, out) + more
-    if not everywhere:
-        best = {
-            PURPOSE.get(name, name): rows[0] for name, rows in result["level"].items() if name in MAIN and rows
-        } or {name: rows[0] for name, rows in result["level"].items() if rows}
-        return f"Choose by purpose: {', '.join(f'{row} for {purpose}' for purpose, row in best.items())}{more}."
-    row = everywhere[0]
-    if kinds[row] in ("baseline", "untrained"):
-        return f"Use {row}: no training is better by more than a tie{more}."
-    return f"Use {row}: `viewsmith embed {out}/{row}-0 DATA --out FILE` writes its representation{more}."
-
-
-def without_labels(kinds: Mapping[str, str], out: str) -> str:
-    """What to do where there are no labels: the measured rule, and its regret."""
-    use, written = "Add contrastive to --methods, and use it", ""
-    if "contrastive" in kinds:
-        use = "Use contrastive"
-        written = f"`viewsmith embed {out}/contrastive-0 DATA --out FILE` writes its representation, and "
-    return (
-        f"{use}: there are no labels, and on {STUDY['sets']} sets no measure chose better than always taking "
-        f"contrastive, whose mean accuracy was {STUDY['always']:.3f} below that of the best row (a random row: "
-        f"{STUDY['chance']:.3f}); {written}--label compares the rows by a few labels"
-    )
-
-
 def as_csv(result: Mapping[str, Any]) -> str:
     """The leaderboard as CSV: a line for each row, with mean and deviation of each protocol."""
     plain = ("rank", "row", "kind", "mean")
@@ -393,8 +215,15 @@ def failures(result: Mapping[str, Any]) -> list[str]:
 
 
 def main_level(result: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The rows that are level with the best one at the main protocols, or at all if none is a main one."""
-    return {name: rows for name, rows in result["level"].items() if name in MAIN} or dict(result["level"])
+    """The rows that are level with the best one at the protocols that decide."""
+    return {name: result["level"][name] for name in result["decisive"]}
+
+
+def too_few_labels(result: Mapping[str, Any]) -> str:
+    """The main protocols whose labels are too few to decide anything, in words; empty if there are none."""
+    few = {name: n for name, n in result["labeled_rows"].items() if n < FEWEST_LABELS and name in result["protocols"]}
+    listed = ", ".join(f"{name} ({n} labeled rows)" for name, n in few.items() if name in MAIN)
+    return f"Fewer than {FEWEST_LABELS} labels, so it decides nothing: {listed}." if listed else ""
 
 
 def standard_error(result: Mapping[str, Any]) -> str:
@@ -408,7 +237,8 @@ def _answer(result: Mapping[str, Any], width: int) -> str:
     level, lines = main_level(result), []
     if level:
         ties = ", ".join(f"{name} {TIES[name]}" for name in level)
-        lines.append(textwrap.fill(f"Level with the best, cheapest first (a tie is {ties}):", width))
+        text = f"Level with the best (no row is clearly better), cheapest first (a tie is {ties}):"
+        lines.append(textwrap.fill(text, width))
     longest = max(map(len, level), default=0)
     for name, rows in level.items():
         start, indent = f"  {name:{longest}}  ", " " * (longest + 4)
@@ -418,7 +248,7 @@ def _answer(result: Mapping[str, Any], width: int) -> str:
         lines.append(f"The cheapest that is level with the best everywhere: {everywhere[0]}.")
     elif level:
         lines.append("None is level with the best everywhere: choose by what the representation is for.")
-    lines.append(standard_error(result))
+    lines += [too_few_labels(result), standard_error(result)]
     lines += failures(result)
     if result["left_out"]:
         lines.append(f"Left out, because the time of --budget was over: {result['left_out']}.")

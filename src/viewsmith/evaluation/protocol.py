@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 from viewsmith.core.errors import InputError, warn
 from viewsmith.data.labels import MISSING, Target, missing_labels, numbers_of, without_label
+from viewsmith.evaluation.clusters import MEASURES, STARTS, cluster_scores
 from viewsmith.evaluation.linear import fit_linear, fit_ridge, standardize, train_softmax
 from viewsmith.evaluation.neighbors import Metric, majority, neighbors
 from viewsmith.modalities.checks import check_finite, check_labels, check_numbers
@@ -51,13 +51,13 @@ def _absent(y: np.ndarray, dataset: Any) -> np.ndarray:
 ClassCodes = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.float32]
+Values = NDArray[Any]  # what test rows contribute to a score, (draws, m), bool or float
 
 #: From train rows, their class codes or numbers, test rows and the target to predictions.
 Predict = Callable[[Rows, np.ndarray, Rows, Target], np.ndarray]
 
 NEIGHBORS = 5
 
-STARTS = 10
 DRAWS = (0, 1, 2)
 _FRACTIONS = {"linear_1pct": 0.01, "linear_10pct": 0.10, "r2_1pct": 0.01, "r2_10pct": 0.10}
 _K_MEANS = f"{{score}} of k-means on the test rows {{rows}}: as many clusters as classes, {STARTS} starts, seed 0"
@@ -100,6 +100,15 @@ NUMBER_PROTOCOLS: dict[str, str] = {
     "r2_1pct": _FEW_NUMBERS.format(fraction="1 %"),
     "r2_10pct": _FEW_NUMBERS.format(fraction="10 %"),
 }
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of an embedding, and what each test row contributes to them: (draws, m) by protocol, of which the score is
+    the mean, but for NMI and ARI, whose mean is a little different. Scores that are NaN have none."""
+
+    scores: dict[str, float]
+    rows: dict[str, NDArray[np.float32]]
 
 
 def evaluate_embedding(
@@ -149,6 +158,26 @@ def evaluate_embedding(
         Unknown protocol, shapes that do not match, values that are not finite, missing or mixed labels, or train rows
         of fewer than two classes or numbers.
     """
+    options: Any = {"protocols": protocols, "name": name, "metric": metric, "groups": groups}
+    return score_embedding(train, y_train, test, y_test, target=target, predict=predict, **options).scores
+
+
+def score_embedding(
+    train: ArrayLike,
+    y_train: ArrayLike,
+    test: ArrayLike,
+    y_test: ArrayLike,
+    *,
+    protocols: Sequence[str] | None = None,
+    name: str = "the embedding",
+    metric: Metric = "cosine",
+    groups: ArrayLike | None = None,
+    target: Target | None = None,
+    predict: Predict | None = None,
+    everywhere: bool = False,
+) -> Scored:
+    """The scores of `evaluate_embedding`, with what each test row contributes; if `everywhere`, predictions count at
+    all protocols, also as clusters."""
     y: Any = np.asarray(y_train)
     tested: Any = np.asarray(y_test)
     target = target or ("class" if numbers_of(y, "y_train") is None else "number")
@@ -164,36 +193,38 @@ def evaluate_embedding(
         n_classes = 0
     else:
         y, tested, n_classes = _encode(y_train, len(rows), y_test, len(test_rows))
+    if predict is not None and everywhere:
+        return _scored(_everywhere(predict(rows, y, test_rows, target), y, tested, target), selected)
     if predict is not None:
-        found = _probe_scores(predict, rows, y, test_rows, tested, target, selected, groups)
-        return dict.fromkeys(selected, float("nan")) | found
+        return _scored(_probe_scores(predict, rows, y, test_rows, tested, target, selected, groups), selected)
 
     def linear(train: Rows, y: np.ndarray, test: Rows, target: Target) -> np.ndarray:
         probe = fit_ridge(train, y) if target == "number" else fit_linear(train, y, n_classes, loss="logistic")
         return probe.predict(test)
 
+    found: dict[str, Values] = {}
     scores: dict[str, float] = {}
     if any(protocol.startswith(("linear", "svm", "r2", "mae")) for protocol in selected):
         scaled, scaled_test = standardize(rows, test_rows)
-        scores |= _probe_scores(linear, scaled, y, scaled_test, tested, target, selected, groups)
+        found |= _probe_scores(linear, scaled, y, scaled_test, tested, target, selected, groups)
         if "svm" in selected:
             svm = fit_linear(scaled, y, n_classes, loss="squared_hinge")
-            scores["svm"] = _accuracy(tested, svm.predict(scaled_test))
+            found["svm"] = _right(tested, svm.predict(scaled_test))
     if "softmax_50" in selected:
         layer = train_softmax(torch.from_numpy(rows), torch.from_numpy(y), n_classes)
-        scores["softmax_50"] = _accuracy(tested, layer(torch.from_numpy(test_rows)).argmax(1).numpy())
+        found["softmax_50"] = _right(tested, layer(torch.from_numpy(test_rows)).argmax(1).numpy())
     if {"knn", "knn_r2"} & set(selected):
         near = y[neighbors(rows, test_rows, NEIGHBORS, metric)]
         if target == "number":
-            scores["knn_r2"] = r_squared(tested, near.mean(axis=1))
+            found["knn_r2"] = _explained(tested, near.mean(axis=1))
         else:
-            scores["knn"] = _accuracy(tested, majority(near, n_classes))
+            found["knn"] = _right(tested, majority(near, n_classes))
     for suffix in ("", "_l2"):
-        names = [measure + suffix for measure in ("kmeans_accuracy", "nmi", "ari")]
-        if any(measure in selected for measure in names):
-            clustered = _cluster_scores(_normalized(test_rows) if suffix else test_rows, tested, n_classes)
-            scores |= dict(zip(names, clustered, strict=True))
-    return {protocol: scores[protocol] for protocol in selected}
+        if any(measure + suffix in selected for measure in MEASURES):
+            clustered = cluster_scores(_normalized(test_rows) if suffix else test_rows, tested, n_classes)
+            for measure, (score, of_rows) in clustered.items():
+                scores[measure + suffix], found[measure + suffix] = score, of_rows.astype(np.float32)[None]
+    return _scored(found, selected, scores)
 
 
 def check_protocols(protocols: Sequence[str] | None, target: Target = "class") -> list[str]:
@@ -236,13 +267,6 @@ def in_turn(members: NDArray[np.int64], groups: ArrayLike | None) -> NDArray[np.
     return members[np.argsort(turn, kind="stable")]
 
 
-def matched_accuracy(clusters: ClassCodes, classes: ClassCodes) -> float:
-    """Accuracy of a clustering under the best one-to-one matching of clusters to classes (Hungarian algorithm)."""
-    counts = np.zeros((clusters.max() + 1, classes.max() + 1), dtype=np.int64)
-    np.add.at(counts, (clusters, classes), 1)
-    return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(classes))
-
-
 def _probe_scores(
     predict: Predict,
     train: Rows,
@@ -252,49 +276,62 @@ def _probe_scores(
     target: Target,
     selected: Sequence[str],
     groups: ArrayLike | None,
-) -> dict[str, float]:
-    """Scores of predictions from all train rows, and from few of them, by the names in `selected`."""
-    numbers, scores = target == "number", dict[str, float]()
-    score = r_squared if numbers else _accuracy
+) -> dict[str, Values]:
+    """What test rows contribute to scores of predictions from all train rows, and from few of them, by the names in
+    `selected`."""
+    numbers, found = target == "number", dict[str, Values]()
+    score: Callable[..., Values] = _explained if numbers else _right
     if {"linear", "r2", "mae"} & set(selected):
         predicted = predict(train, y, test, target)
-        scores["r2" if numbers else "linear"] = score(y_test, predicted)
+        found["r2" if numbers else "linear"] = score(y_test, predicted)
         if numbers:
-            scores["mae"] = float(np.abs(y_test - predicted).mean())
+            found["mae"] = np.abs(y_test - predicted)[None]
+    few: Callable[..., NDArray[np.int64]] = few_number_rows if numbers else few_label_rows
     for name, fraction in _FRACTIONS.items():
         if name in selected:
-            found = []
-            for draw in DRAWS:
-                part = (
-                    few_number_rows(len(y), fraction, draw, groups)
-                    if numbers
-                    else few_label_rows(y, fraction, draw, groups)
-                )
-                found.append(score(y_test, predict(train[part], y[part], test, target)))
-            scores[name] = float(np.mean(found))
-    return {name: value for name, value in scores.items() if name in selected}
+            parts = (few(len(y) if numbers else y, fraction, draw, groups) for draw in DRAWS)
+            found[name] = np.concatenate([score(y_test, predict(train[rows], y[rows], test, target)) for rows in parts])
+    return {name: values for name, values in found.items() if name in selected}
 
 
-def _cluster_scores(rows: Rows, codes: ClassCodes, n_classes: int) -> tuple[float, float, float]:
-    """Matched accuracy, NMI and ARI of k-means on test rows; `n_classes` is the number of classes in train."""
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-
-    n_known = max(n_classes, int(codes.max()) + 1)
-    if len(rows) < n_known:
-        warn(f"{len(rows)} test rows are fewer than the {n_known} classes; k-means scores are nan")
-        return float("nan"), float("nan"), float("nan")
-    classes = np.unique(codes, return_inverse=True)[1]
-    clusters = KMeans(int(classes.max()) + 1, n_init=STARTS, random_state=0).fit_predict(rows).astype(np.int64)
-    return (
-        matched_accuracy(clusters, classes),
-        float(normalized_mutual_info_score(classes, clusters)),
-        float(adjusted_rand_score(classes, clusters)),
-    )
+def _everywhere(predicted: np.ndarray, y: np.ndarray, y_test: np.ndarray, target: Target) -> dict[str, Values]:
+    """What test rows contribute to all scores of one prediction of each; as clusters, one class has an NMI and an ARI
+    of 0."""
+    if target == "number":
+        names = ("r2", "knn_r2", "r2_1pct", "r2_10pct")
+        explained: dict[str, Values] = dict.fromkeys(names, _explained(y_test, predicted))
+        return {**explained, "mae": np.abs(y_test - predicted)[None]}
+    right, nothing = _right(y_test, predicted), np.zeros((1, len(y_test)), np.float32)
+    return {name: nothing if name.startswith(("nmi", "ari")) else right for name in PROTOCOLS | OPTIONAL}
 
 
-def _accuracy(codes: ClassCodes, predicted: ClassCodes) -> float:
-    return float((predicted == codes).mean())
+def labels_used(protocol: str, y: ArrayLike, target: Target) -> int:
+    """The number of labels that the classifier of a protocol is fitted on, of the labels of the train rows."""
+    fraction, counts = _FRACTIONS.get(protocol), np.unique(np.asarray(y), return_counts=True)[1]
+    if fraction is None:
+        return int(counts.sum())
+    if target == "number":
+        return max(2, round(fraction * int(counts.sum())))
+    return sum(max(1, round(fraction * int(count))) for count in counts)
+
+
+def _scored(found: dict[str, Values], selected: Sequence[str], scores: dict[str, float] | None = None) -> Scored:
+    """Scores as means over rows and draws, unless they are given; NaN for those that are missing."""
+    means = {name: float(np.mean([float(draw.mean()) for draw in values])) for name, values in found.items()}
+    known = dict.fromkeys(selected, float("nan")) | means | (scores or {})
+    rows = {name: values.astype(np.float32) for name, values in found.items() if np.isfinite(known[name])}
+    return Scored({name: known[name] for name in selected}, {name: rows[name] for name in selected if name in rows})
+
+
+def _right(codes: ClassCodes, predicted: ClassCodes) -> NDArray[np.bool_]:
+    return (predicted == codes)[None]
+
+
+def _explained(y: Numbers, predicted: Numbers) -> Numbers:
+    """1 less the squared error over the mean square of the numbers, (1, m): its mean is R^2; NaN if all are equal."""
+    if (y == y[0]).all():
+        return np.full((1, len(y)), np.nan)
+    return (1 - np.square(y - predicted) / np.square(y - y.mean()).mean())[None]
 
 
 def r_squared(y: Numbers, predicted: Numbers) -> float:

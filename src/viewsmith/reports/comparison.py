@@ -7,19 +7,10 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.files import write_text_atomic
+from viewsmith.evaluation.advice import PURPOSE
+from viewsmith.evaluation.differences import TIES, best_of, turned, word
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import (
-    LOWER_IS_BETTER,
-    PURPOSE,
-    ROUNDING,
-    SIGNIFICANCE,
-    TIES,
-    best_of,
-    failures,
-    main_level,
-    spread_words,
-    standard_error,
-)
+from viewsmith.evaluation.leaderboard import failures, main_level, spread_words, standard_error, too_few_labels
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 from viewsmith.reports.figure import INK, PALETTE, Picture, new_axes, shorten
 from viewsmith.reports.maps import draw_map
@@ -54,6 +45,8 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         notes.append(f"Left out, because the time was over: {result['left_out']}.")
     if early:
         notes.append(f"{early} of {len(result['cells'])} trainings ended at the limit of their time.")
+    if few := too_few_labels(result):
+        notes.append(few)
     return render(
         "comparison.html.j2",
         title=f"Comparison on {Path(result['data']).name}",
@@ -70,7 +63,7 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         ties=[_tie(result, name, rows) for name, rows in main_level(result).items() if rows],
         against=[_against_best(result, name) for name in main_level(result)],
         pairs=[
-            test | {"title": protocol_title(test["protocol"]), "word": _word(test)}
+            test | {"title": protocol_title(test["protocol"]), "word": word(test)}
             for test in result["differences"]
             if test["protocol"] in main_level(result) and {test["row"], test["other"]} <= paired
         ],
@@ -98,22 +91,10 @@ def _tie(result: Mapping[str, Any], protocol: str, rows: Sequence[str]) -> str:
         f"{protocol_title(protocol)} ({PURPOSE[protocol]})" if protocol in PURPOSE else protocol_title(protocol)
     )
     if not others:
-        near = "level with it" if result["seeds"] > 2 else f"within a tie of it ({TIES[protocol]})"  # no intervals
-        return f"{source_name}: {score}, and none is {near}."
+        return f"{source_name}: {score}, and all others are clearly behind."
     verb = "is" if len(others) == 1 else "are"
-    return f"{source_name}: {score}; {', '.join(others)} {verb} level with it (a tie is {TIES[protocol]})."
-
-
-def _word(test: Mapping[str, Any]) -> str:
-    """What a paired difference says: better, worse, a tie, or not clear."""
-    lower = test["protocol"] in LOWER_IS_BETTER  # its tie is in units of the target, so the test alone decides
-    if not lower and abs(test["mean"]) <= TIES[test["protocol"]] + ROUNDING:
-        return "tie"
-    if test["p_holm"] is None:
-        return "one pair" if test["deviation"] is None else "no spread"
-    if test["p_holm"] > SIGNIFICANCE:
-        return "not clear"
-    return "better" if (test["mean"] > 0) != lower else "worse"
+    tie = f"{100 * TIES[protocol]:g} %" if protocol == "mae" else f"{TIES[protocol]}"
+    return f"{source_name}: {score}; {', '.join(others)} {verb} not clearly behind (a tie is {tie})."
 
 
 def _against_best(result: Mapping[str, Any], protocol: str) -> dict[str, Any]:
@@ -125,12 +106,11 @@ def _against_best(result: Mapping[str, Any], protocol: str) -> dict[str, Any]:
     tests = []
     for test in of_protocol:
         if test["row"] == best:  # as the other row minus the best one
-            test |= {"row": test["other"], "other": best, "mean": -test["mean"]}
-            test |= {} if test["low"] is None else {"low": -test["high"], "high": -test["low"]}
+            test = turned(test)
         if test["other"] == best:
             tests.append(test)
     tests.sort(key=lambda test: -test["mean"])
-    return {"title": protocol_title(protocol), "best": best, "tests": [t | {"word": _word(t)} for t in tests]}
+    return {"title": protocol_title(protocol), "best": best, "tests": [t | {"word": word(t)} for t in tests]}
 
 
 def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Picture | None:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.files import write_text_atomic
+from viewsmith.evaluation.advice import seconds_text
 from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings
 from viewsmith.reports.figure import Figure, number_text, score
-from viewsmith.reports.verdict import caveat, comparison, named_rows, protocol_title, verdict
+from viewsmith.reports.verdict import caveat, comparison, protocol_title, verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,18 +121,26 @@ def _page(content: ReportContent) -> dict[str, Any]:
 
 def _comparison(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     rows = evaluation.get("rows") or {}
-    test_rows, embeddings = rows.get("test"), named_rows(evaluation)
     numbers = evaluation.get("target") == "number"
     return {
-        "verdict": verdict(embeddings, test_rows),
-        "caveat": caveat(None if numbers else test_rows),
+        "verdict": verdict(evaluation),
+        "caveat": caveat(None if numbers else rows.get("test")),
         "numbers": numbers,
-        "table": comparison(embeddings, test_rows),
-        "unit_table": comparison(embeddings, test_rows, unit_rows=True),
+        "table": comparison(evaluation),
+        "unit_table": comparison(evaluation, unit_rows=True),
         "protocols": [(protocol_title(key), text) for key, text in (evaluation.get("protocols") or {}).items()],
         "rows": {key: rows[key] for key in ("train", "test", "classes") if rows.get(key) is not None},
-        "seconds": list(_flat(evaluation.get("seconds") or {})),
+        "seconds": _seconds(evaluation),
     }
+
+
+def _seconds(evaluation: Mapping[str, Any]) -> str:
+    """The seconds for the features of each table row, and of all scores, as a sentence."""
+    found, names = evaluation.get("seconds") or {}, evaluation.get("names") or {}
+    embed = [(names.get(name, name), score(each.get("embed"))) for name, each in found.items()]
+    listed = ", ".join(f"{name} {seconds_text(value)}" for name, value in embed if value is not None)
+    scoring = sum(score(each.get("score")) or 0.0 for each in found.values())
+    return f"Time for the features of all rows: {listed}; for all scores {seconds_text(scoring)}." if listed else ""
 
 
 def _label_free(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -1,10 +1,22 @@
 """The comparison of the representation with the baselines, in words and as a table."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from viewsmith.evaluation.leaderboard import LOWER_IS_BETTER, ROUNDING, TIES, best_of, sampling_error
+from viewsmith.evaluation.advice import CONSTANT, seconds_text
+from viewsmith.evaluation.differences import (
+    FEWEST_LABELS,
+    LOWER_IS_BETTER,
+    ROUNDING,
+    TIES,
+    best_of,
+    binomial_error,
+    holm,
+    word,
+)
+from viewsmith.evaluation.leaderboard import sampling_error
 from viewsmith.reports.figure import score
 
 #: Column title of each protocol, in the order of the table.
@@ -36,11 +48,24 @@ _VERDICT_PROTOCOLS = (
 _SUBJECT = "representation"
 _LEARNED = {_SUBJECT, "map", "projection"}
 _TABLE_NAMES = {"pca": "PCA", "umap": "UMAP"}
-_TEXT_NAMES = {**_TABLE_NAMES, "untrained": "the untrained encoder", "given encoder": "the given encoder"}
-_BASELINE_ORDER = ("raw", "pca", "umap", "untrained", "given encoder")
-CAVEAT = "This is one run: a claim needs several seeds."
-Outcome = Literal["beats", "ties", "loses"]
-Scores = Mapping[str, Mapping[str, Any]]
+_TEXT_NAMES = {
+    **_TABLE_NAMES,
+    "features": "the fixed features",
+    "untrained": "the untrained encoder",
+    "given encoder": "the given encoder",
+}
+_BASELINE_ORDER = (CONSTANT, "raw", "features", "pca", "umap", "untrained", "given encoder")
+CAVEAT = (
+    "± is the standard error of a difference, over test rows and draws of few labels. This is one run: a claim needs "
+    "several seeds."
+)
+Outcome = Literal["beats", "ties", "unclear", "loses"]
+_PHRASES: dict[Outcome, str] = {
+    "beats": "beats",
+    "ties": "ties on",
+    "unclear": "is not clearly different on",
+    "loses": "loses on",
+}
 
 
 @dataclass(frozen=True)
@@ -52,12 +77,25 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Against:
+    """The representation against the baselines at a protocol: against the best one or, where it loses, against the best
+    of those that are clearly better, of which `also` are the others. `error` is the standard error of the difference,
+    None if it is not known."""
+
+    outcome: Outcome
+    difference: float
+    error: float | None
+    other: str
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """The table: `rows` of (name, cells); for each column, the outcome and the difference from the best baseline."""
+    """The table: `rows` of (name, cells); for each column, how the representation stands."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    outcomes: tuple[tuple[Outcome, float] | None, ...]
+    outcomes: tuple[Against | None, ...]
 
 
 def named_rows(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -71,39 +109,88 @@ def caveat(test_rows: int | None) -> str:
     return f"{CAVEAT} {sampling_error(test_rows)}".rstrip()
 
 
-def verdict(embeddings: Scores, test_rows: int | None = None) -> str:
-    """The result in one sentence: where the representation beats, ties with or loses to the best baseline."""
+def verdict(evaluation: Mapping[str, Any]) -> str:
+    """An evaluation in words: where the representation is clearly better than all baselines, and where it is not."""
+    embeddings = named_rows(evaluation)
     baselines = _baselines(embeddings)
     if _SUBJECT not in embeddings or not baselines:
         return "No verdict: the evaluation has no representation, or no baseline."
-    ours, named = embeddings[_SUBJECT], [_TEXT_NAMES.get(name, name) for name in baselines]
-    parts: dict[Outcome, list[str]] = {"beats": [], "ties": [], "loses": []}
-    for key in _VERDICT_PROTOCOLS:
-        compared = _compare(embeddings, key, test_rows)
-        if compared is None:
-            continue
-        outcome, _ = compared
-        theirs = [score(embeddings[name].get(key)) for name in baselines]
-        best = max(value for value in theirs if value is not None)
-        if outcome == "beats":
-            numbers = ", ".join("–" if value is None else f"{value:.2f}" for value in theirs)
-        else:
-            numbers = f"{best:.2f} for {named[theirs.index(best)]}"
-        parts[outcome].append(f"{PROTOCOLS[key]} ({float(ours[key]):.2f} vs {numbers})")
+    tests = _tests(evaluation)
+    found = {key: against for key in _VERDICT_PROTOCOLS if (against := _against(evaluation, tests, key)) is not None}
+    few = _too_few(evaluation)
+    if not found:
+        return f"No verdict: no protocol has scores for both the representation and a baseline. {few}".rstrip()
+
     clauses = []
-    if parts["beats"]:
-        clauses.append(f"beats {_listed(named)} on {_listed(parts['beats'])}")
-    if parts["ties"]:
-        clauses.append(f"ties on {_listed(parts['ties'])}")
-    if parts["loses"]:
-        clauses.append(f"loses on {_listed(parts['loses'])}")
-    if not clauses:
-        return "No verdict: no protocol has scores for both the representation and a baseline."
-    return f"Representation {'; '.join(clauses)}."
+    for outcome, phrase in _PHRASES.items():
+        keys = [key for key, each in found.items() if each.outcome == outcome]
+        if outcome == "beats":
+            tested = [name for name in baselines if all(_is_tested(tests, name, key) for key in keys)]
+            phrase += f" {_listed(map(_in_text, tested))} on"
+        if keys:
+            at = _listed(f"{PROTOCOLS[key]} ({_numbers(embeddings, key, found[key])})" for key in keys)
+            clauses.append(f"{phrase} {at}")
+    level = _level(evaluation, tests, found, baselines)
+    return " ".join(filter(None, [f"Representation {'; '.join(clauses)}.", level, _clusters(evaluation, tests), few]))
 
 
-def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: bool = False) -> Comparison:
+def _numbers(embeddings: Mapping[str, Mapping[str, Any]], key: str, against: Against) -> str:
+    ours, theirs = (float(embeddings[name][key]) for name in (_SUBJECT, against.other))
+    error = "" if against.error is None else f", ± {against.error:.3f}"
+    also = f", also to {_listed(map(_in_text, against.also))}" if against.also else ""
+    return f"{ours:.3f} against {theirs:.3f} for {_in_text(against.other)}{error}{also}"
+
+
+def _level(
+    evaluation: Mapping[str, Any], tests: Sequence[Mapping[str, Any]], keys: Iterable[str], baselines: Sequence[str]
+) -> str:
+    """The cheapest baseline that is nowhere clearly behind the representation, as a sentence."""
+    behind = {test["other"] for test in tests if test["protocol"] in keys and word(test) == "better"}
+    seconds = {
+        (evaluation.get("names") or {}).get(name, name): float(each.get("embed") or 0.0)
+        for name, each in (evaluation.get("seconds") or {}).items()
+    }
+    known = {test["other"] for test in tests if test["protocol"] in keys}
+    kept = [name for name in baselines if name in known and name not in behind]
+    if not kept:
+        return ""
+    cheapest = min(kept, key=lambda name: max(1.0, seconds.get(name, 0.0)))
+    if cheapest == CONSTANT:
+        return f"It is nowhere clearly better than {CONSTANT}, so that nothing it learned shows in these labels."
+    cost = f" ({seconds_text(seconds[cheapest])})" if cheapest in seconds else ""
+    return f"Nowhere clearly behind it, without training: {_in_text(cheapest)}{cost}."
+
+
+def _clusters(evaluation: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]) -> str:
+    """Which baseline has clusters that agree with the classes clearly better, as a sentence."""
+    against = _against(evaluation, tests, "ari")
+    if against is None or against.outcome != "loses":
+        return ""
+    scores = _numbers(named_rows(evaluation), "ari", replace(against, also=()))
+    return f"For clusters, take {_in_text(against.other)}: its k-means agrees better with the classes (ARI {scores})."
+
+
+def _too_few(evaluation: Mapping[str, Any]) -> str:
+    few = [
+        f"{PROTOCOLS[key]} ({count})"
+        for key in _VERDICT_PROTOCOLS
+        if (count := _labels(evaluation, key)) is not None and count < FEWEST_LABELS
+    ]
+    return f"Scores of fewer than {FEWEST_LABELS} labeled rows decide nothing: {_listed(few)}." if few else ""
+
+
+def _labels(evaluation: Mapping[str, Any], key: str) -> int | None:
+    """The number of labeled rows that a score rests on: those of the classifier or those that are scored."""
+    if not any(key in scores for scores in evaluation["embeddings"].values()):
+        return None
+    counts = (evaluation.get("labeled_rows") or {}).get(key), (evaluation.get("rows") or {}).get("test")
+    known = [int(count) for count in counts if count is not None]
+    return min(known) if known else None
+
+
+def comparison(evaluation: Mapping[str, Any], *, unit_rows: bool = False) -> Comparison:
     """The comparison table, baselines first, best cells marked; `unit_rows`: clusterings of rows of length 1."""
+    embeddings, tests = named_rows(evaluation), _tests(evaluation)
     present = {key for scores in embeddings.values() for key in scores}
     keys = [key for key in PROTOCOLS if key in present] + sorted(present - PROTOCOLS.keys())
     keys = [key for key in keys if key.endswith("_l2") == unit_rows]
@@ -120,7 +207,7 @@ def comparison(embeddings: Scores, test_rows: int | None = None, *, unit_rows: b
     return Comparison(
         columns=tuple(PROTOCOLS.get(key, key) for key in keys),
         rows=tuple(rows),
-        outcomes=tuple(_compare(embeddings, key, test_rows) for key in keys),
+        outcomes=tuple(_against(evaluation, tests, key) for key in keys),
     )
 
 
@@ -129,27 +216,70 @@ def protocol_title(key: str) -> str:
     return PROTOCOLS.get(key, key) + (", rows of length 1" if key in PROTOCOLS and key.endswith("_l2") else "")
 
 
-def _compare(embeddings: Scores, key: str, test_rows: int | None) -> tuple[Outcome, float] | None:
-    """Outcome and difference between the representation and the best baseline; None if a score is missing."""
-    ours = score(embeddings.get(_SUBJECT, {}).get(key))
-    theirs = [s for name in _baselines(embeddings) if (s := score(embeddings[name].get(key))) is not None]
-    if key not in PROTOCOLS or ours is None or not theirs:
+def _tests(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tested differences of the representation from each baseline, with the names that rows are shown with."""
+    names = evaluation.get("names") or {}
+    if (found := evaluation.get("differences")) is None:
+        found = _without_test_rows(evaluation)
+    return [dict(test) | {"other": names.get(test["other"], test["other"])} for test in found]
+
+
+def _without_test_rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The differences of an evaluation that does not have them: of accuracies, with the errors of scores that are not
+    paired, which are larger; others are not tested."""
+    embeddings, n = evaluation["embeddings"], (evaluation.get("rows") or {}).get("test")
+    accuracies = ("linear", "knn", "svm", "linear_1pct", "linear_10pct", "kmeans_accuracy", "kmeans_accuracy_l2")
+    made = []
+    for key in [key for key in embeddings.get(_SUBJECT, {}) if key in TIES]:
+        tests = []
+        for name in _baselines(embeddings):
+            ours, theirs = (score(embeddings[row].get(key)) for row in (_SUBJECT, name))
+            if ours is None or theirs is None:
+                continue
+            error = None
+            if key in accuracies and n:
+                error = math.hypot(binomial_error(ours, n), binomial_error(theirs, n))
+            p = None if error is None else math.erfc(abs(ours - theirs) / error / math.sqrt(2))
+            tie = TIES[key] * (min(ours, theirs) if key in LOWER_IS_BETTER else 1.0)
+            tests.append({"row": _SUBJECT, "other": name, "protocol": key, "mean": ours - theirs, "error": error})
+            tests[-1] |= {"deviation": None, "low": None, "high": None, "p": p, "tie": tie}
+        adjusted = holm([math.nan if test["p"] is None else test["p"] for test in tests]).tolist()
+        made += [t | {"p_holm": None if math.isnan(p) else p} for t, p in zip(tests, adjusted, strict=True)]
+    return made
+
+
+def _against(evaluation: Mapping[str, Any], tests: Sequence[Mapping[str, Any]], key: str) -> Against | None:
+    """How the representation stands at a protocol; None if scores are missing, or labels too few."""
+    count, embeddings = _labels(evaluation, key), named_rows(evaluation)
+    found = {test["other"]: test for test in tests if test["protocol"] == key}
+    scores = {name: value for name in found if (value := score(embeddings[name].get(key))) is not None}
+    if key not in PROTOCOLS or not scores or (count is not None and count < FEWEST_LABELS):
         return None
-    difference = ours - best_of(key)(theirs)
-    width = max(TIES[key], 1 / test_rows if test_rows else 0.0)
-    if key in LOWER_IS_BETTER:  # in units of the target
-        width = TIES[key] * min(theirs)
-    if abs(difference) <= width + ROUNDING:
-        return "ties", difference
-    return ("beats" if (difference > 0) != (key in LOWER_IS_BETTER) else "loses"), difference
+    words = {name: word(found[name]) for name in scores}
+    worse = [name for name in scores if words[name] == "worse"]
+    other = best_of(key)(worse or scores, key=lambda name: scores[name])
+    test = found[other]
+    outcome: Outcome = "loses" if worse else "ties" if abs(test["mean"]) <= test["tie"] + ROUNDING else "unclear"
+    if all(each == "better" for each in words.values()):
+        outcome = "beats"
+    also = tuple(name for name in worse if name != other) if outcome == "loses" else ()
+    return Against(outcome, test["mean"], test["error"], other, also)
 
 
-def _baselines(embeddings: Scores) -> list[str]:
+def _is_tested(tests: Sequence[Mapping[str, Any]], name: str, key: str) -> bool:
+    return any(test["other"] == name and test["protocol"] == key for test in tests)
+
+
+def _in_text(name: str) -> str:
+    return _TEXT_NAMES.get(name, name)
+
+
+def _baselines(embeddings: Mapping[str, Any]) -> list[str]:
     others = [name for name in embeddings if name not in _LEARNED]
     known = [name for name in _BASELINE_ORDER if name in others]
     return [*known, *(name for name in others if name not in _BASELINE_ORDER)]
 
 
 def _listed(items: Iterable[str]) -> str:
-    *head, last = items
+    *head, last = [*items] or [""]
     return f"{', '.join(head)} and {last}" if head else last

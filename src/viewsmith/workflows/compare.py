@@ -2,9 +2,11 @@
 
 import errno
 import hashlib
+import json
 import os
 import re
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -15,16 +17,18 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, StoppedEarly, TrainingError, error_text, join_names, quoted, say
-from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
+from viewsmith.core.files import atomic_path, locked_folder, read_json, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
+from viewsmith.data.write import write_npz
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import labels_used
-from viewsmith.evaluation.baselines import pca
-from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled
+from viewsmith.evaluation.baselines import is_constant, pca
+from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled, from_baselines
+from viewsmith.evaluation.differences import Repeats, TestRows
 from viewsmith.evaluation.label_free import MEASURES
-from viewsmith.evaluation.leaderboard import Repeats, Results, as_csv, leaderboard, score_columns, spread_words
+from viewsmith.evaluation.leaderboard import Results, as_csv, leaderboard, score_columns, spread_words
 from viewsmith.evaluation.protocol import REPEATED, check_protocols, scored_rows
 from viewsmith.modalities.base import works_in
 from viewsmith.reports.comparison import write_comparison
@@ -41,6 +45,7 @@ from viewsmith.workflows.runs import (
 )
 
 BOARD, TABLE, PAGE, MAPS = "leaderboard.json", "leaderboard.csv", "report.html", "maps.json"
+TEST_ROWS = "test_rows.npz"  # what each test row contributes to the scores in evaluation.json
 
 MAP_ROWS = 500
 
@@ -68,6 +73,8 @@ class Cell:
     scores: Scores = field(default_factory=dict)
     costs: dict[str, float] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    test_rows: dict[str, dict[str, TestRows]] = field(default_factory=dict)  # by table row and protocol
+    labeled_rows: dict[str, int] = field(default_factory=dict)  # by protocol
 
     def record(self) -> dict[str, Any]:
         """The plain values that ``leaderboard.json`` has."""
@@ -106,7 +113,7 @@ def compare_methods(
     make: Make,
     *,
     methods: Sequence[str] | str,
-    baselines: Sequence[str] = ("raw", "pca", "untrained"),
+    baselines: Sequence[str] = ("majority", "raw", "pca", "untrained"),
     seeds: int = 3,
     splits: int | None = None,
     budget: float | None = None,
@@ -133,6 +140,8 @@ def compare_methods(
             raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
     if not methods:
         raise InputError("no method is given, expected at least one")
+    if dataset.y is None:
+        baselines = [name for name in baselines if not is_constant(name)]
     repeats = _repeats(dataset, seeds, splits)
     cells = [Cell(m, i, split) for i, split in enumerate(repeats.splits) for m in dict.fromkeys(methods)]
     for cell in cells:
@@ -302,7 +311,14 @@ def _score(cell: Cell, shared: Shared, model: Any, dataset: Dataset, rows: Seque
     folder, drawn = RunFolder(place), cell.seed == 0  # the report has maps of the first repeat
     known: dict[str, Any] = folder.read_evaluation() or {}
     saved: Scores = known.get("embeddings", {})
-    missing = [name for name in rows if name not in saved or not set(protocols) <= saved[name].keys()]
+    test_rows = {} if dataset.y is None else _read_test_rows(place)
+    missing = [
+        name
+        for name in rows
+        if name not in saved
+        or not set(protocols) <= saved[name].keys()
+        or (dataset.y is not None and name not in test_rows)
+    ]
     if missing:
         maps: dict[str, Any] = _read_maps(place)
         options: Any = {"rows": missing, "failures": cell.failures}
@@ -313,10 +329,17 @@ def _score(cell: Cell, shared: Shared, model: Any, dataset: Dataset, rows: Seque
             result = compare(
                 model, dataset, protocols=protocols, label_used=labels_used(model), seen=shared.seen, **options
             )
+            index = np.arange(len(dataset.x)) if dataset.test_index is None else np.asarray(dataset.test_index)
+            for name, values in result.values_by_row.items():
+                test_rows[name] = {p: TestRows(each, index[result.scored]) for p, each in values.items()}
         for part in ("embeddings", "seconds", "label_free", "groups"):
             if part in known:
                 result[part] = known[part] | result.get(part, {})
         place.mkdir(parents=True, exist_ok=True)
+        if dataset.y is not None:
+            of_rows = {name: {p: each.values for p, each in of.items()} for name, of in test_rows.items()}
+            result["differences"] = from_baselines(result["embeddings"], of_rows, model.outputs)
+            _write_test_rows(place, test_rows)
         if drawn:
             write_json_atomic(place / MAPS, maps)
         write_json_atomic(folder.evaluation, result)
@@ -324,6 +347,32 @@ def _score(cell: Cell, shared: Shared, model: Any, dataset: Dataset, rows: Seque
     cell.before = known.get("names", {}).get("untrained", cell.before)
     cell.scores = {name: known["embeddings"][name] for name in rows if name in known["embeddings"]}
     cell.costs = {name: known["seconds"][name]["embed"] for name in cell.scores if name in known.get("seconds", {})}
+    cell.test_rows, cell.labeled_rows = test_rows, known.get("labeled_rows", {})
+
+
+def _write_test_rows(run: Path, test_rows: Mapping[str, Mapping[str, TestRows]]) -> None:
+    """Write what test rows contribute to scores; a table row without any has its name alone."""
+    arrays: dict[str, Any] = {f"{name}/": np.zeros(0) for name in test_rows}
+    for name, of_row in test_rows.items():
+        for protocol, each in of_row.items():
+            arrays |= {f"{name}/{protocol}": each.values, f"{name}/{protocol}/rows": each.index}
+    with atomic_path(run / TEST_ROWS) as temporary, temporary.open("wb") as file:
+        write_npz(file, arrays, compressed=True)
+
+
+def _read_test_rows(run: Path) -> dict[str, dict[str, TestRows]]:
+    """What `_write_test_rows` wrote; nothing if it is missing or damaged, so that it is computed again."""
+    try:
+        with np.load(run / TEST_ROWS, allow_pickle=False) as found:
+            arrays = dict(found)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return {}
+    made: dict[str, dict[str, TestRows]] = {name[:-1]: {} for name in arrays if name.endswith("/")}
+    for key, values in arrays.items():
+        name, _, protocol = key.partition("/")
+        if protocol and "/" not in protocol and name in made:
+            made[name][protocol] = TestRows(values, arrays[f"{key}/rows"])
+    return made
 
 
 def _add_map(maps: dict[str, Any], name: str, test: np.ndarray, y_test: np.ndarray | None) -> None:
@@ -360,20 +409,26 @@ def _result(
     """The leaderboard of all cells."""
     found, baselines = Results(len(repeats.splits), list(shared.protocols)), shared.baselines
     order = list(dict.fromkeys(methods))
+    once = _equal_before(cells)
     for cell in cells:
+        before = cell.before if once else f"{cell.method} {cell.before}"
         for name, scores in cell.scores.items():
             row = cell.method if name == "representation" else name if name in baselines else f"{cell.method} {name}"
-            row = f"{cell.method} {cell.before}" if name == "untrained" else row
+            row = before if name == "untrained" else row
             kind = {"representation": "method", "untrained": "untrained"}.get(name)
-            found.add(row, kind or ("baseline" if name in baselines else "output"), cell.seed, scores)
+            # On one split, a baseline is the same for all repeats.
+            same = [i for i, split in enumerate(repeats.splits) if split == cell.split]
+            for seed in same if name in baselines and name != "untrained" else (cell.seed,):
+                found.add(
+                    row, kind or ("baseline" if name in baselines else "output"), seed, scores, cell.test_rows.get(name)
+                )
             found.cost(row, cell.seed, cell.costs.get(name), cell.seconds if name == "representation" else None)
-            if name in baselines and name != "untrained":  # the same for all repeats on this split
-                for seed in (i for i, split in enumerate(repeats.splits) if split == cell.split):
-                    found.add(row, "baseline", seed, scores)
         for name, why in cell.failures.items():
-            found.failed[f"{cell.method} {cell.before}" if name == "untrained" else name] = why
+            found.failed[before if name == "untrained" else name] = why
         if cell.status == "failed":
             found.failed.setdefault(cell.method, cell.why)
+        for protocol, count in cell.labeled_rows.items():
+            found.labeled_rows[protocol] = min(count, found.labeled_rows.get(protocol, count))
     found.sort([*baselines, *order])
     train, test = _sizes(dataset)
     classes = 0
@@ -388,6 +443,14 @@ def _result(
         "test_rows": test,
     }
     return about | leaderboard(found, repeats, [cell.record() for cell in cells], quoted(shared.out))
+
+
+def _equal_before(cells: Sequence[Cell]) -> bool:
+    """Whether several methods have equal scores before training, which are one row of the table."""
+    found = [cell for cell in cells if "untrained" in cell.scores]
+    # As text, NaN is equal to NaN.
+    texts = [(cell.seed, cell.before, json.dumps(cell.scores["untrained"], sort_keys=True)) for cell in found]
+    return len({cell.method for cell in found}) > 1 and len(set(texts)) == len({text[:2] for text in texts})
 
 
 def _write(out: Path, result: dict[str, Any]) -> None:

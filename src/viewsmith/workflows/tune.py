@@ -30,7 +30,8 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest
 from viewsmith.estimator.resolve import KINDS
 from viewsmith.estimator.rows import fingerprint
-from viewsmith.evaluation.leaderboard import LOWER_IS_BETTER, WIDTH, aligned, beside
+from viewsmith.evaluation.differences import LOWER_IS_BETTER
+from viewsmith.evaluation.leaderboard import WIDTH, aligned, beside
 from viewsmith.evaluation.protocol import check_protocols, evaluate_embedding, scored_rows
 from viewsmith.training.run import to_toml
 from viewsmith.workflows.runs import data_record, fit_dataset, warnings_once

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from viewsmith.evaluation.leaderboard import TIES, level_at
-from viewsmith.evaluation.leaderboard import level_rows as level_by_repeat
+from benchmarks.tables.level import level_at
+from benchmarks.tables.level import level_rows as level_by_repeat
+from viewsmith.evaluation.differences import TIES
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
 
 
