@@ -94,6 +94,14 @@ def test_the_precision_of_the_auxiliary_gaussian_is_logged(wine):
     assert 0 < gamma[0] < gamma[-1] < 1
 
 
+def test_algorithm_2_on_the_views_of_simclr_is_one_option():
+    x = np.random.default_rng(0).integers(0, 256, (16, 16, 16, 3)).astype(np.uint8)
+    small = {"encoder": "cnn", "generator": "low-resolution", "epochs": 1, "batch_size": 8, "random_state": 0}
+    model = PiNDA(**PiNDA.presets["paper-images"] | small | {"algorithm": 2}).fit(x)
+    assert model.method_.algorithm == 2 and model.resolved_.view_maker == "simclr"
+    assert np.isfinite(model.metrics_[-1]["loss"])
+
+
 def test_algorithm_2_and_noise_on_both_views_exclude_each_other(wine):
     assert PiNDA(algorithm=2, epochs=1, random_state=0).fit(wine).metrics_[-1]["loss"] > 0
     assert "two_sided is True, which algorithm 2 decides" in refusal(PiNDA(algorithm=2, two_sided=True).fit, wine)
