@@ -68,10 +68,14 @@ def sets(*names: str, **changes: Any) -> dict[str, DataSet]:
     return {name: replace(SETS[name], **changes) for name in names}
 
 
-@functools.lru_cache(maxsize=1)
 def load(dataset: DataSet) -> Data:
     """Read a data set, without the test rows that the file marks as copies of training rows."""
-    with np.load(data_folder() / f"{dataset.file}.npz") as archive:
+    return _load(dataset, data_folder())
+
+
+@functools.lru_cache(maxsize=1)
+def _load(dataset: DataSet, folder: Path) -> Data:
+    with np.load(folder / f"{dataset.file}.npz") as archive:
         x, x_test = (samples(archive, side) for side in ("train", "test"))
         y, y_test = archive["y_train"], archive["y_test"]
         if "test_in_train" in archive.files:

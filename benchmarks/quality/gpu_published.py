@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.data import DataSet, load
+from benchmarks.common.data import DataSet, data_folder, load
 from benchmarks.common.runner import RESULTS, append, done, when
+from benchmarks.common.tiny import tiny_data
 from benchmarks.quality.crl_tac.crl_tac_mnist import SETS
 from benchmarks.quality.suite import score
 from viewsmith.methods.loading import estimators
@@ -73,14 +74,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="row", help=", ".join(ROWS))
     parser.add_argument("--epochs", type=int, help="instead of the published number")
     parser.add_argument("--minutes", type=float, default=8.0, help="of a part; default 8")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "published", help="folder of the runs")
+    parser.add_argument("--device", help="default: cuda, with --quick cpu")
+    parser.add_argument("--folder", type=Path, help="folder of the runs; default: build/published")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results file")
-    parser.add_argument("--quick", action="store_true", help="64 samples and 2 epochs for every row; writes no results")
+    parser.add_argument("--quick", action="store_true", help="2 epochs of 64 tiny samples; writes no results")
     given = parser.parse_args(arguments)
     if unknown := set(given.names) - set(ROWS):
         parser.error(f"no such row: {', '.join(sorted(unknown))}; expected some of {', '.join(ROWS)}")
-    path = given.results / "gpu_published.jsonl"
+    with tiny_data(given.quick):
+        if given.folder is None:
+            given.folder = data_folder() if given.quick else ROOT / "build" / "published"
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
+    """Train the next part of the first unfinished row; with --quick, all rows."""
+    path, device = given.results / "gpu_published.jsonl", given.device or ("cpu" if given.quick else "cuda")
     for name in given.names or ROWS:
         row = ROWS[name]
         if given.epochs:
@@ -90,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model, data = train(name, row, seed, given.folder, given.minutes, given.device, given.quick)
+                model, data = train(name, row, seed, given.folder, given.minutes, device, given.quick)
             summary = model.summary_
             seconds = summary["seconds"]["training"]
             print(f"{name} seed {seed}: {summary['status']}, {summary['epochs']} epochs, {seconds} s")

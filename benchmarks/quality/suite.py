@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.common.data import Data, DataSet, load
 from benchmarks.common.runner import RESULTS, Cell, rows, run
+from benchmarks.common.tiny import tiny_data
 from viewsmith import Contrastive
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.evaluation.baselines import pca, umap
@@ -289,24 +290,37 @@ def _short(row: Trained) -> Trained:
 
 def main(study: Study, doc: str | None, arguments: Sequence[str] | None = None) -> Path:
     """Run a study from the command line; return its results file."""
-    return command(doc, study.path, lambda quick: (small(study) if quick else study).cells(), arguments)
+
+    def kind(name: str) -> object:
+        return study.sets[name].modality, study.sets[name].wide
+
+    return command(doc, study.path, lambda quick: (small(study) if quick else study).cells(), arguments, kind)
 
 
 def command(
-    doc: str | None, path: Path, cells: Callable[[bool], list[Cell]], arguments: Sequence[str] | None = None
+    doc: str | None,
+    path: Path,
+    cells: Callable[[bool], list[Cell]],
+    arguments: Sequence[str] | None = None,
+    kind: Callable[[str], object] = lambda name: None,
 ) -> Path:
-    """Run the cells that a results file lacks, or with --quick small cells for a temporary file; return the path."""
+    """Run the cells that a results file lacks; return the path.
+
+    With --quick: small cells on tiny data, written to a temporary file; each row on the first set of each `kind`.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", type=float, nargs="?", help="no cell starts after this many minutes")
     parser.add_argument("names", nargs="*", metavar="name", help="sets and rows; default: all")
     parser.add_argument("--results", type=Path, default=path.parent, help="folder of the results file")
-    parser.add_argument("--quick", action="store_true", help="few rows and steps; writes no results")
+    parser.add_argument("--quick", action="store_true", help="tiny data, few steps; writes no results")
     given = parser.parse_args(arguments)
     try:
         wanted = select_cells(cells(given.quick), given.names)
     except ValueError as error:
         parser.error(str(error))
-    with tempfile.TemporaryDirectory() as folder:
+    if given.quick:
+        wanted = list({(cell.method, kind(cell.dataset)): cell for cell in reversed(wanted)}.values())[::-1]
+    with tempfile.TemporaryDirectory() as folder, tiny_data(given.quick):
         path = (Path(folder) if given.quick else given.results) / path.name
         run(wanted, path, minutes=given.minutes)
         if given.quick and any("error" in row for row in rows(path)):

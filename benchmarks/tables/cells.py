@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.quality.vectors.study_cells import ROWS, STUDY
-from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
+from benchmarks.tables.formatting import Lines, Table, command, gains, method_page, section, titles
 
 METRICS = titles("linear_1pct", "linear_10pct", "linear", "knn", "kmeans_accuracy", "nmi")
 
@@ -20,4 +20,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -7,7 +7,7 @@ import statistics
 from benchmarks.common.runner import progress
 from benchmarks.quality.crl_tac import crl_tac_mnist
 from benchmarks.quality.crl_tac.study_crl_tac import ROWS, STUDY
-from benchmarks.tables.formatting import Table, by_row, collect, entry, head, measured, titles, values, write
+from benchmarks.tables.formatting import Table, by_row, collect, command, entry, head, measured, titles, values, write
 
 # Tables 1 and 2 of the paper: encoder f and head h, averaged over P(T|x), its 8 most probable crops, all crops, or the
 # nine crops of the oracle.
@@ -23,6 +23,8 @@ PAPER = {
     ("84 x 84", "crl-tac", "mass"): "0.998",
     ("84 x 84", "crl-tac", "uniformity"): "0.0845",
     ("84 x 84", "uniform", "uniformity"): "0.976",
+    ("84 x 84, 1,000", "preset, uniform", "uniformity"): "0.976",
+    ("84 x 84, 1,000", "preset, learned", "uniformity"): "0.0845",
     ("plain", "crl-tac", "f learned"): "0.981",
     ("plain", "crl-tac", "f top"): "0.986",
     ("plain", "crl-tac", "h learned"): "0.964",
@@ -30,10 +32,15 @@ PAPER = {
     ("plain", "uniform", "f uniform"): "0.981",
     ("plain", "uniform", "h uniform"): "0.927",
 }
-NAMES = {"seconds_fit": "seconds of training"}
+TITLES = {
+    "84 x 84": "84 x 84 pixels",
+    "plain": "28 x 28 pixels (plain MNIST)",
+    "84 x 84, 1,000": "84 x 84 pixels, 1,000 training and test images: the preset, with biases and without",
+}
+NAMES = {"cosine": "median of \\|cos\\| of h", "seconds_fit": "seconds of training"}
 KEYS = [
     *(f"{part} {how}" for part in "fh" for how in ("learned", "top", "uniform", "oracle")),
-    *("mass", "effective", "largest p", "uniformity"),
+    *("mass", "effective", "largest p", "uniformity", "cosine"),
 ]
 PARTS = {"f": "encoder", "h": "head"}
 METRICS = titles("linear", "knn", "kmeans_accuracy", "linear_1pct")
@@ -42,7 +49,7 @@ UNIFORM = "learned (uniform inference)"
 
 def mnist(table: Table, name: str) -> list[str]:
     """Table of the rows on MNIST, with a column of the paper's numbers where they exist."""
-    runs = {row: table.get((f"mnist {name}", row), {}) for row in crl_tac_mnist.OPTIONS}
+    runs = {row: table.get((f"mnist {name}", row), {}) for row in crl_tac_mnist.ROWS}
     runs = {row: seeds for row, seeds in runs.items() if seeds}
     if not runs:
         return []
@@ -53,7 +60,7 @@ def mnist(table: Table, name: str) -> list[str]:
             f"{row}: seeds {', '.join(map(str, sorted(seeds)))}",
             *([f"{row}, paper"] if row in published else []),
         ]
-    lines = ["", f"### {name} pixels" if name != "plain" else "### 28 x 28 pixels (plain MNIST)", "", *head("", heads)]
+    lines = ["", f"### {TITLES[name]}", "", *head("", heads)]
     for key in [*KEYS, "seconds_fit"]:
         cells = []
         for row, seeds in runs.items():
@@ -125,4 +132,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

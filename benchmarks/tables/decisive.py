@@ -19,6 +19,7 @@ from benchmarks.tables.formatting import (
     Table,
     by_set,
     collect,
+    command,
     differences,
     gain_of,
     gains,
@@ -361,4 +362,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

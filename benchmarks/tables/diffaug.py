@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.quality.generated.study_diffaug import ABLATIONS, ARMS, ON_ONE_SET, STUDY
-from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
+from benchmarks.tables.formatting import Lines, Table, command, gains, method_page, section, titles
 
 METRICS = titles("svm", "knn", "kmeans_accuracy", "linear_1pct") | {
     "map_svm": "map, linear SVM",
@@ -30,4 +30,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -6,8 +6,10 @@ row has three seeds and beats the best of the baselines that a page names.
 
 from __future__ import annotations
 
+import argparse
 import math
 import statistics
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -304,6 +306,20 @@ def comparison(
     searched = [name for name, row in study.rows.items() if isinstance(row, Trained) and row.search]
     text = "Validation score lost (mean of 1 %, linear and kNN accuracy on a fifth of the train rows)."
     return lines + section("Choosing the strength without labels", regret(table, searched), text=text)
+
+
+def command(doc: str | None, main: Callable[[], None], arguments: Sequence[str] | None = None) -> None:
+    """Write a page from the command line; with --quick, into a temporary folder."""
+    global DOCS
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="test the script; the documentation stays as it is")
+    before = DOCS
+    with tempfile.TemporaryDirectory() as folder:
+        DOCS = Path(folder) if parser.parse_args(arguments).quick else DOCS
+        try:
+            main()
+        finally:
+            DOCS = before
 
 
 def write(name: str, lines: Lines) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.quality.generated.study_genview import ARMS, STUDY
-from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, titles
+from benchmarks.tables.formatting import Lines, Table, command, gains, method_page, section, titles
 
 METRICS = titles("linear", "knn", "kmeans_accuracy", "linear_1pct")
 COMPARED = list(ARMS)
@@ -24,4 +24,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -17,7 +17,7 @@ from benchmarks.quality.vectors.do_no_harm import (
     STUDY,
     VECTORS,
 )
-from benchmarks.tables.formatting import Lines, Table, collect, entry, gain_of, head, mean, values, write
+from benchmarks.tables.formatting import Lines, Table, collect, command, entry, gain_of, head, mean, values, write
 
 LIMITED = {"linear": "linear", "knn": "kNN"}
 METRICS = {**LIMITED, "linear_1pct": "1 % labels", "nmi": "NMI"}
@@ -199,4 +199,4 @@ representation. The thresholds were set when the numbers of some sets were known
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.common.runner import rows as read
 from benchmarks.quality.study_label_free import NAMES, PATH, PROTOCOLS, STEPS
-from benchmarks.tables.formatting import TITLES, write
+from benchmarks.tables.formatting import TITLES, command, write
 
 #: Measures and whether more (1) or less (-1) is said to be better; alpha-ReQ: close to 1 is.
 MEASURES = {
@@ -179,4 +179,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -9,6 +9,7 @@ from benchmarks.tables.formatting import (
     Table,
     by_row,
     collect,
+    command,
     conclusions,
     gain,
     gains,
@@ -95,4 +96,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

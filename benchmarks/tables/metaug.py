@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.quality.study_metaug import ARMS, STUDY
-from benchmarks.tables.formatting import Lines, Table, gains, method_page, section, sections, titles
+from benchmarks.tables.formatting import Lines, Table, command, gains, method_page, section, sections, titles
 
 METRICS = titles("linear", "svm", "knn", "kmeans_accuracy", "nmi", "linear_1pct")
 # What each part adds: generators, one loss for all pairs, both, and how the generators learn.
@@ -40,4 +40,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

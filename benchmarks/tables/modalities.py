@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.quality.study_modalities import SETS, STEPS, STUDY
-from benchmarks.tables.formatting import TIES, collect, comparison, write
+from benchmarks.tables.formatting import TIES, collect, command, comparison, write
 
 BASELINES = ("pca", "umap", "noise", "untrained", "fixed views")
 ORDER = (
@@ -38,4 +38,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

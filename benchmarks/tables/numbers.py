@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.common.runner import progress
 from benchmarks.common.runner import rows as read
 from benchmarks.quality.study_numbers import FRACTIONS, PATH, TARGETS, cells
-from benchmarks.tables.formatting import write
+from benchmarks.tables.formatting import command, write
 
 ROWS = {
     "raw r2": "raw features, ridge",
@@ -62,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -13,7 +13,7 @@ from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, g
 from benchmarks.quality.generated import study_diffaug, study_genview
 from benchmarks.quality.suite import Study
 from benchmarks.tables import decisive
-from benchmarks.tables.formatting import TIES, Lines, Table, collect, differences, gain_of, head, write
+from benchmarks.tables.formatting import TIES, Lines, Table, collect, command, differences, gain_of, head, write
 
 DNA = ("dna_human_core_promoter", "dna_ienhancer2l")
 METRICS = {"knn": "kNN", "linear": "linear", "kmeans_accuracy": "k-means", "linear_1pct": "1 % labels"}
@@ -257,4 +257,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from benchmarks.common.runner import progress
 from benchmarks.quality.vectors.study_tables import DRAWN, FIXED, PATH, SETS, cells
-from benchmarks.tables.formatting import by_set, collect, conclusions, gains, measured_with, section, titles, write
+from benchmarks.tables.formatting import (
+    by_set,
+    collect,
+    command,
+    conclusions,
+    gains,
+    measured_with,
+    section,
+    titles,
+    write,
+)
 
 METRICS = titles("linear_10pct", "linear", "knn", "nmi")
 VALIDATION = {f"validation_{metric}": title for metric, title in METRICS.items()}
@@ -41,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.common.runner import progress
 from benchmarks.quality.vectors import short_training
 from benchmarks.quality.vectors.study import SETS, STUDY, VIEWS_ON, WIDE
-from benchmarks.tables.formatting import TIES, Lines, Table, collect, comparison, gains, section, titles, write
+from benchmarks.tables.formatting import TIES, Lines, Table, collect, command, comparison, gains, section, titles, write
 
 BASELINES = ("pca", "umap", "untrained")
 VIEWS = ("scarf", "noise")
@@ -90,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

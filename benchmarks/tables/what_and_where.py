@@ -29,7 +29,18 @@ from benchmarks.quality.crl_tac.what_and_where import (
     TREND,
 )
 from benchmarks.quality.suite import SEEDS
-from benchmarks.tables.formatting import Lines, Table, collect, entry, head, measured_with, section, titles, write
+from benchmarks.tables.formatting import (
+    Lines,
+    Table,
+    collect,
+    command,
+    entry,
+    head,
+    measured_with,
+    section,
+    titles,
+    write,
+)
 
 METRICS = titles("linear", "knn", "linear_1pct")
 ALWAYS = tuple(row for row in CHEAP if row != "uniform")
@@ -248,4 +259,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

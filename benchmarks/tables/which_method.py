@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from benchmarks.common.runner import RESULTS
-from benchmarks.tables.formatting import Lines, Table, collect, write
+from benchmarks.tables.formatting import Lines, Table, collect, command, write
 from benchmarks.tables.level import level_at
 from viewsmith.evaluation.advice import PURPOSE
 
@@ -93,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, main)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.common import data
 from benchmarks.common.runner import done, rows
 from benchmarks.quality.decisive import cell_views, few_label_views, few_rows, generated_views, learned_noise
 from benchmarks.quality.vectors import study_labels
@@ -69,9 +68,7 @@ def subjects(tmp_path, monkeypatch):
         **{f"{key}_test": value[~train] for key, value in parts.items()},
     )
     monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
-    data.load.cache_clear()
     yield
-    data.load.cache_clear()
 
 
 def test_fifths_of_subjects_cover_all_once(subjects):
@@ -133,9 +130,7 @@ def test_a_small_cell_of_generated_views_has_all_rows(tmp_path, monkeypatch):
     x = rng.poisson(np.exp(rng.normal(size=(3, 70)))[y]).astype(np.float32)
     np.savez(tmp_path / "sc_citeseq_cbmc", X_train=x[:120], y_train=y[:120], X_test=x[120:], y_test=y[120:])
     monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
-    data.load.cache_clear()
     found = cell_views.measure("sc_citeseq_cbmc", 0, quick=True)
-    data.load.cache_clear()
     rows = ("none", "neighbor mix", "diffaug")
     assert {f"{kind} {row} {percent}" for kind in cell_views.KINDS for row in rows for percent in (1, 5)} == set(found)
     assert all(0 <= value <= 1 for value in found.values())
@@ -167,8 +162,6 @@ def test_a_small_cell_of_the_ladder_has_all_rows(tmp_path, monkeypatch):
     monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
     monkeypatch.setattr(generated_views, "CACHES", tmp_path / "caches")
     monkeypatch.setattr(generated_views, "BATCH", 16)
-    data.load.cache_clear()
     found = generated_views.measure("dna_human_core_promoter, simclr", 0, quick=True)
-    data.load.cache_clear()
     assert {f"{metric} {arm}" for metric in ("linear", "knn", "loss") for arm in generated_views.ARMS} <= set(found)
     assert len({found[f"loss {arm}"] for arm in generated_views.ARMS}) == 4

@@ -29,9 +29,7 @@ def folder(tmp_path, monkeypatch):
     np.savez(tmp_path / "cifar10.npz", **{name: stored[name] for name in stored if not name.startswith("X")})
     np.savez(tmp_path / "mnist.npz", **{name: stored[name] for name in stored if name[0] in "Xy"})
     monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
-    data.load.cache_clear()
     yield tmp_path
-    data.load.cache_clear()
 
 
 def test_images_kept_as_jpeg_files_are_read(folder):

@@ -71,7 +71,7 @@ SIZES = {
     "metaug_objective": 30,
     "short_training": 126,
     "do_no_harm": 208,
-    "crl_tac_mnist": 21,
+    "crl_tac_mnist": 33,
     "crl_tac_start": 156,
     "crop_sizes": 27,
     "crops_of_parts": 45,
@@ -156,9 +156,7 @@ def folder(tmp_path, monkeypatch):
     ):
         np.savez(tmp_path / name, X_train=x[:120], y_train=y[:120], X_test=x[120:], y_test=y[120:], **more)
     monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
-    data.load.cache_clear()
     yield tmp_path
-    data.load.cache_clear()
 
 
 def test_rows_beyond_the_limits_and_copies_are_dropped(folder):
@@ -208,6 +206,22 @@ def test_a_cell_records_scores_search_and_last_metrics(folder, tmp_path):
     assert {*study.PROTOCOLS, "strength", "regret_random", "noise_level", "effective_rank", "steps"} <= found.keys()
     assert found["strength"] in study.STRENGTHS[:2]
     assert json.loads(json.dumps(found)) == found
+
+
+def test_a_quick_study_with_an_error_ends_with_one(monkeypatch):
+    monkeypatch.setattr(suite.Study, "work", lambda *arguments: 1 / 0)
     with pytest.raises(SystemExit) as stopped:
-        suite.main(study.STUDY, None, ["1", "letter", "raw", "--quick"])  # there is no such file
+        suite.main(study.STUDY, None, ["1", "letter", "raw", "--quick"])
     assert stopped.value.code == 1
+
+
+def test_quick_has_each_row_on_each_kind_of_data_without_a_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
+    found = []
+    monkeypatch.setattr(suite, "run", lambda cells, path, minutes: found.extend(cells) or data.data_folder())
+    suite.main(study_modalities.STUDY, None, ["--quick"])
+    kinds = {(cell.method, study_modalities.SETS[cell.dataset].modality) for cell in found}
+    assert len(kinds) == len(found) < len(study_modalities.STUDY.cells())
+    assert {kind for _, kind in kinds} == {"images", "dna"}
+    assert {row for row, _ in kinds} == {cell.method for cell in study_modalities.STUDY.cells()}
+    assert data.data_folder() == tmp_path  # the folder of tiny data is gone

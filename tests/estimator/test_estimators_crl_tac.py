@@ -72,6 +72,31 @@ def test_a_biased_encoder_is_centered_by_default():
     assert centered.method_.centered and centered.method_.encoder.conv3.bias is not None
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("make", [images, vectors, dna])
+def test_encoder_and_head_have_biases_if_they_are_asked_for(make, bias, tmp_path):
+    def biases(model):
+        """Parameters of layers without a norm that are not weights."""
+        return [p for m in model.method_.modules() for p in [getattr(m, "bias", None)] if p is not None]
+
+    default, given = CRLTAC(**TINY).fit(make()), CRLTAC(**TINY, bias=bias).fit(make())
+    assert given.method_.centered == default.method_.centered
+    outer = given.method_.head[-1]
+    assert all((m.bias is not None) is bias for m in outer.modules() if isinstance(m, nn.Linear))
+    assert (len(biases(given)) == len(biases(default))) is (bias is default.method_.centered)
+    given.save(tmp_path / "run")
+    np.testing.assert_array_equal(viewsmith.load(tmp_path / "run").transform(make()), given.transform(make()))
+
+
+def test_the_preset_has_biases_and_an_empty_crop_has_a_projection_of_its_own():
+    preset = CRLTAC(**CRLTAC.presets["paper-images"] | {**TINY, "batch_size": 16}).fit(images())
+    assert preset.method_.encoder.conv1.bias is not None and not preset.method_.centered
+    with torch.no_grad():
+        empty = torch.zeros(1, 1, 20, 20)
+        assert preset.method_.project(empty).norm() == pytest.approx(1)
+        assert CRLTAC(**TINY).fit(images()).method_.project(empty).norm() == 0
+
+
 @pytest.mark.parametrize("modality", DATA)
 def test_probabilities_of_transformations(modality):
     x = DATA[modality]()

@@ -98,6 +98,21 @@ def test_generated_views_of_a_view_cache(images, cache):
     assert GenView(**TINY, alpha=0.0).fit(images).generated_views(images) is None
 
 
+def test_levels_of_min_max_are_those_of_equation_7(images, tmp_path):
+    model = GenView(**TINY, foreground="min-max").fit(images)
+    encoder, x = model.method_.generated.encoder, model.samples(images)
+    expected = adaptive_levels(noise_tolerance(encoder, x, min_max=True)[0])
+    raw = adaptive_levels(noise_tolerance(encoder, x)[0])
+    assert model.generated_views(images, 1)["level"][:, 0].tolist() == expected.tolist() != raw.tolist()
+    model.save(tmp_path / "run")
+    loaded = viewsmith.load(tmp_path / "run").generated_views(images, 1)
+    assert loaded["level"][:, 0].tolist() == expected.tolist()
+    for options in ({"noise": "random"}, {"view_maker": "identity"}):
+        rows = images if "noise" in options else images.reshape(N, -1).astype(np.float32)
+        message = refusal(GenView(**TINY, foreground="min-max", **options).fit, rows)
+        assert message.startswith("foreground is 'min-max', which is of images with adaptive noise, but the data are")
+
+
 @pytest.mark.parametrize("channels", [(), (1,)])
 def test_generated_views_of_the_default_generator(images, channels):
     gray = images[..., :1].reshape(N, 16, 16, *channels)

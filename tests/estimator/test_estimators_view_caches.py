@@ -111,6 +111,20 @@ def test_higher_levels_give_more_different_views(runs, tmp_path):
     )
 
 
+def test_a_view_cache_with_the_foreground_of_equation_7(runs, tmp_path):
+    dataset, run, _ = runs["images"]
+    made = generate_cache(dataset, tmp_path / "cache", run=run, foreground="min-max")
+    from viewsmith import load
+
+    model = load(run)
+    x, encoder = model.samples(dataset.x_train), model.method_.generated.encoder
+    assert torch.equal(made.read_levels()[0], noise_tolerance(encoder, x, min_max=True)[0])
+    assert not torch.equal(made.read_levels()[0], noise_tolerance(encoder, x)[0])
+    assert "foreground" in refusal(generate_cache, dataset, tmp_path / "cache", run=run)
+    for given in ({"noise": "random"}, {"generator": "folder:views"}):
+        assert "adaptive noise" in refusal(generate_cache, dataset, tmp_path / "no", foreground="min-max", **given)
+
+
 def test_noise_tolerance_of_samples(runs):
     dataset, run, cache = runs["vectors"]
     from viewsmith import load

@@ -289,7 +289,7 @@ def test_missing_and_damaged_blocks(tmp_path):
 def test_levels_of_every_noise():
     toy = Toy()
     tolerance, level, axis = find_levels(record(), ROWS, toy)
-    assert torch.equal(tolerance, toy.noise_tolerance(ROWS)[0]) and torch.equal(axis, torch.arange(2.0))
+    assert torch.equal(tolerance, toy.noise_tolerance(ROWS, False)[0]) and torch.equal(axis, torch.arange(2.0))
     assert level[:, 0].tolist() == [min(400, max(0, -(-5 * row // 21) - 1) * 100) for row in range(22)]
     assert torch.equal(level[:, 0], level[:, 1])
     tolerance, level, axis = find_levels(record(noise="constant:300"), ROWS, toy)

@@ -23,7 +23,8 @@ class Toy:
     def describe(self):
         return {"name": "toy", "version": "1"}
 
-    def noise_tolerance(self, rows):
+    def noise_tolerance(self, rows, min_max):
+        assert not min_max
         return torch.linspace(0, 1, len(rows), dtype=torch.float64), torch.arange(2.0)
 
     def quality(self, rows, views, axis):

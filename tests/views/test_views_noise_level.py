@@ -52,6 +52,28 @@ def test_axis_and_fractions_equal_a_direct_computation(sign, dtype):
     assert torch.corrcoef(torch.stack([fractions, inside.flatten(1).double().mean(1)]))[0, 1] > 0.9
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_min_max_of_each_image_equals_a_slow_loop(sign, dtype):
+    maps, _, _ = scene(sign=sign)
+    maps = maps * torch.linspace(0.5, 3, len(maps), dtype=torch.float64)[:, None, None, None]  # of unequal contrast
+    found = fit_foreground(blocks(maps.to(dtype)), min_max=True)
+    degrees = []
+    for image in maps:
+        s = [float(patch @ found.axis) for patch in image.flatten(0, 1)]
+        degrees.append([(value - min(s)) / (max(s) - min(s)) for value in s])
+    flat = sorted((value for each in degrees for value in each), reverse=True)
+    assert found.min_max and found.threshold == pytest.approx(flat[int(0.4 * len(flat))], abs=1e-3)
+    expected = torch.tensor([sum(a > found.threshold for a in each) / len(each) for each in degrees]).double()
+    torch.testing.assert_close(found.fraction(maps.to(dtype)), expected, atol=0.02, rtol=0)
+    assert float(expected.mean()) == pytest.approx(0.4, abs=0.01)
+    raw = fit_foreground(blocks(maps.to(dtype)))
+    # Raw projections call bright images foreground; fractions of min-max do not depend on the contrast of an image.
+    other = maps * 5 + 1
+    torch.testing.assert_close(found.fraction(other), found.fraction(maps))
+    assert (raw.fraction(maps) - expected).abs().max() > 0.2
+
+
 def test_a_previous_axis_determines_the_sign():
     maps, direction, inside = scene(width=3)
     first = fit_foreground(blocks(maps))
@@ -100,6 +122,8 @@ def test_fractions_of_all_images_with_an_axis_fitted_to_some():
     torch.testing.assert_close(axis, found.axis)
     assert requested == [*chosen.tolist(), *chosen.tolist(), *range(40)]
     assert fractions.nbytes <= 8 * len(fractions)
+    fractions, _ = foreground_fractions(features, 40, max_images=10, block=7, min_max=True)
+    torch.testing.assert_close(fractions, fit_foreground(blocks(maps[chosen]), min_max=True).fraction(maps))
 
 
 def test_blocks_are_freed():

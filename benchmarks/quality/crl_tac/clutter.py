@@ -15,6 +15,7 @@ so is the clutter. No image is used twice as an object while there are others.
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -56,7 +57,7 @@ def make(name: str, n: int, seed: int, split: Split = "train") -> tuple[np.ndarr
         Top, left, height and width of the object, in pixels; of two items, (n, 2, 4).
     """
     kind = name.split()[0]
-    source, classes = _source(kind, split)
+    source, classes = _source(data_folder() / f"{FILES[kind]}.npz", split)
     rng = np.random.default_rng([seed, NAMES.index(name), split == "test"])
     count = 2 if name == "fashion two" else 1
     rows = np.concatenate([rng.permutation(len(source)) for _ in range(-(-n * count // len(source)))])[: n * count]
@@ -82,8 +83,8 @@ def make(name: str, n: int, seed: int, split: Split = "train") -> tuple[np.ndarr
 
 
 @functools.lru_cache(maxsize=2)
-def _source(kind: str, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    with np.load(data_folder() / f"{FILES[kind]}.npz") as archive:
+def _source(file: Path, split: Split) -> tuple[np.ndarray, np.ndarray]:
+    with np.load(file) as archive:
         return archive[f"X_{split}"], archive[f"y_{split}"]
 
 

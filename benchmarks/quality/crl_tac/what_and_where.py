@@ -58,7 +58,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common.data import Data
+from benchmarks.common.data import Data, data_folder
 from benchmarks.common.runner import RESULTS, ROOT, Cell
 from benchmarks.quality.crl_tac import clutter, hidden_events
 from benchmarks.quality.crl_tac.salience import center, most_deviating, spectral_residual
@@ -224,7 +224,7 @@ def model_of(name: str, row: str, seed: int, *, quick: bool = False) -> CRLTAC |
 
 def folder_of(name: str, row: str, seed: int, quick: bool) -> Path:
     """The folder of the run of CRL-TAC that `row` needs."""
-    return RUNS / f"{name}-{seed}{kind_of(row)[1].replace(', ', '-')}{'-quick' if quick else ''}"
+    return (data_folder() if quick else RUNS) / f"{name}-{seed}{kind_of(row)[1].replace(', ', '-')}"
 
 
 def channel_of(row: str) -> str:
@@ -354,4 +354,4 @@ def cells(quick: bool = False) -> list[Cell]:
 
 
 if __name__ == "__main__":
-    command(__doc__, PATH, cells)
+    command(__doc__, PATH, cells, kind=lambda name: REGIMES[name].modality)

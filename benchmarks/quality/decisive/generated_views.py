@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common.data import Data, load, sets
+from benchmarks.common.data import Data, data_folder, load, sets
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import SEEDS, command, last, score
 from benchmarks.quality.vectors.study import PROTOCOLS
@@ -55,7 +55,7 @@ CACHES = Path("build/generated_views")
 
 def views_of(name: str, noise: str, data: Data, quick: bool) -> Path:
     """The view cache of a set; generated now if it is not complete."""
-    folder = CACHES / (SETS[name].file + ("-quick" if quick else ""))
+    folder = (data_folder() if quick else CACHES) / SETS[name].file
     out = folder / noise.replace(":", "-")
     if not (out / "manifest.csv").exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.common.data import load, sets
+from benchmarks.common.tiny import tiny_data
 from benchmarks.speed.timing import parser, ratio, read, record
 from viewsmith import DiffAug
 
@@ -38,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.steps = 1 if given.quick else given.steps
     found = {}
     for name, dataset in sets(*NAMES, train_rows=300 if given.quick else 10_000).items():
-        x = load(dataset).x
+        with tiny_data(given.quick):
+            x = load(dataset).x
         # Each round has another seed: a training with the same seed would repeat the same work.
         pairs = [[seconds(x, phases, given.steps, seed) for phases in ("A", "ABA")] for seed in range(given.rounds)]
         alone, whole = (list(taken) for taken in zip(*pairs, strict=True))

@@ -3,11 +3,14 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import Flag, check_declared, texts_of
 from viewsmith.core.registry import Bounds
+
+#: How patches are compared with the threshold of the foreground (`viewsmith.views.generated.noise_level.Foreground`).
+ForegroundMap = Literal["projection", "min-max"]
 
 #: Samples in a block, by kind of generator.
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
@@ -36,6 +39,10 @@ class GeneratorOptions:
     """Sampler of unclip: ddim, ddpm, dpm, pndm or euler; default: that of the weights."""
     noise: str | None = None
     """adaptive (default), random or constant:L, L from 0 to 400."""
+    foreground: ForegroundMap = "projection"
+    """Adaptive noise of images: patches are foreground by their projection on the first component, or by min-max of it.
+
+    min-max: scaled to 0 to 1 for each image, as in GenView's equation 7; projection: as it is, as in its program."""
     candidates: Annotated[int | None, Flag("C"), Bounds(ge=1)] = None
     """Views generated for each one that is kept, chosen by quality and novelty (diffusion); default: 1.
 

@@ -72,6 +72,9 @@ class CachedView(RowSource):
 
 LAYOUT = 3
 
+#: Values of a record that an earlier version did not write.
+DEFAULTS = {"foreground": "projection"}
+
 
 class ViewCacheFolder:
     """The folder of a view cache.
@@ -134,7 +137,7 @@ class ViewCacheFolder:
         fits = not self.path.exists() or (self.path.is_dir() and all(map(_may_precede_record, self.path.iterdir())))
         if self.exists():
             existing = self.read_record()
-            if difference := _difference({key: existing.get(key) for key in record}, record):
+            if difference := _difference({key: existing.get(key, DEFAULTS.get(key)) for key in record}, record):
                 raise InputError(
                     f"{self.path} has another view cache ({difference}): give another folder, or delete this one"
                 )

@@ -22,6 +22,7 @@ from viewsmith.estimator.rows import fingerprint, unscaled
 from viewsmith.methods.genview.parts import (
     FeatureExtractor,
     ViewGenerator,
+    check_foreground,
     check_noise,
     describe_extractor,
     generate,
@@ -59,10 +60,10 @@ class PrecomputedViews:
     def describe(self) -> dict[str, Any]:
         return {"name": "folder", "version": "1", "path": str(self.path)} | describe_extractor(self.extractor)
 
-    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor | RowSource, min_max: bool) -> tuple[Tensor, Tensor]:
         if self.extractor is None:
             raise InputError("precomputed views have no noise level: leave the noise out, or give features")
-        return self.extractor.noise_tolerance(rows)
+        return self.extractor.noise_tolerance(rows, min_max)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         if self.extractor is None:
@@ -158,7 +159,9 @@ def fill_cache(
         "noise": "none" if name == "folder" else check_noise(options.noise or "adaptive"),
         "candidates": options.candidates or 1,
         "block": options.batch_size or BLOCKS[name],
+        "foreground": options.foreground,
     }
+    check_foreground(options.foreground, dataset.modality, record["noise"])
     cache = ViewCacheFolder(out)
     cache.check_record(record)  # before any training
     with _removed_on_error(cache):

@@ -71,10 +71,10 @@ class DiffusionGenerator:
             "guidance": core.guidance,
         } | parts.describe_extractor(self._extractor)
 
-    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor | RowSource, min_max: bool) -> tuple[Tensor, Tensor]:
         if self._extractor is not None:
-            return self._extractor.noise_tolerance(rows)
-        return noise_tolerance(self.generated.encoder, self.model.samples(_given(rows)))
+            return self._extractor.noise_tolerance(rows, min_max)
+        return noise_tolerance(self.generated.encoder, self.model.samples(_given(rows)), min_max=min_max)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         if self._extractor is not None:

@@ -36,6 +36,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-images": {
         "encoder": "crl-cnn",
         "scaling": "none",
+        "bias": True,
         "projector_dims": (200, 50),
         "beta": 0.5,
         "channel_beta": 0.5,
@@ -179,6 +180,9 @@ class CRLTAC(ViewsmithEstimator):
     centered: bool | Auto = "auto"
     """Subtract the projection of an empty view from every projection; "auto": for every encoder but "crl-cnn". The
     channel leaves the uniform distribution only with centered projections or networks without biases."""
+    bias: bool | Auto = "auto"
+    """Biases of the encoder and of the head. "auto": only with `centered` projections, as an empty view has a
+    projection of its own otherwise (docs, CRL-TAC). Custom encoders stay as they are."""
     channel_learning_rate: Positive = 3e-3
     """Learning rate of the channel. That of the encoder, `learning_rate`, is 0.0005 by default for "crl-cnn" and for
     DNA."""
@@ -244,9 +248,10 @@ class CRLTAC(ViewsmithEstimator):
 
     def _build(self, plan: BuildContext["CRLTAC", building.CRLTACResolved]) -> Method:
         options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
-        # Empty views have the projection 0, either without biases or by `centered`.
-        head = make_head(plan, resolved.projector_dims, bias=resolved.centered)
-        encoder, weight = make_encoder(plan, bias=resolved.centered), resolved.recurrence_weight
+        # By default empty views have the projection 0, either without biases or by `centered`.
+        bias = resolved.centered if options.bias == "auto" else options.bias
+        head = make_head(plan, resolved.projector_dims, bias=bias)
+        encoder, weight = make_encoder(plan, bias=bias), resolved.recurrence_weight
         row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.statistics.get("columns")
         family = families.make_family(
             modality, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns

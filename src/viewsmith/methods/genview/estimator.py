@@ -14,6 +14,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.rows import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
+from viewsmith.data.generator_options import ForegroundMap
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -126,6 +127,9 @@ class GenView(arguments.GeneratorArguments, ViewsmithEstimator):
     """Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1."""
     noise: str = "adaptive"
     """Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`."""
+    foreground: ForegroundMap = "projection"
+    """Without a view cache, adaptive noise of images: patches are foreground by their projection on the first component
+    as it is, as in the authors' program, or by "min-max": scaled to 0 to 1 for each image, as in equation 7."""
     first_fraction: arguments.Fraction = 0.5
     """Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator."""
     cached_views: arguments.Count = 1
@@ -200,6 +204,7 @@ class GenView(arguments.GeneratorArguments, ViewsmithEstimator):
         self, options: "GenView", shared: dict[str, Any], data: TrainingData
     ) -> tuple[parts.GenViewResolved, parts.GenViewInputs]:
         parts.check_noise(options.noise)
+        parts.check_foreground(options.foreground, data.modality.name, options.noise)
         _check_fraction(options, shared["epochs"], parts.uses_extractor(options.features, data.modality.name))
         found, maps = resolve_generator(options, data.modality, shared["epochs"], GENERATOR), None
         if parts.uses_extractor(options.features, data.modality.name):

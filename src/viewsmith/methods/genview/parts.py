@@ -67,10 +67,10 @@ class ViewGenerator(Protocol):
         """
         ...
 
-    def noise_tolerance(self, rows: AnySamples) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: AnySamples, min_max: bool) -> tuple[Tensor, Tensor]:
         """Noise tolerance of all rows, float64 (n,), 0 to 1, and the foreground axis it was computed from, (D,).
 
-        D is 0 if the features have no patches.
+        D is 0 if the features have no patches. `min_max`: see `viewsmith.views.generated.noise_level.Foreground`.
         """
         ...
 
@@ -158,7 +158,9 @@ def find_levels(record: dict[str, Any], rows: AnySamples, generator: ViewGenerat
     n, k, noise = len(rows), record["views_per_sample"], record["noise"]
     tolerance, axis = torch.full((n,), NOT_COMPUTED, dtype=torch.float64), torch.zeros(0)
     if _needs_features(record):
-        tolerance, axis = (found.cpu() for found in generator.noise_tolerance(rows))
+        tolerance, axis = (
+            found.cpu() for found in generator.noise_tolerance(rows, record.get("foreground") == "min-max")
+        )
     if noise == "adaptive":
         return tolerance, adaptive_levels(tolerance)[:, None].repeat(1, k), axis
     if noise == "random":
@@ -181,6 +183,14 @@ def check_noise(noise: str) -> str:
 
 ENCODER, CLIP = "encoder", "clip:"
 FeaturesOption = str | nn.Module
+
+
+def check_foreground(foreground: str, modality: str, noise: str) -> None:
+    """Raise InputError for a foreground map that has no effect."""
+    if foreground == "projection" or (noise == "adaptive" and modality_of(modality).is_image):
+        return
+    line = f"foreground is {foreground!r}, which is of images with adaptive noise"
+    raise InputError(f"{line}, but the data are {modality} and the noise is {noise}: leave it out")
 
 
 def uses_extractor(features: FeaturesOption, modality: str) -> bool:
@@ -253,8 +263,9 @@ class FeatureExtractor:
     def describe(self) -> dict[str, str]:
         return {"name": self.name, "weights": digest(self.maps.network().state_dict())}
 
-    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
-        return noise_tolerance(nn.Identity(), Samples(rows, self.scaler).to(self.device), self.maps)
+    def noise_tolerance(self, rows: Tensor | RowSource, min_max: bool) -> tuple[Tensor, Tensor]:
+        samples = Samples(rows, self.scaler).to(self.device)
+        return noise_tolerance(nn.Identity(), samples, self.maps, min_max=min_max)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         return pair_quality(*(map_pools(self.maps(self._scaled(each)).float(), axis) for each in (rows, views)))
@@ -341,5 +352,6 @@ def _tolerance(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None) ->
         return NoiseTolerance()
     if modality_in(plan).is_image:
         blank = modality_in(plan).blank(resolved.row_shape)
-        return NoiseTolerance(maps, width=(maps or FeatureMap(encoder, blank)).shape[2])
+        width = (maps or FeatureMap(encoder, blank)).shape[2]
+        return NoiseTolerance(maps, width=width, min_max=plan.options.foreground == "min-max")
     return NoiseTolerance(references=(resolved.level_references, resolved.n_components))

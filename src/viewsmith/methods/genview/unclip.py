@@ -170,13 +170,13 @@ class StableUnCLIP:
         level_embedding = timestep_embedding(level, embedding.shape[1], flip_sin_to_cos=True, downscale_freq_shift=0)
         return torch.cat([noised, level_embedding.to(noised)], dim=1)
 
-    def noise_tolerance(self, rows: Tensor | RowSource) -> tuple[Tensor, Tensor]:
+    def noise_tolerance(self, rows: Tensor | RowSource, min_max: bool = False) -> tuple[Tensor, Tensor]:
         """Foreground fraction of each of n images, float64 (n,), from the patches of CLIP; and the axis, (D,)."""
 
         def patches(index: Tensor) -> Tensor:
             return self.encode_images(take_rows(rows, index))[1].float()
 
-        return foreground_fractions(patches, len(rows), block=BLOCK)
+        return foreground_fractions(patches, len(rows), block=BLOCK, min_max=min_max)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         """Quality q of images and a view of each, float32 (B,), from the patches of CLIP and their foreground axis."""

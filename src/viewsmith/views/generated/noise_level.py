@@ -6,12 +6,14 @@ that is mostly foreground tolerates more noise, so only one number is stored for
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import Rows, apply_in_blocks, evenly_spaced
+from viewsmith.losses.quality import foreground_map
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.neighbors import nearest_neighbors
 
@@ -39,19 +41,28 @@ class Foreground:
         First principal component of the patches, of length 1, pointing to the foreground.
     threshold : float
         Patches with a larger projection on the axis (without centering) are foreground.
+    min_max : bool
+        Projections are first scaled to [0, 1] for each image, as in the paper; otherwise they are used as they are, as
+        in the authors' program.
     """
 
     axis: Tensor
     threshold: float
+    min_max: bool = False
 
     def fraction(self, maps: Tensor) -> Tensor:
         """Fraction of foreground patches, float64 (B,), of feature maps (B, h, w, D) (equation 7)."""
-        inside = maps.flatten(1, 2) @ self.axis.to(maps) > self.threshold
-        return inside.double().mean(1)
+        patches, axis = maps.flatten(1, 2), self.axis.to(maps)
+        degree = foreground_map(patches, axis) if self.min_max else patches @ axis
+        return (degree > self.threshold).double().mean(1)
 
 
 def fit_foreground(
-    maps: Callable[[], Iterable[Tensor]], foreground: float = FOREGROUND, *, previous: Tensor | None = None
+    maps: Callable[[], Iterable[Tensor]],
+    foreground: float = FOREGROUND,
+    *,
+    previous: Tensor | None = None,
+    min_max: bool = False,
 ) -> Foreground:
     """Fit axis and threshold of the foreground, in two passes over feature maps.
 
@@ -70,6 +81,8 @@ def fit_foreground(
         Fraction of all patches that count as foreground, above 0 and below 1.
     previous : Tensor, shape (D,), optional
         The axis fitted to features of the same network, earlier in its training.
+    min_max : bool
+        See `Foreground`.
 
     Returns
     -------
@@ -92,17 +105,23 @@ def fit_foreground(
         middle = s[:, 1:-1, 1:-1]
         inner, n_inner = inner + float(middle.sum()), n_inner + middle.numel()
         border, n_border = border + float(s.sum() - middle.sum()), n_border + s.numel() - middle.numel()
-        counts += torch.bincount(((s.flatten() / longest + 1) / 2 * BINS).long().clamp(0, BINS - 1), minlength=BINS)
+        degree = foreground_map(block.double().flatten(1, 2), axis) if min_max else (s / longest + 1) / 2
+        counts += torch.bincount((degree.flatten() * BINS).long().clamp(0, BINS - 1), minlength=BINS)
     flipped = correlation < 0 if abs(correlation) >= SAME_AXIS else border / n_border > inner / n_inner
     if flipped:
         axis, counts = -axis, counts.flip(0)
     below = counts.cumsum(0).double() / counts.sum()
-    edge = int((below < 1 - foreground).sum()) + 1
-    return Foreground(axis, (2 * edge / BINS - 1) * longest)
+    edge = (int((below < 1 - foreground).sum()) + 1) / BINS
+    return Foreground(axis, edge if min_max else (2 * edge - 1) * longest, min_max)
 
 
 def foreground_fractions(
-    features: Callable[[Tensor], Tensor], n: int, *, max_images: int = MAX_ROWS, block: int = IMAGE_BLOCK
+    features: Callable[[Tensor], Tensor],
+    n: int,
+    *,
+    max_images: int = MAX_ROWS,
+    block: int = IMAGE_BLOCK,
+    min_max: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Foreground fraction of each of n images.
 
@@ -116,6 +135,8 @@ def foreground_fractions(
         authors' code.
     block : int
         Images processed at a time.
+    min_max : bool
+        See `Foreground`.
 
     Returns
     -------
@@ -124,7 +145,7 @@ def foreground_fractions(
         See `Foreground`.
     """
     sample = evenly_spaced(n, max_images)
-    fitted = fit_foreground(lambda: (features(part) for part in sample.split(block)))
+    fitted = fit_foreground(lambda: (features(part) for part in sample.split(block)), min_max=min_max)
     fractions = [fitted.fraction(features(part)).cpu() for part in torch.arange(n).split(block)]
     return torch.cat(fractions), fitted.axis.cpu()
 
@@ -241,6 +262,8 @@ class NoiseTolerance(nn.Module):
         D of the feature maps, needed to load a saved tolerance; 0 for vectors and DNA.
     references : (int, int)
         Number and width of the reference representations, needed to load a saved tolerance; (0, 0) for images.
+    min_max : bool
+        Of images: see `Foreground`.
 
     Attributes
     ----------
@@ -257,9 +280,16 @@ class NoiseTolerance(nn.Module):
     references: Tensor
     distances: Tensor
 
-    def __init__(self, maps: FrozenMaps | None = None, *, width: int = 0, references: tuple[int, int] = (0, 0)) -> None:
+    def __init__(
+        self,
+        maps: FrozenMaps | None = None,
+        *,
+        width: int = 0,
+        references: tuple[int, int] = (0, 0),
+        min_max: bool = False,
+    ) -> None:
         super().__init__()
-        self.maps = maps
+        self.maps, self.min_max = maps, min_max
         self.register_buffer("axis", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("threshold", torch.zeros((), dtype=torch.float64))
         self.register_buffer("references", torch.zeros(references))
@@ -273,7 +303,8 @@ class NoiseTolerance(nn.Module):
             self.references, self.distances = density.references, density.distances
             return self
         maps, sample = self._maps(encoder, rows), evenly_spaced(len(rows), MAX_ROWS).to(rows.device)
-        foreground = fit_foreground(lambda: (maps(rows[part]).float() for part in sample.split(IMAGE_BLOCK)))
+        blocks = partial(map, lambda part: maps(rows[part]).float(), sample.split(IMAGE_BLOCK))
+        foreground = fit_foreground(blocks, min_max=self.min_max)
         self.axis, self.threshold = foreground.axis, foreground.axis.new_tensor(foreground.threshold)
         return self
 
@@ -283,16 +314,19 @@ class NoiseTolerance(nn.Module):
         if rows[:1].ndim < 4:
             density = Density(self.references, self.distances)
             return density.quantile(_representations(encoder, rows)).cpu()
-        maps, foreground = self._maps(encoder, rows), Foreground(self.axis, float(self.threshold))
+        maps = self._maps(encoder, rows)
+        foreground = Foreground(self.axis, float(self.threshold), self.min_max)
         return apply_in_blocks(lambda x: foreground.fraction(maps(x).float()), rows, IMAGE_BLOCK, equal=True).cpu()
 
     def _maps(self, encoder: nn.Module, rows: Rows) -> FeatureMap | FrozenMaps:
         return FeatureMap(encoder, rows[:1]) if self.maps is None else self.maps
 
 
-def noise_tolerance(encoder: nn.Module, rows: Rows, maps: FrozenMaps | None = None) -> tuple[Tensor, Tensor]:
+def noise_tolerance(
+    encoder: nn.Module, rows: Rows, maps: FrozenMaps | None = None, *, min_max: bool = False
+) -> tuple[Tensor, Tensor]:
     """Fit `NoiseTolerance` to scaled rows; return their tolerances, float64 (n,), and the axis, (D,), on the CPU."""
-    fitted = NoiseTolerance(maps).fit(encoder, rows)
+    fitted = NoiseTolerance(maps, min_max=min_max).fit(encoder, rows)
     return fitted(encoder, rows), fitted.axis.cpu()
 
 

@@ -1,0 +1,75 @@
+"""Every command of the targets of the Makefile that run studies or make tables has --quick, and runs with it."""
+
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.common.runner import ROOT
+
+FOLDERS = ("benchmarks/results", "docs")
+
+
+def targets():
+    """All targets of the Makefile that run a study or make a table; `make bench-quick` tests the others."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.findall(r"^([a-z-]+):(?!=).*\n((?:\t.*\n)+)", text, flags=re.MULTILINE)
+    return [name for name, recipe in found if re.search(r"(benchmarks\.|call )(quality|tables)", recipe)]
+
+
+def commands():
+    """Module and options of each of their commands, by what `make` would run; without MINUTES, ARGS and devices."""
+    made = subprocess.run(
+        ["make", "--dry-run", "--always-make", *targets()], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    found = dict[tuple[str, ...], None]()
+    for line in made.stdout.replace("\\\n", " ").splitlines():
+        loop = re.search(r"for (\w+) in ([^;]*); do", line)
+        name, values = loop.groups() if loop else ("", "-")
+        for value in values.split():
+            shown = line.replace(f"${name}", value) if loop else line
+            for module, options in re.findall(r"-m (benchmarks\.[\w.]+)([^|;&]*)", shown):
+                options = re.sub(r"--device \S+|--quick", "", options)
+                found[module, *options.split()] = None
+    return list(found)
+
+
+COMMANDS = commands()
+
+
+def test_commands_are_found_in_the_makefile():
+    modules = {module for module, *_ in COMMANDS}
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    called = re.findall(r"\$\(call (quality|tables),([\w.]+)\)", text)
+    assert called and {f"benchmarks.{kind}.{name}" for kind, name in called} <= modules
+    assert {"benchmarks.speed.methods.genview_cost", "benchmarks.quality.gpu_published"} <= modules
+    assert not any("$" in part for command in COMMANDS for part in command)
+
+
+def written():
+    """Sizes and times of all files of the folders that commands write to."""
+    return {
+        path: (path.stat().st_size, path.stat().st_mtime_ns)
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_runs_with_quick_and_writes_nothing(command, monkeypatch):
+    module, *options = command
+    before = written()
+    monkeypatch.delenv("VIEWSMITH_DATA", raising=False)
+    monkeypatch.delenv("VIEWSMITH_TABLES", raising=False)
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", [module, *options, "--quick"])
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as stopped:
+        assert not stopped.code, f"{module} ended with {stopped.code}"
+    assert written() == before
