@@ -112,15 +112,40 @@ def test_each_view_encoder_has_an_output(wine):
     assert MetAug(**TINY).fit(wine).outputs_ == ("representation", "projection")
 
 
-@pytest.mark.parametrize(("split", "channels"), [("color", [3, 1, 2]), ("ydbdr", [1, 1, 1])])
+@pytest.mark.parametrize(("split", "channels"), [("color", [3, 1, 2]), ("l-ab", [1, 2]), ("ydbdr", [1, 1, 1])])
 def test_color_views_have_an_encoder_each(split, channels):
     x = images()
     model = MetAug(epochs=1, batch_size=6, random_state=0, split=split, n_components=5).fit(x)
     encoder = model.method_.framework.encoder
-    assert isinstance(encoder, ViewEncoders) and model.fitted_["n_views"] == 3
+    count = len(channels)
+    assert isinstance(encoder, ViewEncoders) and model.fitted_["n_views"] == count
     assert [net.stages[0][0].in_channels for net in encoder.networks] == channels
-    assert model.transform(x).shape == (12, 15) and model.views(x[:2], 2).shape == (2, 2, 3 * 128)
+    assert model.transform(x).shape == (12, 5 * count) and model.views(x[:2], 2).shape == (2, 2, count * 128)
     assert model.input_views(x[:2], 2).dtype == np.uint8 and model.input_views(x[:2], 2).shape == (2, 2, 16, 16, 3)
+
+
+def test_the_conv_backbone_can_be_chosen(tmp_path):
+    x = images(12, 16)
+    given = {"epochs": 1, "batch_size": 6, "random_state": 0, "encoder": "split-alexnet", "view_maker": "crop"}
+    conv = {"encoder_options": {"backbone_output": "conv"}}
+    model = MetAug(**given, **conv, split="l-ab").fit(x)
+    networks = model.method_.framework.encoder.networks
+    assert model.transform(x).shape == (12, 2 * 512) and not hasattr(networks[0].fc6, "weight")
+    model.save(tmp_path / "run")
+    assert np.array_equal(viewsmith.load(tmp_path / "run").transform(x), model.transform(x))
+    message = refusal(MetAug(**given, **conv, n_components=64).fit, x)
+    assert message.startswith("n_components is 64, but the encoder split-alexnet with these options has width 512")
+    assert MetAug(**given, n_components=64).fit(x).transform(x).shape == (12, 64)
+
+
+def test_all_features_can_share_one_loss(wine):
+    model = MetAug(**TINY, augmented_contrast="joint").fit(wine)
+    assert model.method_.framework.contrast.joint and model.method_.learns
+    assert not np.array_equal(model.transform(wine), MetAug(**TINY).fit(wine).transform(wine))
+    added = MetAug(**TINY, augmented_contrast="joint", framework="simclr").fit(wine)
+    assert added.method_.added.joint
+    assert "united=False" in refusal(MetAug(**TINY, augmented_contrast="joint", united=False).fit, wine)
+    assert {preset["augmented_contrast"] for preset in MetAug.presets.values()} == {"joint"}
 
 
 @pytest.mark.slow

@@ -199,7 +199,7 @@ REFUSED_BY_METAUG = [
     ("framework", "soft", join_names(["oucl", *FRAMEWORKS])),
     ("n_views", 1, "greater than or equal to 2"),
     ("encoders", "two", "'shared' or 'per-view'"),
-    ("split", "gray", "'none', 'color' or 'ydbdr'"),
+    ("split", "gray", "'none', 'color', 'l-ab' or 'ydbdr'"),
     ("meta", "third-order", "'second-order', 'first-order', 'frozen' or 'none'"),
     ("feature_weight", 0, "greater than 0"),
     ("augmented_contrast", "sum", "'mean' or 'joint'"),

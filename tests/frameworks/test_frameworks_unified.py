@@ -90,6 +90,49 @@ def test_losses_equal_the_loop(united, per_sample, logits, stored_positives):
     assert none is None
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("per_sample", [False, True])
+@pytest.mark.parametrize("stored_positives", [False, True])
+@pytest.mark.parametrize("form", ["linear", "squared", "circle"])
+def test_the_joint_contrast_of_all_features_equals_the_loop(form, stored_positives, per_sample, dtype):
+    """Equation 11: one loss of the pairs of original and augmented features, all combined with each other."""
+    logits = Logits(form, beta=7.0, detach=False)
+    options = {"stored_positives": stored_positives, "joint": True}
+    contrast = FeatureContrast(memory(per_sample=per_sample), logits, **options).to(dtype)
+    z, raw = (tensor(M, B, D, seed=s).to(dtype).requires_grad_() for s in (0, 1))
+    draw = contrast.memory.draw(B, IDS, generator())
+    original, joint = contrast.losses(contrast.log_sums(z, draw, torch.nn.functional.normalize(raw, dim=-1)))
+    slow_z, slow_raw = (part.detach().double().requires_grad_() for part in (z, raw))
+    a = torch.nn.functional.normalize(slow_raw, dim=-1)
+    exact = Draw(draw.keys.double(), draw.excluded, draw.positives.double())
+    expected = []
+    for i in range(B):
+        total = torch.tensor(1.0, dtype=torch.float64)
+        pairs = [slow_pairs(i, variant, slow_z, a, exact, stored_positives) for variant in ((0,) * M, (1,) * M)]
+        far = [d for _, negatives in pairs for group in negatives.values() for d in group]
+        near = [d for positives, _ in pairs for d in positives.values()]
+        for d_far, d_near in itertools.product(far, near):
+            total = total + torch.exp(logits.negative(d_far) + logits.positive(d_near))
+        expected.append(total.log() / logits.beta)
+    expected = torch.stack(expected)
+    close = {"rtol": 1e-9, "atol": 1e-11} if dtype == torch.float64 else {"rtol": 1e-3, "atol": 1e-5}
+    torch.testing.assert_close(joint.double(), expected, **close)
+    weights = torch.arange(1.0, B + 1)
+    fast = torch.autograd.grad((weights.to(dtype) * joint).sum(), (z, raw))
+    for one, other in zip(fast, torch.autograd.grad((weights * expected).sum(), (slow_z, slow_raw)), strict=True):
+        assert other.abs().max() > 1e-4
+        torch.testing.assert_close(one.double(), other, **close)
+    # The losses of original features are those of the program; the mean of its terms is another number.
+    program = FeatureContrast(contrast.memory, logits, stored_positives=stored_positives)
+    sums = program.log_sums(z, draw, torch.nn.functional.normalize(raw, dim=-1))
+    torch.testing.assert_close(program.losses(sums)[0], original)
+    assert (program.losses(sums)[1] - joint).abs().min() > 1e-3
+
+
+def test_a_joint_contrast_is_united():
+    assert "united losses" in refusal(FeatureContrast, memory(), united=False, joint=True)
+
+
 def test_two_views_and_one_positive_give_info_nce():
     contrast = FeatureContrast(FeatureMemory(2, N, D, negatives=N).double(), Logits(beta=10.0), united=False)
     z = tensor(2, B, D)

@@ -39,6 +39,16 @@ def test_images_of_other_sizes(stem, size, channels):
     assert all(p.grad is not None for p in network.parameters())
 
 
+@pytest.mark.parametrize(("stem", "size", "width"), [("small", 32, 512), ("standard", 224, 4608)])
+def test_the_conv_backbone_is_the_last_map_alone(stem, size, width):
+    torch.manual_seed(0)
+    network = SplitAlexNet(3, 24, stem=stem, backbone_output="conv").eval()
+    x = images(2, 3, size, size)
+    h = network(x)
+    assert h.shape == (2, network.n_components) == (2, width) and torch.equal(h, network.maps(x).flatten(1))
+    assert not any(name.startswith("fc") for name, _ in network.named_parameters())
+
+
 def test_small_images_and_unknown_stems_are_refused():
     message = refusal(SplitAlexNet(3), images(2, 3, 62, 80))
     assert "expected at least 63 x 63: enlarge them, or take the stem 'small'" in message

@@ -97,6 +97,17 @@ def test_luminance_and_color_differences_are_their_definition(dtype):
     assert rgb_to_ydbdr(ends)[:, 1:].abs().amax(1).flatten().tolist() == pytest.approx([1.333] * 4, abs=1e-3)
 
 
+def test_l_and_ab_are_the_second_and_third_view_of_the_color_split():
+    mean, std = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
+    scaled = torch.randn(3, 3, 4, 5, generator=torch.Generator().manual_seed(1))
+    _, *expected = ColorSplit(mean, std)(scaled)
+    split = ColorSplit(mean, std, "l-ab")
+    found = split(scaled)
+    assert len(found) == 2 and split.channels == (1, 2)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert "the views L and ab need images of 3 channels" in refusal(ColorSplit, [0.5], [0.2], "l-ab")
+
+
 def test_gray_images_are_refused():
     assert "the views Y, Db and Dr need images of 3 channels" in refusal(ColorSplit, [0.5], [0.2], "ydbdr")
     assert "need images of 3 channels, got 1" in refusal(ColorSplit, [0.5], [0.2])

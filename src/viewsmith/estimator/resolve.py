@@ -295,6 +295,12 @@ def _n_components(
     options: Arguments, encoder: str, entry: Entry | None, further: dict[str, Any], x: Rows, data: TrainingData
 ) -> int:
     wanted = options.n_components
+    fixed = None if entry is None else entry.tag("fixed_width", lambda row_shape, **options: None)
+    if fixed is not None and (width := fixed(data.row_shape, **further)) is not None:
+        if wanted not in ("auto", width):
+            line = f"n_components is {wanted}, but the encoder {encoder} with these options has width {width}"
+            raise InputError(f"{line}: leave n_components out, or 'auto'")
+        return int(width)
     if entry is not None and (width := entry.tag("default_width")) is not None:
         return int(width if wanted == "auto" else wanted)
     width = None if entry is None else entry.tag("width")

@@ -45,8 +45,8 @@ class FeatureMemory(nn.Module):
         K, number of features of each view that a step draws, at most `size`.
     kind : {"queue", "bank"}
     per_sample : bool
-        Draw separate negatives for each sample, with replacement, as published. Otherwise the batch shares one draw
-        without replacement, which is faster.
+        Draw separate negatives for each sample, with replacement, as in the authors' program. Otherwise the batch
+        shares one draw without replacement, which is faster.
     momentum : float
         Momentum of the running averages of a bank, 0 to 1.
     generator : torch.Generator, optional
@@ -202,12 +202,16 @@ class FeatureContrast(nn.Module):
         Use one unified loss for all ordered pairs of views, as in MetAug. Otherwise, use the mean of one loss for each
         pair; with the linear form this is InfoNCE, the loss of CMC.
     stored_positives : bool
-        Positives are the stored features of a bank, as published, instead of the other views' projections.
+        Positives are the stored features of a bank, as in the authors' program, instead of the other views'
+        projections.
+    joint : bool
+        The loss with augmented features is one unified loss of all features, original and augmented (section 3.3 and
+        equation 11). Otherwise it is the mean of M + 1 losses, as in the authors' program. Needs `united`.
 
     Raises
     ------
     InputError
-        `stored_positives` without a memory bank.
+        `stored_positives` without a memory bank, or `joint` without `united`.
     """
 
     def __init__(
@@ -217,12 +221,15 @@ class FeatureContrast(nn.Module):
         *,
         united: bool = True,
         stored_positives: bool = False,
+        joint: bool = False,
     ) -> None:
         super().__init__()
         if stored_positives and memory.kind != "bank":
             raise InputError("positives from the memory need a bank: use one, or positives from the batch")
+        if joint and not united:
+            raise InputError("one loss of all features (joint) is for united losses, not for one loss of each pair")
         self.memory, self.logits = memory, logits or Logits()
-        self.united, self.stored_positives = united, stored_positives
+        self.united, self.stored_positives, self.joint = united, stored_positives, joint
 
     def log_sums(self, z: Tensor, draw: Draw, augmented: Tensor | None = None) -> LogSums:
         """Log-sums, for all terms of the loss, of projections z (M, B, d) and of their augmented features (M, B, d)."""
@@ -251,8 +258,8 @@ class FeatureContrast(nn.Module):
         return draw.positives.to(features.dtype) if self.stored_positives and draw.positives is not None else features
 
     def losses(self, sums: LogSums) -> tuple[Tensor, Tensor | None]:
-        """Losses (B,) of the projections, and (equation 11) their mean over M terms with the features of one view
-        replaced, and one with all."""
+        """Losses (B,) of the projections, and with augmented features (equation 11): `joint`, of the pairs of all
+        features; otherwise the mean over M terms with the features of one view replaced, and one with all."""
         negative, positive = sums.negative, sums.positive
         variants, count = negative.shape[:2]
         if self.united:  # first per view: every term combines M of these 2 M sums
@@ -260,6 +267,8 @@ class FeatureContrast(nn.Module):
         original = self._contrast(negative[0], positive[0])
         if variants == 1:
             return original, None
+        if self.joint:
+            return original, self._contrast(negative.flatten(0, 1), positive.flatten(0, 1))
         every = torch.arange(count, device=negative.device)
         replaced = [every == view for view in range(count)] + [every >= 0]
         terms = [self._contrast(negative[which.long(), every], positive[which.long(), every]) for which in replaced]

@@ -19,7 +19,8 @@ class EncoderContext:
 
     An encoder is registered by ``@register("encoder", "my-encoder", help=..., modalities=...)`` on a function of this
     context, whose keyword-only arguments are the encoder's options. Its tags: ``width`` (width of the
-    representation, if fixed), ``default_width`` (if not fixed), ``smallest`` (smallest side of images in pixels),
+    representation, if fixed), ``default_width`` (if not fixed), ``fixed_width`` (function of the row shape and the
+    options: the width if these fix it, or None), ``smallest`` (smallest side of images in pixels),
     ``longest`` (largest number of bases of a sequence), ``published`` (projection heads of the published widths are
     suitable), ``first_stage`` (it has a method `stem`, which a noise generator can use), and
     ``default_skip`` (the option `appended_pca` that `contrastive` gives it with the default views; vectors: if the

@@ -22,18 +22,21 @@ from viewsmith.estimator.rows import collected, view_blocks
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
 from viewsmith.frameworks.base import head_width
 from viewsmith.losses.oucl import Logits
-from viewsmith.methods.metaug.networks import ColorSplit, MetaFeatures
+from viewsmith.methods.metaug.networks import SPACES, ColorSplit, MetaFeatures, Space
 from viewsmith.methods.metaug.training import MetAugMethod
 from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
 from viewsmith.reports import Figure, draw_similarities
 
-# Section 4.1, appendices A.4 and B; settings that are missing there are those of the authors' program.
+# Sections 3.3 and 4.1, appendices A.4 and B; settings that are missing there are those of the authors' program.
 _METAUG: dict[str, Any] = {
     "projector_dims": (128,),
     "inner_rate": 1e-3,
     "feature_hidden": (2048, 2048),
     "residual": False,
     "feature_every": 1,
+    "augmented_contrast": "joint",
+    "feature_weight": 1e-5,
+    "margin_weight": 1e-8,
     "form": "squared",
     "beta": 64.0,
     "memory": "bank",
@@ -45,9 +48,7 @@ _METAUG: dict[str, Any] = {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # In the paper delta is the weight of a sum of terms (4 for images, 3 for vectors), here of their mean. alpha is
-    # 1e-13 for both.
-    "paper": {**_METAUG, "encoders": "per-view", "feature_weight": 3e-5, "margin_weight": 3e-9},
+    "paper": {**_METAUG, "encoders": "per-view"},
     "paper-images": {
         **_METAUG,
         "split": "color",
@@ -56,8 +57,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "view_maker": "crop",
         "flip": 0.5,
         "crop_minimum": 0.2,
-        "feature_weight": 4e-5,
-        "margin_weight": 2.5e-9,
     },
 }
 
@@ -77,6 +76,8 @@ def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> Figure:
 
 
 DEFAULT_BETA = 16.0
+
+SPLITS: dict[str, Space] = {"color": "lab", "l-ab": "l-ab", "ydbdr": "ydbdr"}
 
 #: Default number of negatives; the number for a bank is published, a queue has more recent features.
 DEFAULT_NEGATIVES = {"queue": 256, "bank": 4096}
@@ -124,7 +125,7 @@ def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dic
     return {
         "memory_size": size,
         "negatives": negatives,
-        "n_views": options.n_views if options.split == "none" else 3,
+        "n_views": options.n_views if options.split == "none" else len(SPACES[SPLITS[options.split]][1]),
         "feature_learning_rate": resolved["learning_rate"] if rate == "auto" else rate,
         "beta": beta,
     }
@@ -132,6 +133,11 @@ def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dic
 
 def _check(options: Any, resolved: dict[str, Any]) -> None:
     several = has_encoders(options)
+    if options.augmented_contrast == "joint" and not options.united:
+        raise InputError(
+            "augmented_contrast is 'joint', one loss of all features, but with united=False each pair has its own: "
+            "set augmented_contrast='mean', or leave united out"
+        )
     if options.framework != "oucl" and (several or options.n_views > 2):
         asked = f"split {options.split!r}" if options.split != "none" else f"encoders {options.encoders!r}"
         asked = asked if several else f"n_views {options.n_views}"
@@ -149,9 +155,10 @@ def _check(options: Any, resolved: dict[str, Any]) -> None:
                 f"{resolved['modality']} of shape {tuple(shape)}: use 'none'"
             )
         if isinstance(options.encoder, nn.Module):
-            channels = "3, 1 and 2 channels" if options.split == "color" else "one channel each"
+            views, channels = SPACES[SPLITS[options.split]]
             raise InputError(
-                f"split is {options.split!r}, whose views have {channels}: name an encoder instead of a module"
+                f"split is {options.split!r}, whose views {views} have {', '.join(map(str, channels))} channels: name "
+                "an encoder instead of a module"
             )
     if options.positives == "memory" and options.memory != "bank":
         raise InputError("positives is 'memory', which needs a memory bank: set memory='bank', or positives='views'")
@@ -174,7 +181,7 @@ def make_metaug_framework(plan: model.AnyContext) -> Framework:
     if not has_encoders(options):
         return Unified(model.make_encoder(plan), model.make_head(plan, dims), contrast)
     if options.split != "none":
-        space: Literal["lab", "ydbdr"] = "lab" if options.split == "color" else "ydbdr"
+        space = SPLITS[options.split]
         split = ColorSplit(resolved.statistics["pixel_mean"], resolved.statistics["pixel_scale"], space)
         shape = resolved.row_shape[:2]
         encoders = [model.make_encoder(plan, (*shape, channels)) for channels in split.channels]
@@ -204,7 +211,8 @@ def make_contrast(plan: model.AnyContext, width: int) -> FeatureContrast:
     logits = Logits(
         margin=options.loss_margin, detach=options.detach_weights, **plan.settings("form beta gamma attenuation")
     )
-    return FeatureContrast(memory, logits, united=options.united, stored_positives=options.positives == "memory")
+    kinds = {"stored_positives": options.positives == "memory", "joint": options.augmented_contrast == "joint"}
+    return FeatureContrast(memory, logits, united=options.united, **kinds)
 
 
 def make_features(plan: model.AnyContext, framework: Framework) -> tuple[MetaFeatures | None, FeatureContrast | None]:
@@ -269,14 +277,18 @@ class MetAug(ViewsmithEstimator):
     """Number of views of each sample, at least 2 (oucl)."""
     encoders: Literal["shared", "per-view"] = "shared"
     """One encoder for all views, or one for each (oucl), whose representations are then concatenated."""
-    split: Literal["none", "color", "ydbdr"] = "none"
-    """The views are parts of the colors of one augmented image, with one encoder each (oucl). "color": RGB, L and ab;
-    "ydbdr": Y, Db and Dr, as in one of the paper's trials (table 6)."""
+    split: Literal["none", "color", "l-ab", "ydbdr"] = "none"
+    """The views are parts of the colors of one augmented image, with one encoder each (oucl). "color": RGB, L and ab
+    (section 4.1); "l-ab": L and ab, "ydbdr": Y, Db and Dr, as in the paper's trials with ResNet-50 (table 6)."""
     meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
     """Training of the generators: through the encoder's step; without the gradient through that step; not at all; or no
     generators."""
     feature_weight: Positive = 0.3
     """delta, the weight of the losses with augmented features."""
+    augmented_contrast: Literal["mean", "joint"] = "mean"
+    """The loss with augmented features. "joint": one unified loss of all features, original and augmented, as in the
+    paper (section 3.3, equation 11). "mean": the mean of M + 1 losses, with the features of one view replaced or those
+    of all, as in the authors' program."""
     inner_rate: Rate = 0.1
     """ell, the learning rate of the encoder's step in the objective of the generators."""
     margin: Literal["large", "medium", "small"] = "large"
@@ -288,7 +300,7 @@ class MetAug(ViewsmithEstimator):
     feature_hidden: Widths = (256,)
     """Widths of a generator's hidden layers."""
     residual: bool = True
-    """Generators add to a projection; otherwise they replace it, as published."""
+    """Generators add to a projection; otherwise they replace it, as in the authors' program."""
     feature_learning_rate: Positive | Auto = "auto"
     """"auto": the learning rate of the encoder."""
     feature_every: Count = 2
@@ -315,9 +327,10 @@ class MetAug(ViewsmithEstimator):
     negatives: Count | Auto = "auto"
     """Features of each view drawn in a step; "auto": 256 of a queue, 4,096 of a bank, but at most all."""
     negative_draws: Literal["batch", "sample"] = "batch"
-    """One draw of negatives for the batch, or one for each sample, as published."""
+    """One draw of negatives for the batch, or one for each sample, as in the authors' program."""
     positives: Literal["views", "memory"] = "views"
-    """The projections of the other views, or earlier projections from a bank without gradient, as published."""
+    """The projections of the other views, or earlier projections from a bank without gradient, as in the authors'
+    program."""
     memory_momentum: Fraction = 0.5
     """Momentum of the running averages of a bank."""
 

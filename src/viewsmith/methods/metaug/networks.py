@@ -65,20 +65,30 @@ def rgb_to_ydbdr(x: Tensor) -> Tensor:
     return torch.einsum("ij,bjhw->bihw", torch.tensor(_TO_YDBDR, dtype=x.dtype, device=x.device), x.clamp(0, 1))
 
 
+Space = Literal["lab", "l-ab", "ydbdr"]
+
+#: Names and channels of the views by kind of split.
+SPACES: dict[Space, tuple[str, tuple[int, ...]]] = {
+    "lab": ("RGB, L and ab", (3, 1, 2)),
+    "l-ab": ("L and ab", (1, 2)),
+    "ydbdr": ("Y, Db and Dr", (1, 1, 1)),
+}
+
+
 class ColorSplit(nn.Module):
-    """Three views of scaled color images (MetAug, appendix B.1 and table 6).
+    """Two or three views of scaled color images (MetAug, section 4.1, appendix B.1 and table 6).
 
     Parameters
     ----------
     mean, std : sequence of 3 floats
         Mean and standard deviation by which pixels / 255 were scaled.
-    space : {"lab", "ydbdr"}
-        "lab": the views are the unchanged RGB, L, and ab; "ydbdr": Y, Db, and Dr.
+    space : {"lab", "l-ab", "ydbdr"}
+        "lab": the views are the unchanged RGB, L, and ab; "l-ab": L and ab; "ydbdr": Y, Db, and Dr.
 
     Attributes
     ----------
     channels : tuple of int
-        Channels of the views: 3, 1, 2, or 1, 1, 1.
+        Channels of the views: 3, 1, 2, or 1, 2, or 1, 1, 1.
 
     Raises
     ------
@@ -91,12 +101,11 @@ class ColorSplit(nn.Module):
     center: Tensor
     spread: Tensor
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], space: Literal["lab", "ydbdr"] = "lab") -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float], space: Space = "lab") -> None:
         super().__init__()
-        self.lab = space == "lab"
-        self.channels = (3, 1, 2) if self.lab else (1, 1, 1)
+        self.lab = space != "ydbdr"
+        views, self.channels = SPACES[space]
         if len(mean) != 3 or len(std) != 3:
-            views = "RGB, L and ab" if self.lab else "Y, Db and Dr"
             raise InputError(f"the views {views} need images of 3 channels, got {len(mean)}")
         center, spread = (_CENTER, _SPREAD) if self.lab else (_YDBDR_CENTER, _YDBDR_SPREAD)
         for name, values in (("mean", mean), ("std", std), ("center", center), ("spread", spread)):
@@ -108,31 +117,38 @@ class ColorSplit(nn.Module):
             wide = (x if x.dtype == torch.float64 else x.float()) * self.std + self.mean
             colors = (rgb_to_lab(wide) if self.lab else rgb_to_ydbdr(wide)) - self.center
             colors = (colors / self.spread).to(x.dtype)
-        return (x, colors[:, :1], colors[:, 1:]) if self.lab else colors.split(1, dim=1)
+        parts = (x, colors) if self.channels[0] == 3 else (colors,)
+        return torch.cat(parts, dim=1).split(self.channels, dim=1)
 
+
+Backbone = Literal["fc", "conv"]
 
 _WIDTHS = (48, 128, 192, 192, 128)
 
-#: Smallest side of images by stem.
+#: Smallest side of images, and side of the last map, by stem.
 SMALLEST = {"standard": 63, "small": 8}
+LAST_SIDE = {"standard": 6, "small": 2}
 
 
 class SplitAlexNet(nn.Module):
-    """Images (B, C, H, W) of one view to representations (B, n_components), "fc" in the paper.
+    """Images (B, C, H, W) of one view to representations (B, n_components).
 
-    Five convolutions with 48, 128, 192, 192 and 128 channels and two fully connected layers of width n_components, each
-    with BatchNorm and ReLU. The paper's last layer, to 128 features, is the projection head.
+    Five convolutions with 48, 128, 192, 192 and 128 channels and two fully connected layers, each with BatchNorm and
+    ReLU. The paper's last layer is the projection head. Widths and kernels are those of the authors' program.
 
     Parameters
     ----------
     channels : int
         C: 3 for RGB, 1 for L, 2 for ab.
     n_components : int
-        2048 in the paper.
+        Width of the fully connected layers, 2048 in the program; without them, that of the last map.
     stem : {"standard", "small"}
-        "standard": as published, for images of 224 x 224 pixels (at least 63): the first convolution is 11x11 with
+        "standard": for images of 224 x 224 pixels (at least 63), as in the program: the first convolution is 11x11 with
         stride 4, poolings are 3x3 with stride 2, the last map is 6x6. "small": 3x3 convolutions without stride and 2x2
         poolings, the last map is 2x2; for images of at least 8 x 8 pixels.
+    backbone_output : {"fc", "conv"}
+        The paper's two backbones (section 4.1). "conv": the representation is the last map, 4608 numbers, or 512 with
+        the small stem, and there are no fully connected layers.
 
     Raises
     ------
@@ -141,7 +157,12 @@ class SplitAlexNet(nn.Module):
     """
 
     def __init__(
-        self, channels: int = 3, n_components: int = 2048, *, stem: Literal["standard", "small"] = "standard"
+        self,
+        channels: int = 3,
+        n_components: int = 2048,
+        *,
+        stem: Literal["standard", "small"] = "standard",
+        backbone_output: Backbone = "fc",
     ) -> None:
         super().__init__()
         if stem not in SMALLEST:
@@ -156,10 +177,14 @@ class SplitAlexNet(nn.Module):
         self.conv4 = _convolution(third, fourth, 3, 1, 1)
         self.conv5 = _convolution(fourth, fifth, 3, 1, 1)
         self.pool = nn.MaxPool2d(*pool)
-        side = 6 if large else 2
+        side = LAST_SIDE[stem]
         self.resize = nn.AdaptiveAvgPool2d(side)  # the identity for images of 224 pixels
-        self.fc6 = _connected(fifth * side**2, n_components)
-        self.fc7 = _connected(n_components, n_components)
+        self.fc6 = self.fc7 = nn.Identity()
+        if backbone_output == "fc":
+            self.fc6 = _connected(fifth * side**2, n_components)
+            self.fc7 = _connected(n_components, n_components)
+        else:
+            self.n_components = fifth * side**2
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, 48, ...)."""
@@ -169,7 +194,7 @@ class SplitAlexNet(nn.Module):
         return h
 
     def maps(self, x: Tensor) -> Tensor:
-        """The last feature map, "conv" in the paper: (B, 128, 6, 6), or (B, 128, 2, 2) with the small stem."""
+        """The last feature map, (B, 128, 6, 6), or (B, 128, 2, 2) with the small stem."""
         h = self.conv2(self.pool(self.stem(x)))
         h = self.conv5(self.conv4(self.conv3(self.pool(h))))
         maps: Tensor = self.resize(self.pool(h))
@@ -190,6 +215,14 @@ def _connected(n_in: int, n_out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(n_in, n_out), nn.BatchNorm1d(n_out), nn.ReLU(inplace=True))
 
 
+Stem = Literal["auto", "small", "standard"]
+
+
+def _width(row_shape: tuple[int, ...], *, stem: Stem = "auto", backbone_output: Backbone = "fc") -> int | None:
+    """The only width of the last map, or None: any width, of the fully connected layers."""
+    return None if backbone_output == "fc" else _WIDTHS[-1] * LAST_SIDE[find_stem(stem, row_shape)] ** 2
+
+
 @register(
     "encoder",
     "split-alexnet",
@@ -197,10 +230,12 @@ def _connected(n_in: int, n_out: int) -> nn.Sequential:
     modalities="images",
     source="Zhang et al. 2017",
     default_width=256,
+    fixed_width=_width,
     smallest=SMALLEST["small"],
 )
-def _split_alexnet(context: EncoderContext, *, stem: Literal["auto", "small", "standard"] = "auto") -> SplitAlexNet:
-    return SplitAlexNet(context.channels, context.n_components, stem=find_stem(stem, context.row_shape))
+def _split_alexnet(context: EncoderContext, *, stem: Stem = "auto", backbone_output: Backbone = "fc") -> SplitAlexNet:
+    which = find_stem(stem, context.row_shape)
+    return SplitAlexNet(context.channels, context.n_components, stem=which, backbone_output=backbone_output)
 
 
 class MetaFeatures(nn.Module):
@@ -213,13 +248,13 @@ class MetaFeatures(nn.Module):
     width : int
         d, the width of a projection.
     hidden : sequence of int
-        Widths of the hidden layers, each with ReLU; (2048, 2048) in the paper.
+        Widths of the hidden layers, each with ReLU; (2048, 2048) in the authors' program.
     norm : {"batch", "none"}
-        Whether hidden layers have BatchNorm, as published.
+        Whether hidden layers have BatchNorm, as in the program.
     residual : bool
         Add the output of a generator, divided by sqrt(d), to its normalized input. Training then starts close to the
-        projections (cosine about 0.9), and the objective determines how far the features move. Otherwise, as published,
-        only the output is used; before training it is a random function of the projection.
+        projections (cosine about 0.9), and the objective determines how far the features move. Otherwise, as in the
+        program, only the output is used; before training it is a random function of the projection.
 
     Raises
     ------
