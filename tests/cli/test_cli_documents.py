@@ -40,8 +40,9 @@ OPTIONS = {
     "locate": "out n label labels stream cache threads debug",
     "crop": "out n label labels stream cache threads debug",
     "merge": "out debug",
-    "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise foreground features shard "
-    "candidates batch-size epochs device label labels image-size modality transductive stream cache threads debug",
+    "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise foreground "
+    "features shard candidates batch-size epochs device label labels image-size modality transductive stream cache "
+    "threads debug",
     "export": "out format debug",
     "push": "private license threads debug",
     "compare": "out methods baselines seeds splits budget protocols set json label labels target groups split-groups "
