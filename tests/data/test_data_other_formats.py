@@ -18,7 +18,9 @@ from viewsmith.data import load_dataset
         ("a.xlsx", "save it as .csv"),
         ("a.pkl", "never unpickled"),
         ("a.rds", "write an .h5ad file"),
-        ("a.mtx.gz", "write an .h5ad file"),
+        ("a.h5", "write an .h5ad file"),
+        ("a.xml", "annotations rather than samples"),
+        ("a.czi", "save it as 8-bit PNG or TIFF"),
     ],
 )
 def test_what_to_do_with_known_files_that_are_not_read(tmp_path, name, part):

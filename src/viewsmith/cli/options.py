@@ -19,7 +19,7 @@ from typer.core import TyperCommand
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import Flag, annotations_of, texts_of
 from viewsmith.data.options import DataOptions, ModelDataOptions
-from viewsmith.data.places import is_in_run
+from viewsmith.data.places import is_in_run, is_result
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
@@ -228,6 +228,14 @@ def check_out(out: Path, data: str) -> None:
         check_not_of_run(out)
     if out.suffix.lower() != ".h5ad" and out.exists() and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out is {str(out)!r}, the data themselves: choose another path")
+    if out.suffix.lower() not in ("", ".png") or not Path(data).is_dir():
+        return
+    samples, inside = Path(data).resolve(), out.resolve().parents
+    if samples in inside and not any(is_result(place) for place in inside if samples in place.parents):
+        raise InputError(
+            f"--out is {str(out)!r} in the folder of the samples, where images would become samples: choose a place "
+            "outside of it"
+        )
 
 
 def label_column(label: str | None, supervise: str | None) -> str | None:

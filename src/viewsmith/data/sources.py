@@ -1,6 +1,7 @@
 """Read a data set from a built-in name, a file or a folder, and check it."""
 
 import os
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from viewsmith.data.places import BUILTIN, check_source, extension_of
 from viewsmith.data.readers.arrays import read_builtin, read_npy, read_npz
 from viewsmith.data.readers.fasta import read_fasta
 from viewsmith.data.readers.folders import read_folder
+from viewsmith.data.readers.unread import advice, refuse, refuse_table_of_recordings
 from viewsmith.data.reading import FileContents, Reader, find_labels, labels_may_lack, read_once
 from viewsmith.modalities.base import Modality, find_modality, modality_of
+from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts
 
 
@@ -96,6 +99,8 @@ declare(load_dataset, DataOptions)
 def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True) -> Dataset:
     """`load_dataset`, with its options as one object; without `split` all rows are for training."""
     request, name = options.checked(), _name(source)
+    if request.modality == "series" and request.schema is None:
+        check_recordings_table(Path(name), request.drop, wide=False)
     schema, found = request.schema, _read(name, request)
     kind = find_modality(found.x, request.modality, name)
     names = found.names if kind.named_features else None
@@ -148,6 +153,13 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
     if schema is None:
         _check_train_rows(dataset)
     return dataset
+
+
+def check_recordings_table(path: Path, drop: Collection[str] = (), *, wide: bool) -> None:
+    """Refuse a table that was given as recordings, unless `wide` tables are read, see `refuse_table_of_recordings`."""
+    if path.name.lower().endswith(TABLES) and path.is_file():
+        tables = import_module("viewsmith.data.readers.tables")
+        refuse_table_of_recordings(path, tables.first_rows(path).drop(columns=list(drop), errors="ignore"), wide)
 
 
 def _rows(
@@ -224,8 +236,7 @@ def _reader(path: Path) -> Reader:
     if reader is None:
         known = " ".join(READERS)
         given = f"the extension {extension!r}" if extension else "no extension"
-        from viewsmith.data.readers.tables import advice
-
+        refuse(path, extension)
         hint = advice(extension, path)
         raise InputError(
             f"{path} has {given}; {hint and hint + '; '}expected {known}, a folder of images, or one of the built-in "
@@ -267,7 +278,9 @@ def _check_train_rows(dataset: Dataset) -> None:
     """Check rows to fit on. Rows for a fitted run are not checked: they may be a single row, or all equal."""
     x, names, source_name = dataset.x_train, dataset.feature_names, dataset.source
     if len(x) < 2:
+        long = dataset.modality == "series" and x.shape[2] >= LONG
         raise InputError(
             f"{source_name} has {pluralize(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2"
+            + (f"; one long recording, X[0]: {in_pieces(*x.shape[1:])}".replace("X[:", "X[0][:") if long else "")
         )
     modality_of(dataset.modality).check_training_rows(x, names, source_name)

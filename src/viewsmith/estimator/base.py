@@ -42,6 +42,7 @@ from viewsmith.estimator.inputs import (
 from viewsmith.estimator.model import build_fresh
 from viewsmith.estimator.options import check_options
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
+from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
 from viewsmith.estimator.resolve import check_modality, resolve_shared, text_of, view_entries
 from viewsmith.estimator.rows import (
     collected,
@@ -475,7 +476,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
         names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
         labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
-        resolved = dataclasses.replace(resolved, named=named, feature_names=names, table=table, **used)
+        resolved = dataclasses.replace(
+            resolved, named=named, feature_names=names, table=table, reach=reach_of(data.x), **used
+        )
         resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
         return BuildContext.of_new(options, resolved, data, inputs=inputs, labels=labels, few_labels=few)
 
@@ -496,6 +499,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         if output not in self.outputs_:
             raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
         rows, method = self.checked_rows(X), self.method_
+        warn_off_scale(self.scale_rows(some_of(rows)), self.resolved_.reach)
 
         def represent(block: Tensor) -> Tensor:
             return method.represent(self.scale_rows(block), output)

@@ -40,10 +40,22 @@ def to_rows(X: Any) -> tuple[np.ndarray, list[str] | None]:
     return rows, names
 
 
+def check_names(frame: Any) -> None:
+    """Raise InputError for a DataFrame whose columns are named by text and by other things."""
+    text = [name for name in frame.columns if isinstance(name, str)]
+    other = [name for name in frame.columns if not isinstance(name, str)]
+    if text and other:
+        raise _NotNumbers(
+            f"the DataFrame has column names that are text, such as {one_line(repr(text[0]), 40)}, and others, such as "
+            f"{one_line(repr(other[0]), 40)}, expected text alone: X.columns = X.columns.astype(str)"
+        )
+
+
 def check_container(X: Any) -> None:
     """Raise InputError for a DataFrame with columns that are not numbers, a table without rows yet, and an AnnData."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(X, pandas.DataFrame):
+        check_names(X)
         if X.columns.is_unique:
             from viewsmith.modalities.frames import check_no_text
 
@@ -80,6 +92,7 @@ def check_array(x: AnyRows, source_name: str = "the data") -> None:
         raise InputError(
             f"{source_name} has {pluralize(x.ndim, 'dimension')}, expected rows of features, shape (n, d). Reshape "
             "your data: X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single row"
+            + (f"; one long recording: {in_pieces(1, len(x))}" if x.ndim and len(x) >= LONG else "")
         )
     if x.ndim > 4:
         raise InputError(
@@ -91,6 +104,20 @@ def check_array(x: AnyRows, source_name: str = "the data") -> None:
         raise InputError(
             f"{source_name} has 0 feature(s) (shape={x.shape}) while a minimum of 1 is required; give a column"
         )
+
+
+LONG = 1000  # points, from which on an array may be one long recording
+
+
+def in_pieces(channels: int, points: int, *, time_first: bool = False) -> str:
+    """What cuts one long recording, (channels, time), (time, channels) or of one channel (time,), into samples."""
+    length = max(8, min(LONG, points // 10))
+    whole, cut = points // length * length, "cut it into samples, with modality='series' (--modality series): "
+    if channels == 1:
+        return f"{cut}X.ravel()[:{whole}].reshape(-1, 1, {length})"
+    if time_first:
+        return f"{cut}X[:{whole}].reshape(-1, {length}, {channels}).transpose(0, 2, 1)"
+    return f"{cut}X[:, :{whole}].reshape({channels}, -1, {length}).transpose(1, 0, 2)"
 
 
 def as_vectors(
@@ -188,6 +215,11 @@ def check_labels(y: np.ndarray, n_rows: int, source_name: str = "y") -> np.ndarr
                 "target; leave it out (a column NAME of a table: --columns NAME=drop)"
             )
         return y.astype(np.int64)
+    if y.dtype.kind == "u" and len(y) and y.max() > np.iinfo(np.int64).max:
+        raise InputError(
+            f"{source_name} contains {y.max()}, beyond the range of int64; is it -1, no label, that became unsigned? "
+            "y.astype('int64') makes it -1 again; else give other numbers, or text"
+        )
     if y.dtype.kind not in "biuU":
         raise InputError(f"{source_name} has dtype {y.dtype}, expected classes (integers, booleans or text)")
     return y.astype(y.dtype.newbyteorder("="), copy=False)

@@ -22,8 +22,10 @@ from viewsmith.core.files import (
     write_text_atomic,
 )
 from viewsmith.data import load_dataset
-from viewsmith.data.readers.folders import SUFFIXES
+from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
+from viewsmith.data.readers.unread import refuse_folder, tiles_of
 from viewsmith.data.reading import reading
+from viewsmith.data.sources import check_recordings_table
 from viewsmith.data.write import spreadsheet_frame, write_npz
 from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.images import ImageList, as_images
@@ -34,6 +36,8 @@ from viewsmith.methods.discovery.report import save_logo, write_parts_report
 # Its name says that the folder is ours: no other one is written over.
 CACHE = "discover.cache"
 LOCK = ".lock"
+
+FEWEST = 4  # images, as in `ImageSearch`
 
 EXPECTED = {
     "images": "images (a folder of image files, or an array uint8)",
@@ -50,10 +54,17 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False) -> tup
     path = Path(data)
     if path.is_dir() and modality in ("auto", "images"):
         images = _folder(path)
+        if len(images) < FEWEST and not fitted:
+            raise InputError(
+                f"{data} has {pluralize(len(images), 'image')}, expected at least {FEWEST}: what recurs is seen across "
+                f"images; cut a large one into tiles: {tiles_of(path / images.names[0])}"
+            )
         return images, list(images.names), "images"
     series = modality == "series"
     # Missing values stay NaN, which discovery refuses with what can be done here.
     impute: Any = "median" if series else "none"
+    if series and not fitted:
+        check_recordings_table(path, wide=True)
     wanted = "series" if series and not _one_channel(path) else None
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema)
@@ -86,22 +97,23 @@ def _folder(path: Path) -> ImageList:
     from PIL import Image, ImageOps
 
     files, shapes, damaged, too_large, color = [], [], [], [], False
-    for file in sorted(path.rglob("*")):
-        if file.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in file.relative_to(path).parts):
-            continue
+    given = image_files(path)
+    for file in given:
         try:
             check_regular(file)
             with warnings.catch_warnings(), Image.open(file) as image:
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large photographs are welcome
+                color = is_color(image, file, given) or color
                 rotated = image.getexif().get(0x0112, 1) >= 5
                 width, height = image.size[::-1] if rotated else image.size
                 # Decodes a small version of a JPEG file, so that a damaged one is found before the search.
                 image.draft("RGB", (32, 32))
                 image.load()
-                color = color or image.mode not in ("1", "L", "LA", "I", "I;16", "F")
         except Image.DecompressionBombError:
             too_large.append(file.relative_to(path).as_posix())
             continue
+        except InputError:  # whole, but of a kind that would be clipped or cut
+            raise
         except Exception:  # damaged headers raise all kinds
             damaged.append(file.relative_to(path).as_posix())
             continue
@@ -112,8 +124,11 @@ def _folder(path: Path) -> ImageList:
     if too_large:
         pixels = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         warn(f"{pluralize(len(too_large), 'image')} with more than {pixels:,} pixels, left out: {name_list(too_large)}")
-    if not files:
+    if not given:
+        refuse_folder(path)
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)})")
+    if not files:
+        raise InputError(f"{path} has no image that can be read")
 
     def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
         with reading(str(files[i]), "an image"), warnings.catch_warnings(), Image.open(files[i]) as image:

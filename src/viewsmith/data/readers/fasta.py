@@ -10,6 +10,7 @@ import numpy as np
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.data.options import DataOptions
+from viewsmith.data.readers.unread import letters_way
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, pad_rows
 
@@ -31,7 +32,9 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
         record, position = fault
         sequence = letters[starts[record] : starts[record] + lengths[record]].tobytes().decode("latin-1")
         said = letter_fault(sequence[position], sequence)
-        raise InputError(f"{path}: {_record(headers, record)}, position {position + 1} is {said}")
+        raise InputError(
+            f"{path}: {_record(headers, record)}, position {position + 1} is {said}{letters_way(path, said)}"
+        )
     if len(headers) == 1 and request.schema is None:
         raise InputError(
             f"{path} has one record, expected at least 2 for training; cut a long sequence into windows, a record for "

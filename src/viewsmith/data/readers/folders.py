@@ -6,8 +6,9 @@ import hashlib
 import importlib.util
 import json
 import math
+import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.data.options import DataOptions
+from viewsmith.data.readers.unread import SUFFIXES, deep, eight_bits, planes_of, refuse_folder
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
 
@@ -78,7 +80,6 @@ def _digest(source: Path, files: list[Path]) -> str:
     return digest.hexdigest()
 
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 _LAYOUT = "FOLDER/CLASS/*.png, FOLDER/train/CLASS/*.png with FOLDER/test/CLASS/*.png, or FOLDER/*.png"
 
 
@@ -99,6 +100,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     with reading(str(path), "a folder of images"):
         images, n_train = _list_images(path)
     if not images.files:
+        refuse_folder(path)
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
@@ -175,6 +177,28 @@ def _labeled(folder: Path) -> _Images:
     return found
 
 
+def is_result(folder: Path) -> bool:
+    """Whether a folder is a run or a discovery, whose images are crops and figures, not samples."""
+    if (folder / "discover.cache").is_dir():  # of a discovery that was stopped
+        return True
+    weights = ("model.safetensors", "initial.safetensors")
+    return (folder / "config.toml").is_file() and any((folder / name).is_file() for name in weights)
+
+
+def image_files(root: Path) -> list[Path]:
+    """All image files in a folder and its folders, by name, without hidden entries and results (`is_result`)."""
+    found, results = [], []
+    for place, inner, names in os.walk(root):
+        results += [Path(place) / name for name in inner if is_result(Path(place) / name)]
+        inner[:] = [name for name in inner if not (name.startswith(".") or Path(place) / name in results)]
+        files = [Path(place) / name for name in names if not name.startswith(".")]
+        found += [file for file in files if file.suffix.lower() in SUFFIXES]
+    if results:
+        names = [str(folder.relative_to(root)) for folder in results]
+        warn(f"{root} has results, whose images are not samples, ignored: {name_list(sorted(names))}")
+    return sorted(found)
+
+
 def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
     """Image files, folders and other files of a folder, each sorted by name, without hidden entries."""
     images: list[Path] = []
@@ -184,7 +208,7 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            folders.append(entry)
+            (other if is_result(entry) else folders).append(entry)
         else:
             readable = entry.is_file() or not entry.exists()  # a broken link is an error, a pipe would be waited for
             (images if entry.suffix.lower() in SUFFIXES and readable else other).append(entry)
@@ -209,7 +233,7 @@ def check_headers(files: list[Path], side: int | None, color: bool) -> tuple[int
     first: tuple[int, int] | None = None
     for file in files:
         with reading(str(file), "an image"), Image.open(file) as image:
-            color = _is_color(image, file) or color
+            color = is_color(image, file, files) or color
             rotated = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
             shape = image.size[::-1] if rotated else image.size
         if min(shape) < SMALLEST_SIDE:
@@ -236,19 +260,19 @@ def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iter
         yield pixels.reshape(shape[1:])
 
 
-def _is_color(image: ImageFile, file: Path) -> bool:
-    """Whether an image is in color, by its header; raises InputError if it is not 8-bit gray or RGB."""
-    frames = getattr(image, "n_frames", 1)
-    # MPO is a photo with a preview; other formats with several frames are animations or have several pages.
-    if frames > 1 and image.format != "MPO":
-        raise InputError(f"{file} has {pluralize(frames, 'frame')}, expected one; save a single frame as an image")
-    stored = image.tile[0][3] if image.tile else ""
-    stored = stored[0] if isinstance(stored, tuple) and stored else stored
-    if image.mode[0] in "IF" or "16" in str(stored):
-        # Pillow would silently reduce 16-bit colors to their upper 8 bits.
+def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:
+    """Whether one of the image files is in color, by its header; raises InputError if it is not 8-bit gray or RGB, with
+    the line that converts all files."""
+    planes = planes_of(image)
+    if planes > 1 and image.format == "TIFF":
         raise InputError(
-            f"{file} has more than 8 bits per channel, expected 8; scale the values to 0 to 255 and save it again"
+            f"{file} has {planes} pages or channels, expected one, or red, green and blue; "
+            f"{'of the first three' if planes >= 3 else 'of the first'}: {eight_bits(files, file, planes)}"
         )
+    if planes > 1:
+        raise InputError(f"{file} has {pluralize(planes, 'frame')}, expected one; save a single frame as an image")
+    if wide := deep(image):
+        raise InputError(f"{file} has {wide}, expected 8 bits; scale all to 0 to 255: {eight_bits(files, file, 1)}")
     # Many programs write an alpha channel without a transparent pixel.
     opaque = image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == 255
     if image.has_transparency_data and not opaque:

@@ -22,9 +22,11 @@ from viewsmith.core.files import atomic_path, target_of
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.tables import group_column, label_column
+from viewsmith.data.readers.unread import transposing
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import check_numbers, match_columns
+from viewsmith.modalities.vectors.counts import genes_in_rows
 
 # Damage that Python notices ends without an error here: the reader will meet it again and say what it is.
 _READ_ATTRIBUTES = """
@@ -172,6 +174,10 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
         of_genes = use_rep in (None, "X")
         _check_frames(obs, var, values.shape if of_genes else (values.shape[0], len(var)), f"{where} in {path}")
         names = [str(name) for name in var.index] if of_genes else None
+        cells = [str(name) for name in obs.index]
+        if of_genes and request.schema is None and genes_in_rows(cells, names or []):
+            said = f"{path}: rows (obs) are genes and columns cells, by their names, expected cells in rows"
+            raise InputError(f"{said}: {transposing(str(path))}")
         order = None if names is None else column_order(names, request.schema, str(path))
         label = label_column(obs, request, (), f"{path}: obs")
         groups = group_column(obs, request, f"{path}: obs")
@@ -188,7 +194,6 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
     features = names if names is None or order is None else [names[i] for i in order]
     y = None if label is None else frames.labels(obs[label])
     table: dict[str, Any] = {"columns": features, "one_hot": {}, "drop": [], "label": label}
-    cells = [str(name) for name in obs.index]
     options = {name: value for name, value in (("layer", layer), ("use_rep", use_rep)) if value is not None}
     more: dict[str, Any] = {"row_names": cells, "neighbors": neighbors, "groups": groups, "cells": of_genes}
     return FileContents(x, y, names=features, table=table, options=options, **more)
@@ -335,13 +340,25 @@ _RUN_NEIGHBORS = "run scanpy.pp.neighbors first"
 
 def is_anndata(X: Any) -> bool:
     """Whether an object is an AnnData, or has its attributes; anndata is not imported."""
-    return all(hasattr(X, name) for name in ("obsm", "obsp", "layers", "var_names"))
+    return is_mudata(X) or all(hasattr(X, name) for name in ("obsm", "obsp", "layers", "var_names"))
+
+
+def is_mudata(X: Any) -> bool:
+    """Whether an object is a MuData, of several modalities, or has its attributes."""
+    return all(hasattr(X, name) for name in ("mod", "obsmap", "obsm", "var_names"))
 
 
 def matrix_of(
     cells: Any, layer: str | None, use_rep: str | None, fitted: Sequence[str] | None = None
 ) -> tuple[Any, list[str] | None]:
     """The matrix of an AnnData that a model reads."""
+    if is_mudata(cells):
+        known = [str(name) for name in cells.mod]
+        one = f"X.mod[{(known or ['rna'])[0]!r}]"
+        raise InputError(
+            f"the data are a MuData with the modalities {name_list(known)}, expected one of them, an AnnData: give "
+            f"{one}; as a file: {one}.write_h5ad('cells.h5ad')"
+        )
     chosen, _ = _chosen(layer, use_rep, cells.layers, cells.obsm, WHAT)
     if use_rep not in (None, "X"):
         return _in_memory(chosen), None
@@ -350,6 +367,8 @@ def matrix_of(
         layers = name_list(list(cells.layers.keys())) or "none"
         raise InputError(f"{WHAT} has no X: give a layer (its layers: {layers}) or use_rep (a key of obsm)")
     names = [str(name) for name in cells.var_names]
+    if fitted is None and genes_in_rows([str(name) for name in cells.obs_names], names):
+        raise InputError(f"{WHAT} has genes in its rows (obs) and cells in its columns, by their names: give adata.T")
     schema = None if fitted is None else {"columns": list(fitted), "one_hot": {}, "drop": []}
     order = column_order(names, schema, WHAT)
     matrix = _in_memory(matrix)

@@ -5,7 +5,7 @@ import gzip
 import importlib.util
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,12 +28,14 @@ from viewsmith.core.rows import RowSource
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, warn_leaks, without_label
 from viewsmith.data.options import DataOptions
+from viewsmith.data.readers.unread import transposing
 from viewsmith.data.reading import FileContents, labels_of, reading
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 from viewsmith.modalities.tables.columns import Category, Text
 from viewsmith.modalities.tables.encoder import fit_table
 from viewsmith.modalities.tables.roles import choose_roles, is_plain
+from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts, uneven_totals
 
 # Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
 # separator; and numbers with commas between thousands.
@@ -121,6 +123,7 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
         raise InputError(f"{source_name} has no feature, only the label: {name_list(list(frame.columns))}")
     y = None if request.label is None else frames.labels(frame[request.label])
     roles = choose_roles(features, given_roles(request), source_name)
+    _check_genes(features, roles, request, source_name)
     numbers = (
         None if y is None else numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
     )
@@ -140,6 +143,29 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     columns = [column.name for column in table.columns]
     described: dict[str, Any] = {"columns": columns, "one_hot": {}, "drop": [], "label": request.label, "encoded": True}
     return FileContents(table.encode(features, source_name), y, names=table.features, table=described)
+
+
+FEWEST_CELLS = 50  # columns of counts, from which on they may be cells
+
+
+def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], request: DataOptions, source_name: str) -> None:
+    """Refuse a table of counts whose rows are genes, unless the user has left its column of names out; warn where only
+    the totals say so."""
+    names = [name for name, role in roles.items() if role == "identifier" and not frames.is_numeric(frame[name])]
+    counts = [name for name, role in roles.items() if role in ("numeric", "constant")]
+    if len(names) != 1 or len(counts) < FEWEST_CELLS or len(counts) + 1 < frame.shape[1]:
+        return
+    x = frames.values(frame[counts])
+    if not looks_like_counts(x):
+        return
+    surely = genes_in_rows(frame[names[0]].astype(str).tolist(), counts)
+    if not (surely or uneven_totals(x)):
+        return
+    said = f"{source_name}: rows {'are' if surely else 'may be'} genes and columns cells, by their "
+    said += f"{'names' if surely else 'totals'}, but samples are rows: {transposing(source_name, names[0])}"
+    if surely:
+        raise InputError(f"{said} (--drop {one_line(names[0], 60)} takes the rows as they are)")
+    warn(said)
 
 
 def encode_later(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
@@ -287,25 +313,6 @@ def read_columns(path: Path, columns: list[str]) -> Any:
     return open_parquet(path).read(columns=columns, use_threads=False).to_pandas()
 
 
-# The quality of bases has no place in what is read, so that leaving it out is the user's choice.
-_FASTQ = "convert it to FASTA: awk 'NR%4==1{{print \">\" substr($0,2)}} NR%4==2' {0} > reads.fasta"
-_CELLS = "write an .h5ad file (anndata, scanpy)"
-
-_ADVICE = {
-    **dict.fromkeys((".fastq", ".fq"), _FASTQ),
-    **dict.fromkeys((".fastq.gz", ".fq.gz"), _FASTQ.replace("{0}", "<(zcat {0})")),
-    **dict.fromkeys((".txt", ".txt.gz", ".dat"), "rename it to .csv or .tsv if it is a table with a header line"),
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save it as .csv"),
-    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "files are never unpickled; save an .npz file"),
-    **dict.fromkeys((".rds", ".mtx", ".mtx.gz", ".loom", ".h5"), _CELLS),
-}
-
-
-def advice(extension: str, path: Path) -> str:
-    """What to do with a file of this extension; empty if nothing is known."""
-    return _ADVICE.get(extension.lower(), "").format(path)
-
-
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
 _RENAME = "rename them (is there a header line?)"
@@ -356,6 +363,16 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
     columns = [*table["columns"], *table["one_hot"]]
     x = ParquetRows(path, columns, lambda frame: _encode(frame, table, "median", source_name)[0], len(names))
     return FileContents(x, y, names=names, table=table)
+
+
+def first_rows(path: Path) -> pd.DataFrame:
+    """The first rows of a table with all columns, as text where they are not numbers."""
+    with reading(str(path), "a table"):
+        if path.suffix.lower() == ".parquet":
+            return open_parquet(path).read().to_pandas().head(HEAD_ROWS)
+        given = given_separator(path)
+        separator = given or ("\t" if ".tsv" in path.name.lower() else None)
+        return pd.read_csv(path, sep=separator, nrows=HEAD_ROWS, skiprows=int(given is not None), engine="python")
 
 
 def _text_table(path: Path, request: DataOptions, separator: str) -> pd.DataFrame:

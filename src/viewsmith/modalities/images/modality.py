@@ -185,13 +185,27 @@ def image_advice(x: np.ndarray) -> str:
             f"sides must have at least {SMALLEST_SIDE} pixels: enlarge the images, or use the rows as flat vectors "
             "with modality='vectors' (--modality vectors)"
         )
+    elif x.dtype.kind == "f" and x.size and not (np.nanmin(x) >= 0 and np.nanmax(x) <= 1):
+        low, high = np.nanmin(x), np.nanmax(x)
+        advice.append(
+            f"scale values of {low:.4g} to {high:.4g} to 0 to 255: ((X - X.min()) / np.ptp(X) * 255)"
+            ".astype(np.uint8), or use the rows as flat vectors with modality='vectors' (--modality vectors)"
+        )
     elif x.dtype.kind == "f":
         advice.append(
             "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or use the rows as flat vectors "
             "with modality='vectors' (--modality vectors)"
         )
     elif x.dtype != np.uint8:
-        advice.append("cast values of 0 to 255 with X.astype(np.uint8)")
+        low, high = (float(value) for value in (x.min(), x.max()))
+        if low >= 0 and high <= 255:
+            advice.append("cast values of 0 to 255 with X.astype(np.uint8)")
+        else:  # a cast would wrap
+            least = f"(X - {low:g})" if low else "X"
+            advice.append(
+                f"scale the values, {low:g} to {high:g}, to 0 to 255, which keeps their order: "
+                f"({least} / {(high - low) / 255:.6g}).astype(np.uint8)"
+            )
     return "; ".join(advice)
 
 

@@ -275,7 +275,8 @@ class Date:
         return [f"{self.name} {part}" for part in self.parts] + [f"{self.name} missing"] * self.gaps
 
     def encode(self, column: pd.Series, source_name: str) -> np.ndarray:
-        _refuse_numbers(column, "dates", source_name)
+        if self.format != roles.DIGITS:
+            _refuse_numbers(column, "dates", source_name)
         parsed = roles.parse(column, self.format or "ISO8601")
         if len(lost := column[parsed.isna() & column.notna()]):
             raise InputError(

@@ -17,6 +17,8 @@ PARTS = ("year", "month", "weekday", "hour", "elapsed")
 NANOSECONDS = 86_400e9  # in a day
 SAMPLE = 1000  # cells by which the format of most is found
 
+DIGITS = "%Y%m%d"  # which may be numbers, too
+
 # Text is tried as these in turn; the second and the third can both fit.
 FORMATS = (
     "ISO8601",
@@ -27,9 +29,19 @@ FORMATS = (
     "%d.%m.%Y",
     "%d.%m.%Y %H:%M",
     "%d-%b-%Y",
+    "%b %d %Y",
+    "%B %d %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%d %b %Y",
+    "%d %B %Y",
+    DIGITS,
 )
 
-_LOOKS_LIKE_DATE = r"\s*\d{1,4}[-/.](?:\d{1,2}|[A-Za-z]{3})[-/.]\d{1,4}(?:[T ,].*)?"
+_LOOKS_LIKE_DATE = (
+    r"\s*(?:\d{1,4}[-/.](?:\d{1,2}|[A-Za-z]{3})[-/.]\d{1,4}(?:[T ,].*)?"
+    r"|[A-Za-z]{3,9} \d{1,2},? \d{4}|\d{1,2} [A-Za-z]{3,9} \d{4}|(?:1[89]|20)\d{2}(?:0[1-9]|1[012])[0-3]\d)\s*"
+)
 
 
 def is_date_dtype(column: pd.Series) -> bool:
@@ -39,7 +51,7 @@ def is_date_dtype(column: pd.Series) -> bool:
 
 def date_format(values: pd.Series) -> str | None:
     """The format in which all values, text without gaps, are dates, month/day before day/month; None if none fits."""
-    text = values.astype(str)
+    text = _date_text(values)
     if len(text) == 0 or not text.head(20).str.fullmatch(_LOOKS_LIKE_DATE).all():
         return None
     fitting = [each for each in FORMATS if not parse(text, each).isna().any()]
@@ -67,10 +79,25 @@ def parse(column: pd.Series, form: str) -> pd.Series:
     if is_date_dtype(column):
         dates = column
     else:
-        dates = pd.to_datetime(column.astype("string"), format=form, errors="coerce", utc=True)
+        dates = pd.to_datetime(_date_text(column), format=form, errors="coerce", utc=True)
     if getattr(dates.dtype, "tz", None) is not None:
         dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
     return dates.astype("datetime64[ns]")
+
+
+def _date_text(column: pd.Series) -> pd.Series:
+    """Cells of a column as text; numbers such as 20000101, which are floating-point with gaps, without a fraction."""
+    return (column.astype("Int64") if pd.api.types.is_float_dtype(column.dtype) else column).astype("string")
+
+
+def are_numbers_of_days(values: pd.Series) -> bool:
+    """Whether numbers are dates such as 20000101: of random numbers of eight digits, one in 27 is."""
+    some = values.to_numpy(np.float64)
+    whole = bool(((some >= 18_000_101) & (some <= 20_991_231) & (some % 1 == 0)).all())
+    return whole and len(np.unique(some)) >= FEWEST_DAYS and date_format(values) is not None
+
+
+FEWEST_DAYS = 3  # different ones
 
 
 def date_parts(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
@@ -271,10 +298,25 @@ def _role_of_numbers(values: pd.Series, column: pd.Series) -> Role:
         return "constant"
     with np.errstate(invalid="ignore"):  # infinity is refused later
         whole = not numbers[0] % 1 and not (numbers % 1).any()
+    if whole and are_numbers_of_days(values):
+        return "date"
     if n < FEW_ROWS or len(numbers) < n or not whole or len(np.unique(numbers)) < n:
         return "numeric"
-    named = name.lower() in IDENTIFIER_NAMES or name.lower().endswith(("_id", " id")) or name.endswith("Id")
-    return "identifier" if named or numbers.max() - numbers.min() < 2 * n else "numeric"
+    return "identifier" if is_named_like_id(name) or numbers.max() - numbers.min() < 2 * n else "numeric"
+
+
+_ENDS_LIKE_ID = re.compile(r".*[_\s.-](id|key|uuid|guid)|.*[a-z](Id|ID|UUID|Key)", re.DOTALL)
+_UPPER_ID = re.compile(r"(PATIENT|SUBJECT|RESPONDENT|SAMPLE|CUSTOMER|USER|RECORD|CASE|PERSON|PARTICIPANT|CELL|ROW)ID")
+
+
+def is_named_like_id(name: str) -> bool:
+    """Whether a column is named like an identifier: ``id``, ``patient_id``, ``Patient ID``, ``PatientID``."""
+    low = name.lower()
+    return (
+        low in IDENTIFIER_NAMES
+        or bool(_ENDS_LIKE_ID.fullmatch(name) or _ENDS_LIKE_ID.fullmatch(low))
+        or bool(_UPPER_ID.fullmatch(name))
+    )
 
 
 def _check_nearly_numbers(column: pd.Series, source_name: str) -> None:

@@ -1,7 +1,8 @@
 """Raw counts of single cells: how they are recognized, their log-normalization, and thinning as a view."""
 
 import copy
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -35,6 +36,25 @@ def looks_like_counts(x: Any) -> bool:
             return False
         largest, nonzero = max(largest, float(part.max(initial=0))), nonzero + int(np.count_nonzero(part))
     return largest > 1 and 2 * nonzero < x.shape[0] * x.shape[1]
+
+
+_BARCODE = re.compile(r"[ACGT]{8,}([-_.:].*)?")
+_GENE = re.compile(r"ENS[A-Z]{0,5}G\d{6,}.*|(MT|mt)-\w+|R[Pp][LSls]\d+\w*")
+
+
+def genes_in_rows(rows: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether the rows of a matrix are genes and its columns cells, by their names: barcodes, Ensembl identifiers, and
+    genes of mitochondria and ribosomes."""
+    cells = sum(bool(_BARCODE.fullmatch(name)) for name in columns) > len(columns) / 2
+    named = sum(bool(_GENE.fullmatch(name)) for name in rows)
+    others = sum(bool(_GENE.fullmatch(name)) for name in columns)
+    return (cells and not others) or (named >= max(5, len(rows) / 200) and not others)
+
+
+def uneven_totals(x: np.ndarray) -> bool:
+    """Whether totals of rows of counts differ clearly more than those of columns, as totals of genes do."""
+    spread = [float(np.log1p(x.sum(axis=axis, dtype=np.float64)).var()) for axis in (1, 0)]
+    return spread[0] > 4 * spread[1]
 
 
 def warn_counts(x: Any, source_name: str) -> None:

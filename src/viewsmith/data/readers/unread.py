@@ -1,0 +1,539 @@
+"""Files and folders of formats that are not read: what they are, and the line of code that converts them.
+
+A line of code is meant to be run as it stands: it is Python in quotes of a shell, has the path of the file, and writes
+into the working folder. The tests run these lines.
+"""
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize
+
+# The quality of bases has no place in what is read, so that leaving it out is the user's choice.
+_FASTQ = "convert it to FASTA: awk 'NR%4==1{{print \">\" substr($0,2)}} NR%4==2' {0} > reads.fasta"
+_CELLS = "write an .h5ad file (anndata, scanpy)"
+_IN_R = "open it in R and write an .h5ad file (zellkonverter::writeH5AD), or a table (write.csv)"
+
+#: What to do with files whose format says enough.
+_ADVICE = {
+    **dict.fromkeys((".fastq", ".fq"), _FASTQ),
+    **dict.fromkeys((".fastq.gz", ".fq.gz"), _FASTQ.replace("{0}", "<(zcat {0})")),
+    **dict.fromkeys(
+        (".txt", ".txt.gz", ".dat", ".tab"), "rename it to .csv or .tsv if it is a table with a header line"
+    ),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save it as .csv"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "files are never unpickled; save an .npz file"),
+    **dict.fromkeys((".rds", ".rda", ".rdata"), _IN_R),
+    **dict.fromkeys((".mtx", ".mtx.gz", ".loom", ".h5", ".hdf5"), _CELLS),
+    **dict.fromkeys(
+        (".xml", ".json"), "it has annotations rather than samples: give the file or folder of the samples"
+    ),
+    **dict.fromkeys(
+        (".czi", ".lif", ".nd2", ".oib", ".oif", ".svs", ".ndpi", ".mrxs"),
+        "save it as 8-bit PNG or TIFF files of one channel, or of red, green and blue, in the program of the "
+        "microscope or in Fiji",
+    ),
+}
+
+_SERIES, _CUT = (
+    " --modality series",
+    "; np.save({out}, x[:len(x) // n * n].reshape(-1, n, x.shape[1]).transpose(0, 2, 1))",
+)
+_PIXELS = "; l, h = x.min(), x.max(); np.save({out}, ((x - l) / (h - l) * 255).astype('uint8'))"
+_TILES = (
+    "; s = 64; np.save({out}, [x[i:i+s, j:j+s] for i in range(0, len(x)-s+1, s) for j in range(0, x.shape[1]-s+1, s)])"
+)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that is not read.
+
+    Attributes
+    ----------
+    what : str
+        A noun with its article.
+    code : str
+        A line of Python with ``{path}`` and ``{out}``, the file that it writes.
+    package : str
+        What has to be installed for that, beside what viewsmith needs.
+    suffix, options : str
+        Ending of the written file, and with which options it is given to commands.
+    """
+
+    what: str
+    code: str
+    package: str = ""
+    suffix: str = ".npy"
+    options: str = ""
+
+
+_SOUND = Format(
+    "a sound file",
+    "import numpy as np, soundfile; x, r = soundfile.read({path}, always_2d=True); n = r // 4" + _CUT,
+    "soundfile",
+    options=_SERIES,
+)
+_WAV = Format(
+    "a WAV file (sound)",
+    "import numpy as np, scipy.io.wavfile as w; r, x = w.read({path}); x, n = x.reshape(len(x), -1), r // 4" + _CUT,
+    options=_SERIES,
+)
+_EEG = Format(
+    "a recording of EEG or other signals",
+    "import numpy as np, mne; a = mne.io.read_raw({path}); x, n = a.get_data().T, int(a.info['sfreq'])" + _CUT,
+    "mne",
+    options=_SERIES,
+)
+_WFDB = Format(
+    "a recording in the format of PhysioNet (WFDB)",
+    "import numpy as np, wfdb; a = wfdb.rdrecord({path}); x, n = a.p_signal, int(a.fs)" + _CUT,
+    "wfdb",
+    options=_SERIES,
+)
+_TS = Format(
+    "a file of time series (.ts of the UEA archive)",
+    "import numpy as np; from aeon.datasets import load_from_ts_file; x, y = load_from_ts_file({path}); "
+    "n = max(v.shape[1] for v in x); "
+    "np.savez({out}, X=[np.pad(v, ((0, 0), (0, n - v.shape[1])), 'edge') for v in x], y=y)",
+    "aeon",
+    ".npz",
+    _SERIES,
+)
+_FITS = Format(
+    "an image of astronomy (FITS)",
+    "import numpy as np; from astropy.io import fits; x = fits.getdata({path}).astype(float); "
+    "l, h = np.nanpercentile(x, [1, 99]); x = (np.clip((x - l) / (h - l), 0, 1) * 255).astype('uint8')" + _TILES,
+    "astropy",
+)
+_DICOM = Format(
+    "a medical image (DICOM)",
+    "import numpy as np, pathlib, pydicom; "
+    "x = np.stack([pydicom.dcmread(p).pixel_array for p in sorted(pathlib.Path({folder}).glob('*{suffix}'))])"
+    + _PIXELS,
+    "pydicom",
+)
+_NIFTI = Format(
+    "a medical volume (NIfTI)",
+    "import numpy as np, nibabel; x = np.moveaxis(nibabel.load({path}).get_fdata(), 2, 0)" + _PIXELS,
+    "nibabel",
+)
+_MATLAB = Format(
+    "a file of MATLAB",
+    "import numpy as np, scipy.io as s; m = s.loadmat({path}); "
+    "np.save({out}, max((v for k, v in m.items() if k[0] != '_'), key=np.size))",
+)
+_FRAMES = {".feather": "read_feather({path})", ".jsonl": "read_json({path}, lines=True)", ".dta": "read_stata({path})"}
+
+FORMATS: dict[str, Format] = {
+    ".wav": _WAV,
+    **dict.fromkeys((".flac", ".ogg", ".mp3", ".aiff", ".aif"), _SOUND),
+    **dict.fromkeys((".edf", ".bdf", ".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
+    **dict.fromkeys((".hea", ".atr"), _WFDB),
+    ".ts": _TS,
+    **dict.fromkeys((".fits", ".fit", ".fts"), _FITS),
+    **dict.fromkeys((".dcm", ".dicom"), _DICOM),
+    **dict.fromkeys((".nii", ".nii.gz"), _NIFTI),
+    ".mat": _MATLAB,
+    **{
+        suffix: Format("a table", f"import pandas as pd; pd.{read}.to_csv({{out}}, index=False)", suffix=".csv")
+        for suffix, read in _FRAMES.items()
+    },
+    ".arff": Format(
+        "a table (ARFF)",
+        "import pandas as pd, scipy.io.arff as a; t = pd.DataFrame(a.loadarff({path})[0]); "
+        "t.map(lambda v: v.decode() if isinstance(v, bytes) else v).to_csv({out}, index=False)",
+        suffix=".csv",
+    ),
+    **dict.fromkeys(
+        (".gb", ".gbk"),
+        Format(
+            "a GenBank file",
+            "from Bio import SeqIO; SeqIO.convert({path}, 'genbank', {out}, 'fasta')",
+            "biopython",
+            ".fasta",
+        ),
+    ),
+    **dict.fromkeys(
+        (".sto", ".stk"),
+        Format(
+            "an alignment (Stockholm)",
+            "from Bio import SeqIO; r = list(SeqIO.parse({path}, 'stockholm')); "
+            "[setattr(v, 'seq', v.seq.replace('-', '').upper().back_transcribe()) for v in r]; "
+            "SeqIO.write(r, {out}, 'fasta')",
+            "biopython",
+            ".fasta",
+        ),
+    ),
+    ".h5mu": Format(
+        "a MuData file (several modalities)",
+        "import anndata, h5py; anndata.io.read_elem(h5py.File({path})['mod/{key}']).write_h5ad({out})",
+        "'viewsmith[omics]'",
+        ".h5ad",
+    ),
+}
+
+TENX = Format(
+    "a 10x folder (a count matrix of single cells)",
+    "import scanpy; scanpy.read_10x_mtx({path}).write_h5ad({out})",
+    "scanpy",
+    ".h5ad",
+)
+_TENX_FILE = Format(
+    "a 10x file (a count matrix of single cells)",
+    "import scanpy; a = scanpy.read_10x_h5({path}); a.var_names_make_unique(); a.write_h5ad({out})",
+    "scanpy",
+    ".h5ad",
+)
+_MATRIX = Format(
+    "a count matrix of genes and cells",
+    "import anndata; a = anndata.io.read_mtx({path}).T; a.X = a.X.tocsr(); a.write_h5ad({out})",
+    "'viewsmith[omics]'",
+    ".h5ad",
+)
+_LOOM = Format(
+    "a loom file (a count matrix of single cells)",
+    "import anndata; anndata.io.read_loom({path}).write_h5ad({out})",
+    "'viewsmith[omics]' loompy",
+    ".h5ad",
+)
+_HDF5 = Format(
+    "an HDF5 file with a matrix {key}",
+    "import anndata, h5py; anndata.AnnData(h5py.File({path})['{key}'][:].astype('float32')).write_h5ad({out})",
+    "'viewsmith[omics]'",
+    ".h5ad",
+)
+# The first points of each file, as many of all: files differ in length, samples do not.
+_SOUNDS = (
+    "import numpy as np, pathlib, {reader}; n = 8000; f = sorted(pathlib.Path({path}).rglob('*{suffix}')); "
+    "x = [np.c_[{read}][:n, 0] for p in f]; np.save({out}, [[np.pad(v, (0, n - len(v)))] for v in x])"
+)
+
+
+def advice(extension: str, path: Path) -> str:
+    """What to do with a file of this extension; empty if nothing is known."""
+    return _ADVICE.get(extension.lower(), "").format(path)
+
+
+def refuse(path: Path, extension: str) -> None:
+    """Raise InputError for a file that is there, of a format that is known and not read, with the line that converts
+    it."""
+    extension, form, key = extension.lower(), FORMATS.get(extension.lower()), ""
+    if not path.is_file():
+        return
+    if extension in SUFFIXES:
+        raise InputError(f"{path} is one image, expected a folder of images; cut it into tiles: {tiles_of(path)}")
+    if extension == ".h5mu":
+        key = _h5mu_key(path)
+    elif extension in (".h5", ".hdf5"):
+        form, key = _in_hdf5(path)
+    elif extension in (".mtx", ".mtx.gz"):
+        if is_tenx(path.parent):
+            raise InputError(f"{path} belongs to its folder: {_sentence(path.parent, TENX)}")
+        form = _MATRIX
+    elif extension == ".loom":
+        form = _LOOM
+    elif extension == ".dat" and path.with_suffix(".hea").is_file():
+        form = _WFDB
+    elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
+        raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
+    if form is not None:
+        raise InputError(_sentence(path, form, key))
+
+
+def command(path: Path, form: Format, key: str = "") -> str:
+    """The line that converts a file, for a shell, and what to give then."""
+    given = path.with_suffix("") if form is _WFDB else path
+    stem = path.name.split(".")[0] or "data"
+    out = stem + form.suffix
+    code = form.code.format(
+        path=_quoted(given), folder=_quoted(path.parent), out=_quoted(out), key=key, suffix=path.suffix
+    )
+    first = f"pip install {form.package}, then " if form.package else ""
+    return f'{first}python -c "{code}", and give {out}{form.options}'
+
+
+def _sentence(path: Path, form: Format, key: str = "") -> str:
+    return f"{path} is {form.what.format(key=key)}, which is not read yet: {command(path, form, key)}"
+
+
+def _quoted(path: str | Path) -> str:
+    """A path as a literal of Python in double quotes of a shell; FILE if it has characters that end or change these."""
+    text = str(path)
+    return "'FILE'" if set(text) & set("'\"$`\\!\n\r") or not text.isprintable() else f"'{text}'"
+
+
+_PAIRS = Format(
+    "",
+    "import numpy as np; from sklearn.feature_extraction.text import CountVectorizer as C; "
+    "s = [''.join(r.splitlines()[1:]) for r in open({path}).read().split('>')[1:]]; "
+    "np.save({out}, C(analyzer='char', ngram_range=(2, 2)).fit_transform(s).toarray().astype('float32'))",
+)
+
+
+def letters_way(path: Path, fault: str) -> str:
+    """What to do with a FASTA file of RNA or proteins, for the end of a message about a letter."""
+    if "RNA" in fault:
+        return f": sed '/^>/!y/Uu/Tt/' {path} > {path.name.split('.')[0]}_dna.fasta"
+    if "protein" in fault:
+        return f"; counts of pairs of letters are vectors: {command(path, _PAIRS)}"
+    return ""
+
+
+_TRANSPOSED = {
+    ".csv": "import pandas as pd; pd.read_csv({path}, index_col='{key}').T.to_csv({out})",
+    ".tsv": "import pandas as pd; pd.read_csv({path}, sep='\\t', index_col='{key}').T.to_csv({out})",
+    ".parquet": "import pandas as pd; pd.read_parquet({path}).set_index('{key}').T.to_csv({out})",
+    ".h5ad": "import anndata; anndata.read_h5ad({path}).T.write_h5ad({out})",
+}
+
+
+def transposing(source_name: str, key: str = "") -> str:
+    """The line that exchanges rows and columns of a file of counts, whose column `key` has the names of its rows."""
+    path = Path(source_name)
+    suffix = path.suffixes[0].lower() if path.suffixes else ""
+    code = _TRANSPOSED.get(suffix)
+    if code is None or _quoted(key) != f"'{key}'":
+        return "exchange rows and columns (.T of a DataFrame or an AnnData)"
+    if suffix == ".h5ad":
+        return command(path, Format("", code, suffix="_cells.h5ad"))
+    return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log"), key)
+
+
+_TIMES = (
+    "time",
+    "date",
+    "datetime",
+    "timestamp",
+    "t",
+    "day",
+    "month",
+    "year",
+    "hour",
+    "second",
+    "seconds",
+    "sample",
+    "step",
+)
+
+
+def refuse_table_of_recordings(path: Path, frame: Any, wide: bool) -> None:
+    """Raise InputError for a table that was given as recordings, unless `wide` tables, with a recording of one channel
+    in each row, are read."""
+    text = [str(name) for name in frame.columns if not _is_number(frame[name])]
+    times = [str(name) for name in frame.columns if str(name).lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
+    if not text and not times:
+        if wide:
+            return
+        code = f"import numpy as np, pandas as pd; np.save({{out}}, pd.{_reader_of(path)}.to_numpy('float32')[:, None])"
+        line = command(path, Format("", code, options=_SERIES))
+        raise InputError(f"{path} is a table; if each row is a recording of one channel: {line}")
+    if not times:
+        raise InputError(
+            f"{path}: {'column' if len(text) == 1 else 'columns'} {name_list(text)} have text, expected points in time "
+            f"alone, a recording of one channel in each row: leave them out (--drop {one_line(text[0], 40)})"
+        )
+    time = times[0]
+    ids = [name for name in map(str, frame.columns) if name != time and 1 < frame[name].nunique() < len(frame)]
+    ids = [name for name in ids if name in text] or [name for name in ids if "id" in name.lower()]
+    values = [name for name in map(str, frame.columns) if name not in (time, *ids[:1], *text)]
+    said = f"{path} is a table in long format, a row for each moment ({one_line(time, 40)}), expected a recording a row"
+    if not ids or not values or any(_quoted(name) != f"'{name}'" for name in (time, ids[0], values[0])):
+        raise InputError(f"{said}: DataFrame.pivot(index=ID, columns=TIME, values=VALUE) of pandas makes such rows")
+    dates = f", parse_dates=['{time}']" if time in text else ""
+    code = (
+        f"import numpy as np, pandas as pd; t = pd.{_reader_of(path, dates)}; "
+        f"x = t.pivot_table(index='{ids[0]}', columns='{time}', values='{values[0]}').dropna(axis=1); "
+        "np.save({out}, x.to_numpy('float32')[:, None])"
+    )
+    raise InputError(f"{said}: {command(path, Format('', code, options=_SERIES))}")
+
+
+def _reader_of(path: Path, options: str = "") -> str:
+    if path.suffix.lower() == ".parquet":
+        return "read_parquet({path})"
+    return f"read_csv({{path}}{', sep=chr(9)' if '.tsv' in path.name.lower() else ''}{options})"
+
+
+def _is_number(column: Any) -> bool:
+    return column.dtype.kind in "biuf"
+
+
+def _in_hdf5(path: Path) -> tuple[Format | None, str]:
+    """The format of an HDF5 file: of 10x, or another one with a matrix, and the name of that."""
+    try:
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            if "matrix" in file and hasattr(file["matrix"], "keys") and "barcodes" in file["matrix"]:
+                return _TENX_FILE, ""
+            sizes = {str(name): item.size for name, item in file.items() if getattr(item, "ndim", 0) == 2}
+    except (ImportError, OSError, RuntimeError, ValueError, KeyError):
+        return None, ""
+    names = [name for name in sizes if name.isidentifier()]
+    return (_HDF5, max(names, key=sizes.__getitem__)) if names else (None, "")
+
+
+def _h5mu_key(path: Path) -> str:
+    """The modality of a MuData file that is named in the advice: of genes, else the first."""
+    try:
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            names = [str(name) for name in file["mod"] if str(name).isidentifier()]
+    except (ImportError, OSError, RuntimeError, ValueError, KeyError):
+        names = []
+    return "rna" if "rna" in names or not names else names[0]
+
+
+_MATRICES = ("matrix.mtx.gz", "matrix.mtx")
+
+
+def is_tenx(folder: Path) -> bool:
+    """Whether a folder has a count matrix as 10x writes it."""
+    return any((folder / name).is_file() for name in _MATRICES)
+
+
+#: Extensions that are read: images in folders, tables, and the others.
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+READ = (*(".npz", ".npy", ".parquet", ".h5ad"), *(".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"))
+
+MOST_FILES = 100_000  # that are looked at in a folder
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Files in a folder and its folders, without hidden ones."""
+    seen = 0
+    for place, inner, names in os.walk(folder):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        for name in sorted(names):
+            seen += 1
+            if seen > MOST_FILES:
+                return
+            if not name.startswith("."):
+                yield Path(place) / name
+
+
+def refuse_folder(folder: Path) -> None:
+    """Raise InputError for a folder without images that has something else, with what to do about it."""
+    if is_tenx(folder):
+        raise InputError(_sentence(folder, TENX))
+    found: dict[str, list[Path]] = {}
+    for file in _files(folder):
+        if file.name in _MATRICES:
+            raise InputError(f"{folder} has no images; {_sentence(file.parent, TENX)}")
+        suffix = "".join(file.suffixes[-2:]) if file.suffix.lower() == ".gz" else file.suffix
+        found.setdefault(suffix.lower(), []).append(file)
+    for wanted in (READ, FORMATS, TABLES):
+        counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})
+        if not counts:
+            continue
+        ((suffix, count),) = counts.most_common(1)
+        first = found[suffix][0]
+        if wanted is not FORMATS:
+            names = [one_line(file.relative_to(folder), 60) for each in counts for file in found[each]]
+            raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
+        if FORMATS[suffix] in (_WAV, _SOUND) and count > 1:
+            raise InputError(
+                f"{folder} has {count:,} sound files, which are not read yet: {_all_sounds(folder, first)}"
+            )
+        rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
+        raise InputError(rest + _sentence(first, FORMATS[suffix]))
+
+
+def _all_sounds(folder: Path, first: Path) -> str:
+    wav = first.suffix.lower() == ".wav"
+    reader, read, package = (
+        ("scipy.io.wavfile", "scipy.io.wavfile.read(p)[1]", "")
+        if wav
+        else ("soundfile", "soundfile.read(p)[0]", "soundfile")
+    )
+    given = {"reader": reader, "read": read, "suffix": first.suffix, "path": "{path}", "out": "{out}"}
+    return command(folder, Format("", _SOUNDS.format(**given), package, options=_SERIES))
+
+
+def planes_of(image: Any) -> int:
+    """Number of planes of an opened image that its pixels, as Pillow gives them, do not show: pages, or channels that
+    are no colors; 1 if they show all."""
+    # MPO is a photo with a preview; other formats with several frames are animations or have several pages.
+    pages = getattr(image, "n_frames", 1) if image.format != "MPO" else 1
+    if pages > 1:
+        return int(pages)
+    stored = int(getattr(image, "tag_v2", {}).get(277, 1))  # SamplesPerPixel of TIFF
+    return stored if stored > len(image.getbands()) else 1
+
+
+def deep(image: Any) -> str:
+    """What an opened image has in place of 8 bits per channel, "" if it has these."""
+    stored = image.tile[0][3] if image.tile else ""
+    stored = str(stored[0] if isinstance(stored, tuple) and stored else stored)
+    if image.mode == "F":
+        return "floating-point values"
+    # Pillow would silently reduce 16-bit colors to their upper 8 bits.
+    return "more than 8 bits per channel" if image.mode[0] == "I" or "16" in stored else ""
+
+
+_SCALED = "((x - x.min()) / np.ptp(x) * 255).astype('uint8')"
+_SCALED_RGB = "(np.moveaxis(x, {axis}, -1) / np.maximum(x.max({others}), 1) * 255).astype('uint8')"
+
+
+def tiles_of(path: Path) -> str:
+    """The line that cuts one image into tiles of 8 bits, an array of images; of small pages, into its pages."""
+    from PIL import Image
+
+    read, scale, package, side = "np.asarray(Image.open({path}))", "", "", 64
+    try:
+        with Image.open(path) as image:
+            planes, wide, side = planes_of(image), deep(image), min(image.size)
+            if image.mode in ("P", "RGBA", "LA", "CMYK"):
+                read = "np.asarray(Image.open({path}).convert('RGB'))"
+    except (OSError, ValueError, SyntaxError):  # what Pillow does not read, such as floats of several channels
+        planes, wide = 3, "unknown"
+    if wide:
+        scale = f"; x = {_SCALED}"
+    tool = "; from PIL import Image"
+    if planes > 1:
+        tool, package = ", tifffile", "tifffile"
+        read = "tifffile.imread({path})"
+        if side < 2 * 64:
+            return command(
+                path, Format("", f"import numpy as np{tool}; x = {read}; np.save({{out}}, {_SCALED})", package)
+            )
+        read += "[:3].astype(float)" if planes >= 3 else "[0].astype(float)"
+        scale = "; x = " + (_SCALED_RGB.format(axis=0, others="(1, 2)") if planes >= 3 else _SCALED)
+    return command(path, Format("", f"import numpy as np{tool}; x = {read}{scale}{_TILES}", package))
+
+
+def eight_bits(files: Sequence[Path], file: Path, planes: int) -> str:
+    """The line that scales images by one range to 8 bits, into an array, or a folder if they differ in size."""
+    from PIL import Image
+
+    root = Path(os.path.commonpath([each.parent for each in files]))
+    same, sizes = [each for each in files if each.suffix == file.suffix], set()
+    for each in same:
+        with contextlib.suppress(OSError, ValueError, SyntaxError), Image.open(each) as image:
+            sizes.add(image.size)
+    tool, read, package = "; from PIL import Image", "np.asarray(Image.open(p), float)", ""
+    if planes > 1:
+        tool, package = ", tifffile", "tifffile"
+        read = f"tifffile.imread(p)[{':3' if planes >= 3 else 0}].astype(float)"
+    start = f"import numpy as np, pathlib{tool}; f = sorted(pathlib.Path({{path}}).rglob('*{file.suffix}')); "
+    start += f"x = {'' if len(sizes) > 1 else 'np.array('}[{read} for p in f]{'' if len(sizes) > 1 else ')'}; "
+    if len(sizes) < 2:
+        classes = ", y=[p.parent.name for p in f]" if len({each.parent for each in same}) > 1 else ""
+        scaled = _SCALED_RGB.format(axis=1, others="(0, 2, 3)") if planes >= 3 else _SCALED
+        return command(root, Format("", f"{start}np.savez({{out}}, X={scaled}{classes})", package, ".npz"))
+    of_one = "np.moveaxis(v, 0, -1)" if planes >= 3 else "v"
+    start = start.replace("; from PIL import Image", "").replace("import numpy", "from PIL import Image; import numpy")
+    end = (
+        "o = pathlib.Path({out}); o.mkdir(); h = max(v.max() for v in x); "
+        f"[Image.fromarray(({of_one}.clip(0) / h * 255).astype('uint8')).save(o / (p.stem + '.png')) "
+        "for v, p in zip(x, f)]"
+    )
+    return command(root, Format("", start + end, package, "_8bit"))

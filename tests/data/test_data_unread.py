@@ -1,0 +1,394 @@
+"""Files and folders that are not read: the line that converts them is run as it stands, and its result is read."""
+
+import gzip
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.io.wavfile
+from PIL import Image
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+from viewsmith.data.readers import unread
+from viewsmith.data.sources import READERS
+
+rng = np.random.default_rng(0)
+LINE = re.compile(r'(?:pip install (.+?), then )?(python -c ".*"), and give (\S+)((?: --\S+ \S+)*)')
+
+
+def advised(message):
+    """Packages, code as Python gets it from a shell, and the arguments that follow, of a message of one line."""
+    packages, line, out, options = LINE.search(message).groups()
+    python, flag, code = shlex.split(line)
+    assert (python, flag) == ("python", "-c") and len(message.splitlines()) == 1
+    given = options.replace("--", "").split()
+    return packages, code, out, dict(zip(given[::2], given[1::2], strict=True))
+
+
+def follow(message, folder, monkeypatch, **more):
+    """Run the line of a message in a folder, and read what it has written."""
+    packages, code, out, options = advised(message)
+    assert packages in (None, "'viewsmith[omics]'")  # what the tests have
+    monkeypatch.chdir(folder)
+    exec(code, {"__name__": "line"})
+    return load_dataset(out, **options, **more)
+
+
+def test_lists_of_what_is_read_agree():
+    assert {*unread.READ, *unread.TABLES, ".zarr"} == set(READERS)
+    assert not set(unread.FORMATS) & set(READERS)
+
+
+def test_every_line_is_python(tmp_path):
+    for suffix, form in unread.FORMATS.items():
+        file = tmp_path / f"some_file{suffix}"
+        message = f"x: {unread.command(file, form, 'rna')}"
+        _, code, out, _ = advised(message)
+        compile(code, suffix, "exec")
+        assert "{" not in code and out.endswith(form.suffix), code
+
+
+@pytest.mark.parametrize("name", ['a"b.wav', "a$HOME.wav", "a`b.wav", "a'b.wav", "a\\b.wav", "a!b.wav"])
+def test_names_that_a_shell_would_change_are_left_out(tmp_path, name):
+    (tmp_path / name).write_bytes(b"RIFF")
+    assert "'FILE'" in advised(refusal(load_dataset, tmp_path / name))[1]
+
+
+def wav(path, seconds=1.0, channels=1):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    points = (rng.normal(size=(int(seconds * 800), channels)).cumsum(0) * 50).astype(np.int16)
+    scipy.io.wavfile.write(path, 800, points if channels > 1 else points[:, 0])
+    return points
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_sound_file(tmp_path, monkeypatch, channels):
+    points = wav(tmp_path / "a.wav", channels=channels)
+    message = refusal(load_dataset, tmp_path / "a.wav")
+    assert "is a WAV file" in message and "not read yet" in message
+    data = follow(message, tmp_path, monkeypatch)
+    assert data.modality == "series" and data.x.shape == (4, channels, 200)
+    np.testing.assert_array_equal(data.x[1], points[200:400].T)
+
+
+def test_the_line_in_a_shell(tmp_path):
+    wav(tmp_path / "a.wav")
+    line = LINE.search(refusal(load_dataset, tmp_path / "a.wav"))[2]
+    subprocess.run(["sh", "-c", line.replace("python", sys.executable, 1)], cwd=tmp_path, check=True)
+    assert np.load(tmp_path / "a.npy").shape == (4, 1, 200)
+
+
+def test_a_folder_of_sound_files(tmp_path, monkeypatch):
+    points = [wav(tmp_path / "set" / place, s) for place, s in (("a/1.wav", 1), ("b/2.wav", 0.5), ("b/3.wav", 12))]
+    (tmp_path / "set" / "events.csv").write_text("a,b\n1,2\n")
+    message = refusal(load_dataset, tmp_path / "set")
+    assert "3 sound files" in message
+    data = follow(message, tmp_path, monkeypatch)
+    assert data.x.shape == (3, 1, 8000)
+    np.testing.assert_array_equal(data.x[1, 0, :401], [*points[1][:, 0], 0])
+
+
+@pytest.mark.parametrize(
+    ("files", "part"),
+    [
+        (("a/matrix.mtx.gz", "a/genes.tsv.gz", "labels.csv"), "a 10x folder"),
+        (("matrix.mtx", "barcodes.tsv"), "a 10x folder"),
+        (("a.edf", "b.edf", "events.csv"), "2 files .edf; "),
+        (("100.hea", "100.dat", "100.atr"), "PhysioNet"),
+        (("a.fasta", "b.sto", "labels.csv"), "give one of its files: a.fasta"),
+        (("labels.csv", "readme.md"), "give one of its files: labels.csv"),
+        ((".hidden.wav",), "folder without images"),
+    ],
+)
+def test_folders_without_images(tmp_path, files, part):
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_bytes(b"")
+    assert part in refusal(load_dataset, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "beside", "part"),
+    [
+        ("100.dat", "100.hea", "wfdb.rdrecord('{0}/100')"),
+        ("100.dat", None, "rename it to .csv"),
+        ("a.fdt", "a.set", "belongs to a.set: "),
+        ("matrix.mtx.gz", None, "scanpy.read_10x_mtx('{0}')"),
+        ("a.edf", None, "mne.io.read_raw('{0}/a.edf')"),
+        ("a.fits", None, "fits.getdata('{0}/a.fits')"),
+        ("a.ts", None, "load_from_ts_file('{0}/a.ts')"),
+        ("a.dcm", None, "pathlib.Path('{0}').glob('*.dcm')"),
+        ("a.nii.gz", None, "nibabel.load('{0}/a.nii.gz')"),
+        ("a.flac", None, "soundfile.read('{0}/a.flac'"),
+    ],
+)
+def test_recordings_and_volumes(tmp_path, name, beside, part):
+    for file in (name, *([beside] if beside else [])):
+        (tmp_path / file).write_bytes(b"")
+    assert part.replace("{0}", str(tmp_path)) in refusal(load_dataset, tmp_path / name)
+
+
+def test_files_that_are_not_there_do_not_exist(tmp_path):
+    for name in ("a.wav", "a.xyz", "a.h5mu", "a.tif"):
+        assert f"{name} does not exist" in refusal(load_dataset, tmp_path / name)
+
+
+def test_a_file_of_matlab(tmp_path, monkeypatch):
+    x = rng.normal(size=(30, 4))
+    scipy.io.savemat(tmp_path / "a.mat", {"y": np.arange(30), "X": x})
+    data = follow(refusal(load_dataset, tmp_path / "a.mat"), tmp_path, monkeypatch)
+    np.testing.assert_allclose(data.x, x, rtol=1e-6)
+
+
+def test_tables_of_other_programs(tmp_path, monkeypatch):
+    frame = pd.DataFrame({"a": rng.normal(size=20), "b": rng.choice(["u", "v"], 20)})
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    frame.to_stata(tmp_path / "b.dta", write_index=False)
+    rows = "\n".join(f"{a},{b}" for a, b in frame.itertuples(index=False))
+    (tmp_path / "c.arff").write_text(f"@relation r\n@attribute a numeric\n@attribute b {{u,v}}\n@data\n{rows}\n")
+    for name in ("a.jsonl", "b.dta", "c.arff"):
+        data = follow(refusal(load_dataset, tmp_path / name), tmp_path, monkeypatch)
+        assert len(data.x) == 20 and data.feature_names[0] == "a" and len(data.feature_names) > 2, name
+
+
+def test_files_of_single_cells(tmp_path, monkeypatch):
+    import anndata
+    import h5py
+    from anndata.io import write_elem
+
+    x = rng.poisson(0.4, (30, 12)).astype(np.float32)
+    with h5py.File(tmp_path / "m.h5mu", "w") as file:
+        file.create_group("mod")
+        for name in ("prot", "rna"):
+            write_elem(file["mod"], name, anndata.AnnData(x))
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file["X"], file["Y"] = x.astype(np.int32), np.arange(30)
+    with gzip.open(tmp_path / "c.mtx.gz", "wb") as file:
+        scipy.io.mmwrite(file, scipy.sparse.coo_array(x.T))
+    for name in ("m.h5mu", "d.h5", "c.mtx.gz"):
+        message = refusal(load_dataset, tmp_path / name)
+        assert "not read yet" in message and (name != "m.h5mu" or "mod/rna" in message)
+        with pytest.warns(UserWarning, match="raw counts, log-normalized"):
+            assert follow(message, tmp_path, monkeypatch).x.shape == (30, 12)
+
+
+def test_damaged_files_are_named_all_the_same(tmp_path):
+    for name in ("a.h5", "a.h5mu", "a.mat", "a.wav", "a.tif", "a.loom"):
+        (tmp_path / name).write_bytes(b"nothing of the kind")
+        assert name in refusal(load_dataset, tmp_path / name)
+
+
+# --- counts with genes in rows
+
+
+def counts(cells=60, genes=80):
+    levels = np.exp(rng.normal(-2, 1.5, genes))
+    return rng.poisson(levels * np.exp(rng.normal(0, 0.2, (cells, 1))))
+
+
+def gene_table(x, names="ENSG"):
+    cells = ["".join(rng.choice(list("ACGT"), 14)) + "-1" for _ in x]
+    genes = [f"ENSG{i:011d}" if names == "ENSG" else f"G{i}" for i in range(x.shape[1])]
+    return pd.DataFrame(x.T, index=genes, columns=cells if names == "ENSG" else [f"c{i}" for i in range(len(x))])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet"])
+def test_a_table_with_genes_in_rows_is_refused(tmp_path, monkeypatch, suffix):
+    x, path = counts(), tmp_path / f"t{suffix}"
+    frame = gene_table(x).rename_axis("gene").reset_index()
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
+    message = refusal(load_dataset, path)
+    assert "rows are genes" in message
+    data = follow(message, tmp_path, monkeypatch)
+    assert data.x.shape == x.shape
+    np.testing.assert_allclose(data.x, np.log1p(x / x.sum(1, keepdims=True) * 1e4), rtol=1e-5)
+    assert load_dataset(path, drop=["gene"]).x.shape == x.T.shape
+
+
+def test_totals_that_look_like_those_of_genes_are_a_warning(tmp_path, recwarn):
+    gene_table(counts(), "G").rename_axis("name").to_csv(tmp_path / "t.csv")
+    assert len(load_dataset(tmp_path / "t.csv").x) == 80
+    assert any("rows may be genes" in str(w.message) for w in recwarn)
+    recwarn.clear()
+    gene_table(counts(), "G").T.rename_axis("name").to_csv(tmp_path / "t.csv")
+    assert len(load_dataset(tmp_path / "t.csv").x) == 60
+    assert not any("genes" in str(w.message) for w in recwarn)
+
+
+def test_an_h5ad_with_genes_in_rows_is_refused(tmp_path, monkeypatch):
+    import anndata
+
+    from viewsmith import Contrastive
+
+    cells = anndata.AnnData(gene_table(counts()).astype(np.float32))
+    cells.write_h5ad(tmp_path / "t.h5ad")
+    message = refusal(load_dataset, tmp_path / "t.h5ad")
+    with pytest.warns(UserWarning, match="log-normalized"):
+        assert follow(message, tmp_path, monkeypatch).x.shape == (60, 80)
+    assert "give adata.T" in refusal(Contrastive().fit, cells)
+
+
+# --- recordings in tables
+
+
+def test_a_table_in_long_format_is_no_recordings(tmp_path, monkeypatch):
+    days = pd.date_range("2000-01-01", periods=30, freq="MS")
+    values = rng.normal(size=(5, 30)).cumsum(1)
+    rows = [(f"s{i}", day.strftime("%b %d %Y"), values[i, j]) for i in range(5) for j, day in enumerate(days)]
+    pd.DataFrame(rows, columns=["symbol", "date", "price"]).to_csv(tmp_path / "long.csv", index=False)
+    message = refusal(load_dataset, tmp_path / "long.csv", modality="series")
+    assert "long format" in message
+    data = follow(message, tmp_path, monkeypatch)
+    np.testing.assert_allclose(data.x[:, 0], values, rtol=1e-5)  # in the order of time, not of letters
+
+
+def test_tables_of_numbers_in_long_format(tmp_path, monkeypatch):
+    rows = [(i, t / 10, i + np.sin(t)) for i in range(6) for t in range(20)]
+    pd.DataFrame(rows, columns=["subject_id", "time_s", "x"]).to_csv(tmp_path / "long.csv", index=False)
+    data = follow(refusal(load_dataset, tmp_path / "long.csv", modality="series"), tmp_path, monkeypatch)
+    assert data.x.shape == (6, 1, 20) and data.x[3, 0, 0] == 3
+
+
+def test_a_wide_table_of_recordings(tmp_path, monkeypatch):
+    x = rng.normal(size=(12, 20)).cumsum(1)
+    pd.DataFrame(x, columns=[f"p{i}" for i in range(20)]).to_csv(tmp_path / "w.csv", index=False)
+    data = follow(refusal(load_dataset, tmp_path / "w.csv", modality="series"), tmp_path, monkeypatch)
+    np.testing.assert_allclose(data.x[:, 0], x, rtol=1e-5)
+    pd.DataFrame(x).assign(who="a").to_csv(tmp_path / "w.csv", index=False)
+    assert "who have text" in refusal(load_dataset, tmp_path / "w.csv", modality="series")
+
+
+# --- letters
+
+
+def test_rna_and_proteins(tmp_path, monkeypatch):
+    (tmp_path / "r.fasta").write_text("".join(f">U{i}\nACGU{'ACGU'[i]}\nuuac\n" for i in range(4)))
+    line = re.search("sed .*", refusal(load_dataset, tmp_path / "r.fasta"))[0]
+    subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
+    data = load_dataset(tmp_path / "r_dna.fasta")
+    assert data.modality == "dna" and data.row_names == ["U0", "U1", "U2", "U3"]
+    assert data.x[3].tobytes().decode().upper() == "ACGTTTTAC"
+    (tmp_path / "p.fasta").write_text("".join(f">p{i}\nMKFLILPQ{'AFLE'[i]}\nEFKL\n" for i in range(4)))
+    found = follow(refusal(load_dataset, tmp_path / "p.fasta"), tmp_path, monkeypatch).x
+    assert found.shape[0] == 4 and (found.sum(1) == 12).all()
+
+
+# --- images
+
+
+def tile(path, pixels, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)).save(path, **options)
+
+
+def deep(kind, shape=(24, 20)):
+    values = rng.integers(0, 3000, shape)
+    return (values / 2999).astype(np.float32) if kind == "float" else values.astype(np.uint16)
+
+
+@pytest.mark.parametrize("kind", ["float", "uint16"])
+@pytest.mark.parametrize("suffix", [".tif", ".png"])
+@pytest.mark.parametrize("classes", [False, True])
+def test_deep_images_are_scaled_by_one_range(tmp_path, monkeypatch, kind, suffix, classes):
+    if (kind, suffix) == ("float", ".png"):
+        pytest.skip("PNG has no floating-point values")
+    made = [deep(kind) for _ in range(12)]
+    for i, pixels in enumerate(made):
+        tile(tmp_path / "set" / f"{'ab'[i // 6] if classes else '.'}/{i}{suffix}", pixels)
+    data = follow(refusal(load_dataset, tmp_path / "set"), tmp_path, monkeypatch)
+    x = data.x
+    assert len(x) == 12 and x.dtype == np.uint8 and x.min() == 0 and x.max() == 255
+    scaled = np.stack(made) / np.max(made) * 255
+    np.testing.assert_allclose(np.sort(x.ravel()), np.sort(scaled.ravel()), atol=1.01)
+    assert (data.y is not None) == classes
+
+
+def test_deep_images_of_several_sizes_become_a_folder(tmp_path, monkeypatch):
+    for i in range(3):
+        tile(tmp_path / "set" / f"{i}.tif", deep("uint16", (20 + i, 24)))
+    data = follow(refusal(load_dataset, tmp_path / "set"), tmp_path, monkeypatch, image_size=16)
+    assert data.x.shape == (3, 16, 16, 1) and data.row_names == ["0.png", "1.png", "2.png"]
+
+
+@pytest.mark.parametrize(("shape", "expected"), [((150, 140), 4), ((70, 200), 3)])
+@pytest.mark.parametrize("kind", ["uint8", "uint16"])
+def test_one_image_is_cut_into_tiles(tmp_path, monkeypatch, shape, expected, kind):
+    tile(tmp_path / "a.tif", deep("uint16", shape) if kind == "uint16" else rng.integers(0, 256, shape, np.uint8))
+    message = refusal(load_dataset, tmp_path / "a.tif")
+    assert "is one image, expected a folder" in message
+    assert follow(message, tmp_path, monkeypatch).x.shape == (expected, 64, 64)
+
+
+def test_pages_and_channels_need_tifffile(tmp_path):
+    pages = [Image.fromarray(rng.integers(0, 256, (20, 24), np.uint8)) for _ in range(3)]
+    for name in ("1.tif", "2.tif"):
+        tile(tmp_path / "set" / name, pages[0], save_all=True, append_images=pages[1:])
+    packages, code, _, _ = advised(refusal(load_dataset, tmp_path / "set"))
+    assert packages == "tifffile" and "tifffile.imread(p)[:3]" in code
+    compile(code, "line", "exec")
+    packages, code, _, _ = advised(refusal(load_dataset, tmp_path / "set" / "1.tif"))
+    assert packages == "tifffile" and "tifffile.imread(" in code
+
+
+def planar_tiff(path, planes):
+    """A TIFF of one page with separate planes, uint8 (C, H, W), of which Pillow shows the first."""
+    import struct
+
+    count, height, width = planes.shape
+    size, entries = height * width, 10
+    after = 8 + 2 + 12 * entries + 4
+    bits, offsets, sizes, data = after, after + 2 * count, after + 6 * count, after + 10 * count
+    tags = [
+        (256, 4, 1, width),
+        (257, 4, 1, height),
+        (258, 3, count, bits),
+        (259, 3, 1, 1),
+        (262, 3, 1, 1),
+        (273, 4, count, offsets),
+        (277, 3, 1, count),
+        (278, 4, 1, height),
+        (279, 4, count, sizes),
+        (284, 3, 1, 2),
+    ]
+    body = b"II*\0" + struct.pack("<IH", 8, entries) + b"".join(struct.pack("<HHII", *tag) for tag in tags)
+    body += struct.pack("<I", 0) + struct.pack(f"<{count}H", *[8] * count)
+    body += struct.pack(f"<{count}I", *[data + i * size for i in range(count)]) + struct.pack(
+        f"<{count}I", *[size] * count
+    )
+    path.write_bytes(body + planes.tobytes())
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_a_page_of_many_channels_is_not_its_first(tmp_path, count):
+    (tmp_path / "set").mkdir()
+    for name in ("1.tif", "2.tif"):
+        planar_tiff(tmp_path / "set" / name, rng.integers(0, 256, (count, 12, 16), np.uint8))
+    message = refusal(load_dataset, tmp_path / "set")
+    assert "1.tif" in message
+
+
+# --- results in the folder of the data
+
+
+def test_images_of_a_result_are_no_samples(tmp_path, recwarn):
+    from viewsmith.data.readers.folders import image_files
+
+    for i in range(3):
+        tile(tmp_path / f"{i}.png", rng.integers(0, 256, (12, 12), np.uint8))
+    tile(tmp_path / "found" / "crops" / "0.png", rng.integers(0, 256, (12, 12), np.uint8))
+    tile(tmp_path / "found" / "map.png", rng.integers(0, 256, (12, 12), np.uint8))
+    assert len(image_files(tmp_path)) == 5 and not recwarn.list
+    for name in ("config.toml", "model.safetensors"):
+        (tmp_path / "found" / name).write_bytes(b"")
+    assert [file.name for file in image_files(tmp_path)] == ["0.png", "1.png", "2.png"]
+    assert "has results, whose images are not samples, ignored: found" in str(recwarn.pop().message)
+    assert load_dataset(tmp_path).row_names == ["0.png", "1.png", "2.png"]
