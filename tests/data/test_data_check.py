@@ -181,7 +181,11 @@ def test_modality_by_shape_and_dtype(x, modality):
 @pytest.mark.parametrize(
     ("x", "modality", "part"),
     [
-        (BYTES.astype(np.float32), None, "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or"),
+        (BYTES / np.float32(255), None, "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or"),
+        (BYTES.astype(np.float32), None, "((X - X.min()) / np.ptp(X) * 255).astype(np.uint8), or"),
+        (BYTES.astype(np.uint16) * 16, None, "keeps their order: (X / 1"),
+        (BYTES.astype(np.uint16) * 257, None, "keeps their order: (X / 2"),
+        (BYTES.astype(np.int16) - 300, None, "keeps their order: ((X + 300) / 1).astype(np.uint8)"),
         (BYTES.astype(np.float32), None, "modality='vectors' (--modality vectors)"),
         (BYTES.astype(np.int64), None, "cast values of 0 to 255 with X.astype(np.uint8)"),
         (np.moveaxis(BYTES, 3, 1), None, "put the channels last: X.transpose(0, 2, 3, 1)"),

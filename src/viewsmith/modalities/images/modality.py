@@ -201,7 +201,7 @@ def image_advice(x: np.ndarray) -> str:
         if low >= 0 and high <= 255:
             advice.append("cast values of 0 to 255 with X.astype(np.uint8)")
         else:  # a cast would wrap
-            least = f"(X - {low:g})" if low else "X"
+            least = "X" if low == 0 else f"(X {'-' if low > 0 else '+'} {abs(low):g})"
             advice.append(
                 f"scale the values, {low:g} to {high:g}, to 0 to 255, which keeps their order: "
                 f"({least} / {(high - low) / 255:.6g}).astype(np.uint8)"
