@@ -418,3 +418,53 @@ def test_a_discovery_is_not_saved_over_something_else(few, tmp_path, wine):
         before = files(tmp_path / name)
         assert "files of something else" in refusal(model.save, tmp_path / name)
         assert files(tmp_path / name) == before
+
+
+@pytest.mark.parametrize(
+    ("made", "part"),
+    [
+        (lambda x: Image.fromarray((x * 16.0).astype(np.uint16)), "more than 8 bits per channel"),
+        (lambda x: Image.fromarray((x / 255).astype(np.float32)), "floating-point values"),
+        (lambda x: Image.fromarray(np.dstack([x] * 4)), "has transparency"),
+    ],
+)
+def test_images_that_would_be_clipped_or_cut_are_refused(tmp_path, made, part):
+    (tmp_path / "set").mkdir()
+    for i in range(5):
+        made(np.random.default_rng(i).integers(0, 255, (40, 48), np.uint8)).save(tmp_path / "set" / f"{i}.tif")
+    for command in (("discover",), ("fit", "--image-size", 16)):
+        result = call(*command[:1], tmp_path / "set", "--out", tmp_path / "out", *command[1:])
+        assert result.refused("0.tif", part) and not (tmp_path / "out").exists()
+
+
+def test_few_large_images_are_to_be_cut(tmp_path):
+    (tmp_path / "set").mkdir()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (140, 150), np.uint8)).save(tmp_path / "set" / "a.png")
+    result = call("discover", tmp_path / "set", "--out", tmp_path / "out")
+    assert result.refused("1 image, expected at least 4", "cut a large one into tiles: python -c", "give a.npy")
+
+
+def test_what_earlier_commands_wrote_into_the_folder_is_no_sample(tmp_path):
+    folder, rng = tmp_path / "set", np.random.default_rng(0)
+    folder.mkdir()
+    for i in range(6):
+        Image.fromarray(rng.integers(0, 255, (48, 48), np.uint8)).save(folder / f"{i}.png")
+    (folder / "found" / "crops").mkdir(parents=True)
+    for i in range(6):
+        Image.fromarray(rng.integers(0, 255, (64, 64), np.uint8)).save(folder / "found" / "crops" / f"{i}.png")
+    for name in ("config.toml", "model.safetensors"):
+        (folder / "found" / name).write_text("")
+    result = good("discover", folder, "--out", tmp_path / "out")
+    assert "has results, whose images are not samples, ignored: found" in result.err
+    assert len(json.loads((tmp_path / "out" / "coco.json").read_text())["images"]) == 6
+    for place in (folder / "crops", folder / "map.png"):
+        command = "crop" if place.suffix == "" else "plot"
+        result = call(command, tmp_path / "out", folder, "--out", place)
+        assert result.refused("in the folder of the samples") and not place.exists()
+
+
+def test_a_table_in_long_format_is_no_event(tmp_path):
+    rows = [(name, f"2000-01-{day:02d}", day) for name in "abcde" for day in range(1, 29)]
+    pd.DataFrame(rows, columns=["symbol", "date", "price"]).to_csv(tmp_path / "long.csv", index=False)
+    result = call("discover", tmp_path / "long.csv", "--modality", "series", "--out", tmp_path / "out")
+    assert result.refused("long format", "pivot_table(index='symbol', columns='date', values='price')")

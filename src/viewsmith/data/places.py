@@ -55,6 +55,14 @@ def is_in_run(path: Path) -> bool:
     return any((folder / CONFIG).exists() for folder in given.parents[:2])
 
 
+def is_result(folder: Path) -> bool:
+    """Whether a folder is a run or a discovery, whose images are crops and figures, not samples."""
+    if (folder / "discover.cache").is_dir():  # of a discovery that was stopped
+        return True
+    weights = ("model.safetensors", "initial.safetensors")
+    return (folder / CONFIG).is_file() and any((folder / name).is_file() for name in weights)
+
+
 def check_free(run: str | Path) -> None:
     """Raise InputError if there is something else than a run where one is to be written."""
     path = Path(run)

@@ -19,6 +19,7 @@ from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import is_result
 from viewsmith.data.readers.unread import SUFFIXES, deep, eight_bits, planes_of, refuse_folder
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
@@ -175,14 +176,6 @@ def _labeled(folder: Path) -> _Images:
         )
     found.files += loose
     return found
-
-
-def is_result(folder: Path) -> bool:
-    """Whether a folder is a run or a discovery, whose images are crops and figures, not samples."""
-    if (folder / "discover.cache").is_dir():  # of a discovery that was stopped
-        return True
-    weights = ("model.safetensors", "initial.safetensors")
-    return (folder / "config.toml").is_file() and any((folder / name).is_file() for name in weights)
 
 
 def image_files(root: Path) -> list[Path]:
