@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize
+from viewsmith.data.places import extension_of
 
 # The quality of bases has no place in what is read, so that leaving it out is the user's choice.
 _FASTQ = "convert it to FASTA: awk 'NR%4==1{{print \">\" substr($0,2)}} NR%4==2' {0} > reads.fasta"
@@ -420,6 +421,16 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield Path(place) / name
 
 
+def refuse_unread(path: Path) -> None:
+    """Raise InputError for a file or folder of which the extensions alone say that it is not read, before torch is
+    imported."""
+    if path.is_file():
+        refuse(path, extension_of(path))
+    elif path.is_dir() and path.suffix.lower() != ".zarr":
+        if all(file.suffix.lower() not in SUFFIXES for file in _files(path)):
+            refuse_folder(path)
+
+
 def refuse_folder(folder: Path) -> None:
     """Raise InputError for a folder without images that has something else, with what to do about it."""
     if is_tenx(folder):
@@ -428,8 +439,7 @@ def refuse_folder(folder: Path) -> None:
     for file in _files(folder):
         if file.name in _MATRICES:
             raise InputError(f"{folder} has no images; {_sentence(file.parent, TENX)}")
-        suffix = "".join(file.suffixes[-2:]) if file.suffix.lower() == ".gz" else file.suffix
-        found.setdefault(suffix.lower(), []).append(file)
+        found.setdefault(extension_of(file).lower(), []).append(file)
     for wanted in (READ, FORMATS, TABLES):
         counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})
         if not counts:
