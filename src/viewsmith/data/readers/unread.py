@@ -426,9 +426,13 @@ def refuse_unread(path: Path) -> None:
     imported."""
     if path.is_file():
         refuse(path, extension_of(path))
-    elif path.is_dir() and path.suffix.lower() != ".zarr":
-        if all(file.suffix.lower() not in SUFFIXES for file in _files(path)):
-            refuse_folder(path)
+    elif path.is_dir() and path.suffix.lower() != ".zarr" and not has_images(path):
+        refuse_folder(path)
+
+
+def has_images(folder: Path) -> bool:
+    """Whether a folder, or one in it, has a file with an extension of images."""
+    return any(file.suffix.lower() in SUFFIXES for file in _files(folder))
 
 
 def refuse_folder(folder: Path) -> None:

@@ -71,9 +71,9 @@ def step_ratio(x: np.ndarray) -> float:
     one channel."""
     some = np.asarray(x[:: -(-len(x) // SOME)], np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        steps = [np.abs(np.diff(some, axis=axis)) for axis in (1, 2)]
-        means = [step[np.isfinite(step)].mean() if np.isfinite(step).any() else np.nan for step in steps]
-        return float(np.divide(*means))
+        between, along = (np.abs(np.diff(some, axis=axis)) for axis in (1, 2))
+        means = [step[np.isfinite(step)].mean() if np.isfinite(step).any() else np.nan for step in (between, along)]
+        return float(np.divide(means[0], means[1]))
 
 
 def exchanged(x: np.ndarray, source_name: str) -> tuple[bool, str]:
