@@ -33,7 +33,6 @@ from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.core.progress import with_progress
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Search, Whitening, choose_windows, folds
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.series.modality import warn_exchanged
 
 POINTS = 24  # averages of a window in each channel
 
@@ -183,7 +182,6 @@ class EventSearch(Search):
         if len(x) < 4:
             raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across pieces")
         self.channels = x.shape[1]
-        warn_exchanged(x)
         widths = [max(SHORTEST, x.shape[2] // part) for part in FRACTIONS] if self.windows is None else self.windows
         if max(widths) > x.shape[2] // 2:
             raise InputError(
