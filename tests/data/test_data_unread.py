@@ -284,6 +284,33 @@ def test_rna_and_proteins(tmp_path, monkeypatch):
     assert found.shape[0] == 4 and (found.sum(1) == 12).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "shape"),
+    [
+        ("a.txt", "x\ty\nc1\t1\t2\nc2\t3\t4.5\n", (2, 2)),  # names of rows without a name, as R writes them
+        ("a.cat", "#  1 NUMBER\n#  2 X\n  1  2.5 3\n  2  4.5 -1\n 3 1 1\n", (3, 3)),
+        ("a.dat", "u v\n1 2\n3 1\n", (2, 2)),
+        ("a", "u v\n1 2\n3 1\n", (2, 2)),
+    ],
+)
+def test_tables_of_text(tmp_path, monkeypatch, name, text, shape):
+    (tmp_path / name).write_text(text)
+    data = follow(refusal(load_dataset, tmp_path / name), tmp_path, monkeypatch)
+    assert len(data.x) == shape[0] and data.x.shape[1] >= shape[1]
+
+
+@pytest.mark.parametrize("content", [b"", b"one line", b"a b\nc\nd e f\n", b"\xff\xfe\0\1\n\0\n", b"a b\n"])
+def test_other_text_is_no_table(tmp_path, content):
+    (tmp_path / "a.xyz").write_bytes(content)
+    message = refusal(load_dataset, tmp_path / "a.xyz")
+    assert "if it is a table" not in message and "the extension '.xyz'" in message
+
+
+def test_one_protein_is_cut_into_windows(tmp_path, monkeypatch):
+    (tmp_path / "p.fasta").write_text(">p\n" + "MKFLILPQAE" * 30 + "\n")
+    assert follow(refusal(load_dataset, tmp_path / "p.fasta"), tmp_path, monkeypatch).x.shape[0] == 5
+
+
 # --- images
 
 
@@ -315,10 +342,16 @@ def test_deep_images_are_scaled_by_one_range(tmp_path, monkeypatch, kind, suffix
 
 
 def test_deep_images_of_several_sizes_become_a_folder(tmp_path, monkeypatch):
-    for i in range(3):
+    for i in range(4):
         tile(tmp_path / "set" / f"{i}.tif", deep("uint16", (20 + i, 24)))
     data = follow(refusal(load_dataset, tmp_path / "set"), tmp_path, monkeypatch, image_size=16)
-    assert data.x.shape == (3, 16, 16, 1) and data.row_names == ["0.png", "1.png", "2.png"]
+    assert data.x.shape == (4, 16, 16, 1) and data.row_names == ["0.png", "1.png", "2.png", "3.png"]
+
+
+def test_few_deep_scenes_are_cut_into_tiles(tmp_path, monkeypatch):
+    for name in ("a.tif", "b.tif"):
+        tile(tmp_path / "set" / name, deep("uint16", (140, 150)))
+    assert follow(refusal(load_dataset, tmp_path / "set"), tmp_path, monkeypatch).x.shape == (4, 64, 64)
 
 
 @pytest.mark.parametrize(("shape", "expected"), [((150, 140), 4), ((70, 200), 3)])
@@ -332,7 +365,7 @@ def test_one_image_is_cut_into_tiles(tmp_path, monkeypatch, shape, expected, kin
 
 def test_pages_and_channels_need_tifffile(tmp_path):
     pages = [Image.fromarray(rng.integers(0, 256, (20, 24), np.uint8)) for _ in range(3)]
-    for name in ("1.tif", "2.tif"):
+    for name in ("1.tif", "2.tif", "3.tif", "4.tif"):
         tile(tmp_path / "set" / name, pages[0], save_all=True, append_images=pages[1:])
     packages, code, _, _ = advised(refusal(load_dataset, tmp_path / "set"))
     assert packages == "tifffile" and "tifffile.imread(p)[:3]" in code

@@ -92,8 +92,10 @@ def usage(error: typer.TyperException) -> str:
 
 
 def cut(message: str, limit: int = 600) -> str:
-    """Remove the middle of a very long message (such as one with every column of a table)."""
-    return message if len(message) <= limit else f"{message[: limit - 200]} ... {message[-200:]}"
+    """Remove the middle of a very long message, such as one with all columns of a table; a line of code stays whole."""
+    return (
+        message if len(message) <= limit or "python -c" in message else f"{message[: limit - 200]} ... {message[-200:]}"
+    )
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import is_result
-from viewsmith.data.readers.unread import SUFFIXES, deep, eight_bits, planes_of, refuse_folder
+from viewsmith.data.readers.unread import SUFFIXES, deep, eight_bits, planes_of, refuse_folder, tiles_of
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
 
@@ -256,16 +256,21 @@ def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iter
 def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:
     """Whether one of the image files is in color, by its header; raises InputError if it is not 8-bit gray or RGB, with
     the line that converts all files."""
+
+    def way(planes: int) -> str:
+        # A few large images are scenes, of which tiles are the samples.
+        return tiles_of(file) if len(files) < 4 else eight_bits(files, file, planes)
+
     planes = planes_of(image)
     if planes > 1 and image.format == "TIFF":
         raise InputError(
             f"{file} has {planes} pages or channels, expected one, or red, green and blue; "
-            f"{'of the first three' if planes >= 3 else 'of the first'}: {eight_bits(files, file, planes)}"
+            f"{'of the first three' if planes >= 3 else 'of the first'}: {way(planes)}"
         )
     if planes > 1:
         raise InputError(f"{file} has {pluralize(planes, 'frame')}, expected one; save a single frame as an image")
     if wide := deep(image):
-        raise InputError(f"{file} has {wide}, expected 8 bits; scale all to 0 to 255: {eight_bits(files, file, 1)}")
+        raise InputError(f"{file} has {wide}, expected 8 bits; scale all to 0 to 255: {way(1)}")
     # Many programs write an alpha channel without a transparent pixel.
     opaque = image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == 255
     if image.has_transparency_data and not opaque:

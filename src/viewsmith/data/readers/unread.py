@@ -51,6 +51,11 @@ _TILES = (
 )
 
 
+# Of other files of text, whose lines have as many fields each, a line of code is given.
+_KNOWN = set(_ADVICE) - {".txt", ".dat", ".tab"}
+_ADVICE |= dict.fromkeys((".md", ".pdf", ".docx", ".html"), "it is a document: give the file or folder of the samples")
+
+
 @dataclass(frozen=True)
 class Format:
     """A format that is not read.
@@ -164,9 +169,9 @@ FORMATS: dict[str, Format] = {
         (".sto", ".stk"),
         Format(
             "an alignment (Stockholm)",
-            "from Bio import SeqIO; r = list(SeqIO.parse({path}, 'stockholm')); "
-            "[setattr(v, 'seq', v.seq.replace('-', '').upper().back_transcribe()) for v in r]; "
-            "SeqIO.write(r, {out}, 'fasta')",
+            "from Bio import SeqIO; from Bio.SeqRecord import SeqRecord as R; "
+            "t = [(v.seq.replace('-', '').replace('.', '').upper(), v.id) for v in SeqIO.parse({path}, 'stockholm')]; "
+            "SeqIO.write([R(s.back_transcribe(), i, description='') for s, i in t], {out}, 'fasta')",
             "biopython",
             ".fasta",
         ),
@@ -245,6 +250,38 @@ def refuse(path: Path, extension: str) -> None:
         raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
     if form is not None:
         raise InputError(_sentence(path, form, key))
+    if extension not in _KNOWN and (form := _text_table(path)) is not None:
+        said = f"the extension {extension!r}" if extension else "no extension"
+        raise InputError(f"{path} has {said}; if it is a table: {command(path, form)}")
+
+
+def _text_table(path: Path) -> Format | None:
+    """What reads a text file whose lines have equal numbers of fields, one less in a header at most."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(100_000).decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    lines = [line for line in text.splitlines()[:-1] if line.strip() and not line.startswith("#")]
+    tab = bool(lines) and "\t" in lines[0] and sum("\t" in line for line in lines) > len(lines) / 2
+    fields = [line.split("\t") if tab else line.split() for line in lines]
+    counts = {len(row) for row in fields[1:]}
+    if len(counts) != 1 or (width := counts.pop()) < 2 or width - len(fields[0]) not in (0, 1) or "\0" in text:
+        return None
+    named = width > len(fields[0])  # a header, in which the column of names has none
+    header = "" if named or not any(_is_numeral(cell) for cell in fields[0]) else ", header=None"
+    separator = "chr(9)" if tab else "r'\\s+'"
+    read = f"pd.read_csv({{path}}, sep={separator}, comment='#'{header})"
+    code = f"import pandas as pd; {read}.to_csv({{out}}{'' if named else ', index=False'})"
+    return Format("a text table", code, suffix=".csv")
+
+
+def _is_numeral(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def command(path: Path, form: Format, key: str = "") -> str:
@@ -273,8 +310,9 @@ _PAIRS = Format(
     "",
     "import numpy as np; from sklearn.feature_extraction.text import CountVectorizer as C; "
     "s = [''.join(r.splitlines()[1:]) for r in open({path}).read().split('>')[1:]]; "
-    "np.save({out}, C(analyzer='char', ngram_range=(2, 2)).fit_transform(s).toarray().astype('float32'))",
+    "{key}np.save({out}, C(analyzer='char', ngram_range=(2, 2)).fit_transform(s).toarray().astype('float32'))",
 )
+_WINDOWS = "s = [t[i:i+100] for t in s for i in range(0, max(1, len(t) - 99), 50)]; "
 
 
 def letters_way(path: Path, fault: str) -> str:
@@ -282,7 +320,9 @@ def letters_way(path: Path, fault: str) -> str:
     if "RNA" in fault:
         return f": sed '/^>/!y/Uu/Tt/' {path} > {path.name.split('.')[0]}_dna.fasta"
     if "protein" in fault:
-        return f"; counts of pairs of letters are vectors: {command(path, _PAIRS)}"
+        single = path.suffix.lower() != ".gz" and path.read_bytes().count(b">") == 1
+        what = "counts of pairs of letters, in windows of 100," if single else "counts of pairs of letters"
+        return f"; {what} are vectors: {command(path, _PAIRS, _WINDOWS if single else '')}"
     return ""
 
 
@@ -529,7 +569,7 @@ def eight_bits(files: Sequence[Path], file: Path, planes: int) -> str:
     from PIL import Image
 
     root = Path(os.path.commonpath([each.parent for each in files]))
-    same, sizes = [each for each in files if each.suffix == file.suffix], set()
+    same, sizes = sorted(root.rglob(f"*{file.suffix}")), set()
     for each in same:
         with contextlib.suppress(OSError, ValueError, SyntaxError), Image.open(each) as image:
             sizes.add(image.size)
@@ -550,4 +590,4 @@ def eight_bits(files: Sequence[Path], file: Path, planes: int) -> str:
         f"[Image.fromarray(({of_one}.clip(0) / h * 255).astype('uint8')).save(o / (p.stem + '.png')) "
         "for v, p in zip(x, f)]"
     )
-    return command(root, Format("", start + end, package, "_8bit"))
+    return command(root, Format("", start + end, package, "_8bit", options=" (fit: with --image-size 64)"))
