@@ -269,8 +269,8 @@ class _Kept:
             contents = {key: getattr(found, key) for key in ("n_train", "names", "table", "options", "row_names")}
             contents |= {"y": _packed(found.y), "groups": _packed(found.groups)}
             digest = digest_of(self.rows)
-        record = {"found": contents, "warnings": [str(warning.message) for warning in said] if contents else []}
-        record["digest"] = digest
+        heard = [str(warning.message) for warning in said] if contents else []
+        record: dict[str, Any] = {"found": contents, "warnings": heard, "digest": digest}
         self.rows.parent.mkdir(parents=True, exist_ok=True)
         write_text_atomic(self.contents, json.dumps(record))
         if contents is not None:
