@@ -8,7 +8,8 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
 2. Starts: windows as consensus words, ranked by the sum over sequences of their best match; of few sequences also
    groups of windows that agree in random positions (Buhler and Tompa 2002).
 3. Rounds (EM): posterior of each window to be the site; frequencies of the letters, weighted by the posterior; share of
-   the sequences that have a site. Hundreds of starts at once, as one product of matrices.
+   the sequences that have a site. Hundreds of starts at once, as one product of matrices; a quarter of them, those with
+   the largest gains, goes on after 1, 2, 4 rounds and so on.
 4. Shifts: the best motif is moved to both sides and fitted again.
 5. Two models of p_P: frequencies of their own for each position (MEME), or one frequency of the consensus letter for
    all positions, the others equal, as in planted motifs (Pevzner and Sze 2000). The second one cannot fit noise, and
@@ -46,17 +47,19 @@ from viewsmith.core.progress import with_progress
 from viewsmith.methods.discovery.motif_models import LEAST_SPREAD, Background, Motif, Windows, lengths_of, other_strand
 
 WIDTHS = (8, 12, 16, 22)
-STARTS, TOP, LAST = 12_000, 600, 40  # windows that are ranked, fitted for a few rounds, and fitted to the end
+STARTS, TOP, LAST = 12_000, 600, 8  # windows that are ranked, fitted for a few rounds, and fitted to the end
+FEW_STARTS, FEW_TOP = 1_200, 200  # of few sequences, beside groups of windows
+FIRST = 8_000  # windows in which starts of few sequences are compared before any round
 FINAL = 4  # motifs that are fitted to all windows
 SCREENED = 24_000  # windows in which starts are ranked and fitted
 FEW_ROUNDS, ROUNDS = 8, 60
+THIRD, QUARTER = 3, 4  # of the motifs that go on
 FITTED = 500  # sequences that a motif is fitted to; all others are only scored
 PRIOR = 6.0  # letters that are added to each position of a motif
 MATCH = 0.6  # frequency of the letter of a start
 PRIOR_ALIKE = 0.3  # of the letters of a group of windows
 # Random sets of positions; windows of a group at least; groups kept of a set, and of all sets.
-PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 500, 3, 24, 1_800
-FEW_ALIKE = 3  # rounds of the second model, before the best motifs are fitted to the end
+PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 300, 3, 32, 1_800
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
 
 DRAWS = 8  # of sequences from p_U
@@ -236,20 +239,41 @@ def _search(
 ) -> list[tuple[Fitted, Model]]:
     """The best motif of all starts under each model of letters, with its left-out gain."""
     windows, screen = _windows(codes, width, background, both, rng)
-    free, words = own_frequencies(windows), _ranked(screen, STARTS if screen is windows else STARTS // 2, rng)
-    log_p = _from_words(words)
-    if len(codes) < MANY:
-        log_p = torch.cat([log_p, _projected(windows, rng)])
-    starts = Fitted(log_p, torch.full((len(log_p),), 0.5))
-    ranked = _fit(screen, starts, FEW_ROUNDS, free)
-    few = _fit(screen, Fitted(one_frequency(_frequencies(ranked.log_p)), ranked.share), FEW_ALIKE, one_frequency)
-    fitted = _fit(screen, ranked.best(LAST), ROUNDS, free)
-    # Starts of the second model: the best motifs of the first, and those that are best after a few rounds of their own.
-    few = few.best(LAST)
-    own = torch.cat([one_frequency(_frequencies(fitted.log_p)), few.log_p])
-    alike = _fit(screen, Fitted(own, torch.cat([fitted.share, few.share])), ROUNDS, one_frequency)
-    models = (fitted, free), (alike, one_frequency)
+    free, few = own_frequencies(windows), len(codes) < MANY
+    if few:
+        words = _ranked(screen, FEW_STARTS, rng)[:FEW_TOP]
+        starts = _started(torch.cat([_from_words(words), _projected(windows, rng)]))
+        starts = _left(_fit(_windows(codes, width, background, both, rng, FIRST)[1], starts, 0, free), THIRD)
+    else:
+        starts = _started(_from_words(_ranked(screen, STARTS if screen is windows else STARTS // 2, rng)))
+    once = _fit(screen, starts, 1, free)
+    fitted = _raced(screen, once, free)
+    # Starts of the second model: the best motifs of the first, and what is best under the second after one round.
+    alike = _fit(screen, Fitted(one_frequency(_frequencies(once.log_p)), once.share), 0, one_frequency)
+    alike = _raced(screen, alike, one_frequency)
+    own = _fit(screen, Fitted(one_frequency(_frequencies(fitted.log_p)), fitted.share), ROUNDS, one_frequency)
+    models = (fitted, free), (alike.joined(own), one_frequency)
     return [(_finished(windows, screen, motifs, model), model) for motifs, model in models]
+
+
+def _raced(windows: Windows, starts: Fitted, model: Model) -> Fitted:
+    """EM from S motifs with known gains: a quarter of them goes on, those with the largest gains, for 1, 2, 4 rounds
+    and so on, and the last ones until their gain stays."""
+    rounds = 1
+    while len(starts.log_p) > LAST:
+        starts = _fit(windows, _left(starts, QUARTER), rounds, model)
+        rounds *= 2
+    return _fit(windows, starts, ROUNDS, model)
+
+
+def _started(log_p: Tensor) -> Fitted:
+    """Motifs of which each sequence has a site with probability 1/2."""
+    return Fitted(log_p, torch.full((len(log_p),), 0.5))
+
+
+def _left(motifs: Fitted, part: int) -> Fitted:
+    """The best of the motifs, one of `part`, but at least `LAST`."""
+    return motifs.best(max(LAST, len(motifs.log_p) // part))
 
 
 def _search_places(
@@ -276,7 +300,7 @@ def _held_out(
     for own, other in (halves, halves[::-1]):
         windows = Windows.of(other, width, background, both)
         found.append(search(own, width, background, both, rng))
-        gains.append([float(_expected(windows, motif)[0].mean()) for motif, _ in found[-1]])
+        gains.append([float(_expected(windows, motif, counted=False)[0].mean()) for motif, _ in found[-1]])
     windows = Windows.of(codes, width, background, both)
     best = [
         _fit(windows, one.joined(two), ROUNDS, model).best(1) for (one, model), (two, _) in zip(*found, strict=True)
@@ -286,11 +310,16 @@ def _held_out(
 
 
 def _windows(
-    codes: np.ndarray, width: int, background: Background, both: bool, rng: np.random.Generator
+    codes: np.ndarray,
+    width: int,
+    background: Background,
+    both: bool,
+    rng: np.random.Generator,
+    screened: int = SCREENED,
 ) -> tuple[Windows, Windows]:
-    """All windows, and about `SCREENED` of them, those of some sequences."""
+    """All windows, and about `screened` of them, those of some sequences."""
     windows = Windows.of(codes, width, background, both)
-    some = max(4, len(codes) * SCREENED // len(windows.letters))
+    some = max(4, len(codes) * screened // len(windows.letters))
     if some >= len(codes):
         return windows, windows
     return windows, Windows.of(codes[np.sort(rng.permutation(len(codes))[:some])], width, background, both)
@@ -356,12 +385,14 @@ def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
     kept, values = [], letters.astype(np.float32)
     for weight in weights:
         key = (values @ weight).astype(np.int64)
-        rows = np.flatnonzero((np.bincount(key) >= AT_LEAST)[key])
-        groups, number = np.unique(key[rows], return_inverse=True)
+        large = np.bincount(key) >= AT_LEAST
+        rows = np.flatnonzero(large[key])
+        number = (large.cumsum() - 1)[key[rows]]
         place = (number[:, None] * width + np.arange(width)) * 4 + letters[rows]
-        counts = np.bincount(place.ravel(), minlength=len(groups) * width * 4).reshape(-1, 4 * width)
+        counts = np.bincount(place.ravel(), minlength=large.sum() * width * 4).reshape(-1, 4 * width)
         kept.append(counts[np.argsort(-_evidence(counts, width))[:OF_EACH]].astype(np.float32))
-    distinct = np.unique(np.concatenate(kept), axis=0)
+    every = np.concatenate(kept)
+    distinct = every[np.unique(every.view(f"V{every.itemsize * every.shape[1]}"), return_index=True)[1]]
     best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct, width), kind="stable")[:ALIKE]])
     p = best.reshape(-1, width, 4) + PRIOR_ALIKE
     return torch.log(p / p.sum(2, keepdim=True)).flatten(1)
@@ -382,9 +413,9 @@ def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
     return np.asarray(table[c].sum((1, 2)) + width * (n * np.log(4) - gammaln(n + 2)))
 
 
-def _expected(windows: Windows, motifs: Fitted) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Gains of sequences (S, n), log likelihoods with against without a motif; expected letters (S, 4 w), sites (S,),
-    and sites at each start (S, L - w + 1)."""
+def _expected(windows: Windows, motifs: Fitted, counted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Gains of sequences (S, n), log likelihoods with against without a motif; if `counted`, expected letters (S, 4 w),
+    sites (S,), and sites at each start (S, L - w + 1)."""
     log_p, share, place = motifs.log_p, motifs.share, motifs.place
     gains, counts, sites = log_p.new_empty(len(log_p), len(windows.first) - 1), torch.zeros_like(log_p), 0 * share
     places = None if place is None else torch.zeros_like(place)
@@ -395,9 +426,11 @@ def _expected(windows: Windows, motifs: Fitted) -> tuple[Tensor, Tensor, Tensor,
             ratio *= place[:, windows.place[own]]
         mean = torch.from_numpy(np.add.reduceat(ratio.numpy(), first, axis=1)) / count
         gains[:, sequences] = torch.log1p(share[:, None] * (mean - 1))
+        if not counted:
+            continue
         weight = share[:, None] / count / torch.exp(gains[:, sequences])
         sites += (weight * mean * count).sum(1)
-        posterior = ratio.mul_(weight.repeat_interleave(count.long(), 1))
+        posterior = ratio.mul_(weight if len(first) == 1 else weight.repeat_interleave(count.long(), 1))
         counts += posterior @ letters
         if places is not None:
             places.index_add_(1, windows.place[own], posterior)
@@ -420,7 +453,7 @@ def _fit(windows: Windows, motifs: Fitted, rounds: int, model: Model) -> Fitted:
     gain, moving = torch.full((len(log_p),), -torch.inf), torch.arange(len(log_p))
     found = Fitted(log_p, share, place, gain)
     for number in range(rounds + 1):
-        gains, counts, sites, places = _expected(windows, found[moving])
+        gains, counts, sites, places = _expected(windows, found[moving], number < rounds)
         # The gain may fall in a round: with the letters that are added to the counts, it is not what EM maximizes.
         moves = abs(gains.mean(1) - gain[moving]) >= ENOUGH
         gain[moving] = gains.mean(1)
