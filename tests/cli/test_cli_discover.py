@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import struct
 import zlib
@@ -50,12 +51,16 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     out = tmp_path / "found"
     result = good("discover", folder, "--out", out)
     assert "warning: 1 file cannot be read as an image, left out: damaged.jpg" in result.err
-    assert "one kind of part recurs" in result.out
+    assert re.match(r"a thing of about \d\d pixels is in (38|39|40) of 40 images; ", result.out)
     table = pd.read_csv(out / "parts.csv")
     assert table.columns.tolist() == ["file", "kind", "left", "top", "right", "bottom", "score", "q"]
     assert table.file.nunique() >= 38
     coco = json.loads((out / "coco.json").read_text())
-    assert len(coco["images"]) == 40
+    assert [image["id"] for image in coco["images"]] == list(range(1, 41)) and coco["info"]["version"]
+    assert [each["id"] for each in coco["annotations"]] == list(range(1, len(table) + 1))
+    assert {each["category_id"] for each in coco["annotations"]} == {1} == {c["id"] for c in coco["categories"]}
+    names = {image["id"]: image["file_name"] for image in coco["images"]}
+    assert [names[each["image_id"]] for each in coco["annotations"]] == table.file.tolist()
     assert len(coco["annotations"]) == len(table)
     left, top, width, height = coco["annotations"][0]["bbox"]
     assert [left, top, left + width, top + height] == table.iloc[0][["left", "top", "right", "bottom"]].tolist()
@@ -63,6 +68,10 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     assert crops.x.shape == (len(table), 64, 64, 3)
     good("locate", out, folder, "--out", tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_text() == (out / "parts.csv").read_text()
+    good("locate", out, folder, "--max-q", "1e-9", "--out", tmp_path / "none.csv")
+    assert len(pd.read_csv(tmp_path / "none.csv")) == 0
+    refused = call("locate", out, folder, "--max-q", "2", "--out", tmp_path / "no.csv")
+    assert refused.refused("--max-q is 2.0, expected a number in (0, 1]")
     with Image.open(folder / "00.png") as image:
         np.savez(tmp_path / "one.npz", X=np.asarray(image)[None])
     good("locate", out, tmp_path / "one.npz", "--out", tmp_path / "one.csv")
@@ -72,7 +81,9 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     good("crop", out, folder, "--out", tmp_path / "parts")
     assert load_dataset(str(tmp_path / "parts")).x.shape == (len(table), 32, 32, 3)
     page = (out / "report.html").read_text()
-    assert "What recurs in photos" in page and "score map" in page
+    assert "What recurs in photos" in page and "score map" in page and "from white (0) to red (1)" in page
+    assert '<figure class="row"><img class="pixels"' in " ".join(page.split()).replace("> <", "><")
+    assert "A thing of about" in page
     assert "://" not in page
 
 
@@ -90,7 +101,7 @@ def test_the_smallest_image_of_a_folder_is_named(tmp_path):
         (["digits"], "digits has vectors, expected images"),
         (["missing"], "missing"),
         (["PHOTOS", "--windows", "a"], "--windows is 'a', expected whole numbers separated by commas"),
-        (["PHOTOS", "--max-q", "2"], "max_q is 2.0, expected a number in (0, 1]"),
+        (["PHOTOS", "--max-q", "2"], "--max-q is 2.0, expected a number in (0, 1]"),
     ],
 )
 def test_what_cannot_be_used(folder, tmp_path, arguments, message):
@@ -145,6 +156,23 @@ def test_short_sequences_are_left_out(tmp_path):
     assert result.err == "" and not {0, 1} & set(pd.read_csv(tmp_path / "sites" / "parts.csv")["file"])
 
 
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("nothing; give max_parts=12", "nothing; give --max-parts 12"),
+        ("max_q is 2.0, expected a number", "--max-q is 2.0, expected a number"),
+        ("give a max_q above 0.1", "give a --max-q above 0.1"),
+        ("recordings: modality='series'", "recordings: --modality series"),
+        ("at image_size=128, --max-q is 2", "at --image-size 128, --max-q is 2"),
+        ("kinds of things, features of a network", "kinds of things, features of a network"),
+    ],
+)
+def test_messages_name_options_as_they_are_typed(text, typed):
+    from viewsmith.workflows.discover import as_flags
+
+    assert as_flags(text) == typed
+
+
 def test_a_folder_that_is_not_empty_is_refused(folder, tmp_path):
     (tmp_path / "mine").write_text("x")
     (tmp_path / "cache").mkdir()  # of something else
@@ -159,7 +187,8 @@ def test_nothing_recurs_is_an_answer(tmp_path):
     assert "nothing recurs" in result.err
     assert len(pd.read_csv(tmp_path / "out" / "parts.csv")) == 0
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "Nothing recurs here." in page and "agreement of the posterior with boxes" in page
+    assert "Nothing recurs: the best candidate" in page and "of the candidate lies in one box" in page
+    assert "give --max-parts 12" in page and "give --max-parts 12" in result.err and "max_parts" not in result.err
 
 
 def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
@@ -174,7 +203,7 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     (tmp_path / "x.fa").write_text("".join(lines))
     out = tmp_path / "found"
     result = good("discover", tmp_path / "x.fa", "--out", out, "--windows", "16", "--one-strand")
-    assert "one motif recurs; the first is TTGACATTTATAATCG of 16 letters" in result.out
+    assert "the motif TTGACATTTATAATCG is in 30 of 30 sequences; " in result.out
     bed = pd.read_csv(out / "parts.bed", sep="\t", header=None)
     table = pd.read_csv(out / "parts.csv")
     assert (
@@ -182,8 +211,10 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
         and len(bed) == len(table) == 30
     )
     assert (bed[2] - bed[1] == 16).all() and set(bed[5]) == {"+"} and bed[4].between(0, 1000).all()
-    assert "MOTIF motif0 TTGACATTTATAATCG" in (out / "motifs.meme").read_text()
-    assert (out / "motifs.jaspar").read_text().startswith(">motif0\tTTGACATTTATAATCG\nA [")
+    meme = (out / "motifs.meme").read_text()
+    assert "MOTIF motif0 TTGACATTTATAATCG" in meme and "w= 16 nsites= 30 E= 0" in meme
+    jaspar = (out / "motifs.jaspar").read_text()
+    assert jaspar.startswith(">motif0\tTTGACATTTATAATCG\nA [") and jaspar.splitlines()[1].split()[2].isdecimal()
     assert ElementTree.parse(out / "motif0.svg").getroot().tag.endswith("svg")
     crops = load_dataset(str(out / "crops.fa"))
     assert crops.modality == "dna" and len(crops.x) == 30
@@ -199,7 +230,11 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     assert call("embed", out, tmp_path / "x.fa", "--out", tmp_path / "h.npz").refused("is of the command discover")
     assert viewsmith.load(out).modality_ == "dna"
     page = (out / "report.html").read_text()
-    assert "<h2>Motif 0</h2>" in page and "TTGACATTTATAATCG, " in page and "Sites, best first" in page
+    assert (
+        "<h2>Motif 0</h2>" in page
+        and "30 sites are listed, in 30 of 30 sequences" in page
+        and "Sites, best first" in page
+    )
     assert "://" not in page
 
 
@@ -215,7 +250,7 @@ def test_discover_in_recordings_writes_events(tmp_path):
     result = good(
         "discover", tmp_path / "x.npy", "--modality", "series", "--windows", "30", "--out", tmp_path / "found"
     )
-    assert "one event recurs" in result.out
+    assert "an event of 30 points is in " in result.out
     table = pd.read_csv(tmp_path / "found" / "parts.csv")
     assert table.columns.tolist() == ["index", "kind", "start", "end", "score", "q"] and len(table) > 55
     good("crop", tmp_path / "found", tmp_path / "x.npy", "--out", tmp_path / "again.npz")

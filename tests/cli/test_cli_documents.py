@@ -37,8 +37,8 @@ OPTIONS = {
     "discover": "out kinds max-parts modality one-strand max-q image-size features feature-layer feature-weights "
     "device windows crop-size seed threads debug",
     "symmetries": "json label labels image-size groups modality seed threads debug option values views",
-    "locate": "out n label labels stream cache threads debug",
-    "crop": "out n label labels stream cache threads debug",
+    "locate": "out n max-q label labels stream cache threads debug",
+    "crop": "out n max-q label labels stream cache threads debug",
     "merge": "out debug",
     "generate": "out generator minutes run seed views-per-sample steps guidance scheduler noise foreground "
     "features shard candidates batch-size epochs device label labels image-size modality transductive stream cache "

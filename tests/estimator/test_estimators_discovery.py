@@ -25,6 +25,7 @@ from viewsmith.methods.discovery.contrast import (
     MIXED,
     Contrast,
     Moments,
+    Search,
     best_boxes,
     folds,
     held_out_scores,
@@ -57,6 +58,26 @@ def test_contrast_is_the_log_ratio_of_two_gaussians():
     expected = multivariate_normal(chosen.mean(0), mixed).logpdf(everything)
     expected -= multivariate_normal(everything.mean(0), whole).logpdf(everything)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_score_of_a_kind_is_against_all_windows_at_any_distance():
+    rng = np.random.default_rng(0)
+    chosen, everything = rng.normal(2, 1, (40, 3)), rng.normal(0, 1, (200, 3))
+    contrast = Contrast.of(Moments.of(chosen), Moments.of(everything))
+    z = np.concatenate([everything[:20], rng.normal(0, 6, (20, 3))]).astype(np.float32)
+    p, u = (multivariate_normal(g.mean, g.factor @ g.factor.T) for g in (contrast.chosen, contrast.all_windows))
+    wider = [multivariate_normal(u.mean, c * u.cov).logpdf(z) for c in np.geomspace(1, 400, 3000)]
+    np.testing.assert_allclose(contrast.of_kind(z), p.logpdf(z) - np.max(wider, 0), rtol=1e-3, atol=1e-3)
+
+
+def test_an_outlier_of_its_kind_is_not_the_best_one():
+    """What is far from everything has the highest ratio of densities, in whatever direction it is."""
+    rng = np.random.default_rng(0)
+    everything, chosen = rng.normal(size=(2000, 8)), rng.normal(0, 1.3, (60, 8)) + np.eye(8)[0] * 5
+    contrast = Contrast.of(Moments.of(chosen), Moments.of(np.concatenate([everything, chosen])))
+    outlier = np.concatenate([chosen, np.eye(8)[[1]] * 15])
+    assert contrast(outlier).argmax() == 60
+    assert contrast.of_kind(outlier).argmin() == 60
 
 
 def test_held_out_scores_leave_the_own_fold_out():
@@ -124,14 +145,7 @@ def test_q_values_against_a_loop():
     p = np.array([(1 + (null >= s).sum()) / 51 for s in scores])
     expected = [min(1.0, *(p[j] * 40 / (p <= p[j]).sum() for j in range(30) if p[j] >= p[i])) for i in range(30)]
     np.testing.assert_allclose(q_values(scores, null, 40), expected)
-    # Ten of the 40 samples have no candidate, so their p is above 1/2.
-    without = min(1.0, (1 + 10 + (p > 0.5).sum()) / 20)
-    estimated = [
-        min(1.0, *(without * p[j] * 40 / (p <= p[j]).sum() for j in range(30) if p[j] >= p[i])) for i in range(30)
-    ]
-    assert without < 1
-    np.testing.assert_allclose(q_values(scores, null, 40, estimated=True), estimated)
-    assert len(q_values(np.zeros(0), null, 0, estimated=True)) == 0
+    assert len(q_values(np.zeros(0), null, 0)) == 0
 
 
 def test_q_values_of_several_parts_in_a_sample_count_all_that_samples_without_one_have():
@@ -144,6 +158,28 @@ def test_q_values_of_several_parts_in_a_sample_count_all_that_samples_without_on
     worst = [min(1.0, *(expected / rank)[scores.ravel() <= s]) for s in scores.ravel()]
     np.testing.assert_allclose(q, worst)
     assert (q > 0.5).all()
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_more_parts_of_a_sample_never_list_fewer_samples(columns):
+    """The first part of a sample has at most the q-value that it has alone; a null of one place counts for three."""
+    rng = np.random.default_rng(0)
+    null = np.sort(rng.normal(size=(200, columns)))[:, ::-1]
+    first = rng.normal(2, 1, 100)
+    scores = np.stack([first, first - rng.exponential(1, 100), first - 1 - rng.exponential(1, 100)])
+
+    def q_of(max_parts):
+        rows = np.zeros(100 * max_parts, [("sample", int), ("kind", int), ("score", float), ("q", float)])
+        rows["sample"], rows["score"] = np.tile(np.arange(100), max_parts), scores[:max_parts].ravel()
+        return Search(max_parts=max_parts, null=[null]).with_q_values(rows, 100)
+
+    one, three = q_of(1), q_of(3)
+    np.testing.assert_array_equal(one["q"], q_values(first, null[:, :1], 100))
+    assert (three["q"][::3] <= one["q"]).all() and (three["sample"] == np.repeat(np.arange(100), 3)).all()
+    assert set(one["sample"][one["q"] <= 0.1]) <= set(three["sample"][three["q"] <= 0.1])
+    places = null if columns == 3 else np.repeat(null, 3, 1)
+    further = q_values(scores.T.ravel(), places, 100).reshape(100, 3)[:, 1:]
+    np.testing.assert_array_equal(three["q"].reshape(100, 3)[:, 1:], further)
 
 
 # ---- what is found --------------------------------------------------------------------------------------------------
@@ -159,6 +195,18 @@ def test_every_disc_is_found_with_its_size(discs):
     assert 14 <= np.median(found["right"] - found["left"]) <= 24
 
 
+def test_what_was_found_is_said_in_plain_words(discs):
+    x, _, model = discs
+    found = model.locate(x)
+    said = model.describe(found, len(x))
+    size = np.median(found["right"] - found["left"] + found["bottom"] - found["top"]) / 2
+    assert said == f"a thing of about {size:.0f} pixels is in 60 of 60 images; about 1 of these may be wrong"
+    assert model.describe(found[:0], len(x)).startswith("something may recur, but no place is sure enough")
+    doubtful = found.copy()
+    doubtful["q"] = 0.25
+    assert "about 15 of these may be wrong" in model.describe(doubtful, len(x))
+
+
 def test_new_images_and_images_without_a_disc(discs):
     _, _, model = discs
     x = np.concatenate([with_discs(20, seed=5)[0], noise(20, seed=6)])
@@ -172,7 +220,7 @@ def test_a_black_background_and_parts_that_fill_the_images():
     rng = np.random.default_rng(0)
     black = np.zeros((30, 48, 48), np.uint8)
     black[:, 16:36, 10:30] = rng.integers(0, 256, (30, 20, 20))
-    assert Discovery(random_state=0).fit(black).describe().startswith("one kind of part recurs")
+    assert Discovery(random_state=0).fit(black).describe().startswith("one kind of thing recurs")
     whole = rng.integers(0, 256, (30, 48, 48), np.uint8)
     whole[:, 1:-1, 1:-1] = np.arange(46, dtype=np.uint8)
     Discovery(random_state=0).fit(whole)  # whatever it finds, without an error
@@ -249,7 +297,9 @@ def test_random_phases_of_an_image_keep_its_spectrum_and_its_colors():
 def test_nothing_recurs_in_noise(seed):
     model = Discovery()
     x = noise(60, seed)
-    with pytest.warns(UserWarning, match="nothing recurs in these samples: of the best candidate"):
+    with pytest.warns(
+        UserWarning, match="nothing recurs in these samples: the best candidate is not one thing in each"
+    ):
         model.fit(x)
     assert not model.recurs_
     assert len(model.locate(x)) == 0

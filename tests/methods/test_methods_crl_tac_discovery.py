@@ -99,7 +99,7 @@ def trained(tmp_path_factory):
 def test_it_starts_at_the_objects_that_discovery_finds(trained):
     x, model, run = trained
     assert model.resolved_.start == "discovery" and model.resolved_.start_steps == 50
-    assert "one kind of part recurs" in model.resolved_.discovered
+    assert "one kind of thing recurs" in model.resolved_.discovered
     assert model.method_.channel.family.crop == 20
     assert model.metrics_[-1]["at_places"] > 1.5 * model.metrics_[0]["at_places"]
     loaded = viewsmith.load(run)
@@ -132,7 +132,7 @@ def test_places_that_are_not_clear_are_no_start(monkeypatch):
     monkeypatch.setattr(building.ImageSearch, "fit", fit)
     model = CRLTAC(**QUICK | {"epochs": 1}).fit(noise(100))
     assert model.resolved_.start == "none"
-    assert model.resolved_.discovered.startswith("no place is clear (probability at least 0.95): one kind of part")
+    assert model.resolved_.discovered.startswith("no place is clear (probability at least 0.95): one kind of thing")
 
 
 def test_other_places_than_those_found_are_said():

@@ -196,7 +196,7 @@ def test_large_small_and_many_discs_are_three_kinds(tmp_path):
     model = Discovery(kinds=3, max_parts=8).fit(x)
     assert [(part.boxed, part.count) for part in model.parts_] == [(True, 1), (False, 1), (True, COUNT)]
     assert model.parts_[1].window in SMALL
-    for words in ("3 kinds of parts recur", "one is small: the best window", "one fills the images"):
+    for words in ("one kind of thing recurs", "one kind of small thing stands out", "fills the images"):
         assert words in model.describe()
     parts = model.search_.candidates(x)
     middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2
@@ -229,7 +229,7 @@ def test_images_full_of_one_kind_of_thing(tmp_path):
         assert not Discovery().fit(x).recurs_
     model = Discovery(max_parts=14).fit(x)
     assert [(part.boxed, part.count) for part in model.parts_] == [(True, COUNT)]
-    assert model.describe().startswith("one kind of part recurs; one fills the images, and agrees with squares of 16")
+    assert model.describe().startswith("one kind of thing fills the images, about 16 pixels large")
     parts = model.locate(x)
     middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2
     inside = [(np.hypot(*(discs[p["sample"]][:, :2] - m).T) <= 8).any() for p, m in zip(parts, middle, strict=True)]

@@ -318,7 +318,7 @@ def test_letters_in_many_sequences_are_judged_in_the_other_half():
 def test_a_motif_with_places_is_saved_with_them(tmp_path):
     text = ["".join("ACGT"[code] for code in row) for row in placed_word()]
     model = Discovery(windows=[8]).fit(text)
-    assert "most often starts at letter" in model.describe()
+    assert f"most often from letter {model.parts_[0].place.argmax() + 1}, counted from 1" in model.describe()
     model.save(tmp_path / "found")
     loaded = Discovery.load(tmp_path / "found")
     assert model.parts_[0].place is not None and loaded.locate(text).tolist() == model.locate(text).tolist()
@@ -398,12 +398,13 @@ def test_what_cannot_be_searched():
 def test_text_formats():
     p = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
     motif = Motif(p, Background.of(sequences()[0]), 0.5, 1.0, (0.1, 0.2))
-    lines = as_meme([motif], ["one"]).splitlines()
+    lines = as_meme([motif], ["one"], [7]).splitlines()
     assert lines[0] == "MEME version 4" and "MOTIF one AT" in lines and "strands: + -" in lines
-    assert lines[lines.index("letter-probability matrix: alength= 4 w= 2") + 1].split() == ["0.700000"] + 3 * [
-        "0.100000"
-    ]
-    assert as_jaspar([motif], ["one"]).splitlines()[:2] == [">one\tAT", "A [ 70.00 10.00 ]"]
+    matrix = lines.index("letter-probability matrix: alength= 4 w= 2 nsites= 7 E= 0")
+    assert lines[matrix + 1].split() == ["0.700000"] + 3 * ["0.100000"]
+    counts = [list(map(int, line[3:-1].split())) for line in as_jaspar([motif], ["one"], [7]).splitlines()[1:]]
+    assert np.sum(counts, 0).tolist() == [7, 7] and counts[0] == [5, 1] and counts[3] == [0, 5]
+    assert as_jaspar([motif], ["one"]).splitlines()[:2] == [">one\tAT", "A [ 35 5 ]"]  # half of 100 sequences
 
 
 @pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")

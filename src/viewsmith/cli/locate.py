@@ -1,6 +1,8 @@
 """The commands discover, locate and crop: what recurs in samples, where, and its crops."""
 
-from collections.abc import Callable
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,10 @@ from viewsmith.cli.options import Data, Run, Seed, check_out, load_run_and_data,
 from viewsmith.core.errors import InputError
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
+MaxQ = Annotated[
+    float | None,
+    typer.Option(help="A run of discover: largest q-value of a part, above 0 and at most 1. Default: as fitted."),
+]
 
 
 #: Flags of both commands.
@@ -25,6 +31,7 @@ def locate(
     read: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="FILE", help=".csv; for sequences also .bed")],
     n: N = 1,
+    max_q: MaxQ = None,
 ) -> None:
     """Write the locations that a run of crl-tac, or discover, finds in DATA: boxes, windows of sequences, features.
 
@@ -34,7 +41,7 @@ def locate(
     from viewsmith.workflows.discover import locate_again
     from viewsmith.workflows.locate import locate_to
 
-    _find(locate_again, locate_to, run, data, read, out, n)
+    _find(locate_again, locate_to, run, data, read, out, n, max_q)
 
 
 @of_run
@@ -44,30 +51,61 @@ def crop(
     read: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder of images; or .npz; for DNA .fasta")],
     n: N = 1,
+    max_q: MaxQ = None,
 ) -> None:
     """Write crops of images or windows of sequences at the locations that a run of crl-tac, or discover, finds."""
     early.check_paths(run=run, data=data, read=read, file=out)
     from viewsmith.workflows.discover import crop_again
     from viewsmith.workflows.locate import crop_to
 
-    _find(crop_again, crop_to, run, data, read, out, n)
+    _find(crop_again, crop_to, run, data, read, out, n, max_q)
 
 
 def _find(
-    again: Callable[..., Any], find: Callable[..., Any], run: Path, data: str, read: dict[str, Any], out: Path, n: int
+    again: Callable[..., Any],
+    find: Callable[..., Any],
+    run: Path,
+    data: str,
+    read: dict[str, Any],
+    out: Path,
+    n: int,
+    max_q: float | None,
 ) -> None:
     """Work with a run of discover, or of crl-tac."""
     from viewsmith.workflows.runs import is_discovery
 
     check_out(out, data)
+    if max_q is not None and not 0 < max_q <= 1:
+        raise InputError(f"--max-q is {max_q}, expected a number in (0, 1]")
     if is_discovery(run):
-        with writing(out):
-            again(out, run, data, n)
+        with writing(out), _flags():
+            again(out, run, data, n, max_q)
+    elif max_q is not None:
+        raise InputError(f"--max-q is {max_q}, but {run} is no run of discover, so its locations have none")
     else:
         model, dataset = load_run_and_data(run, data, read)
         with writing(out):
             find(out, model, dataset, n)
     echo(str(out))
+
+
+@contextlib.contextmanager
+def _flags() -> Iterator[None]:
+    """Within the context, messages of discovery name its options as flags."""
+    from viewsmith.workflows.discover import as_flags
+
+    shown = warnings.showwarning
+
+    def show(message: Any, *rest: Any, **further: Any) -> None:
+        shown(as_flags(str(message)), *rest, **further)  # type: ignore[arg-type]
+
+    warnings.showwarning = show
+    try:
+        yield
+    except InputError as error:
+        raise InputError(as_flags(str(error))) from error
+    finally:
+        warnings.showwarning = shown
 
 
 @with_flags("threads", "debug")
@@ -139,9 +177,9 @@ def discover(
             raise InputError(f"--windows is {windows!r}, expected whole numbers separated by commas, such as 4,7")
         options["windows"] = [int(side) for side in sides]
     early.check_paths(data=data)
-    from viewsmith.workflows.discover import discover_to
+    from viewsmith.workflows.discover import as_flags, discover_to
 
-    with writing(out):
-        model = discover_to(out, data, options, crop_size)
-    echo(model.describe())
+    with writing(out), _flags():
+        sentence = discover_to(out, data, options, crop_size)
+    echo(as_flags(sentence))
     echo(str(out / "report.html"))

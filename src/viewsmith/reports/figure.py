@@ -97,6 +97,11 @@ class Picture:
         """Width of a matplotlib figure; None for pixels."""
         return self.drawn.get_figwidth() if hasattr(self.drawn, "get_figwidth") else None
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether it takes a row of its own."""
+        return self.inches > 5 if self.inches is not None else bool(self.drawn.shape[1] > 600)
+
     def _repr_html_(self) -> str:
         return f'<img src="{self.uri}" alt="{escape(self.alt)}">'
 

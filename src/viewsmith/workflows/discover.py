@@ -1,6 +1,7 @@
 """What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
 import importlib.util
+import re
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from viewsmith.core import __version__
 from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, name_list, pluralize, warn
 from viewsmith.core.files import (
     atomic_folder,
@@ -151,9 +153,10 @@ def _folder(path: Path) -> ImageList:
     return ImageList(shapes, read, 3 if color else 1, contents, names)
 
 
-def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> Discovery:
+def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> str:
     """Find what recurs in the samples of DATA, and write the folder `out`: model, ``parts.csv``, crops as samples,
-    ``report.html``, and for images ``coco.json``, for DNA ``parts.bed``, motifs and logos.
+    ``report.html``, and for images ``coco.json``, for DNA ``parts.bed``, motifs and logos. Return what was found, in
+    plain words.
 
     Raises InputError if `out` is not empty, unless a discovery was stopped there.
     """
@@ -173,7 +176,7 @@ def _discover(out: Path, cache: Path, data: str, options: dict[str, Any], crop_s
     model = Discovery(modality=modality, cache=str(cache) if modality == "images" else None, **options)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        _write_discovery(out, model.fit(samples), samples, names, crop_size, title=Path(data).name)
+        sentence = _write_discovery(out, model.fit(samples), samples, names, crop_size, title=Path(data).name)
     except InputError:
         if {path.name for path in out.iterdir()} <= {CACHE, LOCK}:
             shutil.rmtree(cache, ignore_errors=True)
@@ -182,13 +185,24 @@ def _discover(out: Path, cache: Path, data: str, options: dict[str, Any], crop_s
         kept = ", with the features that are kept there" if any(cache.iterdir()) else ""
         raise StoppedEarly(f"interrupted in {out}: the same command starts again{kept}") from error
     shutil.rmtree(cache)
-    return model
+    return sentence
+
+
+#: Options of `Discovery` in its messages: `max_parts=12`, `modality='series'`, or `max_q is 2`.
+OPTIONS = "kinds|max_parts|max_q|windows|image_size|features|feature_layer|feature_weights|modality|crop_size"
+
+
+def as_flags(text: str) -> str:
+    """A message with options written as the flags of the command."""
+    text = re.sub(rf"\b({OPTIONS})=(['\"]?)([\w.]+)\2", lambda m: f"--{m[1].replace('_', '-')} {m[3]}", text)
+    text = re.sub(rf"\b({OPTIONS})(?= is )", lambda m: f"--{m[1].replace('_', '-')}", text)
+    return re.sub(r"(?<!-)\bmax_(q|parts)\b", r"--max-\1", text)
 
 
 def _write_discovery(
     out: Path, model: Discovery, samples: Any, names: list[str] | None, crop_size: int | None, *, title: str
-) -> None:
-    """Write the folder of a fitted discovery; what a stopped one has written is replaced."""
+) -> str:
+    """Write the folder of a fitted discovery, and say what was found; what a stopped one has written is replaced."""
     modality = model.modality_
     model.save(out)
     crops, found = model.crops(samples, {"images": 64}.get(modality) if crop_size is None else crop_size)
@@ -205,12 +219,13 @@ def _write_discovery(
     elif len(crops):
         with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
-    write_parts_report(out / "report.html", model, samples, found, names, title=title)
+    write_parts_report(out / "report.html", model, samples, found, names, title=title, spelled=as_flags)
+    return model.describe(found, len(samples))
 
 
-def locate_again(out: Path, run: Path, data: str, n: int) -> None:
+def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None) -> None:
     """Write where the parts of a discovery are in DATA: a table, or for DNA also BED (``.bed``)."""
-    model, found, names, _ = _found_in(run, data, n)
+    model, found, names, _ = _found_in(run, data, n, max_q)
     if out.suffix.lower() == ".bed" and model.modality_ == "dna":
         write_text_atomic(target_of(out), bed(found, names))
     elif out.suffix.lower() == ".csv":
@@ -221,9 +236,9 @@ def locate_again(out: Path, run: Path, data: str, n: int) -> None:
         raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for DNA .bed")
 
 
-def crop_again(out: Path, run: Path, data: str, n: int) -> None:
+def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None) -> None:
     """Write what is at the parts of a discovery in DATA: a folder of images, ``.fasta`` or ``.npz``."""
-    model, found, names, samples = _found_in(run, data, n)
+    model, found, names, samples = _found_in(run, data, n, max_q)
     suffix = {"images": "", "dna": ".fasta", "series": ".npz"}[model.modality_]
     if out.suffix.lower() != suffix:
         expected = f"a file that ends in {suffix}" if suffix else "a new folder"
@@ -240,9 +255,14 @@ def crop_again(out: Path, run: Path, data: str, n: int) -> None:
             write_npz(file, {"X": crops})
 
 
-def _found_in(run: Path, data: str, n: int) -> tuple[Discovery, np.ndarray, list[str] | None, Any]:
-    """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names and samples."""
+def _found_in(
+    run: Path, data: str, n: int, max_q: float | None = None
+) -> tuple[Discovery, np.ndarray, list[str] | None, Any]:
+    """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names and samples; with q-values up
+    to `max_q`, by default that of the run."""
     model = Discovery.load(run)
+    if max_q is not None:
+        model.set_params(max_q=max_q)
     samples, names, _ = read_samples(data, model.modality_, fitted=True)
     model.search_.max_parts = n
     return model, model.locate(samples), names, samples
@@ -274,8 +294,9 @@ def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarr
     """Sites as BED and FASTA, motifs in the formats of the MEME Suite and JASPAR, and their logos."""
     motifs, titles = model.parts_, [f"motif{kind}" for kind in range(len(model.parts_))]
     write_text_atomic(out / "parts.bed", bed(found, names))
-    write_text_atomic(out / "motifs.meme", as_meme(motifs, titles))
-    write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles))
+    counts = [int((found["kind"] == kind).sum()) for kind in range(len(motifs))]
+    write_text_atomic(out / "motifs.meme", as_meme(motifs, titles, counts))
+    write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles, counts))
     for title, motif in zip(titles, motifs, strict=True):
         save_logo(out / f"{title}.svg", motif.probabilities, motif.background.frequencies)
     if crops:
@@ -292,9 +313,9 @@ def parts_table(found: np.ndarray, names: list[str] | None) -> pd.DataFrame:
 
 
 def coco(found: np.ndarray, images: ImageList, names: list[str] | None) -> dict[str, Any]:
-    """Parts in the layout of COCO's detection annotations."""
+    """Parts in the layout of COCO's detection annotations. Numbers start at 1, for pycocotools takes 0 as no match."""
     listed = [
-        {"id": i, "file_name": str(i) if names is None else names[i], "height": height, "width": width}
+        {"id": i + 1, "file_name": str(i) if names is None else names[i], "height": height, "width": width}
         for i, (height, width) in enumerate(images.shapes)
     ]
     annotations = []
@@ -303,9 +324,9 @@ def coco(found: np.ndarray, images: ImageList, names: list[str] | None) -> dict[
         box = [int(part["left"]), int(part["top"]), width, height]
         annotations.append(
             {
-                "id": number,
-                "image_id": int(part["sample"]),
-                "category_id": int(part["kind"]),
+                "id": number + 1,
+                "image_id": int(part["sample"]) + 1,
+                "category_id": int(part["kind"]) + 1,
                 "bbox": box,
                 "area": width * height,
                 "iscrowd": 0,
@@ -313,8 +334,9 @@ def coco(found: np.ndarray, images: ImageList, names: list[str] | None) -> dict[
             }
         )
     kinds = sorted({int(kind) for kind in found["kind"]})
-    categories = [{"id": kind, "name": f"kind {kind}"} for kind in kinds]
-    return {"images": listed, "annotations": annotations, "categories": categories}
+    categories = [{"id": kind + 1, "name": f"kind {kind}", "supercategory": "part"} for kind in kinds]
+    info = {"description": "Parts that viewsmith discover found", "version": __version__}
+    return {"info": info, "licenses": [], "images": listed, "annotations": annotations, "categories": categories}
 
 
 def _write_crops(folder: Path, crops: np.ndarray, found: np.ndarray) -> None:

@@ -26,7 +26,7 @@ What a search in each kind of data gives to `viewsmith.Discovery`, and the q-val
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
@@ -62,6 +62,14 @@ class Gaussian:
         """log p(z) for rows z (n, d), float64 (n,), without the constant that all distributions share."""
         white = solve_triangular(self.factor, (z - self.mean).T, lower=True, check_finite=False)
         return np.asarray(-0.5 * (white**2).sum(0) - np.log(np.diag(self.factor)).sum())
+
+    def distance(self, z: np.ndarray) -> np.ndarray:
+        """Squared Mahalanobis distance from the mean of rows z (n, d), float64 (n,)."""
+        white, found = solve_triangular(self.factor, np.eye(len(self.mean)), lower=True).T, np.empty(len(z))
+        for start in range(0, len(z), CACHED):
+            rows = (z[start : start + CACHED] - self.mean) @ white
+            found[start : start + CACHED] = np.einsum("ij,ij->i", rows, rows)
+        return found
 
     @property
     def precision(self) -> np.ndarray:
@@ -163,6 +171,18 @@ class Contrast:
             rows = z[start : start + CACHED].astype(np.float64)
             scores[start : start + CACHED] = np.einsum("ij,ij->i", rows @ a + b, rows)
         return np.asarray(scores + p.log_density(zero) - u.log_density(zero))
+
+    def of_kind(self, z: np.ndarray) -> np.ndarray:
+        """Scores (n,) of rows z (n, d) as parts of the kind: log p_P(z) less the largest log p_U(z) with a covariance
+        c >= 1 times as large. What is far from all windows is more probable under p_P than under p_U, wherever it is;
+        here it has to be like the kind, and not only as far from everything as it is."""
+        return np.asarray(self(z) - _excess(self.all_windows.distance(z), z.shape[1]))
+
+
+def _excess(distance: np.ndarray, d: int) -> np.ndarray:
+    """What log p_U gains by the best c >= 1 at a squared distance from its mean in d dimensions."""
+    c = np.maximum(distance / d, 1.0)
+    return np.asarray(d / 2 * (c - 1 - np.log(c)))
 
 
 def folds(n: int, seed: int, count: int = 4) -> np.ndarray:
@@ -268,7 +288,8 @@ class Search:
     seed: int = 0
     parts: list[Any] = field(default_factory=list)  # one for each kind that recurs
     tried: list[list[Any]] = field(default_factory=list)  # for each kind, the solutions among which it was chosen
-    null: list[np.ndarray] = field(default_factory=list)  # for each kind, scores of what is no part, see `q_values`
+    # For each kind, the best scores of what is no part, a row for each sample; see `q_values`.
+    null: list[np.ndarray] = field(default_factory=list)
 
     def table(
         self, dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], samples: int
@@ -284,23 +305,55 @@ class Search:
             tables.append(table)
         return self.with_q_values(np.concatenate(tables), samples)
 
-    def with_q_values(self, table: np.ndarray, samples: int, estimated: Sequence[bool] = ()) -> np.ndarray:
-        """Parts in the order of their samples, with the q-values of each kind; see `q_values` for `estimated`."""
+    #: What a sample is called.
+    samples_name: ClassVar[str] = "samples"
+
+    def describe(self) -> str:
+        """What recurs, or why nothing does, in plain words."""
+        raise NotImplementedError
+
+    def extent(self, found: np.ndarray) -> str:
+        """What the parts of one kind are, with their typical size."""
+        raise NotImplementedError
+
+    def summary(self, found: np.ndarray, samples: int, max_q: float) -> str:
+        """What the parts that are listed are, in how many samples, and how many of them may be wrong."""
+        lines = []
+        for kind in range(len(self.parts)):
+            own = found[found["kind"] == kind]
+            if not len(own):
+                continue
+            count, wrong = len(np.unique(own["sample"])), round(len(own) * float(own["q"].max()))
+            times = "" if len(own) == count else f", {len(own):,} times"
+            doubt = f"about {wrong:,} of these may be wrong" if wrong else "probably none of these is wrong"
+            lines.append(f"{self.extent(own)} is in {count:,} of {samples:,} {self.samples_name}{times}; {doubt}")
+        if not self.parts:
+            return f"nothing recurs: {self.describe()}"
+        unsure = f"no place is sure enough to be listed: give a max_q above {max_q:g} to see those that are less sure"
+        return "; ".join(lines) if lines else f"something may recur, but {unsure}"
+
+    def with_q_values(self, table: np.ndarray, samples: int) -> np.ndarray:
+        """Parts in the order of their samples, with the q-values of each kind; those of a sample come best first."""
         for kind, null in enumerate(self.null):
-            of_kind = table["kind"] == kind
-            one_each = self.max_parts == 1 and kind < len(estimated) and estimated[kind]
-            table["q"][of_kind] = q_values(table["score"][of_kind], null, samples, one_each)
+            rows = np.flatnonzero(table["kind"] == kind)
+            scores = table["score"][rows]
+            # A model may be asked for more parts than it was fitted with: further ones are no better than the last.
+            places = null[:, np.minimum(np.arange(self.max_parts), null.shape[1] - 1)]
+            q = q_values(scores, places, samples)
+            # The first part of a sample is judged as if no other was sought: more parts never list fewer samples.
+            first = np.unique(table["sample"][rows], return_index=True)[1]
+            q[first] = np.minimum(q[first], q_values(scores[first], null[:, :1], samples))
+            table["q"][rows] = q
         return table[np.argsort(table["sample"], kind="stable")]
 
 
-def q_values(scores: np.ndarray, null: np.ndarray, samples: int, estimated: bool = False) -> np.ndarray:
+def q_values(scores: np.ndarray, null: np.ndarray, samples: int) -> np.ndarray:
     """q-values (m,) of the scores of parts in `samples`: false parts expected among those with at least this score,
     over all of these. `null` (m, places) are the best scores of m samples without a part. All samples count as such
-    (Benjamini and Hochberg 1995), or, if no other can have a false part, their fraction is `estimated`, from p above
-    1/2 (Storey 2002)."""
+    (Benjamini and Hochberg 1995): how many have none is not estimated, for what looks a little like the part would
+    count as a part."""
     p = (1 + null.size - np.searchsorted(np.sort(null, axis=None), scores)) / (1 + len(null))
-    without = min(1.0, (1 + samples - (p <= 0.5).sum()) / (0.5 * samples)) if estimated and samples else 1.0
     order = np.argsort(p)[::-1]
     q = np.empty(len(p))
-    q[order] = np.minimum.accumulate(without * samples * p[order] / np.arange(len(p), 0, -1))
+    q[order] = np.minimum.accumulate(samples * p[order] / np.arange(len(p), 0, -1))
     return np.minimum(q, 1.0)

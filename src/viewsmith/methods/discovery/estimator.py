@@ -178,11 +178,12 @@ class Discovery(BaseEstimator):
 
     Notes
     -----
-    The q-value of a part (Benjamini and Hochberg 1995) compares its score with the best scores in samples without it:
-    images and recordings with the same spectra and random phases, sequences drawn from the background; where the parts
-    in images are windows without boxes, in the rest of the images. It says whether this sample has the part, not
-    whether the part is meaningful. With boxes and ``max_parts=1``, the fraction of the images without a part is
-    estimated (Storey 2002), so a box is listed more readily where most images have one.
+    The q-value of a part (Benjamini and Hochberg 1995) is the expected fraction of wrong parts among those with at
+    least its score. It compares the score with the best scores where the part is not: in images beside their best
+    part; where most images have a second one, and of small kinds, in images with the same spectra and random phases; in
+    such recordings; in sequences drawn from the background. All samples count as if they had no part. The first part of
+    a sample is judged as if no other was sought. It says whether this sample has the part, not whether the part is
+    meaningful.
 
     Examples
     --------
@@ -248,10 +249,22 @@ class Discovery(BaseEstimator):
         """Whether anything recurs."""
         return bool(self.parts_)
 
-    def describe(self) -> str:
-        """What was found, in one sentence."""
+    def describe(self, parts: np.ndarray | None = None, n_samples: int | None = None) -> str:
+        """What was found, in plain words.
+
+        Parameters
+        ----------
+        parts : structured array, optional
+            What `locate` returned: then also in how many samples each kind is, and how many of its places may be
+            wrong, by their q-values.
+        n_samples : int, optional
+            Number of the samples that were given to `locate`. Default: up to the last one with a part.
+        """
         check_is_fitted(self)
-        return str(self.search_.describe())
+        if parts is None:
+            return str(self.search_.describe())
+        count = int(parts["sample"].max(initial=-1)) + 1 if n_samples is None else n_samples
+        return str(self.search_.summary(parts, count, self.max_q))
 
     def locate(self, X: Any) -> np.ndarray:
         """Places of the parts in samples.
@@ -259,8 +272,9 @@ class Discovery(BaseEstimator):
         Returns
         -------
         structured array
-            A row for each part, with the fields ``sample``, ``kind`` (from 0), the place, ``score`` (log p_P / p_U of
-            its best window, nats) and ``q``. The place is ``left``, ``top``, ``right``, ``bottom`` (the last two
+            A row for each part, with the fields ``sample``, ``kind`` (from 0), the place, ``score`` (nats: how much
+            more probable its best window is as one of the kind than as anything equally unlike all windows) and ``q``.
+            The place, from 0, is ``left``, ``top``, ``right``, ``bottom`` (the last two
             outside) in the pixels of the image; ``start``, ``end`` (outside) in letters and ``reverse`` (on the other
             strand); or ``start``, ``end`` in points. Only parts with a q-value of at most ``max_q`` are listed, so a
             sample may have none.

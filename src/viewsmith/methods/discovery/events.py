@@ -69,11 +69,11 @@ class Event:
         return self.clarity > CLEAR
 
     def scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First points (m,) of the windows of pieces (n, C, T), and s(z), (n, m)."""
+        """First points (m,) of the windows of pieces (n, C, T), and their scores as events of the kind, (n, m)."""
         whitening, contrast = self.windows
         starts, values = window_values(x, self.width)
         z = whitening(values)
-        return starts, contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
+        return starts, contrast.of_kind(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
 
 
 def window_values(x: np.ndarray, width: int, steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
@@ -174,6 +174,7 @@ class EventSearch(Search):
     """Events in recordings."""
 
     name: ClassVar[str] = "series"
+    samples_name: ClassVar[str] = "pieces"
     channels: int = 0
 
     def fit(self, X: Any) -> None:
@@ -212,16 +213,19 @@ class EventSearch(Search):
                 free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
 
     def describe(self) -> str:
-        """What was found, in one sentence."""
+        """What recurs, or why nothing does, in plain words."""
+        if self.parts:
+            kinds = "one event recurs" if len(self.parts) == 1 else f"{len(self.parts)} events recur"
+            return f"{kinds}: {'' if len(self.parts) == 1 else 'the first has '}{self.parts[0].width} points"
         best = max(self.tried[0], key=lambda event: event.gain - event.nothing[0])
-        numbers = (
-            f"{best.width} points, {best.gain:.1f} nats in the mean of the pieces, where {best.nothing[0]:.1f} are "
-            f"found in pieces with random phases ({best.clarity:.1f} standard deviations)"
+        return (
+            f"the best candidate, of {best.width} points, is {best.clarity:.1f} standard deviations above what is "
+            f"found in random pieces with the same spectra; expected more than {CLEAR:.0f}"
         )
-        if not self.parts:
-            return f"the best candidate has {numbers}; expected more than {CLEAR:.0f} standard deviations"
-        kinds = "one event recurs" if len(self.parts) == 1 else f"{len(self.parts)} events recur"
-        return f"{kinds}; the first has {numbers}"
+
+    def extent(self, found: np.ndarray) -> str:
+        """The size of the events of one kind."""
+        return f"an event of {self.parts[int(found['kind'][0])].width} points"
 
     def candidates(self, X: Any) -> np.ndarray:
         """The best places of every kind in every piece, with their q-values among all of them."""

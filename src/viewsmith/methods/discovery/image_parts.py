@@ -90,10 +90,10 @@ class Part:
     border: float = 0.0  # cells around a window without a box that belong to its place
 
     def window_scores(self, maps: np.ndarray) -> np.ndarray:
-        """log p_P(z) / p_U(z) of every window, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
+        """The score of every window as one of the kind, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
         whitening, contrast = self.windows
         z = whitening(window_means(maps, self.window))
-        return contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:3])
+        return contrast.of_kind(z.reshape(-1, z.shape[-1])).reshape(z.shape[:3])
 
     def posteriors(self, maps: np.ndarray) -> np.ndarray:
         """Probability of every cell to lie in the part, (n, h, w); of windows, the highest of those with the cell."""
@@ -272,7 +272,7 @@ def without(free: np.ndarray, found: list[tuple[np.ndarray, np.ndarray]], part: 
     margin = 0 if part.count > 1 else MARGIN if part.boxed or part.border else part.window
     for number, (boxes, scores) in enumerate(found):
         expected = part.count > 1 or (number == 0 and part.border == 0)
-        least = -np.inf if expected else np.quantile(null[:, 0], 0.95)
+        least = -np.inf if expected else np.quantile(null[:, 0], 0.95, method="higher")
         grown = boxes + np.array([-margin, -margin, margin, margin])
         free = free & ~(inside_boxes(grown, free.shape[1:]) & (scores > least)[:, None, None])
     return free

@@ -31,6 +31,7 @@ def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 # Images with random phases: for boxes, for windows without boxes, for q-values.
 SURROGATES, MORE, NULL = 100, 300, 200
+ONE_EACH = 0.5  # of the images may have a second box, if what is there is no part
 FILLED = 3  # of the smallest windows, in squares of which a kind is sought that fills the images
 
 CPU = torch.device("cpu")
@@ -129,6 +130,7 @@ class ImageSearch(Search):
     """Parts in images."""
 
     name: ClassVar[str] = "images"
+    samples_name: ClassVar[str] = "images"
     image_size: int = 128
     features: Any = "patches"
     cache: str | None = None
@@ -181,10 +183,15 @@ class ImageSearch(Search):
                 part, null = self._further(rest, maps, sorted(windows))
             elif part.boxed:
                 part = image_parts.with_typical_size(part, image_parts.likely(solutions), maps, free, self.seed)
-                compared = self._maps(rest.drawn(NULL), np.arange(min(NULL, len(rows))), "random phases")
-                null = np.stack([scores for _, scores in image_parts.boxes_of(part, *compared, self.max_parts)], 1)
+                # What these images have beside their best box is no part, unless most of them have something there.
+                apart = image_parts.boxes_of(part, maps, free, self.max_parts + 1)[1:]
+                if np.isfinite(apart[0][1]).mean() > ONE_EACH:
+                    drawn = rest.drawn(NULL)
+                    compared = self._maps(drawn, np.arange(len(drawn)), "random phases")
+                    apart = image_parts.boxes_of(part, *compared, self.max_parts)
+                null = np.stack([scores for _, scores in apart], 1)
             else:
-                found = image_parts.boxes_of(part, maps, free, self.max_parts)
+                found = image_parts.boxes_of(part, maps, free, 1)
                 null = image_parts.null_scores(part, maps, free, found, self.max_parts)
             if part is None or null is None:
                 break
@@ -294,48 +301,49 @@ class ImageSearch(Search):
         return part, maps
 
     def describe(self) -> str:
-        """What was found, in one sentence."""
-        chosen = self.parts[:1] or self.tried[0]
+        """What recurs, or why nothing does, in plain words."""
+        if self.parts:
+            return "; ".join(self._of_kind(part, number) for number, part in enumerate(self.parts))
 
         def order(part: image_parts.Part) -> tuple[bool, bool, bool, float]:
             compared = part.nothing == part.nothing  # otherwise NaN; if likely, only windows were judged
             doubtful = part.consistency < image_parts.CONSISTENT
             return part.posterior <= image_parts.BACKGROUND, compared, doubtful, part.consistency
 
-        best = max(chosen, key=order)
-        numbers = (
-            f"the posterior agrees with the boxes by {best.consistency:.2f} (1: entirely) and fills "
-            f"{best.posterior:.0%} of the images"
-        )
-        if not self.parts:
-            expected = f"at least {image_parts.CONSISTENT} and at most {image_parts.BACKGROUND:.0%}"
-            if best in image_parts.likely([best]):
-                expected = "that its best windows stand out"
-            if best.nothing == best.nothing:  # it was compared
-                expected = f"{image_parts.ABOVE} more than in images with random phases, {best.nothing:.2f}"
-            several = "; for images full of one kind of thing, give max_parts=12" if self.max_parts == 1 else ""
-            return f"of the best candidate, {numbers}; expected {expected}{several}"
-        kinds = "one kind of part recurs" if len(self.parts) == 1 else f"{len(self.parts)} kinds of parts recur"
-        of_each = [f"{kinds}; of the first, {numbers} (windows of {CELL * best.window} pixels)"]
-        if best.count > 1:
-            of_each = [kinds]
-        elif not best.boxed:
-            of_each = [
-                f"{kinds}; of the first, the best window of {CELL * best.window} pixels in an image has a higher score "
-                f"than any apart from it with probability {best.consistency:.2f} (random phases: {best.nothing:.2f})"
-            ]
-        for part in self.parts if best.count > 1 else self.parts[1:]:
-            if part.count > 1:
-                of_each.append(
-                    f"one fills the images, and agrees with squares of {CELL * part.window} pixels by "
-                    f"{part.consistency:.2f} (random phases: {part.nothing:.2f})"
-                )
-            elif part.border:
-                of_each.append(
-                    f"one is small: the best window of {CELL * part.window} pixels in an image has a higher score than "
-                    f"one in random phases with probability {part.consistency:.2f}"
-                )
-        return "; ".join(of_each)
+        best = max(self.tried[0], key=order)
+        if best.posterior > image_parts.BACKGROUND:
+            why = f"it fills {best.posterior:.0%} of the images, expected at most {image_parts.BACKGROUND:.0%}"
+        elif best.nothing == best.nothing:  # it was compared
+            why = (
+                f"{best.consistency:.0%} of it lies in one box of each image, but so does {best.nothing:.0%} in random "
+                f"images with the same spectra, expected {image_parts.ABOVE:.0%} less"
+            )
+        elif best in image_parts.likely([best]):
+            why = "its best place in an image does not stand out from the second one"
+        else:
+            why = (
+                f"{best.consistency:.0%} of it lies in one box of each image, expected at least "
+                f"{image_parts.CONSISTENT:.0%}"
+            )
+        several = "; for images full of one kind of thing, give max_parts=12" if self.max_parts == 1 else ""
+        return f"the best candidate is not one thing in each image: {why}{several}"
+
+    def _of_kind(self, part: image_parts.Part, number: int) -> str:
+        """What a kind is, and its size in the reduced images."""
+        if part.count > 1:
+            what = "one kind of thing fills the images"
+        elif part.border:
+            what = "one kind of small thing stands out"
+        else:
+            what = "one kind of thing recurs" if number == 0 else "another kind recurs"
+        cells = part.size.mean() if part.size is not None else part.window + 2 * part.border
+        given = "" if part.boxed else ", the size of the windows"
+        return f"{what}, about {CELL * cells:.0f} pixels large in images of {self.image_size}{given}"
+
+    def extent(self, found: np.ndarray) -> str:
+        """The typical size of the parts of one kind."""
+        sides = (found["right"] - found["left"] + found["bottom"] - found["top"]) / 2
+        return f"a thing of about {np.median(sides):.0f} pixels"
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:
         """Squares around parts, uint8 (m, size, size, channels)."""
@@ -457,9 +465,7 @@ class ImageSearch(Search):
                         around = part.border * np.array([-1, -1, 1, 1])
                         box = _in_pixels(boxes[i] + around, valid[i], shape)
                         found.append((rows[i], kind, *box, scores[i], 1.0))
-        return self.with_q_values(
-            np.array(found, PARTS), len(images), [part.boxed and part.count == 1 for part in self.parts]
-        )
+        return self.with_q_values(np.array(found, PARTS), len(images))
 
 
 def _batch(images: ImageList, rows: np.ndarray, size: tuple[int, int]) -> np.ndarray:

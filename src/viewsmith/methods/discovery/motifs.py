@@ -23,29 +23,46 @@ from viewsmith.methods.discovery.motif_search import WIDTHS, choose, find_motif
 from viewsmith.modalities import modality_of
 
 
-def as_meme(motifs: Sequence[Motif], names: Sequence[str]) -> str:
-    """Motifs in the minimal text format of the MEME Suite, version 4."""
+def as_meme(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int] | None = None) -> str:
+    """Motifs in the minimal text format of the MEME Suite, version 4; `counts` of their sites, by default those of the
+    model."""
     strands = "+ -" if all(motif.both for motif in motifs) else "+"
     lines = ["MEME version 4", "", "ALPHABET= ACGT", "", f"strands: {strands}", ""]
     if motifs:
         pairs = zip(LETTERS, motifs[0].background.frequencies, strict=True)
         lines += ["Background letter frequencies", " ".join(f"{letter} {p:.4f}" for letter, p in pairs), ""]
-    for motif, name in zip(motifs, names, strict=True):
-        lines += [f"MOTIF {name} {motif.consensus}", f"letter-probability matrix: alength= 4 w= {motif.width}"]
+    for motif, name, sites in zip(motifs, names, _site_counts(motifs, counts), strict=True):
+        # E of MEME is not computed: 0 is what its tools take if there is none.
+        matrix = f"letter-probability matrix: alength= 4 w= {motif.width} nsites= {sites} E= 0"
+        lines += [f"MOTIF {name} {motif.consensus}", "", matrix]
         lines += [" ".join(f"{p:.6f}" for p in row) for row in motif.probabilities] + [""]
     return "\n".join(lines)
 
 
-def as_jaspar(motifs: Sequence[Motif], names: Sequence[str], sites: int = 100) -> str:
-    """Motifs in the text format of JASPAR: counts of each letter among `sites` sites."""
-    return "".join(_jaspar_lines(motifs, names, sites))
+def as_jaspar(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int] | None = None) -> str:
+    """Motifs in the text format of JASPAR: whole counts of each letter, which add up to the number of sites."""
+    return "".join(_jaspar_lines(motifs, names, _site_counts(motifs, counts)))
 
 
-def _jaspar_lines(motifs: Sequence[Motif], names: Sequence[str], sites: int) -> Iterator[str]:
-    for motif, name in zip(motifs, names, strict=True):
+def _jaspar_lines(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
+    for motif, name, sites in zip(motifs, names, counts, strict=True):
         yield f">{name}\t{motif.consensus}\n"
-        for letter, column in zip(LETTERS, motif.probabilities.T, strict=True):
-            yield f"{letter} [ {' '.join(f'{p * sites:.2f}' for p in column)} ]\n"
+        letters = np.array([_rounded(row * sites, sites) for row in motif.probabilities])
+        for letter, column in zip(LETTERS, letters.T, strict=True):
+            yield f"{letter} [ {' '.join(str(count) for count in column)} ]\n"
+
+
+def _rounded(shares: np.ndarray, total: int) -> np.ndarray:
+    """Whole numbers nearest to `shares` that add up to `total`."""
+    found = np.floor(shares).astype(int)
+    found[np.argsort(found - shares, kind="stable")[: total - found.sum()]] += 1
+    return found
+
+
+def _site_counts(motifs: Sequence[Motif], counts: Sequence[int] | None) -> Sequence[int]:
+    """Numbers of sites, at least one; by default those of 100 sequences."""
+    given = [round(100 * motif.share) for motif in motifs] if counts is None else counts
+    return [max(1, int(count)) for count in given]
 
 
 NULL = 2_000  # sequences drawn from the background for q-values
@@ -65,6 +82,7 @@ class MotifSearch(Search):
     """Motifs in DNA."""
 
     name: ClassVar[str] = "dna"
+    samples_name: ClassVar[str] = "sequences"
     both_strands: bool = True
 
     def fit(self, X: Any) -> None:
@@ -86,22 +104,24 @@ class MotifSearch(Search):
                 codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
 
     def describe(self) -> str:
-        """What was found, in one sentence."""
+        """What recurs, or why nothing does, in plain words."""
         best = self.parts[0] if self.parts else max(self.tried[0], key=lambda motif: motif.clarity)
-        numbers = f"{best.consensus} of {best.width} letters, "
-        if best.place is not None:
-            numbers += f"which most often starts at letter {best.place.argmax() + 1}, "
+        numbers = f"{best.consensus}, {best.width} letters{_starts(best)}"
+        if self.parts:
+            kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
+            return f"{kinds}: {'' if len(self.parts) == 1 else 'the first is '}{numbers}"
         if best.nothing is None:
-            numbers += f"with a gain of {best.gain:.2f} nats in sequences that it was not fitted to"
+            numbers += f", with a gain of {best.gain:.2f} nats in sequences that it was not fitted to"
             least = f"{CLEAR * LEAST_SPREAD:.2f}"
         else:
-            above = f"{best.excess:.2f} nats" if self.parts else f"{best.clarity:.1f} standard deviations"
-            numbers += f"with a gain {above} above what is found in random sequences of the same composition"
+            numbers += f", {best.clarity:.1f} standard deviations above the best motif of random sequences"
             least = f"{CLEAR}"
-        if not self.parts:
-            return f"the best candidate is {numbers}; expected more than {least}"
-        kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
-        return f"{kinds}; the first is {numbers}"
+        return f"the best candidate is {numbers}; expected more than {least}"
+
+    def extent(self, found: np.ndarray) -> str:
+        """The motif of the sites of one kind."""
+        motif = self.parts[int(found["kind"][0])]
+        return f"the motif {motif.consensus}{_starts(motif)}"
 
     def candidates(self, X: Any) -> np.ndarray:
         """The best sites of every kind in every sequence, with their q-values among all of them."""
@@ -161,6 +181,11 @@ class MotifSearch(Search):
             )
             self.null.append(null.reshape(len(null), -1))
         self.tried = [[motif] for motif in self.parts]
+
+
+def _starts(motif: Motif) -> str:
+    """Where a motif that prefers places starts most often, in a text."""
+    return "" if motif.place is None else f" (most often from letter {motif.place.argmax() + 1}, counted from 1)"
 
 
 COMPLEMENT = str.maketrans("ACGTUacgtu", "TGCAAtgcaa")

@@ -54,37 +54,37 @@ def draw_logo(probabilities: np.ndarray, background: np.ndarray, name: str) -> P
     return Picture(f"Sequence logo of {name}", figure)
 
 
-GALLERY, SIDE, COLUMNS = 48, 64, 12
+GALLERY, SIDE, COLUMNS = 48, 96, 8
 SHOWN, WIDTH = 12, 256
 BOXES = (("red", (230, 60, 20)), ("blue", (20, 110, 220)), ("green", (20, 150, 60)))  # by kind
 LISTED, AROUND = 60, 60  # sites, and letters around each
 
 
 def write_parts_report(
-    path: Path, model: Any, samples: Any, found: np.ndarray, names: Sequence[str] | None, *, title: str
+    path: Path,
+    model: Any,
+    samples: Any,
+    found: np.ndarray,
+    names: Sequence[str] | None,
+    *,
+    title: str,
+    spelled: Callable[[str], str] = str,
 ) -> None:
-    """Write the page of a fitted `viewsmith.Discovery`."""
+    """Write the page of a fitted `viewsmith.Discovery`; `spelled` writes options as the user types them."""
     ranked = found[np.argsort(-found["score"], kind="stable")]
     without = np.setdiff1d(np.arange(len(samples)), found["sample"])
-    kinds = len(model.parts_)
-    count = len(np.unique(found["sample"]))
-    verdict = (
-        f"{len(found)} parts of {kinds} {'kind' if kinds == 1 else 'kinds'} in {count} of {len(samples)} samples."
-        if kinds
-        else "Nothing recurs here."
-    )
+    sentence = spelled(model.describe(found, len(samples)))
     draw, sought, nothing = _KINDS[model.modality_]
     names = [str(i) for i in range(len(samples))] if names is None else [str(name) for name in names]
     figures = draw(model, samples, ranked, without, names)
-    figures.append(_scores(model, found, nothing) if kinds else _tried(model))
+    figures.append(_scores(model, found, nothing) if model.parts_ else _tried(model))
     page = render(
         "figures.html.j2",
         title=f"What recurs in {title}",
-        verdict=verdict,
+        verdict=sentence[:1].upper() + sentence[1:] + ".",
         notes=[
-            model.describe()[:1].upper() + model.describe()[1:] + ".",
-            f"The method looked for {sought}. Scores are log likelihood ratios in nats; the q-value is the expected "
-            "fraction of false parts among those with at least this score.",
+            f"The method looked for {sought}. A score says, in nats, how much more probable a place is as one of the "
+            "kind than otherwise; q is the expected fraction of wrong parts among those with at least this score."
         ],
         figures=[figure for figure in figures if figure.pictures or figure.html],
         version=__version__,
@@ -106,15 +106,18 @@ def _images(model: Any, images: Any, ranked: np.ndarray, without: np.ndarray, na
         heading = f"Best parts of kind {kind} ({BOXES[kind % 3][0]} boxes)" if len(model.parts_) > 1 else "Best parts"
         caption = f"The highest scores of {len(own)} in {len(np.unique(own['sample']))} images, best first."
         figures.append(Figure(heading, caption, [Picture("The best parts", _gallery(images, own))]))
+    legend = "Right: the probability of each place to lie in a part, from white (0) to red (1)." if model.parts_ else ""
     return [
         *figures,
         Figure(
             "Images beside their score map, from the best score to the worst",
             pictures=[_boxed(model, images, ranked, int(i), names) for i in _spread(ranked)],
+            note=legend,
         ),
         Figure(
             f"Images without a part ({len(without)})",
             pictures=[_boxed(model, images, ranked, int(i), names) for i in without[:SHOWN]],
+            note=legend,
         ),
     ]
 
@@ -123,8 +126,13 @@ def _dna(model: Any, sequences: Any, ranked: np.ndarray, without: np.ndarray, na
     figures = []
     for kind, motif in enumerate(model.parts_):
         logo = draw_logo(motif.probabilities, motif.background.frequencies, motif.consensus)
-        caption = f"{motif.consensus}, {motif.bits.sum():.1f} bits; {motif.share:.0%} of the sequences have a site."
-        figures.append(Figure(f"Motif {kind}", caption, [logo]))
+        own = ranked[ranked["kind"] == kind]
+        caption = (
+            f"{motif.consensus}, {motif.bits.sum():.1f} bits; {len(own):,} sites are listed, in "
+            f"{len(np.unique(own['sample'])):,} of {len(sequences):,} sequences."
+        )
+        note = "The height of a letter is its part of the information of its position, in bits."
+        figures.append(Figure(f"Motif {kind}", caption, [logo], note=note))
     width = max((len(names[i]) for i in ranked["sample"][:LISTED]), default=0)
     crops = model.search_.crops(sequences, ranked[:LISTED], AROUND) if len(ranked) else []
     lines = [
@@ -133,7 +141,7 @@ def _dna(model: Any, sequences: Any, ranked: np.ndarray, without: np.ndarray, na
         for site, text in zip(ranked, crops, strict=False)
     ]
     sites = Markup("<pre>{}</pre>").format("\n".join(lines)) if lines else ""
-    heading = "Sites, best first: sequence, first letter from 1, strand, score, q, letters around"
+    heading = "Sites, best first: sequence, first letter (counted from 1), strand, score, q, letters around"
     rest = Figure(f"Sequences without a site ({len(without)})", html=", ".join(names[i] for i in without[:LISTED]))
     return [*figures, Figure(heading, html=sites), rest]
 
@@ -153,7 +161,7 @@ def _series(model: Any, x: Any, ranked: np.ndarray, without: np.ndarray, names: 
     others = [_piece(x[int(i)], ranked[:0], names[i]) for i in without[:SHOWN]]
     return [
         *figures,
-        Figure("Pieces, from the best score to the worst", pictures=pieces),
+        Figure("Pieces, from the best score to the worst", pictures=pieces, note="Shaded: the events."),
         Figure(f"Pieces without an event ({len(without)})", pictures=others),
     ]
 
@@ -193,9 +201,10 @@ def _piece(x: np.ndarray, own: np.ndarray, caption: str) -> Picture:
 _KINDS: dict[str, tuple[Callable[..., list[Figure]], str, str]] = {
     "images": (
         _images,
-        "windows that look alike across images and unlike windows in general; a box is where more than half of the "
-        "posterior of each cell says part, and rather of typical size than of another",
-        "images that have no part: with random phases, or, of windows without boxes, apart from the parts",
+        "windows that look alike across images and unlike windows in general; a box holds the cells that are more "
+        "probably a part than not, and is rather of typical size than of another",
+        "places that are no part: the best ones beside the best part of each image, or, where most images have a "
+        "second part, in images with random phases",
     ),
     "dna": (
         _dna,
@@ -273,12 +282,12 @@ def _tried(model: Any) -> Figure:
 #: Of each modality: header and row of a candidate.
 _TRIED: dict[str, tuple[Sequence[str], Callable[[Any], Sequence[str]]]] = {
     "images": (
-        ("window", "best window of an image, mean score", "agreement of the posterior with boxes", "it fills"),
+        ("window", "best window of an image, mean score", "of the candidate lies in one box", "it fills"),
         lambda part: (
             f"{CELL * part.window} pixels",
             f"{part.objective:.1f} nats",
-            f"{part.consistency:.2f}"
-            + (f" (random phases: {part.nothing:.2f})" if part.nothing == part.nothing else ""),
+            f"{part.consistency:.0%}"
+            + (f" (random phases: {part.nothing:.0%})" if part.nothing == part.nothing else ""),
             f"{part.posterior:.0%}",
         ),
     ),
@@ -309,11 +318,13 @@ def _scores(model: Any, found: np.ndarray, nothing: str) -> Figure:
         parts, rest = found["score"][found["kind"] == kind], null[:, 0]
         rest = rest[np.isfinite(rest)]  # -inf: no candidate
         both = np.concatenate([parts, rest])
+        if not len(both):
+            continue
         bins = np.linspace(both.min(), both.max(), 41).tolist()
         with new_axes(6.0, 2.4) as (figure, axes):
-            axes.hist(rest, bins, alpha=0.6, label="no part", density=True)
-            axes.hist(parts, bins, alpha=0.6, label="parts", density=True)
-            axes.set(xlabel="score (nats)", ylabel="density")
+            axes.hist(rest, bins, alpha=0.6, label="no part")
+            axes.hist(parts, bins, alpha=0.6, label="parts")
+            axes.set(xlabel="score (nats)", ylabel="places")
             axes.legend()
         pictures.append(Picture(f"Histogram of scores of kind {kind}", figure))
     order = ", kind by kind" if len(pictures) > 1 else ""
