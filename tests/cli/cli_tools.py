@@ -16,9 +16,16 @@ from typing import Any
 import typer.main
 
 from viewsmith.cli import main
+from viewsmith.modalities import modality_of
 
 # The tree of commands, which is made anew for each command, is always the same.
 typer.main.get_command = functools.cache(typer.main.get_command)
+
+
+def baselines_of(modality: str) -> list[str]:
+    """The baselines that `compare` and `evaluate` have by default, without the untrained encoder."""
+    features = ["features"] if modality_of(modality).default_features else []
+    return ["majority", "raw", *features, "pca"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import tomllib
 
 import numpy as np
 import pytest
-from cli_tools import call, good
+from cli_tools import baselines_of, call, good
 
 SMALL = ("--epochs", "1", "--batch-size", "8", "--set", "n_components=8")
 
@@ -88,7 +88,7 @@ def test_every_command_on_every_kind_of_file(tmp_path, make, options, modality, 
     assert found["H_train"] == (16, 8) if "H_train" in found else found["H"] == (24, 8)
 
     result = json.loads(good("evaluate", run, data, "--json", "--protocols", "linear,knn").out)
-    assert list(result["embeddings"]) == ["majority", "raw", "pca", "untrained", "representation"]
+    assert list(result["embeddings"]) == [*baselines_of(modality), "untrained", "representation"]
     raw = "pixels / 255" if modality == "images" else ("one-hot bases", "4-mer frequencies")
     assert result["raw"] in raw
 

@@ -6,7 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 import torch
-from cli_tools import call, good
+from cli_tools import baselines_of, call, good
 
 from cases import slow
 from viewsmith import Contrastive
@@ -137,7 +137,7 @@ def test_sequences_longer_and_fewer_than_in_training(run, data, tmp_path, method
             assert made["views"].shape == shape
         assert good("report", folder, "--data", data / name).err == ""
     result = json.loads(good("evaluate", folder, data / "long.fa", "--json", "--protocols", "knn").out)
-    assert result["embeddings"].keys() == {"majority", "raw", "pca", "untrained", "representation"}
+    assert result["embeddings"].keys() == {*baselines_of("dna"), "untrained", "representation"}
 
 
 def test_sequences_too_long_for_hyena_are_refused_without_output(run, data, tmp_path):

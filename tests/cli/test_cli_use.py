@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import call, files, good, process
+from cli_tools import baselines_of, call, files, good, process
 
 import viewsmith
 from refusals import refusal
@@ -152,7 +152,7 @@ def test_data_are_not_replaced_by_the_output(command, data, runs, tmp_path):
 def test_evaluate_prints_and_saves_json(data, runs):
     result = good("evaluate", runs / "table", data / "t.csv", "--json")
     content = json.loads(result.out, parse_constant=forbid)
-    assert list(content["embeddings"]) == ["majority", "raw", "pca", "untrained", "representation"]
+    assert list(content["embeddings"]) == [*baselines_of("vectors"), "untrained", "representation"]
     for scores in content["embeddings"].values():
         assert set(scores) == set(PROTOCOLS) >= ISSUE
         assert all(-1 <= score <= 1 for score in scores.values())
@@ -168,7 +168,8 @@ def test_evaluate_prints_a_table(data, runs):
     result = good("evaluate", runs / "given", data / "given.npz", "--protocols", "knn, linear")
     lines = result.out.splitlines()
     assert lines[0].split() == ["knn", "linear"]
-    assert [line.split()[0] for line in lines[1:6]] == ["majority", "raw", "pca", "untrained", "representation"]
+    expected = [*baselines_of("vectors"), "untrained", "representation"]
+    assert [line.split()[0] for line in lines[1 : 1 + len(expected)]] == expected
     assert lines[-2].startswith("Representation ") and "kNN (" in lines[-2] and "svm" not in result.out
     assert "This is one run: a claim needs several seeds." in lines[-1]
     assert "Fitted on 30 train rows, scored on 10 test rows, 2 classes." in lines

@@ -123,6 +123,34 @@ def test_the_largest_class_of_train_is_a_row(result, dataset):
     assert found["mae"] == pytest.approx(np.abs(dataset.x_test[:, 0] - mean).mean())
 
 
+class WithFeatures(TwoColumns):
+    default_features = "columns"
+
+    def fixed_features(self, x, *others):
+        assert len(x) == 89 and len(others) == 1
+        return [self.scaled(rows)[:, 2:5] for rows in (x, *others)]
+
+
+def test_fixed_features_are_a_row_where_the_kind_of_data_has_some(dataset, result):
+    found = compare(WithFeatures(), dataset, protocols=["knn", "linear"])
+    assert list(found["embeddings"]) == ["majority", "raw", "features", "pca", "untrained", "representation"]
+    parts = [WithFeatures().scaled(rows)[:, 2:5] for rows in (dataset.x_train, dataset.x_test)]
+    expected = evaluate_embedding(parts[0], dataset.y_train, parts[1], dataset.y_test, protocols=["knn", "linear"])
+    assert found["embeddings"]["features"] == expected
+    assert any(test["other"] == "features" for test in found["differences"])
+    assert "features" not in result["embeddings"]
+
+
+def test_samples_that_have_no_features_are_no_end_of_an_evaluation(dataset):
+    class TooSmall(WithFeatures):
+        def fixed_features(self, x, *others):
+            raise InputError("a patch of 6 pixels is larger than the images")
+
+    with pytest.warns(UserWarning, match="no row features: a patch of 6 pixels"):
+        found = compare(TooSmall(), dataset, protocols=["knn"])
+    assert list(found["embeddings"]) == ["majority", "raw", "pca", "untrained", "representation"]
+
+
 def test_positions_in_a_map_are_compared_by_euclidean_distance(result):
     """Two classes in the same direction, at different distances from the center, are two classes on a map."""
     angle, radius = np.random.default_rng(0).uniform(0, 7, 80), np.tile([1.0, 3.0], 40)

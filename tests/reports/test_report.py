@@ -380,3 +380,15 @@ def test_a_report_is_replaced_atomically_and_no_temporary_file_remains(tmp_path:
     write_report(path, ReportContent("new \udc80", "m"))
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_twenty_classes_have_twenty_colors_that_can_be_told_apart() -> None:
+    coloring = color_by(list(range(20)), 20)
+    assert len({*coloring.colors}) == len({entry.color for entry in coloring.legend.entries}) == 20
+    rgb = np.array([[int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)] for color in coloring.colors])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = linear @ np.array([[0.4124, 0.2126, 0.0193], [0.3576, 0.7152, 0.1192], [0.1805, 0.0722, 0.9505]])
+    f = np.cbrt(xyz / [0.9505, 1.0, 1.089])
+    lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+    distance = np.linalg.norm(lab[:, None] - lab, axis=-1) + 1e3 * np.eye(20)
+    assert distance.min() > 25  # CIELAB; a just noticeable difference is about 2

@@ -27,7 +27,9 @@ def compare(
     methods: Annotated[
         str, typer.Option(help="[method] (comma-separated), auto: a few for the data and --budget, or all that work")
     ] = "auto",
-    baselines: Annotated[str, typer.Option(help="[baseline] (comma-separated)")] = "majority,raw,pca,untrained",
+    baselines: Annotated[
+        str, typer.Option(help="[baseline] (comma-separated)")
+    ] = "majority,raw,features,pca,untrained",
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of each method, with the seeds 0, 1, ...")] = 3,
     splits: Annotated[
         int | None,

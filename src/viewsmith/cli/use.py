@@ -76,7 +76,7 @@ def evaluate(
     protocols: Annotated[str | None, typer.Option(help="Comma-separated; default: all.")] = None,
     label: options.LabelColumns = None,
 ) -> None:
-    """Compare the representation with raw features, PCA and the untrained encoder."""
+    """Compare the representation with raw and fixed features, PCA and the untrained encoder; refresh the report."""
     early.check_paths(run=run, data=data, read=read)
     from viewsmith.core.files import write_json_atomic
     from viewsmith.estimator.inputs import labels_used

@@ -39,7 +39,7 @@ from viewsmith.estimator.inputs import (
     read_neighbors,
     with_groups,
 )
-from viewsmith.estimator.model import build_fresh
+from viewsmith.estimator.model import build_fresh, fixed_features
 from viewsmith.estimator.options import check_options
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
@@ -276,6 +276,17 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Features without a model, a dict from name to float32 (n, d); evaluations compare with the best of them."""
         check_is_fitted(self)
         return self.modality_.raw_features(self.checked_rows(X), self.scaler_)
+
+    @property
+    def default_features(self) -> str:
+        """Name of the fixed features of the modality, which evaluations compare with; empty: there are none."""
+        check_is_fitted(self)
+        return self.modality_.default_features
+
+    def fixed_features(self, X: Any, *others: Any) -> list[np.ndarray]:
+        """The modality's fixed features, fitted to samples `X` without labels: float32 (n, k), of `X` and of others."""
+        check_is_fitted(self)
+        return fixed_features(self, X, *others)
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         """Draw augmented views, (n, n_views, ...): vectors in float32, others in the dtype of the data, in its units.

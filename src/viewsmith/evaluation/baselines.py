@@ -42,6 +42,10 @@ class Model(Protocol):
         """The model with its initial weights."""
 
 
+class NotForTheseData(InputError):
+    """A baseline that is computed by default cannot be computed from these data."""
+
+
 @dataclass(frozen=True)
 class BaselineContext:
     """The data that a baseline, a function registered as docs/extending.md says, is computed from."""
@@ -75,6 +79,21 @@ def _nothing(context: BaselineContext) -> TrainTest:
 @register("baseline", "raw", help="raw features, as the model scales them")
 def _raw(context: BaselineContext) -> TrainTest:
     return context.raw_features()
+
+
+@register(
+    "baseline",
+    "features",
+    needs="default_features",
+    help="the fixed features of this kind of data, fitted to the train rows without labels",
+)
+def _features(context: BaselineContext) -> TrainTest:
+    model: Any = context.model
+    try:
+        train, test = model.fixed_features(context.x_train, context.x_test)
+    except InputError as error:  # of such samples, as images smaller than a patch
+        raise NotForTheseData(str(error)) from error
+    return train, test
 
 
 @register("baseline", "pca", help="64 principal coordinates of the raw features")
@@ -195,6 +214,13 @@ def predictor_of(name: str) -> Predict | None:
     """What a baseline that is no representation predicts labels with; None for other table rows."""
     found = get("baseline", name)
     return None if found is None else found.tag("predict")
+
+
+def is_available(name: str, of: Any) -> bool:
+    """Whether a modality, or a fitted model, has what a baseline needs."""
+    found = get("baseline", name)
+    needed = None if found is None else found.tag("needs")
+    return needed is None or bool(getattr(of, needed, None))
 
 
 def is_constant(name: str) -> bool:

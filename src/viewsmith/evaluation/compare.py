@@ -15,7 +15,15 @@ from viewsmith.core.errors import InputError, error_text, name_list, pluralize, 
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries
 from viewsmith.data.labels import Target, numbers_of
-from viewsmith.evaluation.baselines import BaselineContext, Model, TrainTest, is_constant, predictor_of
+from viewsmith.evaluation.baselines import (
+    BaselineContext,
+    Model,
+    NotForTheseData,
+    TrainTest,
+    is_available,
+    is_constant,
+    predictor_of,
+)
 from viewsmith.evaluation.differences import LOWER_IS_BETTER, TIES, Repeats, TestRows, all_pairs
 from viewsmith.evaluation.label_free import MEASURED_ROWS, label_free, measures
 from viewsmith.evaluation.leaderboard import WIDTH, aligned, in_blocks, marked
@@ -93,8 +101,9 @@ def compare(
     Returns
     -------
     Scores
-        A dict of plain values: ``embeddings`` (scores by table row: majority, raw, pca, untrained, representation, the
-        model's additional outputs, umap), ``raw`` (name of the raw features, selected on a split of the train rows),
+        A dict of plain values: ``embeddings`` (scores by table row: majority, raw, features, if the kind of data has
+        some, pca, untrained, representation, the model's additional outputs, umap), ``raw`` (name of the raw features,
+        selected on a split of the train rows),
         ``protocols`` (name to description), ``labeled_rows`` (by protocol, the number of labels that its classifier is
         fitted on), ``differences`` (of the representation from each baseline, with standard error, 95 % interval and p
         value, over test rows and draws of few labels), ``rows`` (numbers of train rows, test rows and classes; for
@@ -215,6 +224,9 @@ def _computed(
             train, test = embed()
             embedded = time.perf_counter()
             found = score(name, train, test)
+        except NotForTheseData as error:
+            warn(f"no row {name}: {error}")
+            continue
         except Exception as error:  # also of other packages: the other rows stand
             if failures is None or name == "representation":
                 raise
@@ -408,7 +420,9 @@ def _embeddings(
 
     found = entries("baseline")
     rows: list[tuple[str, Callable[[], TrainTest]]] = [
-        (entry.name, partial(entry.build, context)) for entry in found if not entry.tag("on_request")
+        (entry.name, partial(entry.build, context))
+        for entry in found
+        if not entry.tag("on_request") and is_available(entry.name, model)
     ]
     rows.append(("representation", transformed))
     rows += [(name, partial(transformed, output=output)) for name, output in maps.items()]

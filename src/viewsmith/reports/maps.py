@@ -64,6 +64,12 @@ def _padded(rows: np.ndarray) -> np.ndarray:
 
 MAX_CLASSES = 20
 LAYOUTS = {"tsne": "t-SNE", "umap": "UMAP", "pca": "Principal components", "map": "Learned map"}
+#: A color for each class: beside those of other charts ten that are as far from these, and from each other, as can be.
+CLASS_COLORS = (
+    *PALETTE,
+    *("#ff0000", "#0000ff", "#00dd00", "#ff11ff", "#8899ff"),
+    *("#663300", "#ff0088", "#8855ff", "#00dd88", "#dd6633"),
+)
 _GLYPHS, _MARKERS = ("●", "▲"), ("o", "^")
 _UNLABELED = "#c3c9d0"
 
@@ -200,12 +206,12 @@ def color_by(labels: Sequence[Any] | np.ndarray | None, n: int) -> Coloring:
         return _scale(values, classes, numbers)
     code = {value: i for i, value in enumerate(classes)}
     entries = [
-        Entry(_GLYPHS[i // len(PALETTE)], PALETTE[i % len(PALETTE)], shorten(each, 28), str(each), values.count(each))
+        Entry(_GLYPHS[i // len(PALETTE)], CLASS_COLORS[i], shorten(each, 28), str(each), values.count(each))
         for each, i in code.items()
     ]
     if missing := values.count(None):
         entries.append(Entry(_GLYPHS[0], _UNLABELED, "unlabeled", "no label", missing))
-    colors = [_UNLABELED if each is None else PALETTE[code[each] % len(PALETTE)] for each in values]
+    colors = [_UNLABELED if each is None else CLASS_COLORS[code[each]] for each in values]
     markers = np.array([code.get(each, 0) // len(PALETTE) for each in values], dtype=int)
     return Coloring(np.array(colors, dtype=object), markers, Legend(tuple(entries)))
 

@@ -24,12 +24,13 @@ from viewsmith.data import Dataset
 from viewsmith.data.write import write_npz
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import labels_used
-from viewsmith.evaluation.baselines import is_constant, pca
+from viewsmith.evaluation.baselines import is_available, is_constant, pca
 from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled, from_baselines
 from viewsmith.evaluation.differences import Repeats, TestRows
 from viewsmith.evaluation.label_free import MEASURES
 from viewsmith.evaluation.leaderboard import Results, as_csv, leaderboard, score_columns, spread_words
 from viewsmith.evaluation.protocol import REPEATED, check_protocols, scored_rows
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.base import works_in
 from viewsmith.reports.comparison import write_comparison
 from viewsmith.reports.maps import sample_of_rows
@@ -113,7 +114,7 @@ def compare_methods(
     make: Make,
     *,
     methods: Sequence[str] | str,
-    baselines: Sequence[str] = ("majority", "raw", "pca", "untrained"),
+    baselines: Sequence[str] = ("majority", "raw", "features", "pca", "untrained"),
     seeds: int = 3,
     splits: int | None = None,
     budget: float | None = None,
@@ -140,8 +141,8 @@ def compare_methods(
             raise InputError(f"unknown {kind} {unknown[0]!r}, expected {join_names(names(kind))}")  # type: ignore[arg-type]
     if not methods:
         raise InputError("no method is given, expected at least one")
-    if dataset.y is None:
-        baselines = [name for name in baselines if not is_constant(name)]
+    modality, labeled = modality_of(dataset.modality), dataset.y is not None
+    baselines = [name for name in baselines if is_available(name, modality) and (labeled or not is_constant(name))]
     repeats = _repeats(dataset, seeds, splits)
     cells = [Cell(m, i, split) for i, split in enumerate(repeats.splits) for m in dict.fromkeys(methods)]
     for cell in cells:
