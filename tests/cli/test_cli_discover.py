@@ -17,6 +17,8 @@ import viewsmith
 from refusals import refusal
 from viewsmith.core.files import locked_folder
 from viewsmith.data import load_dataset
+from viewsmith.methods.discovery.images import PARTS, ImageList, square
+from viewsmith.workflows.discover import bed, coco
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -503,3 +505,29 @@ def test_a_table_in_long_format_is_no_event(tmp_path):
     pd.DataFrame(rows, columns=["symbol", "date", "price"]).to_csv(tmp_path / "long.csv", index=False)
     result = call("discover", tmp_path / "long.csv", "--modality", "series", "--out", tmp_path / "out")
     assert result.refused("long format", "pivot_table(index='symbol', columns='date', values='price')")
+
+
+def test_the_score_of_a_site_is_a_whole_number_from_0_to_1000():
+    fields = [("sample", int), ("kind", int), ("start", int), ("end", int), ("reverse", bool), ("score", float)]
+    found = np.array([(0, 0, 3, 9, False, 3.02), (1, 1, 0, 6, True, -1.0), (0, 0, 5, 11, False, 30.0)], fields)
+    assert bed(found, ["a b", "c"]).splitlines() == [
+        "a\t3\t9\tmotif0\t151\t+",
+        "c\t0\t6\tmotif1\t0\t-",
+        "a\t5\t11\tmotif0\t1000\t+",
+    ]
+
+
+def test_the_area_of_a_box_is_that_of_its_sides():
+    found = np.array([(0, 0, 3, 5, 13, 9, 1.5, 0.01)], PARTS)
+    (box,) = coco(found, ImageList([(96, 128)], lambda i, size: None, 3), ["a.png"])["annotations"]
+    assert box["bbox"] == [3, 5, 10, 4] and box["area"] == 40
+
+
+@pytest.mark.parametrize(
+    ("box", "rows", "columns"),
+    [((12, 2, 18, 4), (0, 6), (12, 18)), ((16, 0, 20, 2), (0, 4), (16, 20)), ((0, 1, 16, 9), (0, 10), (3, 13))],
+)
+def test_a_crop_is_the_square_of_the_longer_side_inside_the_image(box, rows, columns):
+    image = np.arange(200).reshape(10, 20)
+    part = dict(zip(("left", "top", "right", "bottom"), box, strict=True))
+    np.testing.assert_array_equal(square(image, part), image[slice(*rows), slice(*columns)])

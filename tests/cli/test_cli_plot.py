@@ -11,6 +11,7 @@ from matplotlib.image import imread
 
 from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
+from viewsmith.workflows.runs import column_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,3 +84,11 @@ def test_plot_in_python_returns_what_a_notebook_shows(digits, tmp_path):
     assert imread(io.BytesIO(drawn._repr_png_())).ndim == 3
     with pytest.raises(InputError, match="color has 3 values, expected one for each of the 200 samples"):
         model.plot(digits[:200], [1, 2, 3])
+
+
+def test_a_color_that_is_missing_is_none(tmp_path):
+    colors, numbers = ["red", None, "blue"] * 10, [0.5, None, 1.5] * 10
+    table = pd.DataFrame({"a": np.arange(30.0), "b": np.arange(30.0) ** 2, "color": colors, "size": numbers})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert column_of(tmp_path / "t.csv", "color", 30).tolist() == colors
+    assert column_of(tmp_path / "t.csv", "size", 30).tolist() == numbers

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import viewsmith
 from viewsmith import Contrastive, Discovery
@@ -198,3 +199,8 @@ def test_each_place_has_the_key_of_its_row(place, tmp_path, monkeypatch):
     plain(folder / "run", tmp_path, files[1:2], "locate", keep=["key"])
     made = pd.read_parquet(tmp_path / files[1].name)
     assert made.to_dict("list") == {"key": ["r62", "r62", "r60"], "sample": [2, 2, 0], "start": [1, 5, 3]}
+
+
+def test_a_worker_has_as_many_threads_as_it_is_given(tmp_path):
+    OverFiles("symmetries", tmp_path, threads=2)(pd.DataFrame({"file": []}))
+    assert torch.get_num_threads() == 2
