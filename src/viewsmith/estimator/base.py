@@ -211,7 +211,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         # Read
         return_blocks(PREPARATION)
-        options = check_options(type(self), self.get_params(deep=False))
+        options, folder = check_options(type(self), self.get_params(deep=False)), None if run is None else RunFolder(run)
+        epochs = None
+        if resume and folder is not None and folder.exists():
+            started, epochs = folder.resumed_epochs(options.epochs)
+            options = dataclasses.replace(options, epochs=started)
         callbacks, given = with_trackers(self.callbacks), X
         X, names, normalization = given_to_fit(X, options, context)
         modality = detect(X, modality_name(options, context))
@@ -220,7 +224,6 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         self.table_ = table_of(rows)
         options = self._adapt(options, modality, rows)
         graph = read_neighbors(neighbors, len(rows))
-        folder = RunFolder(run) if run is not None else None
         if context is None:
             context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if folder else {}
         if resume and options.random_state is None and folder is not None and folder.exists():
@@ -234,14 +237,20 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         )
         # Resolve
         plan = self._plan(options, data, names)
+        if epochs is not None:
+            plan = dataclasses.replace(plan, resolved=dataclasses.replace(plan.resolved, epochs=epochs))
         # Build
         self.options_, self.resolved_ = options, plan.resolved
         self.scaler_: Any = data.layer
         self.method_, self.context_ = build_fresh(self._build, plan, data.x), context
         self.initial_ = self.weights()
+        config = self.configuration()
+        config["parameters"]["epochs"] = options.epochs
+        if epochs is not None and folder is not None:
+            self._check_longer(folder, epochs)
         # Train
         with contextlib.ExitStack() as stack:
-            resumes = stack.enter_context(opened(folder, self.configuration(), self.initial_, device, resume=resume))
+            resumes = stack.enter_context(opened(folder, config, self.initial_, device, resume=resume))
             for callback in callbacks:
                 stack.callback(callback.close)
             start: dict[str, Any] = {"initial": self.initial_, "resume": resumes, "context": context}
@@ -478,6 +487,15 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 self.n_features_in_ = int(np.prod(rows.shape[1:]))
                 self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a DataFrame
         return rows
+
+    def _check_longer(self, folder: RunFolder, epochs: int) -> None:
+        """Raise InputError if a run of several phases is to become longer."""
+        before, phases = folder.read_config()["fitted"].get("epochs"), len(self.method_.phases())
+        if epochs != before and phases > 1:
+            raise InputError(
+                f"{folder.path} has a run of {before} epochs in {phases} phases, which cannot become longer: train for "
+                f"{epochs} epochs in another folder"
+            )
 
     def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> BuildContext[Any, Any]:
         """Everything that the model is built from."""

@@ -151,7 +151,8 @@ class Trainer:
         x : Tensor, shape (n, ...), or Samples
             Scaled rows, or rows that are scaled batch by batch.
         resume : bool
-            Start from the last checkpoint, if there is one.
+            Start from the last checkpoint, if there is one. If the schedule has one phase, it may have more epochs than
+            before: training continues with the learning rate and the progress that a training of this length has there.
 
         Returns
         -------
@@ -363,8 +364,11 @@ class Trainer:
         if self.device.type == "cuda":
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
         tensors |= self._kept if self.phase_index < len(self.phases) else {}
-        for run in self.running if self.phase_index < len(self.phases) and (self.epoch or self.step) else []:
-            tensors |= run.state()
+        for run in self.running:
+            if self.phase_index == len(self.phases):  # a single phase may become longer
+                tensors |= run.optimizer_state()
+            elif self.epoch or self.step:
+                tensors |= run.state()
         record = {
             "phase": self.phase_index,
             "epoch": self.epoch,
@@ -395,6 +399,9 @@ class Trainer:
             torch.cuda.set_rng_state(tensors["random/cuda"], self.device)
         self.phase_index, self.epoch, self.step = record["phase"], record["epoch"], record["step"]
         self.steps, self.seconds = record["steps"], record["seconds"]
+        if self.phase_index == len(self.phases) == 1 and self.steps < self.phase.epochs * self.steps_per_epoch:
+            # It has more epochs now, so it is at this epoch of a longer training.
+            self.phase_index, self.epoch, self.step = 0, self.steps // self.steps_per_epoch, 0
         self._saved_at = self.steps
         for name, callback in self._named_callbacks():
             callback.restore(record["callbacks"].get(name, {}))

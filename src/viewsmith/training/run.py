@@ -189,11 +189,40 @@ class RunFolder:
                     f"{self.path} already has this run: add --resume (in Python resume=True) to continue it, or choose "
                     "another folder"
                 )
+            self._lengthen(config)
             return True
         self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         self.write_config(config)
         return False
+
+    def resumed_epochs(self, wanted: Any) -> tuple[Any, Any]:
+        """The `epochs` that the run was started with, which choose its other settings, and its length in epochs if
+        `wanted` are asked for now; raises InputError for fewer than it has."""
+        config = self.read_config()
+        started, total = (config.get(section, {}).get("epochs") for section in ("parameters", "fitted"))
+        if wanted == started or total is None:
+            return started, total
+        if not isinstance(wanted, int):
+            return wanted, total  # another configuration, which `open_for` refuses
+        if wanted < total:
+            raise InputError(
+                f"{self.path} has a run of {total} epochs, more than the {wanted} that are asked for: ask for more, or "
+                "choose another folder"
+            )
+        return started, wanted
+
+    def _lengthen(self, config: dict[str, Any]) -> None:
+        """Write down that the run has more epochs than before."""
+        saved = self.read_config()
+        epochs = config.get("fitted", {}).get("epochs")
+        if epochs is None or epochs == saved["fitted"].get("epochs"):
+            return
+        summary = self.read_summary()
+        if summary.get("status") == "finished":  # no longer, whatever happens next
+            self.write_summary(summary | {"status": "interrupted"})
+        saved["fitted"]["epochs"] = epochs
+        self.write_config(saved | {name: config[name] for name in ("command",) if name in config})
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Write the configuration; None is written as "none"."""
@@ -323,6 +352,12 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
                 continue
             if key == "split" and key not in before:
                 continue  # of an earlier version
+            if key == "epochs":  # a run may be lengthened
+                lengths = [each.get("fitted", {}).get("epochs") for each in (old, new)]
+                if lengths[0] == lengths[1] is not None:
+                    continue
+                found.append(f"epochs is {before.get(key)} there, {now.get(key)} now; more train on with --resume")
+                continue
             if key == "fingerprint":
                 found.append("trained on other rows")
             elif key == "split":

@@ -160,9 +160,14 @@ def already_finished(
             raise InputError(
                 f"{run} has a run on other rows or columns ({which}): choose another folder, or delete this one"
             )
-        if folder.read_summary().get("status") != "finished":
+        config = model.configuration(data)
+        started, epochs = folder.resumed_epochs(model.epochs)
+        longer = epochs != folder.read_config().get("fitted", {}).get("epochs")
+        if folder.read_summary().get("status") != "finished" or (resume and longer):
             return False
-        folder.open_for(model.configuration(data) | {"fitted": {"given": given}}, resume=resume)
+        if not longer:
+            config["parameters"]["epochs"] = started
+        folder.open_for(config | {"fitted": {"given": given}}, resume=resume)
     try:
         folder.read_weights()
     except InputError:
