@@ -60,7 +60,7 @@ def _saved_arguments(run: Path | None) -> list[str]:
     encoder=Annotated[str | None, typer.Option(help="[encoder]")],
     view_maker=Annotated[str | None, typer.Option("--views", help="[view maker] (joined by +)")],
     epochs=Annotated[str | None, typer.Option(metavar="N", help="Passes over the rows, or auto.")],
-    minutes=Annotated[float | None, typer.Option(help="Stop after this many minutes of training.")],
+    minutes=Annotated[float | None, typer.Option(help="Stop after this many minutes, preparation included.")],
     batch_size=Annotated[int | None, typer.Option(help="Rows per step.")],
     random_state=Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same result; default: 0.")],
     device=Annotated[str | None, typer.Option(help="auto, cpu or cuda")],

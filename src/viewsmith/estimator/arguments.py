@@ -238,7 +238,9 @@ class Arguments(ModelDataOptions):
     device: str = "auto"
     """auto, cpu, cuda or cuda:N"""
     minutes: Positive | None = None
-    """Stop after this many minutes of training; None: no limit."""
+    """Stop after this many minutes, preparation included (neighbor search, choice of a strength); None: no limit.
+
+    A preparation that takes longer, and more than 10 seconds, is stopped: nothing is trained then, which is said."""
     checkpoint_every: Rate = 30.0
     """Seconds between checkpoints, if there is a run folder."""
     callbacks: Any = None

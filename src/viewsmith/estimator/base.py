@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import numbers
 import os
+import time
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from viewsmith.core import __version__, distributed
 from viewsmith.core.allocation import AllocationLimit
+from viewsmith.core.deadline import time_limit
 from viewsmith.core.device import PREPARATION, return_blocks
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Kind, get
@@ -210,8 +212,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             The loss became infinite or NaN.
         """
         # Read
+        began = time.monotonic()
         return_blocks(PREPARATION)
-        options, folder = check_options(type(self), self.get_params(deep=False)), None if run is None else RunFolder(run)
+        options, folder = (
+            check_options(type(self), self.get_params(deep=False)),
+            None if run is None else RunFolder(run),
+        )
         epochs = None
         if resume and folder is not None and folder.exists():
             started, epochs = folder.resumed_epochs(options.epochs)
@@ -232,11 +238,13 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         device = find_device(options.device)
         check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
-        data = with_groups(
-            scale(modality, rows, options.scaling, device, seed, y, graph, normalization), options, groups
-        )
-        # Resolve
-        plan = self._plan(options, data, names)
+        alone = options.minutes is not None and not distributed.is_distributed()
+        with time_limit(options.minutes * 60 if alone else None):
+            data = with_groups(
+                scale(modality, rows, options.scaling, device, seed, y, graph, normalization), options, groups
+            )
+            # Resolve
+            plan = self._plan(options, data, names)
         if epochs is not None:
             plan = dataclasses.replace(plan, resolved=dataclasses.replace(plan.resolved, epochs=epochs))
         # Build
@@ -254,6 +262,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             for callback in callbacks:
                 stack.callback(callback.close)
             start: dict[str, Any] = {"initial": self.initial_, "resume": resumes, "context": context}
+            start["spent"] = time.monotonic() - began
             outcome = train(self.name, self.method_, data, plan, folder, callbacks, **start)
             self.status_, self.metrics_ = outcome.status, outcome.metrics
             self.warnings_, self.summary_ = outcome.warnings, outcome.summary

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.errors import InputError, say, warn
+from viewsmith.core.errors import InputError, pluralize, say, warn
 from viewsmith.core.random import stream
 from viewsmith.core.rows import Rows, RowSource
 from viewsmith.core.schedule import Method
@@ -99,10 +99,12 @@ def train(
     initial: Mapping[str, Tensor],
     resume: bool,
     context: Mapping[str, Any],
+    spent: float = 0.0,
 ) -> Outcome:
     """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one.
 
-    `initial` are the weights of input layer and method before training.
+    `initial` are the weights of input layer and method before training, `spent` the seconds that the
+    preparation has taken so far.
     """
     began, options, split = datetime.now(UTC), plan.options, context.get("split")
     columns = _columns(data, plan, context)
@@ -120,6 +122,7 @@ def train(
         precision=options.precision,
         callbacks=[*watching, ProgressBar()] if options.verbose else watching,
         minutes=options.minutes,
+        spent=spent,
         checkpoint=folder.checkpoint if folder else None,
         checkpoint_every=options.checkpoint_every,
         interruptible=folder is not None,
@@ -136,7 +139,7 @@ def train(
         _say(plan, f"training on {len(x):,} random rows of {len(data.x):,} (max_rows)")
     data.layer.to(data.device)  # it scales batches of images and DNA
     status = trainer.fit(x, resume=resume)
-    summary = method.describe()
+    summary = method.describe() if trainer.prepared else {}
     method.release()
     if folder and distributed.rank() == 0:
         if status == "finished":
@@ -149,10 +152,7 @@ def train(
     for line in found:
         warn(line)
     if status != "finished":
-        warn(
-            f"training ended early ({status}) after {trainer.epochs_done} of {trainer.epochs} epochs; "
-            "the model is usable, and a run folder can be resumed"
-        )
+        warn(_ended_early(trainer, status))
     all_warnings = collapse_warnings(history.rows, len(x)) + found
     summary = {
         "method": name,
@@ -220,6 +220,22 @@ def neighbor_r2_of(method: Method, rows: Tensor, raw: np.ndarray, first: int) ->
 
     h = method.represent(rows).float().cpu().numpy()
     return neighbor_r2(h[:first], h[first:], raw[:first], raw[first:])
+
+
+def _ended_early(trainer: Trainer, status: str) -> str:
+    """What a training that ended early has done, and what its model is good for."""
+    done, least = f"{trainer.epochs_done} of {pluralize(trainer.epochs, 'epoch')}", trainer.steps_per_epoch
+    if trainer.epochs_done:
+        return f"training ended early ({status}) after {done}; the model is usable, and a run folder can be resumed"
+    if not trainer.steps:
+        return (
+            f"nothing was trained: the time limit ended while the training was prepared, after {trainer.elapsed:.0f} "
+            "seconds; the model has its initial weights: give more minutes (--minutes), or fewer rows"
+        )
+    return (
+        f"training ended early ({status}) after {pluralize(trainer.steps, 'step')}, and the first of {trainer.epochs} "
+        f"epochs has {least:,}: the model has hardly been trained; resume the run, or give more minutes (--minutes)"
+    )
 
 
 def _say(plan: BuildContext[Any, Any], *lines: str) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
+from viewsmith.core.deadline import OutOfTime, check_time, time_limit
 from viewsmith.core.device import TRAINING, on_host, return_blocks, return_freed_memory
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.random import derive_seed
@@ -70,7 +71,10 @@ class Trainer:
         "bf16": forward passes use bfloat16 autocast.
     callbacks : sequence of Callback
     minutes : float, optional
-        Stop after this time, including the time before a resume.
+        Stop after this time, including `Method.prepare` and the time before a resume, but take at least one step,
+        unless the preparation alone takes longer.
+    spent : float
+        Seconds of `minutes` that are over when `fit` is called.
     phases : sequence of Phase, optional
         The schedule to run. Default: ``method.phases()``.
     settings : mapping, optional
@@ -108,6 +112,7 @@ class Trainer:
         precision: Literal["32", "bf16"] = "32",
         callbacks: Sequence[Callback] = (),
         minutes: float | None = None,
+        spent: float = 0.0,
         checkpoint: CheckpointFolder | None = None,
         checkpoint_every: float = 30.0,
         interruptible: bool = False,
@@ -117,7 +122,8 @@ class Trainer:
         self.settings = settings
         self.method, self.seed, self.batch_size = method, seed, batch_size
         self.device, self.precision = torch.device(device), precision
-        self.callbacks, self.minutes = list(callbacks), minutes
+        self.callbacks, self.minutes, self.spent = list(callbacks), minutes, spent
+        self.prepared = False
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
         self.interruptible = interruptible
         self.phases = method.phases() if phases is None else list(phases)
@@ -178,7 +184,11 @@ class Trainer:
         self._autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
         seed = derive_seed(self.seed, "global")
         with _global_randomness(seed, self.device), self._signals(), distributed.equal_batches():
-            self.method.prepare(self.x, self.seed)
+            if not self._prepare():
+                if resume:
+                    self._restore()
+                self.method.eval()
+                return "time limit"
             return_blocks(TRAINING)
             return_freed_memory()
             restored = self._restore() if resume else None
@@ -194,6 +204,17 @@ class Trainer:
                 callback.end(self, status)
         self.method.eval()
         return status
+
+    def _prepare(self) -> bool:
+        """Prepare the method; whether it was done within the time limit. Several processes have none here: they would
+        reach it in different places, and wait for each other."""
+        try:
+            with time_limit(None if distributed.is_distributed() else self.seconds_left()):
+                self.method.prepare(self.x, self.seed)
+            self.prepared = True
+        except OutOfTime:
+            self.method.release()
+        return self.prepared
 
     def _run(self, restored: dict[str, Tensor] | None) -> Status:
         """Run the phases, the first one from the tensors of a checkpoint if there is one."""
@@ -316,9 +337,11 @@ class Trainer:
 
     def seconds_left(self) -> float | None:
         """Seconds until the time limit; None without one."""
-        return None if self.minutes is None else self.minutes * 60 - self.elapsed
+        return None if self.minutes is None else self.minutes * 60 - self.spent - self.elapsed
 
     def _stopped(self) -> Status | None:
+        if self.minutes is None:
+            check_time()  # a short training that prepares another one
         late = (left := self.seconds_left()) is not None and left < 0
         code = 2 if self._stop else int(late)
         if distributed.is_distributed():

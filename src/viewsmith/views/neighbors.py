@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from viewsmith.core.deadline import check_time
 from viewsmith.core.device import on_host
 from viewsmith.core.distributed import world_size
 from viewsmith.core.errors import check
@@ -68,6 +69,7 @@ def nearest_neighbors(
     buffer = x.new_empty(min(block, len(rows)), len(x))
     found = torch.empty(len(rows), k, dtype=torch.int64, device=x.device)
     for start in range(0, len(rows), block):
+        check_time()
         part = rows[start : start + block]
         distances = buffer[: len(part)]
         if metric == "cosine":
@@ -344,6 +346,7 @@ class InvertedLists:
         probes = min(probes, len(self))
         size = max(1, TILE // max(len(self), probes * k))
         for start in range(0, len(queries), size):
+            check_time()
             part = slice(start, start + size)
             near, complete = self._nearest(queries[part], k, probes, None if own is None else own[part])
             if not complete.all():  # the lists that were visited have too few rows
@@ -402,6 +405,7 @@ def nearest_center(rows: Tensor, centers: Tensor) -> Tensor:
     buffer = rows.new_empty(min(size, len(rows)), len(centers))
     found = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
     for start in range(0, len(rows), size):
+        check_time()
         part = rows[start : start + size]
         distances = torch.addmm(halves, part, centers.T, alpha=-1, out=buffer[: len(part)])
         torch.argmin(distances, dim=1, out=found[start : start + size])
