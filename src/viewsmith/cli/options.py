@@ -66,7 +66,7 @@ LISTED = {
     "grid-crop, identity, insertion, inversion, jitter, mask, mixup, moco, multicrop, mutation, neighbor-mix, "
     "neighbors, noise, reverse-complement, scale, simclr, thinning, translocation, window",
     "modality": "dna, images, series, vectors",
-    "baseline": "gradient-boosting, pacmap, pca, raw, scvi, tabicl, umap, untrained",
+    "baseline": "features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }
 
 
