@@ -13,6 +13,7 @@ import viewsmith
 from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
+from viewsmith.workflows import hub
 
 pytest.importorskip("huggingface_hub")
 
@@ -184,3 +185,12 @@ def test_no_path_of_the_machine_is_published(run, tmp_path, wine):
     said = json.loads((tmp_path / "to" / "summary.json").read_text())["warnings"]
     assert said[0] == "secret project.npz: 3 rows; see mine.safetensors, notes.txt and https://example.org/a/b"
     assert said[1:] == ["damaged: run/metrics.jsonl", "pixels/255, and/or 1 / 255"]
+
+
+@pytest.mark.parametrize(("modality", "tag"), [("images", "image-feature-extraction"), ("dna", "feature-extraction")])
+def test_the_card_says_what_the_hub_lists_the_model_under(modality, tag):
+    fitted = {"modality": modality, "row_shape": [8, 8], "n_components": 4, "scaling": "none", "seed": 0}
+    fitted |= {"framework": "simclr", "view_maker": "simclr", "encoder": "cnn"}
+    summary = {"device": "cpu", "hardware": {"processor": "one", "threads": 1}, "seconds": {"training": 1.0}}
+    card = hub._card({"fitted": fitted, "method": "contrastive"}, summary, None, [], "PATH", None)
+    assert f'\npipeline_tag: "{tag}"\n' in card
