@@ -181,6 +181,7 @@ def train(
 #: Rows on which the trained encoder is compared with the untrained one: those among which neighbors are searched, and
 #: all; fewer than the last number are not compared.
 PREDICTING, COMPARED, FEWEST_COMPARED = 600, 1000, 200
+COMPARED_VALUES = 4_000_000  # of wide rows fewer are compared
 
 
 def compared_with_untrained(method: Method, initial: Mapping[str, Tensor], x: Rows, seed: int) -> list[str]:
@@ -193,7 +194,8 @@ def compared_with_untrained(method: Method, initial: Mapping[str, Tensor], x: Ro
 
     if len(x) < FEWEST_COMPARED or distributed.is_distributed() or x[:1].ndim != 2:
         return []
-    order = torch.randperm(len(x), generator=stream(seed, "compared"))[:COMPARED].to(x.device)
+    most = max(FEWEST_COMPARED, min(COMPARED, COMPARED_VALUES // x[:1].shape[1]))
+    order = torch.randperm(len(x), generator=stream(seed, "compared"))[:most].to(x.device)
     rows, first = x[order], PREDICTING * len(order) // COMPARED
     before = copy.deepcopy(method)
     own = {name.removeprefix("method."): value for name, value in initial.items() if name.startswith("method.")}
