@@ -107,9 +107,8 @@ def small(
     plain: dict[str, Any] = {"posterior": 0.0, "consistency": 0.0, "objective": 0.0, "nothing": 0.5, "boxed": False}
     part = Part(window=side, windows=pair, cells=pair, border=BORDER, **plain)
     null = np.stack([own for _, own in windows_apart(part.window_scores(nothing), side, count, BORDER)], 1)
-    best, drawn = score.max(1), whitening(window_means(nothing, side))
-    other = contrast(drawn.reshape(-1, drawn.shape[-1])).reshape(len(nothing), -1).max(1)
-    area = float(mannwhitneyu(best, other).statistic / (len(best) * len(other)))
+    best = score.max(1)
+    area = float(mannwhitneyu(best, null[:, 0]).statistic / (len(best) * len(null)))
     return dataclasses.replace(part, consistency=area, objective=float(best[np.isfinite(best)].mean())), null
 
 

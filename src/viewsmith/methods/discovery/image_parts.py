@@ -93,7 +93,10 @@ class Part:
         """The score of every window as one of the kind, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
         whitening, contrast = self.windows
         z = whitening(window_means(maps, self.window))
-        return contrast.of_kind(z.reshape(-1, z.shape[-1])).reshape(z.shape[:3])
+        # A small kind is whatever is rare, and one that fills the images is among its own: they have the plain ratio.
+        rows = z.reshape(-1, z.shape[-1])
+        plain = self.border > 0 or self.count > 1
+        return (contrast(rows) if plain else contrast.of_kind(rows)).reshape(z.shape[:3])
 
     def posteriors(self, maps: np.ndarray) -> np.ndarray:
         """Probability of every cell to lie in the part, (n, h, w); of windows, the highest of those with the cell."""
