@@ -71,7 +71,7 @@ lint: $(CHECK)     ## ruff, mypy and the check of the layers
 
 check: lint test   ## lint and test: run it before every change
 
-PICTURES := smears beats binding_sites objects crl_tac crl_tac_projections contrastive pinda learned_noise diffaug genview metaug images dna map
+PICTURES := smears beats binding_sites objects crl_tac crl_tac_projections contrastive linear_contrast pinda learned_noise diffaug genview metaug images dna map
 
 ALL_EXTRAS := image,unclip,omics,parquet,timm,viz,track,wandb,hub,tune,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-import viewsmith.methods.loading  # noqa: F401, it registers parts
 from viewsmith.core.registry import find, registered
+from viewsmith.methods.linear_contrast.estimator import OF_TRAINING, LinearContrast
+from viewsmith.methods.loading import estimators
 from viewsmith.modalities import modality_of
 
 MODALITIES = ("vectors", "images", "dna")
@@ -35,3 +36,14 @@ def taken_by(views, modality, x):
     """Rows that view makers, joined by + (None: the default), take: `x`, or counts in its shape."""
     needs = [find("view maker", name, modality).tag("needs") for name in (views or DEFAULT_VIEWS[modality]).split("+")]
     return np.floor(np.abs(3 * x)).astype(x.dtype) if "counts" in needs else x
+
+
+def made(method, **options):
+    """An estimator, by class or name, with the options that it uses: linear-contrast trains no network."""
+    cls = estimators()[method] if isinstance(method, str) else method
+    unused = OF_TRAINING if cls is LinearContrast else ()
+    return cls(**{name: value for name, value in options.items() if name not in unused})
+
+
+#: Methods that train an encoder, for tests of networks, frameworks and their training.
+TRAINED = {name: cls for name, cls in estimators().items() if cls is not LinearContrast}

@@ -10,17 +10,29 @@ _LAYERS = (
 )
 
 if TYPE_CHECKING:
-    from viewsmith.methods.loading import CRLTAC, Contrastive, DiffAug, Discovery, GenView, MetAug, PiNDA, load
+    from viewsmith.methods.loading import (
+        CRLTAC,
+        Contrastive,
+        DiffAug,
+        Discovery,
+        GenView,
+        LinearContrast,
+        MetAug,
+        PiNDA,
+        load,
+    )
     from viewsmith.workflows.hub import push
     from viewsmith.workflows.report import report
 
-__all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "MetAug", "PiNDA", "__version__", "load"]
+_ESTIMATORS = ("CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA")
+__all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA"]
+__all__ += ["__version__", "load"]
 __all__ += ["push", "report"]
 
 
 def __getattr__(name: str) -> Any:
     # Estimators bring scikit-learn, which costs as much to import as torch: only on use.
-    if name in ("CRLTAC", "Contrastive", "DiffAug", "Discovery", "MetAug", "GenView", "PiNDA", "load"):
+    if name in (*_ESTIMATORS, "load"):
         from viewsmith.methods import loading
 
         return getattr(loading, name)

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits, load_wine
 
+from registered import TRAINED
 from viewsmith import load
 from viewsmith.core.tensors import save_tensors
-from viewsmith.methods.loading import estimators
 
 OPTIONS = {"epochs": 3, "hidden": (8,), "n_components": 4, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
 
@@ -28,7 +28,7 @@ def fit(rank, meet, out, name, run, options, resume):
         x = load_wine().data.astype(np.float32)
         if options.get("modality") == "images":
             x = (load_digits().images[:128] * 15).astype(np.uint8)
-        model = estimators()[name](**OPTIONS | options).fit(x, run=run, resume=resume)
+        model = TRAINED[name](**OPTIONS | options).fit(x, run=run, resume=resume)
         np.save(f"{out}/{rank}.npy", model.transform(x))
         save_tensors(Path(f"{out}/{rank}.copies.safetensors"), copies(model))
         Path(out, f"{rank}.seed").write_text(str(model.fitted_["seed"]))

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from refusals import refusal
+from registered import made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.methods.loading import estimators
@@ -43,17 +44,17 @@ def test_fewer_rows_than_a_batch_are_named(wine, batch_size, warns):
 
 @every_estimator
 def test_equal_seeds_give_equal_models_and_others_differ(cls, wine):
-    one, again = (cls(**TINY).fit(wine) for _ in range(2))
+    one, again = (made(cls, **TINY).fit(wine) for _ in range(2))
     assert same(weights(one), weights(again)) and same(one.initial_, again.initial_)
     assert np.array_equal(one.transform(wine), again.transform(wine))
-    other = cls(**TINY | {"random_state": 1}).fit(wine)
+    other = made(cls, **TINY | {"random_state": 1}).fit(wine)
     assert not np.array_equal(one.transform(wine), other.transform(wine))
     assert not same(one.initial_, other.initial_)
 
 
 @every_estimator
 def test_a_second_fit_equals_the_first(cls, wine):
-    model = cls(**TINY).fit(wine)
+    model = made(cls, **TINY).fit(wine)
     before = weights(model)
     assert same(weights(model.fit(wine)), before)
     assert model.fit(wine[:, :5]).transform(wine[:, :5]).shape == (178, 8)
@@ -62,9 +63,9 @@ def test_a_second_fit_equals_the_first(cls, wine):
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
 @every_estimator
 def test_training_does_not_depend_on_the_gradient_mode_of_the_caller(cls, off, wine):
-    expected = cls(**TINY).fit(wine)
+    expected = made(cls, **TINY).fit(wine)
     with off():
-        model = cls(**TINY).fit(wine)
+        model = made(cls, **TINY).fit(wine)
         assert not torch.is_grad_enabled()
         transformed = model.transform(wine)
     assert same(weights(model), weights(expected)) and np.array_equal(transformed, expected.transform(wine))
@@ -83,16 +84,16 @@ def test_seeds_may_be_random_states_or_none(wine):
 @every_estimator
 def test_labels_are_never_used(cls, wine):
     y = np.random.default_rng(0).integers(0, 3, size=178)
-    plain, given = cls(**TINY).fit(wine), cls(**TINY).fit(wine, y)
+    plain, given = made(cls, **TINY).fit(wine), made(cls, **TINY).fit(wine, y)
     assert same(weights(plain), weights(given))
-    assert np.array_equal(cls(**TINY).fit_transform(wine, y), plain.transform(wine))
+    assert np.array_equal(made(cls, **TINY).fit_transform(wine, y), plain.transform(wine))
 
 
 @every_estimator
 def test_random_streams_of_the_caller_are_not_changed(cls, wine):
     torch.manual_seed(0)
     before, numpys = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    model = cls(**TINY).fit(wine)
+    model = made(cls, **TINY).fit(wine)
     model.transform(wine)
     model.views(wine)
     model.untrained(wine)
@@ -102,7 +103,7 @@ def test_random_streams_of_the_caller_are_not_changed(cls, wine):
 
 @every_estimator
 def test_summary_and_attributes_of_fit(cls, wine):
-    model = cls(**TINY).fit(wine)
+    model = made(cls, **TINY).fit(wine)
     # Two epochs are too few for a good generator or channel.
     untaught = ("generated views drift", "the channel has not left")
     assert model.status_ == "finished" and all(line.startswith(untaught) for line in model.warnings_)
@@ -116,7 +117,7 @@ def test_summary_and_attributes_of_fit(cls, wine):
 @every_estimator
 def test_a_time_limit_leaves_a_usable_model(cls, wine):
     with pytest.warns(UserWarning, match=r"ended early \(time limit\) after 1 step, and the first of (50|75) epochs"):
-        model = cls(**TINY | {"epochs": 50, "minutes": 1e-9}).fit(wine)
+        model = made(cls, **TINY | {"epochs": 50, "minutes": 1e-9}).fit(wine)
     assert model.status_ == "time limit" and model.transform(wine).shape == (178, 8)
 
 
@@ -138,7 +139,7 @@ def test_epochs_auto_take_about_two_thousand_steps(wine):
 
 @every_estimator
 def test_a_row_does_not_depend_on_the_other_rows(cls, digits):
-    model = cls(**TINY | {"epochs": 1}).fit(digits[:300])
+    model = made(cls, **TINY | {"epochs": 1}).fit(digits[:300])
     h = model.transform(digits)
     assert h.shape == (1797, 8) and h.dtype == np.float32
     for rows in ([5], [1796, 5, 0], slice(100, 1300), np.arange(1797)[::-1]):
@@ -148,7 +149,7 @@ def test_a_row_does_not_depend_on_the_other_rows(cls, digits):
 
 @every_estimator
 def test_outputs_by_name(cls, wine):
-    model = cls(**TINY).fit(wine)
+    model = made(cls, **TINY).fit(wine)
     assert model.transform(wine, output="projection").shape == (178, 4)
     assert np.array_equal(model.transform(wine, output="representation"), model.transform(wine))
     with pytest.raises(InputError, match="output is 'maps', expected one of 'representation', 'projection'"):
@@ -182,7 +183,7 @@ def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine, n_views):
     extra = {PiNDA: {"strength": 0.03}, DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0}}.get(cls, {})
     if cls is CRLTAC:
         pytest.skip("its views are drawn from the channel")
-    model = cls(**TINY, view_maker="noise", noise_strength=1e-4, **extra).fit(wine)
+    model = made(cls, **TINY, view_maker="noise", noise_strength=1e-4, **extra).fit(wine)
     views = model.input_views(wine, n_views) if cls is MetAug else model.views(wine, n_views)
     if cls is MetAug:
         assert np.array_equal(model.views(wine, n_views), model.views(wine, n_views))
@@ -236,7 +237,7 @@ def test_invalid_arguments_of_views_are_refused(wine):
 @every_estimator
 @pytest.mark.parametrize("norm", ["batch", "none"])
 def test_untrained_has_the_weights_from_before_training(cls, norm, wine):
-    model = cls(**TINY, norm=norm).fit(wine)
+    model = made(cls, **TINY, norm=norm).fit(wine)
     trained, h = weights(model), model.transform(wine)
     fresh = model.untrained(wine)
     running = {name for name in trained if "running_" in name or "num_batches" in name}

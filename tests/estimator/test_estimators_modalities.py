@@ -7,11 +7,10 @@ import torch
 import viewsmith
 from cases import covering, slow
 from refusals import refusal
-from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, VIEWS, heads, labels, taken_by
+from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, TRAINED, VIEWS, heads, labels, taken_by
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.registry import find
 from viewsmith.core.rows import block_size
-from viewsmith.methods.loading import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -54,7 +53,7 @@ def default_pair(modality, framework, view):
 
 
 ALLOWED = [
-    (name, *p) for name in estimators() if name not in ("diffaug", "crl-tac", "genview") for p in PAIRS if possible(*p)
+    (name, *p) for name in TRAINED if name not in ("diffaug", "crl-tac", "genview") for p in PAIRS if possible(*p)
 ]
 ALLOWED += [("metaug", d, "oucl", v) for d in VIEWS for v in VIEWS[d] if v != "multicrop"]
 ALLOWED += [("genview", *p) for p in PAIRS if default_pair(*p)]
@@ -66,7 +65,7 @@ ALLOWED += [
 @pytest.mark.parametrize(("name", "modality", "framework", "view"), covering(ALLOWED, (0, 1), (2,), (1, 3)))
 def test_every_allowed_combination_trains_two_steps(name, modality, framework, view):
     x = taken_by(view, modality, DATA[modality]())
-    model = estimators()[name](**TINY, **heads(framework, **SMALL_HEADS), view_maker=view, local_crops=1)
+    model = TRAINED[name](**TINY, **heads(framework, **SMALL_HEADS), view_maker=view, local_crops=1)
     model.fit(x, labels(framework, x))
     phases = {row["phase"] for row in model.metrics_}
     assert model.fitted_["modality"] == modality and model.summary_["steps"] == 2 * len(phases)

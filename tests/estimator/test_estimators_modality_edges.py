@@ -17,10 +17,9 @@ from sklearn.pipeline import make_pipeline
 import viewsmith
 from cases import covering, slow
 from refusals import refusal
-from registered import ENCODERS, FRAMEWORKS, GENERATORS, labels
+from registered import ENCODERS, FRAMEWORKS, GENERATORS, TRAINED, labels
 from viewsmith import Contrastive, PiNDA
 from viewsmith.estimator.options import check_options
-from viewsmith.methods.loading import estimators
 from viewsmith.training.callbacks import collapse_warnings
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -188,7 +187,7 @@ def test_a_new_fit_removes_feature_names():
 
 
 SEQUENCES = (["A", "C"], ["N" * 9, "NN"], ["ACGTT"] * 4, ["A", "ACGT" * 15, "gattaca"])
-EVERY_SEQUENCE = list(itertools.product(estimators(), ENCODERS["dna"], SEQUENCES))
+EVERY_SEQUENCE = list(itertools.product(TRAINED, ENCODERS["dna"], SEQUENCES))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +199,7 @@ EVERY_SEQUENCE = list(itertools.product(estimators(), ENCODERS["dna"], SEQUENCES
     ],
 )
 def test_short_unknown_equal_and_unequal_sequences(name, encoder, given):
-    model = estimators()[name](epochs=1, random_state=0, encoder=encoder).fit(given)
+    model = TRAINED[name](epochs=1, random_state=0, encoder=encoder).fit(given)
     for x in (given, ["acgt" * 20, "A"]):  # longer than any in training
         assert np.isfinite(model.transform(x)).all() and np.isfinite(model.untrained(given).transform(x)).all()
         views = model.input_views if name == "metaug" else model.views
@@ -233,13 +232,13 @@ def test_few_rows_are_not_a_collapse():
 
 @pytest.mark.parametrize(
     ("name", "modality", "view"),
-    covering(itertools.product(estimators(), DATA, ("neighbors", "mixup", "adversarial")), (0,), (1, 2)),
+    covering(itertools.product(TRAINED, DATA, ("neighbors", "mixup", "adversarial")), (0,), (1, 2)),
 )
 def test_a_fitted_model_stores_no_rows(name, modality, view):
     x = DATA[modality]()
     options = {**TINY, "view_maker": "auto" if name == "crl-tac" else view, "encoder": ENCODERS[modality][0]}
-    many = estimators()[name](**options | {"batch_size": 80}).fit(np.concatenate([x] * 20))
-    few = estimators()[name](**options).fit(x)
+    many = TRAINED[name](**options | {"batch_size": 80}).fit(np.concatenate([x] * 20))
+    few = TRAINED[name](**options).fit(x)
     few.views(x, 1)
     pickled = pickle.dumps(few)
     # The log of the epochs, and no rows or their axes. GenView compares new rows with representations of training rows.
@@ -294,11 +293,11 @@ def test_a_resumed_run_ends_with_the_same_weights(modality, framework, options, 
 
 @pytest.mark.parametrize("name", [slow("contrastive"), slow("pinda")])
 def test_the_published_form_on_images(name):
-    preset = estimators()[name].presets["paper-images"]
-    options = check_options(estimators()[name], preset)
+    preset = TRAINED[name].presets["paper-images"]
+    options = check_options(TRAINED[name], preset)
     assert (options.encoder, options.view_maker, options.temperature) == ("resnet18", "simclr", 0.1)
     assert (options.optimizer, options.learning_rate, options.batch_size, options.epochs) == ("adam", 1e-3, 256, 1000)
-    model = estimators()[name](**preset | {"epochs": 1, "batch_size": 4, "random_state": 0}).fit(images(4))
+    model = TRAINED[name](**preset | {"epochs": 1, "batch_size": 4, "random_state": 0}).fit(images(4))
     assert (
         model.transform(images(4)).shape == (4, 512) and model.transform(images(4), output="projection").shape[1] == 128
     )

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from registered import TRAINED
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core import Optimizer
 from viewsmith.estimator.resolve import default_epochs
-from viewsmith.methods.loading import estimators
 from viewsmith.modalities import modality_of
 from viewsmith.networks import PrincipalAxes
 from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, NeighborMix, Neighbors
@@ -15,7 +15,7 @@ from viewsmith.views import Corruption, GaussianNoise, Identity, Mixup, Neighbor
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 1, "hidden": (6,), "n_components": 5, "projector_dims": (4, 3), "batch_size": 64, "random_state": 0}
-every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
+every_estimator = pytest.mark.parametrize("cls", TRAINED.values(), ids=TRAINED)
 
 
 @pytest.mark.parametrize("cls", [Contrastive, PiNDA])
@@ -47,7 +47,7 @@ def test_widths_and_norm_make_encoder_and_head(cls, wine):
         assert names == (block * 2 if norm == "batch" else ["Linear", "ReLU", "Linear"])
 
 
-@pytest.mark.parametrize("cls", [cls for cls in estimators().values() if cls is not CRLTAC])
+@pytest.mark.parametrize("cls", [cls for cls in TRAINED.values() if cls is not CRLTAC])
 def test_view_makers_are_built_in_order_with_their_settings(cls, wine):
     model = cls(
         **TINY,

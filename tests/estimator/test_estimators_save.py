@@ -14,7 +14,7 @@ from estimator_processes import load_without_pickle
 import viewsmith
 from cases import slow
 from refusals import refusal
-from registered import FRAMEWORKS, heads, labels
+from registered import FRAMEWORKS, heads, labels, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods.loading import estimators
@@ -53,7 +53,7 @@ def test_a_saved_model_is_loaded(cls, options, wine, tmp_path):
         options = {key: value for key, value in options.items() if key not in ("view_maker", "temperature")}
     if "impute" in options:
         wine[::7, 3] = np.nan
-    model = cls(**TINY | options).fit(pd.DataFrame(wine, columns=[f"f{i}" for i in range(13)]))
+    model = made(cls, **TINY | options).fit(pd.DataFrame(wine, columns=[f"f{i}" for i in range(13)]))
     model.save(tmp_path / "run")
     loaded = viewsmith.load(tmp_path / "run")
     assert type(loaded) is cls
@@ -215,13 +215,13 @@ def test_with_lookahead_steps_a_resumed_run_is_the_same(framework, wine, tmp_pat
 @every_estimator
 def test_a_run_stopped_by_time_is_resumed_to_the_same_files(cls, wine, tmp_path):
     options = TINY | {"epochs": 6}
-    cls(**options).fit(wine, run=tmp_path / "whole")
+    made(cls, **options).fit(wine, run=tmp_path / "whole")
     parts = tmp_path / "parts"
     for _ in range(3):
-        model = cls(**options, minutes=1e-9).fit(wine, run=parts, resume=parts.exists())
+        model = made(cls, **options, minutes=1e-9).fit(wine, run=parts, resume=parts.exists())
         assert model.status_ == "time limit"
         assert np.array_equal(viewsmith.load(parts).transform(wine), model.transform(wine))
-    model = cls(**options).fit(wine, run=parts, resume=True)
+    model = made(cls, **options).fit(wine, run=parts, resume=True)
     assert model.status_ == "finished" and model.summary_["steps"] == (18 if cls in (DiffAug, GenView) else 12)
     for name in ("model.safetensors", "initial.safetensors", "config.toml"):
         assert (parts / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name

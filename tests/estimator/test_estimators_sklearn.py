@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cases import slow
+from registered import made
 from viewsmith.methods.loading import estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -23,7 +24,7 @@ SMALL = {"pinda": {"generator_hidden": (4,)}, "crl-tac": {"masks": 4}, "diffaug"
 
 
 CHECKED = {
-    name: cls(**TINY | {"epochs": 1, "hidden": (4,)} | SMALL.get(name, {})) for name, cls in estimators().items()
+    name: made(cls, **TINY | {"epochs": 1, "hidden": (4,)} | SMALL.get(name, {})) for name, cls in estimators().items()
 }
 
 
@@ -50,7 +51,7 @@ every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=esti
 
 @every_estimator
 def test_clone_has_the_arguments_and_is_not_fitted(cls, wine):
-    model = cls(**TINY, n_neighbors=3, scaling="global").fit(wine)
+    model = made(cls, **TINY, n_neighbors=3, scaling="global").fit(wine)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     assert not hasattr(copy, "fitted_")
@@ -69,28 +70,28 @@ def test_arguments_are_stored_untouched(cls):
 
 @every_estimator
 def test_a_pipeline_equals_its_steps(cls, wine):
-    model = make_pipeline(StandardScaler(), cls(**TINY, scaling="none"))
+    model = make_pipeline(StandardScaler(), made(cls, **TINY, scaling="none"))
     h = model.fit_transform(wine)
     scaled = StandardScaler().fit_transform(wine)
-    assert np.array_equal(h, cls(**TINY, scaling="none").fit_transform(scaled))
+    assert np.array_equal(h, made(cls, **TINY, scaling="none").fit_transform(scaled))
     assert model.get_feature_names_out().tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
 
 
 @every_estimator
 def test_set_output_gives_pandas(cls, wine):
     table = frame(wine).set_index(np.arange(178) + 1000)
-    h = cls(**TINY).set_output(transform="pandas").fit(table).transform(table)
+    h = made(cls, **TINY).set_output(transform="pandas").fit(table).transform(table)
     assert isinstance(h, pd.DataFrame)
     assert h.columns.tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
     assert h.index.equals(table.index)
-    np.testing.assert_array_equal(h.to_numpy(), cls(**TINY).fit(wine).transform(wine))
+    np.testing.assert_array_equal(h.to_numpy(), made(cls, **TINY).fit(wine).transform(wine))
 
 
 # Reading is the same for all methods.
 @pytest.mark.parametrize("cls", [c if n == "contrastive" else slow(c, id=n) for n, c in estimators().items()])
 def test_every_container_gives_the_same_result(cls, digits):
     x = digits[:150]  # more than half are zeros, so the default scaling is "global"
-    expected = cls(**TINY).fit(x).transform(x)
+    expected = made(cls, **TINY).fit(x).transform(x)
     for given in (
         x.astype(np.float64),
         x.astype(np.int64),
@@ -103,13 +104,13 @@ def test_every_container_gives_the_same_result(cls, digits):
         scipy.sparse.csc_array(x.astype(np.float64)),
         scipy.sparse.coo_array(x),
     ):
-        assert np.array_equal(cls(**TINY).fit(given).transform(given), expected), type(given)
+        assert np.array_equal(made(cls, **TINY).fit(given).transform(given), expected), type(given)
 
 
 @every_estimator
 def test_names_of_features_are_stored_and_checked(cls, wine, tmp_path):
     table = frame(wine)
-    model = cls(**TINY).fit(table)
+    model = made(cls, **TINY).fit(table)
     assert model.feature_names_in_.tolist() == table.columns.tolist() and model.n_features_in_ == 13
     with pytest.raises(ValueError, match="feature names should match"):
         model.transform(table.rename(columns={"wine 3": "other"}))

@@ -118,3 +118,33 @@ def test_samples_smaller_than_a_patch_are_padded():
     x = torch.randn(2, 3, 4, 9, generator=draw(1))
     padded = torch.nn.functional.pad(x, (0, 0, 0, 2))
     assert torch.equal(module(x), module(padded)) and module(x).shape == (2, module.n_features)
+
+
+def test_the_root_of_averages():
+    x = torch.rand(12, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    options = {"patch": (3, 3), "centers": 4, "stride": 1, "regions": (2, 2)}
+    plain, root = (PatchResponses(1, (8, 8), root=root, **options) for root in (False, True))
+    for each in (plain, root):
+        each.fit(x, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(root(x), plain(x).sqrt(), rtol=1e-5, atol=1e-5)
+    x.requires_grad_()
+    assert torch.autograd.grad(root(x).sum(), x)[0].isfinite().all()
+
+
+def test_the_largest_responses_of_regions():
+    x = torch.rand(12, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    options = {"patch": (3, 3), "centers": 4, "stride": 1}
+    each, both = (
+        PatchResponses(1, (8, 8), regions=(6, 6), **options),
+        PatchResponses(1, (8, 8), regions=(2, 3), maxima=(1, 2), **options),
+    )
+    for responses in (each, both):
+        responses.fit(x, torch.Generator().manual_seed(1))
+    assert both.n_features == 4 * (6 + 1 + 4)
+    places = each(x).view(12, 6, 6, 4)  # one place in each region
+    found = both(x).view(12, 11, 4)
+    torch.testing.assert_close(found[:, 6], places.amax((1, 2)))
+    corners = [places[:, i : i + 3, j : j + 3].amax((1, 2)) for i in (0, 3) for j in (0, 3)]
+    torch.testing.assert_close(found[:, 7:], torch.stack(corners, 1))
+    means = [places[:, i : i + 3, j : j + 2].mean((1, 2)) for i in (0, 3) for j in (0, 2, 4)]
+    torch.testing.assert_close(found[:, :6], torch.stack(means, 1))

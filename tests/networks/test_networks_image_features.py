@@ -28,7 +28,7 @@ def test_dictionaries_then_statistics_side_by_side():
     options = {"centers": 6, "stride": 3, "regions": 2}
     features = ImagePatches(context, sizes=(4, 7), **options)
     features.fit(x, torch.Generator().manual_seed(0))
-    assert features.n_features == 2 * 6 * 4 + 3 * (7 + 64)
+    assert features.n_features == 2 * 6 * (4 + 1 + 4) + 3 * (7 + 64)
     first, second = features.dictionaries
     assert first.filters.shape == (6, 3, 4, 4) and second.filters.shape == (6, 3, 7, 7)
     assert first.stride == 3 and first.regions == (2, 2)

@@ -192,12 +192,13 @@ def make_estimator(
     named = content.pop("method", None)
     if method is not None and named not in (None, method):
         raise InputError(f"{config} is for the method {named!r}, but --method is {method!r}: leave --method out")
-    method = method or named or "contrastive"
+    asked = content | assignments(pairs) | given
+    method = method or named or default_method(modality, preset, asked)
     cls: type[ViewsmithEstimator] = find("method", str(method)).build  # type: ignore[assignment]
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None:
         parameters |= _preset(cls, preset, modality)
-    parameters |= content | assignments(pairs) | given
+    parameters |= asked
     if preset is not None and modality is not None:
         for option, need in cls.preset_needs.get(preset + modality_of(modality).preset_suffix, {}).items():
             if parameters.get(option) is None:
@@ -207,6 +208,15 @@ def make_estimator(
     estimator = check_options(cls, *route_options(cls, parameters, modality))
     check_framework(estimator.framework, cls.frameworks)
     return estimator
+
+
+def default_method(modality: str | None, preset: str | None, asked: Mapping[str, Any]) -> str:
+    """The modality's default; contrastive if an option of a training is given, or before the data are read."""
+    from viewsmith.methods.linear_contrast.estimator import OF_TRAINING
+    from viewsmith.modalities import modality_of
+
+    trains = preset is not None or any(name in OF_TRAINING for name in asked)
+    return "contrastive" if modality is None or trains else modality_of(modality).default_method
 
 
 def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None:

@@ -186,7 +186,7 @@ class Phase:
     """Consecutive epochs with the same updates.
 
     `start` is called with a seed when the phase begins, but not when it is resumed. It must store its results in
-    buffers or parameters of the method, so that checkpoints contain them.
+    buffers or parameters of the method, so that checkpoints contain them. A phase of 0 epochs is its start alone.
 
     Raises
     ------
@@ -201,7 +201,7 @@ class Phase:
 
     def __post_init__(self) -> None:
         names = [update.name for update in self.updates]
-        if not names or len(set(names)) < len(names):
+        if not (names or (self.epochs == 0 and self.start)) or len(set(names)) < len(names):
             given = ", ".join(map(repr, names)) or "no updates"
             raise InputError(f"phase {self.name!r} has {given}, expected at least one update, each with its own name")
 
@@ -222,6 +222,9 @@ class Method(nn.Module):
     def phases(self) -> list[Phase]:
         """The training schedule: phases in order."""
         raise NotImplementedError
+
+    def initialize(self, x: Rows, seed: int) -> None:
+        """Fit what is not trained, such as fixed features, to the scaled training rows of a new model."""
 
     def prepare(self, x: Rows, seed: int) -> None:
         """Compute pools and neighbor graphs from the scaled training rows, before training; never saved."""

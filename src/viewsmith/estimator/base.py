@@ -131,6 +131,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     resolved_type: ClassVar[type[Resolved]] = Resolved
     streams_views: ClassVar[bool] = True  # `described_views` are `views` alone, which can be made block by block
     outputs: ClassVar[dict[str, str]] = {}  # of `transform`, by name of the additional row of an evaluation
+    trains: ClassVar[bool] = True  # by gradient steps on batches
     strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels if it is "auto"
     trial_options: ClassVar[dict[str, Any]] = {}  # changed arguments in the short trainings of that choice
 
@@ -236,7 +237,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             seed = folder.read_config().get("parameters", {}).get("random_state")
             options = dataclasses.replace(options, random_state=seed)
         device = find_device(options.device)
-        check_batch(len(rows), options.batch_size)
+        if self.trains:
+            check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
         alone = options.minutes is not None and not distributed.is_distributed()
         with time_limit(options.minutes * 60 if alone else None):

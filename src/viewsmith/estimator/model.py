@@ -84,6 +84,7 @@ def build_fresh(build: Callable[[AnyContext], Method], plan: AnyContext, x: Rows
             skip.fit(x, weighted=weighted)
         else:
             skip.load_state_dict(skips[0].state_dict())
+    method.initialize(x, plan.resolved.seed)
     return method
 
 

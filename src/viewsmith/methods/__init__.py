@@ -10,9 +10,11 @@ __getattr__ = lazily(
         "viewsmith.methods.crl_tac.training": "CRLTACMethod",
         "viewsmith.methods.diffaug.training": "DiffAugMethod",
         "viewsmith.methods.genview.training": "GenViewMethod",
+        "viewsmith.methods.linear_contrast.training": "LinearContrastMethod",
         "viewsmith.methods.metaug.training": "MetAugMethod",
         "viewsmith.methods.pinda.training": "PiNDAMethod",
     },
 )
 
-__all__ = ["CRLTACMethod", "ContrastiveMethod", "DiffAugMethod", "GenViewMethod", "MetAugMethod", "PiNDAMethod"]
+__all__ = ["CRLTACMethod", "ContrastiveMethod", "DiffAugMethod", "GenViewMethod", "LinearContrastMethod"]
+__all__ += ["MetAugMethod", "PiNDAMethod"]

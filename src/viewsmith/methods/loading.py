@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from viewsmith.methods.diffaug.estimator import DiffAug
     from viewsmith.methods.discovery.estimator import Discovery
     from viewsmith.methods.genview.estimator import GenView
+    from viewsmith.methods.linear_contrast.estimator import LinearContrast
     from viewsmith.methods.metaug.estimator import MetAug
     from viewsmith.methods.pinda.estimator import PiNDA
 
-__all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "MetAug", "PiNDA", "estimators", "load"]
+__all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA"]
+__all__ += ["estimators", "load"]
 
 _PLACES = {
     "viewsmith.methods.contrastive.estimator": "Contrastive",
@@ -33,6 +35,7 @@ _PLACES = {
     "viewsmith.methods.diffaug.estimator": "DiffAug",
     "viewsmith.methods.discovery.estimator": "Discovery",
     "viewsmith.methods.genview.estimator": "GenView",
+    "viewsmith.methods.linear_contrast.estimator": "LinearContrast",
     "viewsmith.methods.metaug.estimator": "MetAug",
     "viewsmith.methods.pinda.estimator": "PiNDA",
 }

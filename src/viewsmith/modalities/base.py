@@ -37,6 +37,10 @@ class Modality:
         Default view makers, joined by "+".
     default_encoder, default_encoder_on_gpu : str
         Names of the default encoders.
+    default_method : str
+        Name of the method that commands choose if none is given.
+    mild_views : (str, mapping), optional
+        View makers and their options for fixed features, which understand less than a network; None: `default_views`.
     default_features : str
         Name of the default features, those of registered kind "features"; empty: there are none.
     steps, steps_on_gpu : int
@@ -68,6 +72,8 @@ class Modality:
     default_views: ClassVar[str]
     default_encoder: ClassVar[str]
     default_encoder_on_gpu: ClassVar[str]
+    default_method: ClassVar[str] = "contrastive"
+    mild_views: ClassVar[tuple[str, Mapping[str, Any]] | None] = None
     default_features: ClassVar[str] = ""
     steps: int = 1500
     steps_on_gpu: int = 10_000

@@ -4,6 +4,8 @@ After Coates, Lee and Ng (2011), An analysis of single-layer networks in unsuper
 those of images, of spectrograms, or windows of sequences. Only the fit depends on the data; it takes seconds.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -85,11 +87,15 @@ class PatchResponses(nn.Module):
     contrast : float or None
         Patches are centered and divided by their standard deviation plus this number, before whitening; None: they are
         not.
+    root : bool
+        Take the square root of all features (power normalization: Perronnin, Sanchez and Mensink 2010, section 3.2).
+    maxima : sequence of int
+        For each number, the largest responses of as many rows and columns of regions are features, too.
 
     Attributes
     ----------
     n_features : int
-        Centers times regions. The responses of one region are neighbors.
+        Centers times regions, those of maxima included. The responses of one region are neighbors.
     """
 
     filters: Tensor
@@ -105,13 +111,16 @@ class PatchResponses(nn.Module):
         stride: int,
         regions: tuple[int, int],
         contrast: float | None = None,
+        root: bool = False,
+        maxima: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.patch = height, width = min(patch[0], size[0]), min(patch[1], size[1])
-        self.stride, self.contrast = stride, contrast
+        self.stride, self.contrast, self.root = stride, contrast, root
         self.places = (size[0] - height) // stride + 1, (size[1] - width) // stride + 1
         self.regions = min(regions[0], self.places[0]), min(regions[1], self.places[1])
-        self.n_features = centers * self.regions[0] * self.regions[1]
+        self.maxima = [(min(number, self.places[0]), min(number, self.places[1])) for number in maxima]
+        self.n_features = centers * sum(rows * columns for rows, columns in (self.regions, *self.maxima))
         self.register_buffer("filters", torch.zeros(centers, channels, height, width))
         self.register_buffer("offset", torch.zeros(centers))
 
@@ -157,7 +166,10 @@ class PatchResponses(nn.Module):
         half = torch.linalg.vector_norm(rows, dim=1, keepdim=True) * (0.5 / centers**0.5)
         rows = (rows - half if rows.requires_grad else rows.sub_(half)).relu_()
         maps = rows.view(b, height, width, centers).permute(0, 3, 1, 2)
-        return F.adaptive_avg_pool2d(maps, self.regions).permute(0, 2, 3, 1).flatten(1)
+        pooled = [F.adaptive_avg_pool2d(maps, self.regions)]
+        pooled += [F.adaptive_max_pool2d(maps, number) for number in self.maxima]
+        found = torch.cat([each.permute(0, 2, 3, 1).flatten(1) for each in pooled], 1)
+        return (found + 1e-12).sqrt() if self.root else found
 
     def _normalized(self, x: Tensor, filters: Tensor) -> Tensor:
         """Similarities with patches of mean 0 and deviation about 1: those of the raw patches, rescaled by place."""

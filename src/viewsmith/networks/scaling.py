@@ -1,5 +1,6 @@
 """Input scaling, principal axes and columns that are not learned: fitted on train rows, saved with the weights."""
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -368,7 +369,7 @@ class SkipCoordinates(nn.Module):
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("axes", torch.zeros(n_features, n_components))
         if ordered:
-            self.axes[:n_components] = length * n_components**-0.5 * _rotation(n_components)
+            self.axes[:n_components] = length * n_components**-0.5 * rotation(n_components)
 
     @torch.no_grad()
     def fit(self, x: Rows, *, weighted: bool = True) -> None:
@@ -383,8 +384,8 @@ class SkipCoordinates(nn.Module):
         found = PrincipalAxes(d, min(k, len(x))).to(self.axes.device)
         found.fit(x, weighted=weighted)
         self.mean.copy_(found.mean)
-        rotation = _rotation(k)[: min(k, len(x))].to(self.axes)
-        self.axes.copy_(self.length * min(k, len(x)) ** -0.5 * found.axes @ rotation)
+        turned = rotation(k)[: min(k, len(x))].to(self.axes)
+        self.axes.copy_(self.length * min(k, len(x)) ** -0.5 * found.axes @ turned)
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x if self.features is None else self.features(x)
@@ -416,7 +417,7 @@ class SkipAxes(SkipCoordinates):
         factor = torch.where(varies, deviation, 0.0) / deviation.pow(4).sum().sqrt().clamp_min(1e-12)
         self.mean.copy_(found.mean)
         axes = found.weight[:, None] * found.axes[:, :m] * factor
-        self.axes.copy_(self.length * axes.to(self.axes) @ _rotation(self.axes.shape[1])[:m].to(self.axes))
+        self.axes.copy_(self.length * axes.to(self.axes) @ rotation(self.axes.shape[1])[:m].to(self.axes))
 
     def forward(self, x: Tensor) -> Tensor:
         d, k = self.axes.shape
@@ -506,7 +507,8 @@ def skipped_columns(encoder: nn.Module) -> int:
     return sum(m.axes.shape[1] for m in encoder.modules() if isinstance(m, SkipCoordinates))
 
 
-def _rotation(k: int) -> Tensor:
+@functools.cache
+def rotation(k: int) -> Tensor:
     """A random orthogonal matrix (k, k), always the same for one k."""
     drawn = torch.randn(k, k, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     q, r = torch.linalg.qr(drawn)

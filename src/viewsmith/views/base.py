@@ -114,6 +114,10 @@ class ViewMaker(nn.Module):
         """
         return None
 
+    def symmetric_copies(self, x: Tensor) -> list[Tensor]:
+        """Samples (B, ...), and what the symmetries among the views make of them: mirror images, other strands."""
+        return [x]
+
     def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         """Augment both views of a pair, or only the second (`views_made`). May be overridden."""
         ids = pair.ids or (None, None)

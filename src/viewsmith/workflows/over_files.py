@@ -66,8 +66,7 @@ class OverFiles:
 
     def pending(self, files: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
         """The files without a result, in a column ``file``; raises InputError for two files of the same name."""
-        if twice := duplicates([Path(file).name for file in files]):
-            raise InputError(f"two files are called {twice[0]}: their results would be one file; rename one")
+        check_names(files)
         self.out.mkdir(parents=True, exist_ok=True)
         return pd.DataFrame({"file": [str(file) for file in files if not self._target(file).exists()]})
 
@@ -89,16 +88,7 @@ class OverFiles:
         return target
 
     def _work(self, file: str, target: Path) -> int:
-        try:
-            with reading(file, "a parquet file"):
-                table = pd.read_parquet(file)
-        except InputError as error:
-            if isinstance(error.__cause__, ImportError):
-                raise MissingExtra("pyarrow", "parquet", "reading parquet files") from error
-            raise
-        if missing := [name for name in [*self.keep, self.column] if name is not None and name not in table]:
-            raise InputError(f"{file} has no column {missing[0]!r}: its columns are {', '.join(map(str, table))}")
-        samples = table.drop(columns=self.keep) if self.column is None else _samples(table[self.column])
+        table, samples = read_samples(file, self.column, self.keep)
         kept = table[self.keep].reset_index(drop=True)
         made = _TASKS[self.task](self, samples)
         if self.task == "embed":
@@ -113,13 +103,33 @@ class OverFiles:
         return len(table)
 
 
+def check_names(files: Sequence[str | os.PathLike[str]]) -> None:
+    """Raise InputError for two files of the same name."""
+    if twice := duplicates([Path(file).name for file in files]):
+        raise InputError(f"two files are called {twice[0]}: their results would be one file; rename one")
+
+
+def read_samples(file: str, column: str | None, keep: Sequence[str] = ()) -> tuple[pd.DataFrame, Any]:
+    """The table of a parquet file, and its samples: those in a column, or rows without the columns to keep."""
+    try:
+        with reading(file, "a parquet file"):
+            table = pd.read_parquet(file)
+    except InputError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise MissingExtra("pyarrow", "parquet", "reading parquet files") from error
+        raise
+    if missing := [name for name in [*keep, column] if name is not None and name not in table]:
+        raise InputError(f"{file} has no column {missing[0]!r}: its columns are {', '.join(map(str, table))}")
+    return table, table.drop(columns=list(keep)) if column is None else _samples(table[column])
+
+
 def _embed(work: OverFiles, samples: Any) -> pd.DataFrame:
-    h = _model(work.run).transform(samples)
+    h = model_of(str(work.run)).transform(samples)
     return pd.DataFrame(h, columns=[f"h{i}" for i in range(h.shape[1])])
 
 
 def _locate(work: OverFiles, samples: Any) -> pd.DataFrame:
-    found = _model(work.run).locate(samples)
+    found = model_of(str(work.run)).locate(samples)
     return pd.DataFrame({name: found[name] for name in found.dtype.names})
 
 
@@ -135,7 +145,8 @@ _TASKS: dict[str, Callable[[OverFiles, Any], Any]] = {"embed": _embed, "locate":
 
 
 @functools.lru_cache(maxsize=2)
-def _model(run: str) -> Any:
+def model_of(run: str) -> Any:
+    """The model of a run, which each process loads once."""
     return load(run)
 
 

@@ -293,6 +293,9 @@ class DNAViews(ViewMaker):
         self.max_edits = min(max_edits, len(edits))
         self.strand, self.noise = ReverseComplement(strand), DNANoise(noise)
 
+    def symmetric_copies(self, x: Tensor) -> list[Tensor]:
+        return [x, ReverseComplement(1.0)(x)] if self.strand.p > 0 else [x]
+
     def choose(self, n: int, like: Tensor, generator: Stream) -> Tensor:
         """Which edits each of n sequences gets, bool (n, edits): a random subset of 1 to `max_edits`."""
         if self.max_edits == 0:

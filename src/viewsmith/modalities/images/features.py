@@ -40,6 +40,10 @@ class ImagePatches(Features):
         Pixels between patches.
     regions : int
         Responses are averaged over ``regions`` x ``regions`` parts of the image.
+    maxima : tuple of int
+        The largest responses in as many rows and columns of regions are features, too.
+    root : bool
+        Take the square root of the averages: a region with a few strong responses then resembles one with many.
     channel_statistics : bool
         Add mean, standard deviation and percentiles (5, 25, 50, 75, 95) of each channel, and the image at 8 x 8 pixels.
 
@@ -53,10 +57,12 @@ class ImagePatches(Features):
         self,
         context: FeatureContext,
         *,
-        centers: Annotated[int, Bounds(ge=2)] = 512,
+        centers: Annotated[int, Bounds(ge=2)] = 256,
         sizes: tuple[Annotated[int, Bounds(ge=1)], ...] = (6,),
         stride: Annotated[int, Bounds(ge=1)] = 2,
         regions: Annotated[int, Bounds(ge=1)] = 3,
+        maxima: tuple[Annotated[int, Bounds(ge=1)], ...] = (1, 2),
+        root: bool = True,
         channel_statistics: bool = True,
     ) -> None:
         super().__init__()
@@ -72,6 +78,8 @@ class ImagePatches(Features):
                 centers=centers,
                 stride=stride,
                 regions=(regions, regions),
+                root=root,
+                maxima=maxima,
             )
             for side in sizes
         )

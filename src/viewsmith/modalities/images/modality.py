@@ -227,6 +227,7 @@ class Images(Modality):
     help = "uint8 pixels, gray or color: arrays, folders of image files"
     default_views = "simclr"
     default_encoder, default_encoder_on_gpu = "cnn", "resnet18"
+    default_method = "linear-contrast"
     default_features = "patches"
     # On two CPU cores a run with this number of steps takes less than ten minutes.
     steps, steps_on_gpu = 1500, 20_000

@@ -136,6 +136,9 @@ class ImageViews(ViewMaker):
         crops = None if pair.crops is not None else (first_crop, second_crop)
         return PositivePair(first, second, pair.ids, pair.local, crops)
 
+    def symmetric_copies(self, x: Tensor) -> list[Tensor]:
+        return [x, x.flip(3)] if self.flip > 0 else [x]
+
     def view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
         """A view of each image, and the region of the image that it shows."""
         self.check(x)
@@ -217,6 +220,9 @@ class PairedImageViews(ViewMaker):
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return self.second(x, index=index, generator=generator)
+
+    def symmetric_copies(self, x: Tensor) -> list[Tensor]:
+        return self.first.symmetric_copies(x)
 
     def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         local = pair.local

@@ -145,6 +145,8 @@ class Series(Modality):
     name = "series"
     help = "recordings, arrays (n, channels, time), only with modality='series' (--modality series)"
     default_views = "window+jitter+scale+channel-mask"
+    default_method = "linear-contrast"
+    mild_views = ("window+jitter+scale", MappingProxyType({"window_minimum": 0.7, "jitter_strength": 0.05}))
     default_encoder = default_encoder_on_gpu = "cnn"
     defaults = MappingProxyType({"directions": True})
     picture = "traces"

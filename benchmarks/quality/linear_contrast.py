@@ -1,0 +1,214 @@
+"""The contrast in closed form against raw features, fixed features without a contrast, and a trained encoder.
+
+Rows: "raw" (the best of the modality's raw features, chosen on train rows), "features" (the fixed features, as
+`LinearContrast` standardizes them), "linear-contrast" (the default), "contrastive" (the default training). Nothing is
+chosen on test labels; ridge and number of columns are chosen on held-out train samples without labels. `by labels` has
+the scores with the first 32, 64, 128 and 256 columns, and what the best of them is: the price of the choice.
+
+Images are whole data sets, or drawn rows (`common.data`). Recordings: sets of the UCR and UEA archives that the package
+aeon brings (AEON=folder of its datasets), and spoken digits, each of six speakers held out (`speaker NAME`), with
+waveforms in 16,000 points as log-mel spectrograms. Cells: 16-bit tiles as 8-bit copies, the channels by their 0.1 and
+99.9 percentiles; a random fifth is scored; views are turns and mirrors.
+
+    export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
+    python -m benchmarks.quality.linear_contrast [minutes] [set or row] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.model_selection import train_test_split
+
+from benchmarks.common.data import Data, DataSet, data_folder, load
+from benchmarks.common.runner import RESULTS, Cell, run
+from benchmarks.quality.suite import preferred
+from viewsmith import Contrastive, LinearContrast
+from viewsmith.evaluation.protocol import evaluate_embedding
+from viewsmith.views import ViewMaker
+
+SEEDS = (0, 1, 2)
+PROTOCOLS = ("linear", "knn", "linear_1pct", "linear_10pct")
+UCR = ("GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf", "ACSF1", "BasicMotions")
+SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
+POINTS = 16_000  # of a spoken digit, the shorter ones padded by zeros
+
+
+class Turns(ViewMaker):
+    """Quarter turns and mirror images of square images."""
+
+    def symmetric_copies(self, x: torch.Tensor) -> list[torch.Tensor]:
+        turned = [torch.rot90(x, number, (2, 3)) for number in range(4)]
+        return [*turned, *(each.flip(3) for each in turned)]
+
+    def forward(
+        self, x: torch.Tensor, *, index: torch.Tensor | None = None, generator: torch.Generator | None = None
+    ) -> torch.Tensor:
+        kind = torch.randint(8, (len(x),), generator=generator, device=x.device)
+        return torch.stack(self.symmetric_copies(x))[kind, torch.arange(len(x), device=x.device)]
+
+
+def image_set(name: str, train_rows: int | None = None, test_rows: int | None = None) -> Data:
+    return load(DataSet(name, "images", train_rows=train_rows, test_rows=test_rows))
+
+
+def ucr(name: str) -> Data:
+    """A set of the archives as recordings (n, channels, time), with its published split."""
+    from aeon.datasets import load_classification
+
+    folder = os.environ.get("AEON")
+    parts = [load_classification(name, split=split, extract_path=folder) for split in ("train", "test")]
+    (x, y), (x_test, y_test) = parts
+    _, codes = np.unique(np.concatenate([y, y_test]), return_inverse=True)
+    return Data(np.float32(x), codes[: len(y)], np.float32(x_test), codes[len(y) :])
+
+
+def speaker(name: str) -> Data:
+    """Spoken digits; those of one speaker are the test rows."""
+    from scipy.io import wavfile
+
+    x, digits, speakers = [], [], []
+    for path in sorted((data_folder() / "instruments" / "fsdd_wav" / "recordings").glob("*.wav")):
+        wave = wavfile.read(path)[1][:POINTS].astype(np.float32) / 2**15
+        x.append(np.pad(wave, (0, POINTS - len(wave))))
+        digit, who, _ = path.stem.split("_")
+        digits.append(int(digit))
+        speakers.append(who)
+    rows, test = np.stack(x)[:, None], np.array([who == name for who in speakers])
+    y = np.array(digits)
+    return Data(rows[~test], y[~test], rows[test], y[test])
+
+
+def cells_in_flow() -> Data:
+    """Cells of imaging flow cytometry, three channels, 7 phases; 8-bit copies."""
+    import pandas as pd
+    import tifffile  # Pillow reads the first channel alone
+
+    folder = data_folder() / "instruments" / "ifc_jurkat_16bit"
+    table = pd.read_csv(folder / "labels.csv")
+    tiles = [tifffile.imread(folder / file) for file in table["file"]]
+    x = np.stack(tiles).astype(np.float32)
+    low, high = np.percentile(x, (0.1, 99.9), axis=(0, 2, 3), keepdims=True)
+    x = (255 * ((x - low) / (high - low)).clip(0, 1)).round().astype(np.uint8).transpose(0, 2, 3, 1)
+    y = np.unique(table["phase"], return_inverse=True)[1]
+    train, test = train_test_split(np.arange(len(x)), test_size=0.2, random_state=0, stratify=y)
+    return Data(x[train], y[train], x[test], y[test])
+
+
+IMAGES: dict[str, Callable[[], Data]] = {
+    "cifar10_small": partial(image_set, "cifar10_small"),
+    "fashion_mnist": partial(image_set, "fashion_mnist", 10_000, 5000),
+    "mnist": partial(image_set, "mnist", 10_000, 5000),
+    "cifar10": partial(image_set, "cifar10"),
+}
+SETS: dict[str, Callable[[], Data]] = (
+    IMAGES
+    | {"ifc_jurkat_16bit": cells_in_flow}
+    | {name: partial(ucr, name) for name in UCR}
+    | {f"speaker {name}": partial(speaker, name) for name in SPEAKERS}
+)
+
+
+def options(name: str) -> dict[str, Any]:
+    """Options of both methods on a set."""
+    if name in UCR:
+        return {"modality": "series"}
+    if name.startswith("speaker"):
+        return {"modality": "series", "features": "log-mel", "features_options": {"rate": 8000}}
+    return {"view_maker": Turns()} if name == "ifc_jurkat_16bit" else {}
+
+
+def usage() -> tuple[float, float]:
+    """CPU seconds of this process so far, and its largest memory in GB."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
+
+
+def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, Any]:
+    """The results of a cell."""
+    torch.set_num_threads(1)
+    data = SETS[name]()
+    if small is not None:
+        data = Data(data.x[:small], data.y[:small], data.x_test[:small], data.y_test[:small])
+    given, started = options(name), usage()[0]
+    protocols = PROTOCOLS if np.bincount(data.y).min() >= 10 else PROTOCOLS[:2]
+    more: dict[str, Any] = {}
+    if row in ("contrastive", "raw"):
+        trained = {key: value for key, value in given.items() if not key.startswith("features")}
+        epochs: dict[str, Any] = {"epochs": 1} if row == "raw" or small is not None else {}
+        rows = data.x[:200] if row == "raw" else data.x
+        model: Any = Contrastive(random_state=seed, **trained, **epochs).fit(rows)
+    else:
+        model = LinearContrast(random_state=seed, **given).fit(data.x)
+    fitted = usage()[0] - started
+    if row == "raw":
+        found = model.raw_features(data.x)
+        more["raw"] = preferred(found, data.y)
+        h, h_test = found[more["raw"]], model.raw_features(data.x_test)[more["raw"]]
+    elif row == "features":
+        h, h_test = features(model, data.x), features(model, data.x_test)
+    else:
+        h, h_test = model.transform(data.x), model.transform(data.x_test)
+    seconds, gigabytes = usage()
+    if row == "linear-contrast":
+        facts = model.summary_
+        more = {"columns": h.shape[1], "ridge": facts["ridge"], "held_out_nats": facts["held_out_nats"]}
+        widths = [k for k in (32, 64, 128, 256) if k < h.shape[1]]
+        by_width = {
+            k: evaluate_embedding(h[:, :k], data.y, h_test[:, :k], data.y_test, protocols=protocols) for k in widths
+        }
+        more["by_width"] = {str(k): {n: round(v, 4) for n, v in found.items()} for k, found in by_width.items()}
+    scores = evaluate_embedding(h, data.y, h_test, data.y_test, protocols=protocols)
+    return {
+        **{metric: round(value, 4) for metric, value in scores.items()},
+        "cpu_seconds_fit": round(fitted, 1),
+        "cpu_seconds": round(seconds - started, 1),
+        "gigabytes": round(gigabytes, 2),
+        "rows": len(data.x),
+        **more,
+    }
+
+
+def features(model: LinearContrast, x: np.ndarray) -> np.ndarray:
+    """Standardized fixed features of samples."""
+    encoder, found = model.method_.framework.encoder, []  # type: ignore[union-attr]
+    rows = model.checked_rows(x)
+    with torch.no_grad():
+        for start in range(0, len(rows), 512):
+            found.append(encoder.standardized(model.scale_rows(rows[start : start + 512])).cpu().numpy())
+    return np.concatenate(found)
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("minutes", nargs="?", type=float)
+    parser.add_argument("only", nargs="*")
+    parser.add_argument("--results", type=Path, default=RESULTS / "linear_contrast.jsonl")
+    parser.add_argument("--quick", action="store_true", help="60 rows of cifar10_small, as a test")
+    asked = parser.parse_args()
+    if asked.quick:
+        for row in ("raw", "features", "linear-contrast", "contrastive"):
+            print(row, work("cifar10_small", row, 0, small=60))
+        return
+    cells = [
+        Cell(name, row, seed, partial(work, name, row, seed))
+        for row in ("linear-contrast", "features", "raw", "contrastive")
+        for seed in SEEDS
+        for name in SETS
+        if (seed == 0 or row != "raw") and not (row == "contrastive" and name == "cifar10")
+    ]
+    chosen = [cell for cell in cells if not asked.only or {cell.dataset, cell.method} & {*asked.only}]
+    run(chosen, asked.results, minutes=asked.minutes)
+
+
+if __name__ == "__main__":
+    main()

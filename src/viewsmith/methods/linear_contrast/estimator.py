@@ -1,0 +1,240 @@
+"""Contrastive learning in closed form on fixed features."""
+
+import copy
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+from torch import nn
+
+from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.random import derive_seed
+from viewsmith.core.registry import Bounds, find, names, register
+from viewsmith.core.schedule import Method
+from viewsmith.estimator import arguments
+from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.model import channels_in, make_views, modality_in
+from viewsmith.estimator.options import check_part_options
+from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
+from viewsmith.estimator.resolve import MODULE, text_of, view_entries
+from viewsmith.estimator.rows import prepared
+from viewsmith.frameworks.linear_contrast import LinearContrastFramework
+from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
+from viewsmith.modalities import Modality
+from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.projected import ProjectedFeatures
+
+#: Options of networks and of their training, which this method does not have.
+OF_TRAINING = (
+    *("framework_options", "kernel", "temperature", "momentum", "queue_size", "prototypes", "out_dim", "encoder"),
+    *("encoder_options", "encoder_weights", "stem", "hidden", "norm", "projector_dims", "predictor_dims"),
+    *("representation_noise", "input_components", "neighbor_space", "supervision", "supervision_weight", "epochs"),
+    *("optimizer", "learning_rate", "weight_decay", "final_weight_decay", "exclude_norm_and_bias"),
+    *("trust_coefficient", "warmup", "schedule", "constant_predictor_rate", "freeze", "freeze_last_layer"),
+    *("gradient_clip", "precision"),
+)
+MOST_COLUMNS = 256
+#: Smaller crops of published recipes are for networks: in the features smaller ones share less with each other.
+CROP_MINIMUM = 0.4
+APPENDED = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearContrastResolved(Resolved):
+    """Settings of LinearContrast with "auto" resolved; `n_components` is the largest number of columns."""
+
+    features: str
+    features_options: dict[str, Any]
+    appended_pca: int
+
+
+@register(
+    "method",
+    "linear-contrast",
+    help="fixed features and the contrast of fixed views on them, solved in closed form in seconds",
+    source="InfoNCE: van den Oord et al. 2018; its solution for Gaussians: Ioffe 2006 (PLDA)",
+    search={"images": arguments.CROPS_RANGES | {"ridge": "0.01..3"}},
+    compared=("images", "series"),
+)
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearContrast(ViewsmithEstimator):
+    """The linear map of fixed features that solves InfoNCE: seconds instead of a training.
+
+    Features of a sample are fixed (patches of images, MiniRocket's convolutions of recordings, k-mers, random ReLU
+    features of vectors). Two sums over views of the samples, how views of one sample differ and how samples differ,
+    have the best critic of Gaussian features as the solution of one eigenproblem; see
+    `viewsmith.methods.linear_contrast.training`. The representation has the columns in which views of a sample agree,
+    rotated so that all are alike; ``transform(X, output="columns")`` has the most certain ones first. The ridge and the
+    number of columns are chosen by what views of held-out samples share, without labels. Symmetries among the views
+    (mirror images, other strands) are averaged out.
+
+    Attributes
+    ----------
+    method_ : Method
+        ``method_.framework.encoder`` has the features and the weights.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from viewsmith import LinearContrast
+    >>> images = load_digits().images.astype("uint8") * 15
+    >>> model = LinearContrast(n_components=32, random_state=0).fit(images)
+    >>> model.transform(images).shape
+    (1797, 32)
+    """
+
+    framework: str | nn.Module = "linear-contrast"
+    """The objective, which is fixed."""
+    features: str | nn.Module = "auto"
+    """Fixed features: {features}. Or a `Features` module of your own, which is copied and fitted. "auto": {default
+    features}."""
+    features_options: dict[str, Any] | None = None
+    """Further options of the features by name; `viewsmith methods` lists them."""
+    n_components: arguments.Count | arguments.Auto = "auto"
+    """Number of columns. "auto": chosen on held-out samples, at most 256."""
+    appended_pca: arguments.Natural | arguments.Auto = "auto"
+    """Principal components of the features that are appended, at a tenth of the squared length: what views of few
+    samples do not tell. "auto": 64 for fewer than 1,000 samples if `n_components` is "auto", otherwise none."""
+    n_views: Annotated[int, Bounds(ge=2)] = 8
+    """Views of each sample."""
+    batch_size: arguments.BatchSize = 256
+    """Samples in a block."""
+    crop_minimum: arguments.Portion | arguments.Auto = "auto"
+    """Smallest area of a crop, as a fraction of the image; "auto": 0.4."""
+    ridge: arguments.Positive | arguments.Auto = "auto"
+    """Part of the views' mean noise that is added to the noise of every direction. "auto": chosen on held-out samples
+    among 0.01, 0.03, 0.1 and 0.3."""
+    max_samples: arguments.Count | None = 10_000
+    """Of more samples, the views of so many random ones are used: what they say of the moments hardly changes with
+    more. None: of all."""
+
+    name = "linear-contrast"
+    frameworks: ClassVar[tuple[str, ...]] = ("linear-contrast",)
+    resolved_type: ClassVar[type[Resolved]] = LinearContrastResolved
+    trains = False
+
+    @property
+    def outputs_(self) -> tuple[str, ...]:
+        return ("representation", "columns")
+
+    @property
+    def _n_features_out(self) -> int:
+        method: LinearContrastMethod = self.method_  # type: ignore[assignment]
+        return method.framework.encoder.n_components
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add the views of further samples, and solve again; the first call is `fit`, which also fits the features.
+
+        Parameters
+        ----------
+        X : array-like, n samples
+            At least two, as in `fit`; of more than `max_samples`, random ones are used in each call.
+        y : ignored
+
+        Raises
+        ------
+        InputError
+            Samples of another form; or a model that was loaded, whose sums over views are not saved.
+        """
+        if not hasattr(self, "method_"):
+            return self.fit(X)
+        method: LinearContrastMethod = self.method_  # type: ignore[assignment]
+        if method.sums is None:
+            raise InputError("the sums over views of a loaded model are not saved: fit it again before partial_fit")
+        return self.solve(method.sums + self.sums(X, int(method.sums.all_but(None).samples)))
+
+    def solve(self, sums: Sums) -> Self:
+        """Set the representation from sums over views of samples, such as those of many files added up."""
+        method: LinearContrastMethod = self.method_  # type: ignore[assignment]
+        method.use(sums)
+        self.summary_ = self.summary_ | method.facts
+        return self
+
+    def sums(self, X: Any, *path: str | int) -> Sums:
+        """Sums over views of samples, of which the representation follows; `path` selects the random draws."""
+        rows, seed = self.samples(X), derive_seed(self.resolved_.seed, "sums", *path)
+        method: LinearContrastMethod = self.method_  # type: ignore[assignment]
+        with prepared(method, rows, seed):
+            return method.moments(rows, seed)
+
+    def _adapt(self, options: Any, modality: Modality, rows: Any) -> Any:
+        defaults = {field.name: field.default for field in dataclasses.fields(type(self))}
+        if given := [name for name in OF_TRAINING if getattr(options, name) != defaults[name]]:
+            raise InputError(
+                f"linear-contrast trains no network, and {given[0]} is {getattr(options, given[0])!r}: leave it out, "
+                "or choose the method contrastive"
+            )
+        for entry in view_entries("identity" if options.view_maker == "auto" else options.view_maker, modality):
+            if getattr(entry.build, "needs_loss", False):
+                raise InputError(
+                    f"the views {entry.name} depend on a loss that is trained, and linear-contrast trains none: take "
+                    "others (view_maker, --views)"
+                )
+        if options.crop_minimum == "auto":
+            options = dataclasses.replace(options, crop_minimum=CROP_MINIMUM)
+        if options.view_maker == "auto" and modality.mild_views is not None:
+            names, settings = modality.mild_views
+            options = dataclasses.replace(
+                options, view_maker=names, view_options=settings | (options.view_options or {})
+            )
+        return super()._adapt(options, modality, rows)
+
+    def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, None]:
+        features, of_features = _chosen_features(options, data.modality)
+        width = MOST_COLUMNS if options.n_components == "auto" else options.n_components
+        appended = options.appended_pca
+        if appended == "auto":
+            appended = APPENDED if options.n_components == "auto" and len(data.x) < MANY else 0
+        own: dict[str, Any] = {"features": features, "features_options": of_features, "n_components": width}
+        own |= {"appended_pca": min(appended, len(data.x) - 1)}
+        fixed: dict[str, Any] = {"encoder": "features", "encoder_options": {}, "input_components": 0, "epochs": 0}
+        return LinearContrastResolved(**shared | fixed | own), None
+
+    def _build(self, plan: BuildContext["LinearContrast", LinearContrastResolved]) -> Method:
+        options, resolved = plan.options, plan.resolved
+        encoder = ProjectedFeatures(_make_features(plan), resolved.n_components, resolved.appended_pca)
+        return LinearContrastMethod(
+            LinearContrastFramework(encoder),
+            make_views(plan, encoder),
+            n_views=options.n_views,
+            ridge=None if options.ridge == "auto" else options.ridge,
+            n_components=None if options.n_components == "auto" else options.n_components,
+            batch_size=options.batch_size,
+            max_samples=options.max_samples,
+            minutes=options.minutes,
+        )
+
+
+def _chosen_features(options: LinearContrast, modality: Modality) -> tuple[str, dict[str, Any]]:
+    """Name of the features, ``module:CLASS`` for custom ones, and their options."""
+    given = options.features_options or {}
+    if isinstance(options.features, nn.Module):
+        if not isinstance(options.features, Features):
+            raise InputError(
+                f"features is a {type(options.features).__name__}, expected a name or a viewsmith.networks.Features"
+            )
+        if given:
+            raise InputError("features_options need a name: set options of custom features in their constructor")
+        return text_of(options.features), {}
+    name = modality.default_features if options.features == "auto" else options.features
+    known = names("features", modality.name)
+    if name not in known:
+        raise InputError(f"features is {name!r}, expected auto, {join_names(known)}, or a Features module")
+    entry = find("features", name, modality.name)
+    defaults = {option: each.default for option, each in entry.options.items()}
+    return name, defaults | check_part_options(entry, given)
+
+
+def _make_features(plan: BuildContext[LinearContrast, LinearContrastResolved]) -> Features:
+    """The features, not yet fitted; a copy of custom ones."""
+    given, resolved, modality = plan.options.features, plan.resolved, modality_in(plan)
+    if isinstance(given, Features):
+        return copy.deepcopy(given)
+    if resolved.features.startswith(MODULE):
+        raise InputError(
+            f"the features of this model are custom ({resolved.features.removeprefix(MODULE)}): give them, as in "
+            "viewsmith.load(run, features=module)"
+        )
+    context = FeatureContext(resolved.row_shape, channels_in(plan), resolved.features)
+    found: Features = find("features", resolved.features, modality.name).build(context, **resolved.features_options)
+    return found

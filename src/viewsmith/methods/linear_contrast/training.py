@@ -1,0 +1,389 @@
+"""Contrastive learning in closed form: two moments of views, one eigenproblem, the critic's weights.
+
+Let phi(x) be fixed features of a sample, and v and v' two views of it. The best critic of InfoNCE is the log density
+ratio log p(v, v') / p(v) p(v') (van den Oord et al. 2018, equation 6). If phi(v) is a Gaussian part that all views of
+a sample share, with covariance S_b, plus independent Gaussian noise with covariance S_w, that ratio is a quadratic
+form, and it follows from two sums over views:
+
+1. S_w is the mean scatter of views around the mean of their sample, S_b the covariance of all views less S_w.
+2. With K = S_w^(-1/2), the eigenvectors U and eigenvalues s of K' S_b K are the columns in which views differ by noise
+   of variance 1, and their signal. Two views correlate by rho = s / (s + 1).
+3. ``z = (s / (2 s + 1))^(1/2) U' K' phi(v)``: inner products of z are the critic's bilinear term
+   (`viewsmith.losses.gaussian_contrast`). Where the signal is strong this is whitening within samples; weak columns
+   shrink to 0.
+
+This is linear discriminant analysis whose classes are the samples and whose members are their views, and its critic is
+the score of PLDA (Ioffe 2006; Prince and Elder 2007). The spectral contrastive loss (HaoChen et al. 2021), VICReg and
+Barlow Twins have the same span for linear networks (Balestriero and LeCun 2022): there, too, the columns are
+canonical directions of two views, and only their scales differ.
+"""
+
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from viewsmith.core import distributed
+from viewsmith.core.errors import InputError, warn
+from viewsmith.core.progress import with_progress
+from viewsmith.core.random import stream
+from viewsmith.core.rows import Rows, batches
+from viewsmith.core.schedule import Method, Phase
+from viewsmith.frameworks.linear_contrast import LinearContrastFramework
+from viewsmith.losses.gaussian_contrast import critic_weights
+from viewsmith.networks.projected import leading_axes
+from viewsmith.views.base import PairMaker
+
+FOLDS = 5  # parts of the samples, each of which is held out in turn to choose the ridge and the number of columns
+MANY = 1000  # samples from which on one part is enough
+RIDGES = (0.01, 0.03, 0.1, 0.3)
+#: Smallest held-out correlation of two views in a column that is kept, if the number of columns is not given, and the
+#: fewest columns. Further columns tell next to nothing about new samples.
+SHARED, FEWEST = 0.1, 8
+LEAST = 1e-3  # smallest correlation of two views in any column
+FAST = torch.float32  # while choosing
+FITTED = 4000  # random samples that the features are fitted to, at most
+
+
+@dataclass
+class Moments:
+    """Sums over views of samples, from which everything follows: they add up over blocks, processes and files.
+
+    Attributes
+    ----------
+    samples, views : Tensor
+        Number of samples, and of all their views.
+    total : Tensor, shape (d,), float64
+        Sum of the views' features.
+    second : Tensor, shape (d, d), float64
+        Sum of their outer products.
+    within : Tensor, shape (d, d), float64
+        Sum of the outer products of their differences to the mean of their sample.
+    """
+
+    samples: Tensor
+    views: Tensor
+    total: Tensor
+    second: Tensor
+    within: Tensor
+
+    @classmethod
+    def empty(cls, width: int, device: torch.device | str = "cpu") -> Self:
+        """Sums over no views."""
+        shapes: list[tuple[int, ...]] = [(), (), (width,), (width, width), (width, width)]
+        return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
+
+    @torch.no_grad()
+    def add(self, views: Tensor) -> None:
+        """Add the features of m views of B samples each, (B, m, d)."""
+        flat, mean = views.flatten(0, 1), views.mean(1)
+        # In the precision of the features for a block, and in float64 over blocks.
+        second = flat.T @ flat
+        self.samples += len(views)
+        self.views += len(flat)
+        self.total += flat.sum(0)
+        self.second += second
+        self.within += second - views.shape[1] * (mean.T @ mean)
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return Moments(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+    def over_processes(self) -> "Moments":
+        """The sums over all processes."""
+        return Moments(**{name: distributed.total(value) for name, value in vars(self).items()})
+
+    def covariances(self) -> tuple[Tensor, Tensor]:
+        """S_b and S_w, the covariances of what views of a sample share and of what they do not, (d, d) each."""
+        within = self.within / (self.views - self.samples)
+        mean = self.total / self.views
+        return self.second / self.views - torch.outer(mean, mean) - within, within
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Moments of `FOLDS` parts of the samples, each of which can be held out."""
+
+    folds: tuple[Moments, ...]
+
+    @classmethod
+    def empty(cls, width: int, device: torch.device | str = "cpu") -> Self:
+        """Sums over no views."""
+        return cls(tuple(Moments.empty(width, device) for _ in range(FOLDS)))
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(tuple(one + another for one, another in zip(self.folds, other.folds, strict=True)))
+
+    def over_processes(self) -> "Sums":
+        """The sums over all processes."""
+        return Sums(tuple(fold.over_processes() for fold in self.folds))
+
+    def all_but(self, fold: int | None) -> Moments:
+        """Moments of the other parts; None: of all."""
+        return functools.reduce(Moments.__add__, (each for number, each in enumerate(self.folds) if number != fold))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors by name."""
+        return {
+            f"{number}.{name}": value for number, each in enumerate(self.folds) for name, value in vars(each).items()
+        }
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> Self:
+        """Inverse of `tensors`."""
+        names = [field.name for field in fields(Moments)]
+        return cls(tuple(Moments(**{n: tensors[f"{number}.{n}"] for n in names}) for number in range(FOLDS)))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Columns in which noise has variance 1, by falling signal: directions (d, k) of features, and signals s (k,)."""
+
+    directions: Tensor
+    signal: Tensor
+
+    @property
+    def correlation(self) -> Tensor:
+        """rho of two views in each column, (k,)."""
+        return self.signal / (1 + self.signal)
+
+    def weights(self) -> Tensor:
+        """Weights (d, k) of the representation z."""
+        return self.directions * critic_weights(self.signal)
+
+    def first(self, k: int) -> "Solution":
+        """The first k columns."""
+        return Solution(self.directions[:, :k], self.signal[:k])
+
+
+@torch.no_grad()
+def solve(between: Tensor, within: Tensor, ridge: float, k: int) -> Solution:
+    """The k leading solutions of ``S_b a = s (S_w + ridge tr(S_w) / d I) a``.
+
+    Raises
+    ------
+    InputError
+        S_w is 0: views of a sample have the same features.
+    """
+    d = len(within)
+    power = within.diagonal().mean()
+    if not power > 1e-12 * (between.diagonal().clamp_min(0).mean() + 1e-30):
+        raise InputError("the views change nothing that the features see: take other views (view_maker, --views)")
+    root = torch.linalg.cholesky(within + ridge * power * torch.eye(d, dtype=within.dtype, device=within.device))
+    half = torch.linalg.solve_triangular(root, between, upper=False)
+    whitened = torch.linalg.solve_triangular(root, half.T, upper=False)
+    signal, axes = leading_axes(whitened, k)
+    directions = torch.linalg.solve_triangular(root.T, axes, upper=True)
+    return Solution(directions, signal.clamp_min(0))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What columns are worth for samples that were not used: correlation of two views, and nats, (k,) each."""
+
+    correlation: Tensor
+    information: Tensor
+
+
+def held_out(solution: Solution, moments: Moments) -> HeldOut:
+    """Correlation of two views of new samples in each column, and their mean log density ratio.
+
+    The ratio is what a column adds to InfoNCE's bound on the mutual information; it is below 0 where the column does
+    not carry over to new samples. It follows from second moments: ``rho c / (1 - rho^2) - rho^2 t / (1 - rho^2) -
+    log(1 - rho^2) / 2`` with the covariance c and the variance t of the views in columns that had variance 1.
+    """
+    rho = solution.correlation
+    parts = (part.to(solution.directions) for part in moments.covariances())
+    between, within = ((solution.directions * (part @ solution.directions)).sum(0) for part in parts)
+    covariance, variance = between / (1 + solution.signal), (between + within) / (1 + solution.signal)
+    ratio = (rho * covariance - rho.square() * variance) / (1 - rho.square())
+    return HeldOut(covariance / variance.clamp_min(1e-12), ratio - torch.log1p(-rho.square()) / 2)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A ridge and a number of columns, chosen without labels, and the held-out information of every ridge, in nats."""
+
+    ridge: float
+    n_components: int
+    information: Mapping[float, float]
+
+
+def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | None = None) -> Choice:
+    """The ridge with the largest information about views of samples that are held out, and the number of columns in
+    which such views correlate by `SHARED` or more; `n_components` if it is given."""
+    n = int(sums.all_but(None).samples)
+    folds = [number for number, fold in enumerate(sums.folds) if 2 <= fold.samples <= n - 2]
+    if not folds:
+        return Choice(ridges[len(ridges) // 3], most if n_components is None else n_components, {})
+    folds = folds[-1:] if n >= MANY else folds
+    found = {}
+    for ridge in ridges:
+        of_folds = []
+        for fold in folds:
+            between, within = (part.to(FAST) for part in sums.all_but(fold).covariances())
+            of_folds.append(held_out(solve(between, within, ridge, most), sums.folds[fold]))
+        correlation, information = (
+            torch.stack([getattr(each, name) for each in of_folds]).mean(0) for name in ("correlation", "information")
+        )
+        k = max(min(FEWEST, most), int((correlation >= SHARED).sum())) if n_components is None else n_components
+        found[ridge] = float(information[:k].sum()), k
+    best = max(found, key=lambda each: found[each])
+    return Choice(best, found[best][1], {ridge: nats for ridge, (nats, _) in found.items()})
+
+
+class LinearContrastMethod(Method):
+    """Fixed features, view makers, and the linear map that solves the contrast; no step of it is a gradient step.
+
+    Parameters
+    ----------
+    framework : LinearContrastFramework
+        Its encoder is the linear map.
+    views : PairMaker
+    n_views : int
+        Views of each sample, at least 2.
+    ridge : float or None
+        Part of the mean noise that is added to the noise of every direction; None: chosen on held-out samples.
+    n_components : int or None
+        Number of columns; None: chosen on held-out samples.
+    batch_size : int
+        Samples in a block.
+    max_samples : int or None
+        Of more samples, so many random ones are used; None: all.
+    minutes : float or None
+        After so many minutes no further block is added.
+    """
+
+    def __init__(
+        self,
+        framework: LinearContrastFramework,
+        views: PairMaker,
+        *,
+        n_views: int,
+        ridge: float | None,
+        n_components: int | None,
+        batch_size: int,
+        max_samples: int | None,
+        minutes: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.framework, self.views = framework, views
+        self.n_views, self.ridge, self.n_components = n_views, ridge, n_components
+        self.batch_size, self.max_samples, self.minutes = batch_size, max_samples, minutes
+        self.rows: Rows | None = None
+        self.sums: Sums | None = None
+        self.facts: dict[str, Any] = {}
+
+    def phases(self) -> list[Phase]:
+        return [Phase("moments", 0, [], start=self.solve_for)]
+
+    def initialize(self, x: Rows, seed: int) -> None:
+        """Fit the features, and the directions to which they are reduced, to random rows and their views."""
+        generator, chosen = stream(seed, "features"), torch.arange(len(x))
+        if len(x) > FITTED:
+            chosen = torch.randperm(len(x), generator=generator)[:FITTED].sort().values
+        self.views.prepare(x)
+        draws = stream(seed, "spanning views", device=x.device)
+        self.framework.encoder.fit(x[chosen.to(x.device)], generator, lambda rows: self._spanning(rows, draws))
+        self.views.release()
+
+    def _spanning(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        pair = self.views(rows, generator=generator)
+        return pair.second
+
+    def prepare(self, x: Rows, seed: int) -> None:
+        self.views.prepare(x)
+        self.rows = x
+
+    def release(self) -> None:
+        self.views.release()
+        self.rows = None
+
+    def describe(self) -> dict[str, Any]:
+        return self.views.describe() | self.facts
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        """Representation of scaled samples, (B, n_components): the mean over their symmetric copies."""
+
+        def mean(rows: Tensor) -> Tensor:
+            copies = next((c for m in self.views.makers if len(c := m.symmetric_copies(rows)) > 1), [rows])
+            return torch.stack([self.framework.represent(copy, output) for copy in copies]).mean(0)
+
+        return self.views.represent(mean, x)
+
+    @property
+    def needs_pool(self) -> bool:
+        return self.views.needs_pool
+
+    def view(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return self.views.view(x, index=index, generator=generator)
+
+    def solve_for(self, seed: int) -> None:
+        """Sum the moments of the rows, and set the linear map."""
+        assert self.rows is not None
+        self.use(self.moments(self.rows, seed))
+
+    def features_of_views(self, x: Tensor, index: Tensor | None, generator: torch.Generator) -> Tensor:
+        """Standardized, reduced features of views of samples (B, ...), (B, `n_views`, p)."""
+        drawn: list[Tensor] = []
+        alike = all(maker.views_made == 2 for maker in self.views.makers)
+        while len(drawn) < self.n_views:
+            pair = self.views(x, index=index, generator=generator)
+            drawn += [pair.first, pair.second] if alike or not drawn else [pair.second]
+        encoder = self.framework.encoder
+        found = [encoder.reduced(view) for view in drawn[: self.n_views]]
+        return torch.stack(found, 1)
+
+    @torch.no_grad()
+    def moments(self, rows: Rows, seed: int) -> Sums:
+        """Moments of scaled rows, which have to be the pool of view makers that need one (`prepare`)."""
+        n, device = len(rows), rows.device
+        chosen = torch.randperm(n, generator=stream(seed, "samples"))[: self.max_samples]
+        size = min(self.batch_size, max(1, len(chosen) // (2 * FOLDS)))
+        parts = list(enumerate(chosen.split(size)))[distributed.rank() :: distributed.world_size()]
+        sums = Sums.empty(self.framework.encoder.n_reduced, device)
+        started, done = time.monotonic(), 0
+        indices = [index.to(device) for _, index in parts]
+        blocks = zip(parts, indices, batches(rows, indices), strict=True)
+        for (number, _), index, x in with_progress(blocks, "views", len(parts), "blocks"):
+            views = self.features_of_views(x, index, stream(seed, "views", number, device=device))
+            sums.folds[number % FOLDS].add(views)
+            done += len(index)
+            if self.minutes is not None and time.monotonic() - started > 60 * self.minutes and done < len(chosen):
+                warn(f"the views of {done:,} of {len(chosen):,} samples were used: the time was up (minutes)")
+                break
+        return sums.over_processes()
+
+    def use(self, sums: Sums) -> None:
+        """Choose what is left to choose on samples that are held out, and set the linear map that solves all."""
+        self.sums, both, encoder = sums, sums.all_but(None), self.framework.encoder
+        most = min(encoder.width, int(both.samples) - 1)
+        if self.n_components is not None and self.n_components > most:
+            raise InputError(
+                f"n_components is {self.n_components}, and {int(both.samples)} samples of {encoder.n_reduced} "
+                f"features give at most {most} columns: lower it, or leave it out"
+            )
+        if self.ridge is not None and self.n_components is not None:
+            choice = Choice(self.ridge, self.n_components, {})
+        else:
+            choice = choose(sums, RIDGES if self.ridge is None else (self.ridge,), most, self.n_components)
+        solution = solve(*both.covariances(), choice.ridge, choice.n_components)
+        solution = solution.first(int((solution.correlation > LEAST).sum()))
+        if not len(solution.signal):
+            raise InputError(
+                "no column of the features is shared by two views of a sample: the views destroy everything; take "
+                "milder ones (view_maker, --views), or other features"
+            )
+        weights = critic_weights(solution.signal)
+        size = float((weights.square() * (1 + solution.signal)).sum())  # columns have noise of variance 1
+        encoder.set(solution.weights().float(), solution.correlation.float(), size)
+        self.facts = {
+            "samples_of_views": int(both.samples),
+            "ridge": choice.ridge,
+            "columns": len(solution.signal),
+            "correlations": [round(float(each), 4) for each in solution.correlation[:8]],
+            "held_out_nats": {f"{ridge:g}": round(value, 3) for ridge, value in choice.information.items()},
+        }

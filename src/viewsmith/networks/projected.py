@@ -1,0 +1,162 @@
+"""A linear map of fixed features, which `LinearContrast` solves for; at first, their principal components."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from viewsmith.networks.features import Features
+from viewsmith.networks.scaling import rotation
+
+BLOCK = 256  # samples whose features are computed at a time
+#: Views whose features span the directions to which more features are reduced: a pass of views is then a third as long
+#: as with all of 5,000 features, and as good. At most `MOST_VIEWS` of each sample.
+SPANNING, MOST_VIEWS = 1536, 8
+SHARE = 0.1
+FULL, EXTRA, ROUNDS = 1500, 64, 10  # above this width axes are iterated, so many rounds, with so many more of them
+
+
+class ProjectedFeatures(nn.Module):
+    """Fixed features of samples, standardized and times weights: (B, ...) to (B, `n_components`).
+
+    The weighted columns are rotated at random, always alike: then all of them have about the same variance, and a
+    classifier that standardizes them does not amplify the last ones. Inner products stay as they are.
+
+    Parameters
+    ----------
+    features : Features
+        Not yet fitted, unless its weights are loaded.
+    width : int
+        Largest number of columns.
+    appended : int
+        Principal components of the features that are appended, with `SHARE` of the squared length of the columns: what
+        views of few samples do not tell is still there, and neighbors hardly change.
+
+    Attributes
+    ----------
+    center, scale : Tensor, shape (d,)
+        Mean and standard deviation of the features of samples.
+    basis : Tensor, shape (d, p)
+        If there are more than `SPANNING` features: orthonormal directions, those that so many views of samples span,
+        to which standardized features are reduced while the weights are solved for.
+    spanned : Tensor
+        Number of directions; fewer than `SPANNING` if there are few samples.
+    weights : Tensor, shape (d, width)
+        Of the standardized features.
+    correlation : Tensor, shape (width,)
+        Correlation of two views of a sample in each column; 0 before it is known.
+    kept : Tensor
+        Number of columns that are used: the first ones.
+    """
+
+    center: Tensor
+    scale: Tensor
+    basis: Tensor
+    spanned: Tensor
+    axes: Tensor
+    length: Tensor
+    weights: Tensor
+    correlation: Tensor
+    kept: Tensor
+
+    def __init__(self, features: Features, width: int, appended: int = 0) -> None:
+        super().__init__()
+        d = features.n_features
+        self.features, self.width = features, min(width, d, SPANNING)
+        self.register_buffer("center", torch.zeros(d))
+        self.register_buffer("scale", torch.ones(d))
+        self.reduces = d > SPANNING
+        self.register_buffer("basis", torch.zeros(d, SPANNING) if self.reduces else torch.zeros(0))
+        self.register_buffer("spanned", torch.tensor(min(d, SPANNING)))
+        self.register_buffer("weights", torch.zeros(d, self.width))
+        self.register_buffer("axes", torch.zeros(d, min(appended, d, SPANNING)))
+        self.register_buffer("length", torch.ones(()))
+        self.register_buffer("correlation", torch.zeros(self.width))
+        self.register_buffer("kept", torch.tensor(self.width))
+
+    @property
+    def n_components(self) -> int:
+        """Number of columns, appended ones included."""
+        return int(self.kept) + self.axes.shape[1]
+
+    @property
+    def n_reduced(self) -> int:
+        """Number p of reduced features."""
+        return int(self.spanned)
+
+    def standardized(self, x: Tensor) -> Tensor:
+        """Standardized features of samples, (B, d)."""
+        found: Tensor = self.features(x)
+        return (found - self.center) / self.scale
+
+    def reduced(self, x: Tensor) -> Tensor:
+        """Standardized, reduced features of samples, (B, p)."""
+        found = self.standardized(x)
+        return found @ self.basis[:, : self.n_reduced] if self.reduces else found
+
+    def columns(self, x: Tensor) -> Tensor:
+        """Weighted features of samples, (B, `kept`), in the order of the weights."""
+        return self.standardized(x) @ self.weights[:, : int(self.kept)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self.standardized(x)
+        parts = [found @ self.weights[:, : int(self.kept)]]
+        if self.axes.shape[1]:
+            parts.append(self.length * (found @ self.axes))
+        return torch.cat([part @ rotation(part.shape[1]).to(part) for part in parts], 1)
+
+    @torch.no_grad()
+    def fit(self, x: Tensor, generator: torch.Generator, views: Callable[[Tensor], Tensor] = lambda x: x) -> None:
+        """Fit the features to samples (n, ...), and set the weights to the principal axes of their features; `views`
+        draws a view of each sample."""
+        self.features.fit(x, generator)
+        found = torch.cat([self.features(block) for block in x.split(BLOCK)])
+        self.center.copy_(found.mean(0))
+        deviation = found.std(0, correction=0)
+        # What is constant in all samples is left as it is: it may vary in their views.
+        self.scale.copy_(torch.where(deviation > 1e-6 * deviation.max().clamp_min(1e-12), deviation, 1.0))
+        kept, found = min(self.width, len(x) - 1), (found - self.center) / self.scale
+        if self.reduces:
+            few = x[torch.randperm(len(x), generator=generator)[:SPANNING].to(x.device)]
+            each = min(MOST_VIEWS, -(-SPANNING // len(few)))
+            drawn = torch.cat([self.standardized(block) for _ in range(each) for block in views(few).split(BLOCK)])
+            directions = torch.linalg.qr(drawn[:SPANNING].T)[0]
+            self.spanned.fill_(directions.shape[1])
+            self.basis.zero_()[:, : self.n_reduced] = directions
+            found = found @ directions
+        appended = min(self.axes.shape[1], len(x) - 1)
+        variance, axes = leading_axes(found.T @ found / len(found), max(kept, appended))
+        self.axes.zero_()[:, :appended] = self._of_all(axes[:, :appended]) / variance[:appended].sum().sqrt()
+        self.set(axes[:, :kept], torch.zeros(kept, device=x.device), float(variance[:kept].sum()))
+
+    def set(self, weights: Tensor, correlation: Tensor, size: float) -> None:
+        """Use weights (p, k) of reduced features, whose columns have these correlations of views and, in the mean, this
+        squared length."""
+        k = weights.shape[1]
+        self.weights.zero_()[:, :k] = self._of_all(weights)
+        self.correlation.zero_()[:k] = correlation
+        self.kept.fill_(k)
+        self.length.fill_((SHARE * size) ** 0.5)
+
+    def _of_all(self, directions: Tensor) -> Tensor:
+        """Directions (p, k) of reduced features as those of all features, (d, k)."""
+        return self.basis[:, : len(directions)] @ directions if self.reduces else directions
+
+
+def leading_axes(matrix: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest eigenvalues of a symmetric matrix (d, d), falling, and their eigenvectors (d, k).
+
+    Up to `FULL` columns by a full decomposition, above by subspace iteration. The largest entry of an axis is positive.
+    """
+    d = len(matrix)
+    if d <= FULL or 4 * k >= d:
+        values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
+    else:
+        generator = torch.Generator().manual_seed(0)
+        basis = torch.randn(d, k + EXTRA, generator=generator, dtype=matrix.dtype).to(matrix.device)
+        for _ in range(ROUNDS):
+            basis, _ = torch.linalg.qr(matrix @ basis)
+        values, vectors = torch.linalg.eigh(basis.T @ matrix @ basis)
+        vectors = basis @ vectors
+    values, axes = values.flip(0)[:k], vectors.flip(1)[:, :k]
+    return values, axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()

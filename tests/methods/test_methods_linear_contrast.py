@@ -1,0 +1,314 @@
+"""The closed-form contrast against slow loops, gradient training, and what its views can do to it."""
+
+import math
+
+import pytest
+import torch
+
+from viewsmith.core.errors import InputError
+from viewsmith.frameworks import LinearContrastFramework
+from viewsmith.losses.gaussian_contrast import critic_weights, gaussian_contrast
+from viewsmith.methods import LinearContrastMethod
+from viewsmith.methods.linear_contrast import training
+from viewsmith.methods.linear_contrast.training import FOLDS, Moments, Sums, choose, held_out, solve
+from viewsmith.networks import projected
+from viewsmith.networks.features import Features
+from viewsmith.networks.projected import ProjectedFeatures
+from viewsmith.views import GaussianNoise, Identity, PairMaker
+
+D, M = 5, 3
+
+
+def draw(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def views_of(n, seed=0, dtype=torch.float64, signal=(9.0, 3.0, 1.0, 0.0, 0.0)):
+    """Features of M views of n samples, (n, M, D): shared columns of these variances and noise, mixed."""
+    generator = draw(seed)
+    mixing = torch.eye(D, dtype=torch.float64) + 0.5 * torch.randn(D, D, generator=draw(99), dtype=torch.float64)
+    shared = torch.randn(n, 1, D, generator=generator, dtype=torch.float64) * torch.tensor(signal).double().sqrt()
+    noise = torch.randn(n, M, D, generator=generator, dtype=torch.float64)
+    return ((shared + noise) @ mixing + 2.0).to(dtype)
+
+
+def summed(views, blocks=1):
+    moments = Moments.empty(D)
+    for block in views.chunk(blocks):
+        moments.add(block)
+    return moments
+
+
+def slow_covariances(views):
+    """S_b and S_w by loops."""
+    n = len(views)
+    within, total = torch.zeros(D, D, dtype=torch.float64), torch.zeros(D, D, dtype=torch.float64)
+    center = sum(views[i, a] for i in range(n) for a in range(M)) / (n * M)
+    for i in range(n):
+        mean = sum(views[i, a] for a in range(M)) / M
+        for a in range(M):
+            within += torch.outer(views[i, a] - mean, views[i, a] - mean) / (n * (M - 1))
+            total += torch.outer(views[i, a] - center, views[i, a] - center) / (n * M)
+    return total - within, within
+
+
+class Linear(Features):
+    """The samples themselves, moved and stretched."""
+
+    n_features = D
+
+    def of_block(self, x):
+        return x * 2 + 1
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
+def test_moments_equal_loops_whatever_the_blocks(dtype, tolerance):
+    expected = slow_covariances(views_of(9))
+    for blocks in (1, 4):
+        for found, slow in zip(summed(views_of(9, dtype=dtype), blocks).covariances(), expected, strict=True):
+            torch.testing.assert_close(found, slow, rtol=tolerance, atol=tolerance)
+    both = summed(views_of(9)[:4]) + summed(views_of(9)[4:])
+    torch.testing.assert_close(both.covariances(), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_columns_have_noise_of_one_and_their_signal():
+    between, within = summed(views_of(400)).covariances()
+    found = solve(between, within, 0.1, 3)
+    ridged = within + 0.1 * within.trace() / D * torch.eye(D)
+    a = found.directions
+    torch.testing.assert_close(a.T @ ridged @ a, torch.eye(3).double(), rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(a.T @ between @ a, torch.diag(found.signal), rtol=1e-8, atol=1e-8)
+    assert (found.signal.diff() < 0).all()
+    torch.testing.assert_close(found.correlation, found.signal / (1 + found.signal))
+
+
+def test_the_leading_columns_are_those_of_the_full_decomposition(monkeypatch):
+    generator = draw(3)
+    shared, noise = torch.randn(2, 300, 40, generator=generator, dtype=torch.float64)
+    strength = 4.0 * 0.7 ** torch.arange(40, dtype=torch.float64)
+    between, within = (shared * strength).T @ (shared * strength) / 300, noise.T @ noise / 300
+    full = solve(between, within, 0.1, 4)
+    monkeypatch.setattr(projected, "FULL", 10)
+    monkeypatch.setattr(projected, "EXTRA", 8)
+    few = solve(between, within, 0.1, 4)
+    torch.testing.assert_close(few.signal, full.signal, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(few.directions, full.directions, rtol=1e-3, atol=1e-3)
+
+
+def test_gradient_training_of_the_same_objective_ends_at_the_closed_form():
+    """A free linear map and free correlations, trained on InfoNCE with the Gaussian critic."""
+    k, n = 2, 4096
+    x = views_of(n, signal=(9.0, 3.0, 0.0, 0.0, 0.0))[:, :2]
+    x = x - x.mean((0, 1))
+    solution = solve(*summed(x).covariances(), 1e-9, k)
+
+    def loss(directions, signal, rows):
+        z = x[rows] @ (directions * critic_weights(signal))
+        return gaussian_contrast(z[:, 0], z[:, 1], signal / (1 + signal)).mean()
+
+    torch.manual_seed(0)
+    free = torch.nn.Parameter(0.1 * torch.randn(D, k, dtype=torch.float64))
+    log_signal = torch.nn.Parameter(torch.zeros(k, dtype=torch.float64))
+    optimizer = torch.optim.Adam([free, log_signal], lr=0.1)
+    generator = draw(1)
+    for step in range(400):
+        optimizer.param_groups[0]["lr"] = 0.1 * (1 + math.cos(math.pi * step / 400)) / 2
+        optimizer.zero_grad()
+        loss(free, log_signal.exp(), torch.randint(n, (512,), generator=generator)).backward()
+        optimizer.step()
+    rows = torch.arange(1024)
+    with torch.no_grad():
+        trained, closed = loss(free, log_signal.exp(), rows), loss(solution.directions, solution.signal, rows)
+        spans = torch.linalg.qr(free)[0], torch.linalg.qr(solution.directions)[0]
+    assert abs(trained - closed) < 0.03
+    angles = torch.linalg.svdvals(spans[0].T @ spans[1])
+    assert angles.min() > 0.99
+    worse = solve(*summed(x).covariances(), 1e-9, D)
+    with torch.no_grad():
+        others = loss(worse.directions[:, 3:], worse.signal[3:].clamp_min(1e-3), rows)
+    assert others > closed + 1
+
+
+def test_held_out_information_is_the_mean_log_ratio_of_pairs():
+    fitted, new = views_of(2000), views_of(300, seed=1)
+    solution = solve(*summed(fitted).covariances(), 0.1, D)
+    found = held_out(solution, summed(new)).information
+    y = (new - new.mean((0, 1))) @ solution.directions / (1 + solution.signal).sqrt()
+    rho, total = solution.correlation, torch.zeros(D, dtype=torch.float64)
+    pairs = [(a, b) for a in range(M) for b in range(M) if a != b]
+    for a, b in pairs:
+        u, other = y[:, a], y[:, b]
+        ratio = rho * u * other - rho**2 * (u**2 + other**2) / 2
+        total += (ratio / (1 - rho**2) - torch.log(1 - rho**2) / 2).mean(0) / len(pairs)
+    torch.testing.assert_close(found, total, rtol=0.02, atol=0.02)
+    assert found[0] > 0.5 and found[4] < 0.05
+
+
+def test_held_out_correlation_is_that_of_pairs_of_views():
+    solution, new = solve(*summed(views_of(2000)).covariances(), 0.1, D), views_of(3000, seed=1)
+    y = (new - new.mean((0, 1))) @ solution.directions
+    expected = [torch.corrcoef(torch.stack([y[:, 0, j], y[:, 1, j]]))[0, 1] for j in range(D)]
+    torch.testing.assert_close(held_out(solution, summed(new)).correlation, torch.stack(expected), rtol=0.1, atol=0.05)
+
+
+@pytest.mark.parametrize("many", [1, 1000])
+def test_noise_is_not_chosen(monkeypatch, many):
+    """Of the columns only the shared ones carry over; with many samples one part is held out, else each in turn."""
+    monkeypatch.setattr(training, "FEWEST", 1)
+    monkeypatch.setattr(training, "MANY", many)
+    parts = [views_of(60, seed=seed, signal=(20.0, 5.0, 0.0, 0.0, 0.0)) for seed in range(FOLDS)]
+    found = choose(Sums(tuple(summed(part) for part in parts)), (0.03, 0.3), D)
+    assert found.n_components == 2
+    assert found.information.keys() == {0.03, 0.3}
+    assert choose(Sums(tuple(summed(part) for part in parts)), (0.03,), D, 4).n_components == 4
+
+
+def method(makers=(), width=D, **options):
+    encoder = ProjectedFeatures(Linear(), width)
+    framework = LinearContrastFramework(encoder)
+    settings = {"n_views": 4, "ridge": None, "n_components": None, "batch_size": 16, "max_samples": None} | options
+    return LinearContrastMethod(framework, PairMaker(makers), **settings)
+
+
+def samples(n=300):
+    return torch.randn(n, D, generator=draw(5)) * torch.tensor([5.0, 2.0, 1.0, 0.5, 0.1])
+
+
+def fitted(x, *makers, **options):
+    made = method(makers, **options)
+    made.initialize(x, 0)
+    made.prepare(x, 0)
+    made.solve_for(0)
+    return made
+
+
+def test_the_method_whitens_what_the_views_change():
+    x = samples()
+    made = fitted(x, GaussianNoise(0.5), n_components=3, ridge=1e-6)
+    z = made.represent(x)
+    assert z.shape == (300, 3)
+    rho = made.framework.encoder.correlation[:3]
+    # Noise of .5 on standardized columns of the samples' deviations 5, 2 and 1: signal over noise 100, 16 and 4.
+    torch.testing.assert_close(rho, torch.tensor([100 / 101, 16 / 17, 4 / 5]), rtol=0.05, atol=0.02)
+    assert made.facts["columns"] == 3 and made.facts["samples_of_views"] == 300
+    assert made.represent(x[:1]).allclose(z[:1], atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_map_and_another_does_not():
+    x = samples()
+    one, same = (fitted(x, GaussianNoise(0.5)).framework.encoder.weights for _ in range(2))
+    assert torch.equal(one, same)
+    other = method((GaussianNoise(0.5),))
+    other.initialize(x, 0)
+    other.prepare(x, 0)
+    other.solve_for(1)
+    assert not torch.equal(one, other.framework.encoder.weights)
+
+
+def test_fewer_samples_are_used_if_there_are_more():
+    assert fitted(samples(), GaussianNoise(0.5), max_samples=100).facts["samples_of_views"] == 100
+
+
+def test_the_first_form_is_a_principal_component_analysis():
+    x, encoder = samples(), ProjectedFeatures(Linear(), 2)
+    encoder.fit(x, draw())
+    y = (x - x.mean(0)) / x.std(0, correction=0)
+    _, _, axes = torch.linalg.svd(y, full_matrices=False)
+    cosines = (encoder.weights.T @ axes[:2].T).abs()
+    assert cosines.max(1).values.min() > 0.999
+    assert encoder.n_components == 2
+
+
+def test_views_that_change_nothing_are_refused():
+    with pytest.raises(InputError, match="the views change nothing that the features see"):
+        fitted(samples(), Identity())
+
+
+class Forget(GaussianNoise):
+    """Views that have nothing of the sample."""
+
+    def forward(self, x, *, index=None, generator=None):
+        return torch.randn(x.shape, generator=generator)
+
+
+def test_views_that_destroy_everything_are_refused(monkeypatch):
+    monkeypatch.setattr(training, "LEAST", 0.2)
+    with pytest.raises(InputError, match="no column of the features is shared by two views"):
+        fitted(samples(), Forget(1.0))
+
+
+def test_more_columns_than_samples_are_refused():
+    with pytest.raises(InputError, match="n_components is 5, and 4 samples of 5 features give at most 3 columns"):
+        fitted(samples(4), GaussianNoise(0.5), n_components=5)
+
+
+def test_the_loss_of_the_framework_is_the_objective():
+    made = fitted(samples(), GaussianNoise(0.5), n_components=2)
+    pair = made.views(samples()[:20], generator=draw(2))
+    encoder = made.framework.encoder
+    columns = encoder.columns(pair.first), encoder.columns(pair.second)
+    expected = gaussian_contrast(*columns, encoder.correlation[:2])
+    torch.testing.assert_close(made.framework(pair), expected)
+    assert expected.mean() < math.log(20)
+
+
+def test_sums_are_the_same_in_parts_and_from_their_tensors():
+    made = fitted(samples(), GaussianNoise(0.5))
+    sums = made.moments(samples(), 3)
+    same = Sums.of(sums.tensors())
+    assert all(torch.equal(value, same.tensors()[name]) for name, value in sums.tensors().items())
+    assert int(sums.all_but(None).samples) == 300 and int(sums.folds[4].samples) >= 48
+    assert int(sums.all_but(4).samples + sums.folds[4].samples) == 300
+    double = sums + sums
+    assert torch.equal(double.folds[0].second, 2 * sums.folds[0].second)
+    made.use(double)
+    one = made.represent(samples()[:5])
+    made.use(sums)
+    torch.testing.assert_close(one.abs(), made.represent(samples()[:5]).abs(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_time_limit_uses_fewer_samples_and_says_so(recwarn):
+    made = fitted(samples(), GaussianNoise(0.5), minutes=1e-9, batch_size=16)
+    assert made.facts["samples_of_views"] == 16
+
+
+class Mirrored(GaussianNoise):
+    """Noise, and a symmetry that reverses the columns."""
+
+    def symmetric_copies(self, x):
+        return [x, x.flip(1)]
+
+
+def test_the_representation_is_the_mean_over_symmetric_copies():
+    x = samples()
+    made = fitted(x, Mirrored(0.5), n_components=2)
+    encoder = made.framework.encoder
+    torch.testing.assert_close(made.represent(x), (encoder(x) + encoder(x.flip(1))) / 2)
+
+
+def test_columns_are_rotated_so_that_all_are_alike():
+    x = samples()
+    made = fitted(x, GaussianNoise(0.5), n_components=4)
+    columns, z = made.represent(x, "columns"), made.represent(x)
+    torch.testing.assert_close(z @ z.T, columns @ columns.T, rtol=1e-4, atol=1e-4)
+    spread, turned = columns.std(0), z.std(0)
+    assert spread[0] > 3 * spread[3] and turned.max() < 3 * turned.min()
+
+
+@pytest.mark.parametrize("spanning", [1536, 4])
+def test_principal_components_are_appended_at_a_tenth_of_the_length(monkeypatch, spanning):
+    monkeypatch.setattr(projected, "SPANNING", spanning)
+    x = samples()
+    encoder = ProjectedFeatures(Linear(), 2, appended=3)
+    made = LinearContrastMethod(
+        LinearContrastFramework(encoder), PairMaker([GaussianNoise(0.5)]), n_views=4, ridge=None, n_components=2,
+        batch_size=16, max_samples=None,
+    )  # fmt: skip
+    made.initialize(x, 0)
+    made.prepare(x, 0)
+    made.solve_for(0)
+    z = made.represent(x)
+    assert z.shape == (300, 5) and encoder.n_components == 5
+    first, appended = (part.square().sum(1).mean() for part in z.split([2, 3], dim=1))
+    assert 0.08 < appended / first < 0.12
+    torch.testing.assert_close(made.represent(x, "columns").square().sum(1).mean(), first, rtol=1e-4, atol=1e-4)
