@@ -10,12 +10,23 @@ from viewsmith.modalities import modality_of
 from viewsmith.networks import FeatureContext, Features
 
 #: Shapes of a sample as users give it, the default of a test first.
-SHAPES = {"images": [(24, 20, 3), (28, 28), (16, 16), (8, 8, 1), (9, 40, 5)]}
+SHAPES = {
+    "vectors": [(9,), (1,), (100,)],
+    "images": [(24, 20, 3), (28, 28), (16, 16), (8, 8, 1), (9, 40, 5)],
+    "dna": [(40,), (3,), (8,), (300,)],
+    "series": [(3, 50), (1, 8), (12, 40), (1, 300)],
+}
 #: Options that make features small; every other option has its default.
-SMALL = {"centers": 12}
+SMALL = {"centers": 12, "n_features": 190, "width": 30, "bands": 12, "k": 2}
 CASES = [(modality, name) for modality in SHAPES for name in names("features", modality)]
 every = pytest.mark.parametrize(("modality", "name"), CASES, ids=[f"{m}-{n}" for m, n in CASES])
 ODD = [(m, n, shape) for m, n in CASES for shape in SHAPES[m]]
+
+
+@pytest.fixture(autouse=True)
+def few_patches(monkeypatch):
+    """Dictionaries of patches that are fitted to fewer of them, in less time."""
+    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 1_000)
 
 
 def built(modality, name, shape=None, **options):
@@ -29,8 +40,13 @@ def built(modality, name, shape=None, **options):
 def samples(modality, n, seed, shape=None):
     """Scaled samples in float32."""
     shape = SHAPES[modality][0] if shape is None else shape
-    drawn = torch.randn(n, *modality_of(modality).blank(shape).shape[1:], generator=draw(seed))
-    return drawn
+    if modality == "dna":
+        letters = torch.randint(4, (n, *shape), generator=draw(seed))
+        x = torch.nn.functional.one_hot(letters, 4).movedim(2, 1).float()
+        x[0, :, :2] = 0.25  # N
+        x[1:2, :, shape[0] // 2 + 1 :] = 0  # padding
+        return x
+    return torch.randn(n, *modality_of(modality).blank(shape).shape[1:], generator=draw(seed))
 
 
 def draw(seed):
@@ -46,7 +62,7 @@ def fitted(modality, name, shape=None, n=30, seed=0):
 def test_every_modality_has_default_features_and_the_cases_are_complete():
     for entry in entries("modality"):
         default = entry.build().default_features
-        if entry.origin == "viewsmith" and entry.name in SHAPES:
+        if entry.origin == "viewsmith":
             assert find("features", default, entry.name).build.__doc__
     assert {e.name for e in entries("features") if e.origin == "viewsmith"} == {name for _, name in CASES}
 

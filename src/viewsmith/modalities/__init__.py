@@ -15,7 +15,7 @@ from viewsmith.modalities.series.modality import Series
 from viewsmith.modalities.vectors.counts import log_normalize
 from viewsmith.modalities.vectors.modality import Vectors
 
-LATER["features"] += ["viewsmith.modalities.images.features"]
+LATER["features"] += [f"viewsmith.modalities.{each}.features" for each in ("vectors", "images", "dna", "series")]
 
 __all__ = [
     "DNA", "Images", "Modality", "Series", "Vectors", "as_vectors", "check_finite", "check_labels", "detect",

@@ -137,11 +137,14 @@ class PatchResponses(nn.Module):
         each = -(-SAMPLED // n)
         top = torch.randint(x.shape[2] - height + 1, (n, each), generator=generator)
         left = torch.randint(x.shape[3] - width + 1, (n, each), generator=generator)
-        patches = patches_at(x.float().cpu(), top, left, height, width)
+        self.fit_to(patches_at(x.float().cpu(), top, left, height, width), generator)
+
+    @torch.no_grad()
+    def fit_to(self, patches: Tensor, generator: torch.Generator) -> None:
+        """Fit the dictionary to patches (m, C * height * width) on the CPU, more of them than centers."""
         if self.contrast is not None:
             patches = patches - patches.mean(1, keepdim=True)
             patches = patches / (patches.square().mean(1, keepdim=True).sqrt() + self.contrast)
-        # Fewer patches than centers do not occur: `each` counts repeated draws.
         start = torch.randperm(len(patches), generator=generator)[: len(self.filters)]
         filters, offset = fit_dictionary(patches, start)
         if self.contrast is not None:
@@ -152,6 +155,14 @@ class PatchResponses(nn.Module):
         self.offset.copy_(offset - offset.mean())
 
     def forward(self, x: Tensor) -> Tensor:
+        maps = self.maps(x)
+        pooled = [F.adaptive_avg_pool2d(maps, self.regions)]
+        pooled += [F.adaptive_max_pool2d(maps, number) for number in self.maxima]
+        found = torch.cat([each.permute(0, 2, 3, 1).flatten(1) for each in pooled], 1)
+        return (found + 1e-12).sqrt() if self.root else found
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Responses at all places, (B, centers, h, w)."""
         filters = self.filters.contiguous(memory_format=torch.channels_last)
         missing = [max(0, patch - side) for patch, side in zip(self.patch, x.shape[2:], strict=True)]
         x = F.pad(x, (0, missing[1], 0, missing[0])) if any(missing) else x
@@ -165,11 +176,7 @@ class PatchResponses(nn.Module):
         rows = similarity.permute(0, 2, 3, 1).reshape(-1, centers)
         half = torch.linalg.vector_norm(rows, dim=1, keepdim=True) * (0.5 / centers**0.5)
         rows = (rows - half if rows.requires_grad else rows.sub_(half)).relu_()
-        maps = rows.view(b, height, width, centers).permute(0, 3, 1, 2)
-        pooled = [F.adaptive_avg_pool2d(maps, self.regions)]
-        pooled += [F.adaptive_max_pool2d(maps, number) for number in self.maxima]
-        found = torch.cat([each.permute(0, 2, 3, 1).flatten(1) for each in pooled], 1)
-        return (found + 1e-12).sqrt() if self.root else found
+        return rows.view(b, height, width, centers).permute(0, 3, 1, 2)
 
     def _normalized(self, x: Tensor, filters: Tensor) -> Tensor:
         """Similarities with patches of mean 0 and deviation about 1: those of the raw patches, rescaled by place."""

@@ -246,6 +246,7 @@ class DNA(Modality):
     help = "letters A C G T N: arrays, strings, FASTA files"
     default_views = "dna"
     default_encoder = default_encoder_on_gpu = "cnn"
+    default_features = "kmers"
     steps, steps_on_gpu = 1500, 10_000
     step_seconds = (7e-6, 3e-6)
     defaults = MappingProxyType(

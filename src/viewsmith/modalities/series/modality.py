@@ -148,6 +148,7 @@ class Series(Modality):
     default_method = "linear-contrast"
     mild_views = ("window+jitter+scale", MappingProxyType({"window_minimum": 0.7, "jitter_strength": 0.05}))
     default_encoder = default_encoder_on_gpu = "cnn"
+    default_features = "minirocket"
     defaults = MappingProxyType({"directions": True})
     picture = "traces"
     crop_suffixes = (".npz",)

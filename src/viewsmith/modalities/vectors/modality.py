@@ -141,6 +141,7 @@ class Vectors(Modality):
     help = "tables, sensors, omics: float or integer features"
     default_views = "neighbors"
     default_encoder = default_encoder_on_gpu = "mlp"
+    default_features = "random-relu"
     # The default views (neighbors) need about this many steps, independent of the number of rows.
     steps = steps_on_gpu = 2000
     defaults = MappingProxyType(

@@ -1,0 +1,192 @@
+"""Features of recordings: MiniRocket against slow loops, log-mel spectrograms against a slow transform."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from viewsmith.modalities.series.features import LogMelPatches, MiniRocket, dilations, mel_filters
+from viewsmith.networks import FeatureContext
+
+
+def recordings(n, channels, length, seed=0):
+    return torch.randn(n, channels, length, generator=torch.Generator().manual_seed(seed))
+
+
+def draw(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def slow_dilations(length, each):
+    """As the paper's section 3.1.3 and its code have them, by numpy."""
+    number = min(each, 32)
+    exponent = max(0.0, np.log2((length - 1) / 8))
+    found, counts = np.unique(np.logspace(0, exponent, number, base=2).astype(int), return_counts=True)
+    counts = (counts * (each / number)).astype(int)
+    for i in range(each - counts.sum()):
+        counts[i % len(counts)] += 1
+    return list(zip(found.tolist(), counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("each", [1, 2, 23, 32, 119])
+def test_dilations_of_numpy(each):
+    for length in [*range(8, 200), 427, 1000, 1024, 1025, 5000]:
+        assert dilations(length, each) == slow_dilations(length, each), length
+
+
+def slow_convolution(x, kernel, dilation):
+    """One recording (T,) with a kernel of nine taps, zeros beyond its ends."""
+    found = np.zeros(len(x))
+    for t in range(len(x)):
+        for tap, weight in enumerate(kernel):
+            at = t + (tap - 4) * dilation
+            found[t] += weight * x[at] if 0 <= at < len(x) else 0
+    return found
+
+
+def slow_fractions(features, sample):
+    """The features of one recording (C, T), one bias at a time, in the order of dilations, kernels and biases."""
+    kernels = [[2 if tap in chosen else -1 for tap in range(9)] for chosen in itertools.combinations(range(9), 3)]
+    found, place = [], 0
+    for number, (dilation, count) in enumerate(features.dilations):
+        for k, kernel in enumerate(kernels):
+            used = [c for c in range(len(sample)) if features.channels[number, k, c]]
+            convolved = slow_convolution(sum(sample[c] for c in used), kernel, dilation)
+            border = 4 * dilation
+            if (number + k) % 2 and len(convolved) > 2 * border:
+                convolved = convolved[border:-border]
+            for _ in range(count):
+                found.append(np.mean(convolved > float(features.biases[place])))
+                place += 1
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("channels", "length"), [(1, 8), (1, 9), (1, 41), (4, 33)])
+def test_fractions_of_a_slow_loop(channels, length):
+    features = MiniRocket(FeatureContext((channels, length), channels), n_features=84 * 5)
+    features.fit(recordings(12, channels, length), draw(0))
+    x = recordings(2, channels, length, seed=1)
+    expected = np.array([slow_fractions(features, sample) for sample in x.double().numpy()])
+    np.testing.assert_allclose(features(x), expected, atol=1e-6)
+
+
+def test_biases_are_quantiles_of_convolved_training_recordings():
+    """With one training recording it is known which one was drawn."""
+    x = recordings(1, 1, 60)
+    features = MiniRocket(FeatureContext((1, 60), 1), n_features=84 * 7)
+    features.fit(x, draw(0))
+    kernels = [[2 if tap in chosen else -1 for tap in range(9)] for chosen in itertools.combinations(range(9), 3)]
+    quantiles = (np.arange(1, 84 * 7 + 1) * (math.sqrt(5) + 1) / 2) % 1
+    place = 0
+    for dilation, count in features.dilations:
+        for kernel in kernels:
+            part = slice(place, place + count)
+            expected = np.quantile(slow_convolution(x[0, 0].double().numpy(), kernel, dilation), quantiles[part])
+            np.testing.assert_allclose(features.biases[part], expected, rtol=1e-4, atol=1e-4)
+            place += count
+    assert place == features.n_features == 84 * 7
+
+
+def test_biases_come_from_many_recordings():
+    x = torch.zeros(8, 1, 30)
+    x[1:] = 10.0 ** torch.arange(7).view(7, 1, 1) * recordings(7, 1, 30)
+    features = MiniRocket(FeatureContext((1, 30), 1), n_features=84)
+    features.fit(x, draw(0))
+    size = features.biases.abs()
+    assert (size == 0).any() and (size > 1e5).any() and ((size > 1) & (size < 1e3)).any()
+
+
+def test_kernels_of_several_channels_read_subsets_of_one_to_nine():
+    features = MiniRocket(FeatureContext((14, 60), 14), n_features=84 * 10)
+    features.fit(recordings(5, 14, 60), draw(0))
+    used = features.channels.sum(2).flatten()
+    assert set(used.tolist()) == {float(i) for i in range(1, 10)} and set(features.channels.unique().tolist()) == {0, 1}
+    assert (used == 1).float().mean() > (used == 9).float().mean()  # sizes are uniform by exponent
+    assert (features.channels.mean((0, 1)) - used.mean() / 14).abs().max() < 0.08
+    one = MiniRocket(FeatureContext((1, 60), 1), n_features=84)
+    one.fit(recordings(5, 1, 60), draw(0))
+    assert (one.channels == 1).all()
+
+
+def test_number_of_features_is_a_multiple_of_84():
+    assert MiniRocket(FeatureContext((1, 60), 1), n_features=200).n_features == 168
+    assert MiniRocket(FeatureContext((1, 60), 1)).n_features == 84 * 23
+
+
+@pytest.mark.parametrize("name", ["one", "four", "twelve"])
+def test_aeon_has_the_same_features(name):
+    """On its kernels and biases; make_minirocket_fixture.py has asked aeon."""
+    with np.load(Path(__file__).parent / "fixtures" / "minirocket.npz") as arrays:
+        x, channels, of_aeon, biases, expected = (
+            arrays[f"{name}_{part}"] for part in ("x", "channels", "dilations", "biases", "features")
+        )
+    features = MiniRocket(FeatureContext(x.shape[1:], x.shape[1]), n_features=84 * 4)
+    assert features.dilations == [tuple(row) for row in of_aeon.tolist()]
+    features.channels.copy_(torch.from_numpy(channels).view_as(features.channels))
+    features.biases.copy_(torch.from_numpy(biases))
+    np.testing.assert_allclose(features(torch.from_numpy(x)), expected, atol=1e-6)
+
+
+def slow_spectrogram(features, sound, sampling_rate, bands):
+    """Log-mel spectrogram of one recording (T,), by sums of cosines."""
+    points, hop = features.points, features.hop
+    padded = np.concatenate([np.zeros(points // 2), sound, np.zeros(points // 2)])
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(points) / points)
+    frames = []
+    for start in range(0, len(padded) - points + 1, hop):
+        part = padded[start : start + points] * window
+        wave = np.exp(-2j * np.pi * np.outer(np.arange(points // 2 + 1), np.arange(points)) / points)
+        frames.append(np.abs(wave @ part) ** 2)
+    mel = np.linspace(0, 2595 * np.log10(1 + sampling_rate / 2 / 700), bands + 2)
+    edges = 700 * (10 ** (mel / 2595) - 1)
+    frequency = np.arange(points // 2 + 1) * sampling_rate / points
+    filters = np.array([np.interp(frequency, edges[i : i + 3], [0, 1, 0], left=0, right=0) for i in range(bands)])
+    power = filters @ np.array(frames).T
+    count = power.shape[1]
+    bounds = [(i * count // features.frames, -(-(i + 1) * count // features.frames)) for i in range(features.frames)]
+    power = np.stack([power[:, a:b].mean(1) for a, b in bounds], axis=1)
+    log = np.log(power + 1e-6 * power.max() + 1e-12)
+    return log - log.mean()
+
+
+def test_spectrogram_of_a_slow_transform():
+    features = LogMelPatches(FeatureContext((2, 3000), 2), sampling_rate=4000, bands=10, frames=20, centers=6)
+    x = recordings(3, 2, 3000)
+    found = features.spectrogram(x)
+    assert found.shape == (3, 2, 10, 20) and features.points == 128
+    for sample, spectrogram in zip(x.double().numpy(), found, strict=True):
+        for sound, one in zip(sample, spectrogram, strict=True):
+            np.testing.assert_allclose(one, slow_spectrogram(features, sound, 4000, 10), rtol=1e-3, atol=1e-4)
+
+
+def test_a_tone_is_in_the_band_of_its_frequency():
+    filters = mel_filters(40, 512, 16_000)
+    assert filters.shape == (40, 257) and (filters.sum(1) > 0).all()
+    time = torch.arange(16_000) / 16_000
+    features = LogMelPatches(FeatureContext((1, 16_000), 1), centers=6)
+    bands = [
+        int(features.spectrogram((2 * math.pi * hz * time).sin()[None, None])[0, 0].mean(1).argmax())
+        for hz in (200, 1000, 4000)
+    ]
+    expected = [int(filters[:, round(hz / 16_000 * 512)].argmax()) for hz in (200, 1000, 4000)]
+    assert bands == expected and bands == sorted(bands)
+
+
+def test_loudness_is_lost_and_silence_has_no_features():
+    features = LogMelPatches(FeatureContext((1, 2000), 1), sampling_rate=2000, bands=12, centers=6)
+    x = recordings(20, 1, 2000)
+    features.fit(x, draw(0))
+    torch.testing.assert_close(features(100 * x), features(x), rtol=1e-3, atol=1e-4)
+    assert (features.spectrogram(torch.zeros(1, 1, 2000)) == 0).all()
+
+
+def test_patches_of_the_spectrogram():
+    options = {"sampling_rate": 2000, "bands": 16, "frames": 24, "centers": 6, "regions": (3, 4)}
+    features = LogMelPatches(FeatureContext((1, 2000), 1), **options)
+    x = recordings(20, 1, 2000)
+    features.fit(x, draw(0))
+    assert features.n_features == 6 * 12 and features.dictionary.patch == (7, 7)
+    torch.testing.assert_close(features(x), features.dictionary(features.spectrogram(x)))
