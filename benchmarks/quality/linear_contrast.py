@@ -166,7 +166,7 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         facts = model.summary_
         more = {"columns": h.shape[1], "ridge": facts["ridge"], "held_out_nats": facts["held_out_nats"]}
         by_width = {}
-        columns, columns_test = (model.transform(x, output="columns") for x in (data.x, data.x_test))
+        columns, columns_test = (model.transform(x, output="projection") for x in (data.x, data.x_test))
         for k in (k for k in (32, 64, 128, 256) if k <= columns.shape[1]):
             turn = rotation(k).numpy()
             pair = columns[:, :k] @ turn, columns_test[:, :k] @ turn

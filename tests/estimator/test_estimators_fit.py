@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from refusals import refusal
-from registered import made
+from registered import TRAINED, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.methods.loading import estimators
@@ -18,6 +18,7 @@ from viewsmith.networks import PrincipalAxes
 pytestmark = pytest.mark.filterwarnings("ignore:the representation has collapsed", "ignore:training ended early")
 
 TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "batch_size": 64, "random_state": 0}
+every_trained = pytest.mark.parametrize("cls", TRAINED.values(), ids=TRAINED)
 every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
 
 
@@ -101,7 +102,7 @@ def test_random_streams_of_the_caller_are_not_changed(cls, wine):
     assert np.array_equal(np.random.get_state()[1], numpys)  # noqa: NPY002
 
 
-@every_estimator
+@every_trained
 def test_summary_and_attributes_of_fit(cls, wine):
     model = made(cls, **TINY).fit(wine)
     # Two epochs are too few for a good generator or channel.
@@ -114,7 +115,7 @@ def test_summary_and_attributes_of_fit(cls, wine):
     assert model.summary_["rows"] == 178 and model.summary_["steps"] == 2 * epochs
 
 
-@every_estimator
+@every_trained
 def test_a_time_limit_leaves_a_usable_model(cls, wine):
     with pytest.warns(UserWarning, match=r"ended early \(time limit\) after 1 step, and the first of (50|75) epochs"):
         model = made(cls, **TINY | {"epochs": 50, "minutes": 1e-9}).fit(wine)
@@ -234,7 +235,7 @@ def test_invalid_arguments_of_views_are_refused(wine):
 # --- untrained
 
 
-@every_estimator
+@every_trained
 @pytest.mark.parametrize("norm", ["batch", "none"])
 def test_untrained_has_the_weights_from_before_training(cls, norm, wine):
     model = made(cls, **TINY, norm=norm).fit(wine)

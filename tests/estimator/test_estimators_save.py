@@ -14,7 +14,7 @@ from estimator_processes import load_without_pickle
 import viewsmith
 from cases import slow
 from refusals import refusal
-from registered import FRAMEWORKS, heads, labels, made
+from registered import FRAMEWORKS, TRAINED, heads, labels, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods.loading import estimators
@@ -212,7 +212,7 @@ def test_with_lookahead_steps_a_resumed_run_is_the_same(framework, wine, tmp_pat
     assert np.array_equal(whole.transform(wine), resumed.transform(wine))
 
 
-@every_estimator
+@pytest.mark.parametrize("cls", TRAINED.values(), ids=TRAINED)
 def test_a_run_stopped_by_time_is_resumed_to_the_same_files(cls, wine, tmp_path):
     options = TINY | {"epochs": 6}
     made(cls, **options).fit(wine, run=tmp_path / "whole")

@@ -33,7 +33,7 @@ class LinearContrastFramework(Framework):
         return cls(context.encoder, **options)
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        return self.encoder.columns(x) if output == "columns" else super().represent(x, output)
+        return self.encoder.columns(x) if output == "projection" else super().represent(x, output)
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,), see `viewsmith.losses.gaussian_contrast`; `progress` has no effect."""

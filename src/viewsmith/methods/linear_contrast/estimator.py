@@ -64,8 +64,8 @@ class LinearContrast(ViewsmithEstimator):
     features of vectors). Two sums over views of the samples, how views of one sample differ and how samples differ,
     have the best critic of Gaussian features as the solution of one eigenproblem; see
     `viewsmith.methods.linear_contrast.training`. The representation has the columns in which views of a sample agree,
-    rotated so that all are alike; ``transform(X, output="columns")`` has the most certain ones first. The ridge and the
-    number of columns are chosen by what views of held-out samples share, without labels. Symmetries among the views
+    rotated so that all are alike; ``transform(X, output="projection")`` has the most certain ones first. The ridge and
+    the number of columns are chosen by what views of held-out samples share, without labels. Symmetries among the views
     (mirror images, other strands) are averaged out.
 
     Attributes
@@ -115,7 +115,7 @@ class LinearContrast(ViewsmithEstimator):
 
     @property
     def outputs_(self) -> tuple[str, ...]:
-        return ("representation", "columns")
+        return ("representation", "projection")
 
     @property
     def _n_features_out(self) -> int:

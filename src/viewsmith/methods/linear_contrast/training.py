@@ -46,6 +46,7 @@ RIDGES = (0.01, 0.03, 0.1, 0.3)
 SHARED, FEWEST = 0.1, 8
 LEAST = 1e-3  # smallest correlation of two views in any column
 FAST = torch.float32  # while choosing
+CANCELS = 1e-3  # part of the second moment below which scatter within samples is summed by itself
 FITTED = 4000  # random samples that the features are fitted to, at most
 
 
@@ -87,7 +88,12 @@ class Moments:
         self.views += len(flat)
         self.total += flat.sum(0)
         self.second += second
-        self.within += second - views.shape[1] * (mean.T @ mean)
+        within = second - views.shape[1] * (mean.T @ mean)
+        if within.diagonal().sum() < CANCELS * second.diagonal().sum():
+            # Views that change little: the difference of two large sums would be rounding.
+            scatter = (views - mean[:, None]).flatten(0, 1)
+            within = scatter.T @ scatter
+        self.within += within
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(**{name: value + getattr(other, name) for name, value in vars(self).items()})
