@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,20 +113,6 @@ def test_kernels_of_several_channels_read_subsets_of_one_to_nine():
 def test_number_of_features_is_a_multiple_of_84():
     assert MiniRocket(FeatureContext((1, 60), 1), n_features=200).n_features == 168
     assert MiniRocket(FeatureContext((1, 60), 1)).n_features == 84 * 23
-
-
-@pytest.mark.parametrize("name", ["one", "four", "twelve"])
-def test_aeon_has_the_same_features(name):
-    """On its kernels and biases; make_minirocket_fixture.py has asked aeon."""
-    with np.load(Path(__file__).parent / "fixtures" / "minirocket.npz") as arrays:
-        x, channels, of_aeon, biases, expected = (
-            arrays[f"{name}_{part}"] for part in ("x", "channels", "dilations", "biases", "features")
-        )
-    features = MiniRocket(FeatureContext(x.shape[1:], x.shape[1]), n_features=84 * 4)
-    assert features.dilations == [tuple(row) for row in of_aeon.tolist()]
-    features.channels.copy_(torch.from_numpy(channels).view_as(features.channels))
-    features.biases.copy_(torch.from_numpy(biases))
-    np.testing.assert_allclose(features(torch.from_numpy(x)), expected, atol=1e-6)
 
 
 def slow_spectrogram(features, sound, sampling_rate, bands):

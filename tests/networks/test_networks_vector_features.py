@@ -46,4 +46,6 @@ def test_fewer_rows_or_columns_than_coordinates():
     features = fitted(x, width=50)
     assert features.n_features == 30 + 50 and features(x).isfinite().all()
     assert (features(x)[:, 5:30] == 0).all()
+    equal = fitted(rows(1, 30).expand(6, 30), width=50)
+    assert (equal(x)[:, :30] == 0).all() and (equal(x)[:, 30:] > 0).any()
     assert fitted(rows(40, 3), width=50).n_features == 3 + 50

@@ -54,6 +54,8 @@ class Features(nn.Module):
 
         No state changes; gradients with respect to the samples are possible.
         """
+        if len(x) == 0:  # which some operations refuse, such as transforms of Fourier
+            return x.new_zeros(0, self.n_features, dtype=torch.float32)
         blocks = x.float().split(self.block_size(x))
         return torch.cat([self.of_block(block) for block in blocks])
 

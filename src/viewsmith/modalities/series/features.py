@@ -215,7 +215,7 @@ class LogMelPatches(Features):
 
     def block_size(self, x: Tensor) -> int:
         size = self.dictionary.block_size(x.new_zeros(0, 1, len(self.mel), self.frames))
-        return min(size, max(1, VALUES // x[0].numel())) if len(x) else 1
+        return min(size, max(1, VALUES // (x.shape[1] * x.shape[2])))
 
     def of_block(self, x: Tensor) -> Tensor:
         found: Tensor = self.dictionary(self.spectrogram(x))
