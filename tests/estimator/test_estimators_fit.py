@@ -10,7 +10,7 @@ from torch import nn
 
 from refusals import refusal
 from registered import TRAINED, made
-from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.methods.loading import estimators
 from viewsmith.networks import PrincipalAxes
@@ -151,7 +151,7 @@ def test_a_row_does_not_depend_on_the_other_rows(cls, digits):
 @every_estimator
 def test_outputs_by_name(cls, wine):
     model = made(cls, **TINY).fit(wine)
-    assert model.transform(wine, output="projection").shape == (178, 4)
+    assert model.transform(wine, output="projection").shape == (178, 8 if cls is LinearContrast else 4)
     assert np.array_equal(model.transform(wine, output="representation"), model.transform(wine))
     with pytest.raises(InputError, match="output is 'maps', expected one of 'representation', 'projection'"):
         model.transform(wine, output="maps")

@@ -74,10 +74,9 @@ def test_moments_equal_loops_whatever_the_blocks(dtype, tolerance):
 def test_scatter_that_is_tiny_beside_the_samples_is_exact():
     views = views_of(9).mean(1, keepdim=True) + 1e-4 * views_of(9, seed=1)
     moments = Moments.empty(D)
-    moments.add(views.float() + 100)
-    torch.testing.assert_close(
-        moments.covariances()[1], slow_covariances((views.float() + 100).double())[1], rtol=0.01, atol=0
-    )
+    far = views.float() + 100
+    moments.add(far)
+    torch.testing.assert_close(moments.covariances()[1], slow_covariances(far.double())[1], rtol=0.01, atol=0)
 
 
 def test_columns_have_noise_of_one_and_their_signal():

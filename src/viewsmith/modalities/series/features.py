@@ -4,6 +4,7 @@ import itertools
 import math
 from typing import Annotated
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -109,8 +110,8 @@ def dilations(length: int, each: int) -> list[tuple[int, int]]:
     number = min(each, MOST_DILATIONS)
     most = max(0.0, math.log2((length - 1) / (TAPS - 1)))
     found: dict[int, int] = {}
-    for step in range(number):
-        dilation = int(2 ** (most * (step / max(1, number - 1))))
+    # By numpy, whose rounding decides between two dilations.
+    for dilation in np.logspace(0, most, number, base=2).astype(int).tolist():
         found[dilation] = found.get(dilation, 0) + 1
     counts = [int(count * each / number) for count in found.values()]
     for i in range(each - sum(counts)):
