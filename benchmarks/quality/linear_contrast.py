@@ -7,7 +7,7 @@ the scores with the first 32, 64, 128 and 256 columns: the price of the choice.
 
 Images are whole data sets, or drawn rows (`common.data`). Recordings: sets of the UCR and UEA archives that the package
 aeon brings (AEON=folder of its datasets), and spoken digits, each of six speakers held out (`speaker NAME`), with
-waveforms in 16,000 points as log-mel spectrograms. Cells: 16-bit tiles as 8-bit copies, the channels by their 0.1 and
+one second each as log-mel spectrograms. Cells: 16-bit tiles as 8-bit copies, the channels by their 0.1 and
 99.9 percentiles; a random fifth is scored; views are turns and mirrors.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
@@ -42,7 +42,7 @@ UCR = ("GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf", "ACSF1", "BasicMo
 SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
 #: Larger dictionaries of patches, for all of CIFAR-10.
 LARGER = {f"linear-contrast, {centers} centers": {"centers": centers} for centers in (512, 1024)}
-POINTS = 16_000  # of a spoken digit, the shorter ones padded by zeros
+POINTS = 8000  # of a spoken digit, one second; shorter ones are padded by zeros
 
 
 class Turns(ViewMaker):
@@ -64,14 +64,21 @@ def image_set(name: str, train_rows: int | None = None, test_rows: int | None = 
 
 
 def ucr(name: str) -> Data:
-    """A set of the archives as recordings (n, channels, time), with its published split."""
-    from aeon.datasets import load_classification
-
-    folder = os.environ.get("AEON")
-    parts = [load_classification(name, split=split, extract_path=folder) for split in ("train", "test")]
+    """A set of the archives as recordings (n, channels, time), with its published split, from its .ts files."""
+    folder = Path(os.environ["AEON"]) / name
+    parts = [recordings(folder / f"{name}_{split}.ts") for split in ("TRAIN", "TEST")]
     (x, y), (x_test, y_test) = parts
     _, codes = np.unique(np.concatenate([y, y_test]), return_inverse=True)
-    return Data(np.float32(x), codes[: len(y)], np.float32(x_test), codes[len(y) :])
+    return Data(x, codes[: len(y)], x_test, codes[len(y) :])
+
+
+def recordings(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Recordings of one length (n, channels, time) and their classes from a .ts file."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    start = next(i for i, line in enumerate(lines) if line.strip().lower() == "@data")
+    rows = [line.split(":") for line in lines[start + 1 :] if line.strip()]
+    x = [[[float(value) for value in channel.split(",")] for channel in row[:-1]] for row in rows]
+    return np.array(x, np.float32), np.array([row[-1].strip() for row in rows])
 
 
 def speaker(name: str) -> Data:
