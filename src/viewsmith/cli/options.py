@@ -38,7 +38,9 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Config = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MethodName = Annotated[str | None, typer.Option(help="[method] (contrastive is the default)")]
+MethodName = Annotated[
+    str | None, typer.Option(help="[method] (default: linear-contrast for images and recordings, else contrastive)")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
 
 LabelColumns = Annotated[
@@ -193,7 +195,7 @@ def make_estimator(
     if method is not None and named not in (None, method):
         raise InputError(f"{config} is for the method {named!r}, but --method is {method!r}: leave --method out")
     asked = content | assignments(pairs) | given
-    method = method or named or default_method(modality, preset, asked)
+    method = (None if method == "auto" else method) or named or default_method(modality, preset, asked)
     cls: type[ViewsmithEstimator] = find("method", str(method)).build  # type: ignore[assignment]
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None:
