@@ -190,6 +190,7 @@ def test_the_documents_with_code_are_known():
         "evaluation.md",
         "extending.md",
         "frameworks.md",
+        "linear_contrast.md",
         "genview.md",
         "index.md",
         "images.md",

@@ -26,4 +26,4 @@ def test_examples_of_a_module(name, monkeypatch, tmp_path):
 
 
 def test_every_method_has_an_example():
-    assert len([name for name in WITH_EXAMPLES if name.startswith("viewsmith.methods.")]) == 7
+    assert len([name for name in WITH_EXAMPLES if name.startswith("viewsmith.methods.")]) == 8

@@ -97,7 +97,7 @@ def _flags() -> Iterator[None]:
     shown = warnings.showwarning
 
     def show(message: Any, *rest: Any, **further: Any) -> None:
-        shown(as_flags(str(message)), *rest, **further)  # type: ignore[arg-type]
+        shown(as_flags(str(message)), *rest, **further)
 
     warnings.showwarning = show
     try:

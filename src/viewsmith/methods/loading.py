@@ -30,12 +30,12 @@ __all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearCo
 __all__ += ["estimators", "load"]
 
 _PLACES = {
+    "viewsmith.methods.linear_contrast.estimator": "LinearContrast",
     "viewsmith.methods.contrastive.estimator": "Contrastive",
     "viewsmith.methods.crl_tac.estimator": "CRLTAC",
     "viewsmith.methods.diffaug.estimator": "DiffAug",
     "viewsmith.methods.discovery.estimator": "Discovery",
     "viewsmith.methods.genview.estimator": "GenView",
-    "viewsmith.methods.linear_contrast.estimator": "LinearContrast",
     "viewsmith.methods.metaug.estimator": "MetAug",
     "viewsmith.methods.pinda.estimator": "PiNDA",
 }

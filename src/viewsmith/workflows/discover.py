@@ -170,7 +170,7 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
         return _discover(out, cache, data, options, crop_size)
 
 
-def _discover(out: Path, cache: Path, data: str, options: dict[str, Any], crop_size: int | None) -> Discovery:
+def _discover(out: Path, cache: Path, data: str, options: dict[str, Any], crop_size: int | None) -> str:
     """`discover_to` in a folder that this process holds."""
     samples, names, modality = read_samples(data, options.pop("modality", "auto"))
     model = Discovery(modality=modality, cache=str(cache) if modality == "images" else None, **options)

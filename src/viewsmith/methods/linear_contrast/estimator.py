@@ -175,7 +175,7 @@ class LinearContrast(ViewsmithEstimator):
         if options.view_maker == "auto" and modality.mild_views is not None:
             names, settings = modality.mild_views
             options = dataclasses.replace(
-                options, view_maker=names, view_options=settings | (options.view_options or {})
+                options, view_maker=names, view_options=dict(settings) | (options.view_options or {})
             )
         return super()._adapt(options, modality, rows)
 

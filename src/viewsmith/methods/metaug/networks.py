@@ -179,7 +179,8 @@ class SplitAlexNet(nn.Module):
         self.pool = nn.MaxPool2d(*pool)
         side = LAST_SIDE[stem]
         self.resize = nn.AdaptiveAvgPool2d(side)  # the identity for images of 224 pixels
-        self.fc6 = self.fc7 = nn.Identity()
+        self.fc6: nn.Module = nn.Identity()
+        self.fc7: nn.Module = nn.Identity()
         if backbone_output == "fc":
             self.fc6 = _connected(fifth * side**2, n_components)
             self.fc7 = _connected(n_components, n_components)
