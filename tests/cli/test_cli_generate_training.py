@@ -110,7 +110,10 @@ def test_a_time_limit_applies_to_each_call(whole, data, tmp_path):
         (("--generator", "unclip:here", "--minutes", 1), "has no option minutes"),
     ],
 )
-def test_training_options_without_a_training_are_refused(data, tmp_path, options, expected):
+def test_training_options_without_a_training_are_refused(data, tmp_path, monkeypatch, options, expected):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "config.toml").touch()
     assert call("generate", data / "given.npz", "--out", tmp_path / "cache", *options).refused(expected)
     assert not (tmp_path / "cache").exists()
 

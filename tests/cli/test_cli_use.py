@@ -320,7 +320,7 @@ def test_methods_are_listed():
         assert entry["source"] and set(entry["modalities"]) <= set(listed["modalities"])
     recordings = [name for name, entry in listed["methods"].items() if "series" in entry["modalities"]]
     # The others have no generator for them.
-    assert recordings == ["contrastive", "crl-tac", "linear-contrast", "metaug"]
+    assert recordings == ["linear-contrast", "contrastive", "crl-tac", "metaug"]
     assert {*listed["frameworks"]} == {"info-max", "linear-contrast", "soft", "oucl", *FRAMEWORKS}
     listed_views = {modality: {*makers} - {"channel:RUN"} for modality, makers in listed["view makers"].items()}
     assert listed_views.keys() == {*VIEWS, "series"}

@@ -61,8 +61,8 @@ OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))
 #: The registered names that help lists, written here because to look them up takes seconds (a test compares them).
 LISTED = {
     "method": "contrastive, crl-tac, diffaug, genview, linear-contrast, metaug, pinda",
-    "framework": "barlow-twins, byol, dino, info-max, lejepa, linear-contrast, moco, moco-v3, nnclr, oucl, simclr, simsiam, "
-    "soft, supcon, swav, vicreg",
+    "framework": "barlow-twins, byol, dino, info-max, lejepa, linear-contrast, moco, moco-v3, nnclr, oucl, simclr, "
+    "simsiam, soft, supcon, swav, vicreg",
     "encoder": "cnn, crl-cnn, hyena, mlp, resnet18, resnet18-dense, resnet50, split-alexnet, timm:NAME",
     "view maker": "adversarial, byol, channel-mask, channel:RUN, conditional, corruption, crop, deletion, dna, "
     "grid-crop, identity, insertion, inversion, jitter, mask, mixup, moco, multicrop, mutation, neighbor-mix, "

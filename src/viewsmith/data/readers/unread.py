@@ -226,9 +226,9 @@ def advice(extension: str, path: Path) -> str:
     return _ADVICE.get(extension.lower(), "").format(path)
 
 
-def refuse(path: Path, extension: str) -> None:
+def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     """Raise InputError for a file that is there, of a format that is known and not read, with the line that converts
-    it."""
+    it; `texts`: also for texts without a known extension that are tables."""
     extension, form, key = extension.lower(), FORMATS.get(extension.lower()), ""
     if not path.is_file():
         return
@@ -250,7 +250,7 @@ def refuse(path: Path, extension: str) -> None:
         raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
     if form is not None:
         raise InputError(_sentence(path, form, key))
-    if extension not in _KNOWN and (form := _text_table(path)) is not None:
+    if texts and extension not in _KNOWN and (form := _text_table(path)) is not None:
         said = f"the extension {extension!r}" if extension else "no extension"
         raise InputError(f"{path} has {said}; if it is a table: {command(path, form)}")
 
@@ -465,7 +465,7 @@ def refuse_unread(path: Path) -> None:
     """Raise InputError for a file or folder of which the extensions alone say that it is not read, before torch is
     imported."""
     if path.is_file():
-        refuse(path, extension_of(path))
+        refuse(path, extension_of(path), texts=False)
     elif path.is_dir() and path.suffix.lower() != ".zarr" and not has_images(path):
         refuse_folder(path)
 
