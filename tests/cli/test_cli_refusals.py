@@ -106,10 +106,7 @@ TABLE = [
     ),
     (("--label", "kind"), "no column 'kind'", "its columns are"),
     (("--label", "type", "--columns", "site=num"), "the role of column site is 'num', expected 'numeric'"),
-    (
-        ("--features", "encoder"),
-        "no option 'features', which is one of linear-contrast, genview: choose the method",
-    ),
+    (("--features", "encoder"), "no option 'features', which is one of linear-contrast, genview: choose the method"),
     (("--label", "tipe"), "no column 'tipe'", "did you mean type?"),
     (("--label", "type", "--drop", "note,nothing"), "no column 'nothing'", "drop"),
     (("--label", "type", "--one-hot", "sites"), "no column 'sites'", "did you mean site?"),

@@ -349,7 +349,7 @@ def test_saved_and_loaded():
 def test_a_column_that_determines_the_label():
     frame = people().assign(label=np.array(["u", "v"])[ROWS % 2])
     assert leaking_columns(frame.drop(columns="label"), frame["label"].to_numpy()) == ["member"]
-    with pytest.warns(UserWarning, match="column member says the label label .* --columns 'member=drop'"):
+    with pytest.warns(UserWarning, match="column member says the label label .* --columns member=drop"):
         warn_leaks(frame.drop(columns="label"), frame["label"].to_numpy(), "label", "t.csv")
     assert leaking_columns(frame[["town", "height", "id"]], frame["label"].to_numpy()) == []
     assert leaking_columns(frame[["member"]], np.array(["u"] * N)) == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from registered import FRAMEWORKS
-from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
+from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import registered
 from viewsmith.estimator.options import check_options, schema
@@ -253,6 +253,18 @@ CASES += [(CRLTAC, *case) for case in REFUSED_BY_CRLTAC]
 CASES += [(cls, "noise_strength", "strong", "number or 'auto'") for cls in (Contrastive, DiffAug, MetAug, GenView)]
 CASES += [(PiNDA, *case) for case in REFUSED_BY_PINDA]
 CASES += [(GenView, *case) for case in REFUSED_BY_GENVIEW]
+REFUSED_BY_LINEAR_CONTRAST = [
+    ("appended_pca", -1, "greater than or equal to 0 or 'auto'"),
+    ("encoder", 5, "string or an instance of Module"),
+    ("features", 5, "string or an instance of Module"),
+    ("features_options", 3, "dictionary"),
+    ("framework", "barlow", "linear-contrast"),
+    ("max_samples", 0, "greater than or equal to 1"),
+    ("n_views", 1, "greater than or equal to 2"),
+    ("ridge", 0, "greater than 0 or 'auto'"),
+]
+CASES += [(LinearContrast, *case) for case in REFUSED if case[0] not in ("framework", "encoder")]
+CASES += [(LinearContrast, *case) for case in REFUSED_BY_LINEAR_CONTRAST]
 
 
 @pytest.mark.parametrize(("cls", "option", "given", "expected"), CASES)

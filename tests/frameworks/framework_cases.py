@@ -37,7 +37,7 @@ SETTINGS = {
 #: Further arguments of constructors, by name.
 PARTS = {"predictor": predictor, "map_head": lambda norm: MLP(5, [2]), "labels": lambda norm: LABELS}
 # All registered frameworks except those of a single method, which do not take a pair of views.
-FRAMEWORKS = [name for name in registered("framework") if name not in ("info-max", "oucl")]
+FRAMEWORKS = [name for name in registered("framework") if name not in ("info-max", "oucl", "linear-contrast")]
 MULTICROP = [name for name in FRAMEWORKS if find("framework", name).tag("local_views")]
 
 

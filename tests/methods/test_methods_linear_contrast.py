@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks import LinearContrastFramework
+from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.losses.gaussian_contrast import critic_weights, gaussian_contrast
 from viewsmith.methods import LinearContrastMethod
 from viewsmith.methods.linear_contrast import training

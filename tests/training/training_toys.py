@@ -131,7 +131,7 @@ def die():
 
 
 def die_in_write(number, when):
-    """End the process when the `number`-th file replaces its earlier version, or while its tensors are written."""
+    """End the process when the `number`-th file of a checkpoint is put in its place, or its tensors are written."""
     import safetensors.torch
 
     from viewsmith.core import files
@@ -141,6 +141,8 @@ def die_in_write(number, when):
 
     def dying_replace(source, target):
         nonlocal count
+        if Path(target).parent.name != "checkpoint":
+            return replace(source, target)
         count += 1
         if count == number and when == "before":
             die()
@@ -150,7 +152,7 @@ def die_in_write(number, when):
 
     def dying_save(given, path, **options):
         save_file(given, path, **options)
-        if count + 1 == number and when == "half":
+        if count + 1 == number and when == "half" and Path(path).parent.name == "checkpoint":
             os.truncate(path, os.path.getsize(path) // 2)
             die()
 

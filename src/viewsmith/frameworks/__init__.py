@@ -5,7 +5,6 @@ from viewsmith.frameworks.base import DataSummary, Framework, FrameworkContext
 from viewsmith.frameworks.byol import BYOL
 from viewsmith.frameworks.dino import DINO
 from viewsmith.frameworks.lejepa import LeJEPA
-from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.frameworks.moco import MoCo
 from viewsmith.frameworks.moco_v3 import MoCoV3
 from viewsmith.frameworks.nnclr import NNCLR
@@ -18,5 +17,5 @@ from viewsmith.frameworks.unified import FeatureContrast, FeatureMemory, Unified
 from viewsmith.frameworks.vicreg import VICReg
 
 __all__ = ["BYOL", "DINO", "NNCLR", "BarlowTwins", "DataSummary", "FeatureContrast", "FeatureMemory", "Framework"]
-__all__ += ["FrameworkContext", "InfoNCESettings", "LeJEPA", "LinearContrastFramework", "MoCo", "MoCoV3", "SimCLR"]
+__all__ += ["FrameworkContext", "InfoNCESettings", "LeJEPA", "MoCo", "MoCoV3", "SimCLR"]
 __all__ += ["SimSiam", "SoftContrastive", "SoftSettings", "SupCon", "SwAV", "Unified", "VICReg"]
