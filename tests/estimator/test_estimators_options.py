@@ -258,7 +258,7 @@ REFUSED_BY_LINEAR_CONTRAST = [
     ("encoder", 5, "string or an instance of Module"),
     ("features", 5, "string or an instance of Module"),
     ("features_options", 3, "dictionary"),
-    ("framework", "barlow", "linear-contrast"),
+    ("framework", "barlow", "'linear-contrast'"),
     ("max_samples", 0, "greater than or equal to 1"),
     ("n_views", 1, "greater than or equal to 2"),
     ("ridge", 0, "greater than 0 or 'auto'"),
