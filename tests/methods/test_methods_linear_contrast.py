@@ -4,23 +4,17 @@ import math
 
 import pytest
 import torch
+from linear_contrast_cases import D, Linear, draw, fitted, method, samples
 
 from viewsmith.core.errors import InputError
-from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.losses.gaussian_contrast import critic_weights, gaussian_contrast
-from viewsmith.methods import LinearContrastMethod
 from viewsmith.methods.linear_contrast import training
 from viewsmith.methods.linear_contrast.training import FOLDS, Moments, Sums, choose, held_out, solve
 from viewsmith.networks import projected
-from viewsmith.networks.features import Features
 from viewsmith.networks.projected import ProjectedFeatures
-from viewsmith.views import GaussianNoise, Identity, PairMaker
+from viewsmith.views import GaussianNoise, Identity
 
-D, M = 5, 3
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
+M = 3
 
 
 def views_of(n, seed=0, dtype=torch.float64, signal=(9.0, 3.0, 1.0, 0.0, 0.0)):
@@ -50,15 +44,6 @@ def slow_covariances(views):
             within += torch.outer(views[i, a] - mean, views[i, a] - mean) / (n * (M - 1))
             total += torch.outer(views[i, a] - center, views[i, a] - center) / (n * M)
     return total - within, within
-
-
-class Linear(Features):
-    """The samples themselves, moved and stretched."""
-
-    n_features = D
-
-    def of_block(self, x):
-        return x * 2 + 1
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
@@ -169,25 +154,6 @@ def test_noise_is_not_chosen(monkeypatch, many):
     assert found.n_components == 2
     assert found.information.keys() == {0.03, 0.3}
     assert choose(Sums(tuple(summed(part) for part in parts)), (0.03,), D, 4).n_components == 4
-
-
-def method(makers=(), width=D, **options):
-    encoder = ProjectedFeatures(Linear(), width)
-    framework = LinearContrastFramework(encoder)
-    settings = {"n_views": 4, "ridge": None, "n_components": None, "batch_size": 16, "max_samples": None} | options
-    return LinearContrastMethod(framework, PairMaker(makers), **settings)
-
-
-def samples(n=300):
-    return torch.randn(n, D, generator=draw(5)) * torch.tensor([5.0, 2.0, 1.0, 0.5, 0.1])
-
-
-def fitted(x, *makers, **options):
-    made = method(makers, **options)
-    made.initialize(x, 0)
-    made.prepare(x, 0)
-    made.solve_for(0)
-    return made
 
 
 def test_the_method_whitens_what_the_views_change():
@@ -307,14 +273,8 @@ def test_columns_are_rotated_so_that_all_are_alike():
 def test_principal_components_are_appended_at_a_tenth_of_the_length(monkeypatch, spanning):
     monkeypatch.setattr(projected, "SPANNING", spanning)
     x = samples()
-    encoder = ProjectedFeatures(Linear(), 2, appended=3)
-    made = LinearContrastMethod(
-        LinearContrastFramework(encoder), PairMaker([GaussianNoise(0.5)]), n_views=4, ridge=None, n_components=2,
-        batch_size=16, max_samples=None,
-    )  # fmt: skip
-    made.initialize(x, 0)
-    made.prepare(x, 0)
-    made.solve_for(0)
+    made = fitted(x, GaussianNoise(0.5), width=2, appended=3, n_components=2)
+    encoder = made.framework.encoder
     z = made.represent(x)
     assert z.shape == (300, 5) and encoder.n_components == 5
     first, appended = (part.square().sum(1).mean() for part in z.split([2, 3], dim=1))
