@@ -211,6 +211,16 @@ def test_views_that_destroy_everything_are_refused(monkeypatch):
         fitted(samples(), Forget(1.0))
 
 
+def test_views_that_destroy_nearly_everything_are_a_warning():
+    with pytest.warns(UserWarning, match=r"correlate by 0.0\d at most: the views destroy nearly everything"):
+        fitted(samples(2000), Forget(1.0))
+
+
+def test_equal_samples_are_refused():
+    with pytest.raises(InputError, match="the features do not vary: all samples are equal"):
+        fitted(torch.ones(50, D), GaussianNoise(0.5))
+
+
 def test_more_columns_than_samples_are_refused():
     with pytest.raises(InputError, match="n_components is 5, and 4 samples of 5 features give at most 3 columns"):
         fitted(samples(4), GaussianNoise(0.5), n_components=5)

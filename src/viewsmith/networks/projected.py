@@ -65,7 +65,7 @@ class ProjectedFeatures(nn.Module):
         self.features, self.width = features, min(width, d, SPANNING)
         self.register_buffer("center", torch.zeros(d))
         self.register_buffer("scale", torch.ones(d))
-        self.reduces = d > SPANNING
+        self.reduces, self.varies = d > SPANNING, True
         self.register_buffer("basis", torch.zeros(d, SPANNING) if self.reduces else torch.zeros(0))
         self.register_buffer("spanned", torch.tensor(min(d, SPANNING)))
         self.register_buffer("weights", torch.zeros(d, self.width))
@@ -113,6 +113,7 @@ class ProjectedFeatures(nn.Module):
         found = torch.cat([self.features(block) for block in x.split(BLOCK)])
         self.center.copy_(found.mean(0))
         deviation = found.std(0, correction=0)
+        self.varies = bool(deviation.max() > 1e-6)
         # What is constant in all samples is left as it is: it may vary in their views.
         self.scale.copy_(torch.where(deviation > 1e-6 * deviation.max().clamp_min(1e-12), deviation, 1.0))
         kept, found = min(self.width, len(x) - 1), (found - self.center) / self.scale

@@ -16,7 +16,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import channels_in, make_views, modality_in
 from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
-from viewsmith.estimator.resolve import MODULE, text_of, view_entries
+from viewsmith.estimator.resolve import MODULE, text_of
 from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
@@ -164,12 +164,6 @@ class LinearContrast(ViewsmithEstimator):
                 f"linear-contrast trains no network, and {given[0]} is {getattr(options, given[0])!r}: leave it out, "
                 "or choose the method contrastive"
             )
-        for entry in view_entries("identity" if options.view_maker == "auto" else options.view_maker, modality):
-            if getattr(entry.build, "needs_loss", False):
-                raise InputError(
-                    f"the views {entry.name} depend on a loss that is trained, and linear-contrast trains none: take "
-                    "others (view_maker, --views)"
-                )
         if options.crop_minimum == "auto":
             options = dataclasses.replace(options, crop_minimum=CROP_MINIMUM)
         if options.view_maker == "auto" and modality.mild_views is not None:
@@ -193,9 +187,15 @@ class LinearContrast(ViewsmithEstimator):
     def _build(self, plan: BuildContext["LinearContrast", LinearContrastResolved]) -> Method:
         options, resolved = plan.options, plan.resolved
         encoder = ProjectedFeatures(_make_features(plan), resolved.n_components, resolved.appended_pca)
+        views = make_views(plan, encoder)
+        if any(maker.needs_loss for maker in views.makers):
+            raise InputError(
+                f"the views {resolved.view_maker} depend on a loss that is trained, and linear-contrast trains none: "
+                "take others (view_maker, --views)"
+            )
         return LinearContrastMethod(
             LinearContrastFramework(encoder),
-            make_views(plan, encoder),
+            views,
             n_views=options.n_views,
             ridge=None if options.ridge == "auto" else options.ridge,
             n_components=None if options.n_components == "auto" else options.n_components,

@@ -211,11 +211,13 @@ def held_out(solution: Solution, moments: Moments) -> HeldOut:
 
 @dataclass(frozen=True)
 class Choice:
-    """A ridge and a number of columns, chosen without labels, and the held-out information of every ridge, in nats."""
+    """A ridge and a number of columns, chosen without labels, the held-out information of every ridge, in nats, and the
+    largest held-out correlation of a column."""
 
     ridge: float
     n_components: int
     information: Mapping[float, float]
+    correlation: float = 1.0
 
 
 def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | None = None) -> Choice:
@@ -236,9 +238,9 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
             torch.stack([getattr(each, name) for each in of_folds]).mean(0) for name in ("correlation", "information")
         )
         k = max(min(FEWEST, most), int((correlation >= SHARED).sum())) if n_components is None else n_components
-        found[ridge] = float(information[:k].sum()), k
+        found[ridge] = float(information[:k].sum()), k, float(correlation.max())
     best = max(found, key=lambda each: found[each])
-    return Choice(best, found[best][1], {ridge: nats for ridge, (nats, _) in found.items()})
+    return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, found[best][2])
 
 
 class LinearContrastMethod(Method):
@@ -293,8 +295,11 @@ class LinearContrastMethod(Method):
             chosen = torch.randperm(len(x), generator=generator)[:FITTED].sort().values
         self.views.prepare(x)
         draws = stream(seed, "spanning views", device=x.device)
-        self.framework.encoder.fit(x[chosen.to(x.device)], generator, lambda rows: self._spanning(rows, draws))
+        encoder = self.framework.encoder
+        encoder.fit(x[chosen.to(x.device)], generator, lambda rows: self._spanning(rows, draws))
         self.views.release()
+        if not encoder.varies:
+            raise InputError("the features do not vary: all samples are equal to them; give others, or other features")
 
     def _spanning(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         pair = self.views(rows, generator=generator)
@@ -376,6 +381,11 @@ class LinearContrastMethod(Method):
             choice = Choice(self.ridge, self.n_components, {})
         else:
             choice = choose(sums, RIDGES if self.ridge is None else (self.ridge,), most, self.n_components)
+        if choice.correlation < SHARED:
+            warn(
+                f"two views of a held-out sample correlate by {max(choice.correlation, 0):.2f} at most: the views "
+                "destroy nearly everything that features see; take milder ones (view_maker, --views), or more samples"
+            )
         solution = solve(*both.covariances(), choice.ridge, choice.n_components)
         solution = solution.first(int((solution.correlation > LEAST).sum()))
         if not len(solution.signal):

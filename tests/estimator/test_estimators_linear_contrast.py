@@ -1,0 +1,68 @@
+"""LinearContrast as an estimator: what it refuses, custom features, kinds of data."""
+
+import numpy as np
+import pytest
+import torch
+
+import viewsmith
+from refusals import refusal
+from viewsmith import LinearContrast
+from viewsmith.networks.features import Features
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+SMALL = {"random_state": 0, "features_options": {"centers": 16}}
+
+
+def images(n=60):
+    return np.random.default_rng(0).integers(0, 255, (n, 16, 16)).astype(np.uint8)
+
+
+class Pixels(Features):
+    """The pixels themselves."""
+
+    n_features = 256
+
+    def of_block(self, x):
+        return x.flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"epochs": 3}, "linear-contrast trains no network, and epochs is 3"),
+        ({"supervision": "labels"}, "trains no network, and supervision is 'labels'"),
+        ({"view_maker": "adversarial"}, "the views adversarial depend on a loss that is trained"),
+        ({"view_maker": "identity"}, "the views change nothing that the features see"),
+        ({"features": "kmers", "features_options": None}, "features is 'kmers', expected auto, 'patches'"),
+        ({"features": torch.nn.Identity(), "features_options": None}, "features is a Identity, expected a name"),
+        ({"features_options": {"centre": 3}}, "the features 'patches' has no option 'centre'"),
+    ],
+)
+def test_what_it_cannot_do_is_one_line(options, part):
+    assert part in refusal(LinearContrast(**SMALL | options).fit, images())
+
+
+def test_custom_features_are_fitted_saved_and_given_again(tmp_path):
+    model = LinearContrast(features=Pixels(), random_state=0).fit(images())
+    model.save(tmp_path / "run")
+    again = viewsmith.load(tmp_path / "run", features=Pixels())
+    assert np.array_equal(again.transform(images()), model.transform(images()))
+    assert "the features of this model are custom" in refusal(viewsmith.load, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("modality", "x"),
+    [
+        ("vectors", np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)),
+        ("series", np.random.default_rng(0).normal(size=(60, 2, 40)).astype(np.float32)),
+        ("dna", ["".join(np.random.default_rng(i).choice(list("ACGT"), 40)) for i in range(80)]),
+        ("images", images()),
+    ],
+)
+def test_every_kind_of_data(modality, x):
+    model = LinearContrast(modality=modality, random_state=0).fit(x)
+    h = model.transform(x)
+    assert h.shape == (len(x), len(model.get_feature_names_out())) and np.isfinite(h).all()
+    np.testing.assert_allclose(model.transform(x[:3]), h[:3], atol=1e-4)
+    assert model.views(x[:5], 2).shape[:2] == (5, 2)
+    assert model.summary_["columns"] + min(64, len(x) - 1) >= h.shape[1] > 8
