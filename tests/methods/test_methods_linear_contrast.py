@@ -282,6 +282,7 @@ def test_columns_are_rotated_so_that_all_are_alike():
 @pytest.mark.parametrize("spanning", [1536, 4])
 def test_principal_components_are_appended_at_a_tenth_of_the_length(monkeypatch, spanning):
     monkeypatch.setattr(projected, "SPANNING", spanning)
+    monkeypatch.setattr(projected, "FEW", 2)
     x = samples()
     made = fitted(x, GaussianNoise(0.5), width=2, appended=3, n_components=2)
     encoder = made.framework.encoder

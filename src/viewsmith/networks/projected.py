@@ -10,8 +10,8 @@ from viewsmith.networks.scaling import rotation
 
 BLOCK = 256  # samples whose features are computed at a time
 #: Views whose features span the directions to which more features are reduced: a pass of views is then a third as long
-#: as with all of 5,000 features, and as good. At most `MOST_VIEWS` of each sample.
-SPANNING, MOST_VIEWS = 1536, 8
+#: as with all of 5,000 features, and as good. At most `MOST_VIEWS` of each sample. `FEW` features are not reduced.
+SPANNING, MOST_VIEWS, FEW = 1536, 4, 256
 SHARE = 0.1
 FULL, EXTRA, ROUNDS = 1500, 64, 10  # above this width axes are iterated, so many rounds, with so many more of them
 
@@ -37,10 +37,10 @@ class ProjectedFeatures(nn.Module):
     center, scale : Tensor, shape (d,)
         Mean and standard deviation of the features of samples.
     basis : Tensor, shape (d, p)
-        If there are more than `SPANNING` features: orthonormal directions, those that so many views of samples span,
-        to which standardized features are reduced while the weights are solved for.
+        If there are more than `SPANNING` features, or more than `MOST_VIEWS` for each sample: orthonormal directions,
+        those that views of samples span, to which standardized features are reduced while the weights are solved for.
     spanned : Tensor
-        Number of directions; fewer than `SPANNING` if there are few samples.
+        Number of directions; d if features are not reduced.
     weights : Tensor, shape (d, width)
         Of the standardized features.
     correlation : Tensor, shape (width,)
@@ -65,9 +65,9 @@ class ProjectedFeatures(nn.Module):
         self.features, self.width = features, min(width, d, SPANNING)
         self.register_buffer("center", torch.zeros(d))
         self.register_buffer("scale", torch.ones(d))
-        self.reduces, self.varies = d > SPANNING, True
-        self.register_buffer("basis", torch.zeros(d, SPANNING) if self.reduces else torch.zeros(0))
-        self.register_buffer("spanned", torch.tensor(min(d, SPANNING)))
+        self.varies = True
+        self.register_buffer("basis", torch.zeros(d, min(d, SPANNING) if d > FEW else 0))
+        self.register_buffer("spanned", torch.tensor(d))
         self.register_buffer("weights", torch.zeros(d, self.width))
         self.register_buffer("axes", torch.zeros(d, min(appended, d, SPANNING)))
         self.register_buffer("length", torch.ones(()))
@@ -92,7 +92,8 @@ class ProjectedFeatures(nn.Module):
     def reduced(self, x: Tensor) -> Tensor:
         """Standardized, reduced features of samples, (B, p)."""
         found = self.standardized(x)
-        return found @ self.basis[:, : self.n_reduced] if self.reduces else found
+        p = self.n_reduced
+        return found @ self.basis[:, :p] if p < found.shape[1] else found
 
     def columns(self, x: Tensor) -> Tensor:
         """Weighted features of samples, (B, `kept`), in the order of the weights."""
@@ -117,13 +118,15 @@ class ProjectedFeatures(nn.Module):
         # What is constant in all samples is left as it is: it may vary in their views.
         self.scale.copy_(torch.where(deviation > 1e-6 * deviation.max().clamp_min(1e-12), deviation, 1.0))
         kept, found = min(self.width, len(x) - 1), (found - self.center) / self.scale
-        if self.reduces:
+        d = found.shape[1]
+        self.spanned.fill_(d)
+        if d > min(SPANNING, max(FEW, MOST_VIEWS * len(x))):
             few = x[torch.randperm(len(x), generator=generator)[:SPANNING].to(x.device)]
             each = min(MOST_VIEWS, -(-SPANNING // len(few)))
             drawn = torch.cat([self.standardized(block) for _ in range(each) for block in views(few).split(BLOCK)])
             directions = torch.linalg.qr(drawn[:SPANNING].T)[0]
             self.spanned.fill_(directions.shape[1])
-            self.basis.zero_()[:, : self.n_reduced] = directions
+            self.basis.zero_()[:, : directions.shape[1]] = directions
             found = found @ directions
         appended = min(self.axes.shape[1], len(x) - 1)
         variance, axes = leading_axes(found.T @ found / len(found), max(kept, appended))
@@ -141,7 +144,8 @@ class ProjectedFeatures(nn.Module):
 
     def _of_all(self, directions: Tensor) -> Tensor:
         """Directions (p, k) of reduced features as those of all features, (d, k)."""
-        return self.basis[:, : len(directions)] @ directions if self.reduces else directions
+        p = self.n_reduced
+        return self.basis[:, :p] @ directions if p < len(self.basis) else directions
 
 
 def leading_axes(matrix: Tensor, k: int) -> tuple[Tensor, Tensor]:
