@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all test-interop test-lowest check lint study study-diffaug study-pinda crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -140,6 +140,9 @@ bench-gpu:     ## speed scripts with --device cuda; results go to results/NAME_c
 gpu-published: ## published sizes on a GPU, 8 minutes in each call until all is done (VIEWSMITH_DATA=folder; WHEELS=folder)
 	$(gpu_packages)
 	$(GPU) -m benchmarks.quality.gpu_published $(ARGS)
+
+study-quick: $(TEST) ## every study with --quick on tiny data, in half an hour; writes no results
+	VIEWSMITH_STUDIES=1 $(PYTEST) tests/benchmarks/test_benchmarks_makefile.py $(ARGS)
 
 study: $(TEST)     ## studies on vectors, images and DNA, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call quality,vectors.study)
