@@ -11,6 +11,7 @@ import pytest
 from viewsmith import Contrastive, LinearContrast, load
 from viewsmith.core.errors import InputError
 from viewsmith.workflows.fit_over_files import FitOverFiles
+from viewsmith.workflows.over_files import model_of
 
 pytest.importorskip("pyarrow")
 ENGINES = {"ray": "ray", "spark": "pyspark", "dask": "dask.dataframe"}
@@ -81,6 +82,17 @@ def test_stopped_work_goes_on_and_any_split_gives_the_same(place, tmp_path):
     assert all(path.stat().st_mtime_ns == at for path, at in before.items()) and len(again.parts()) == 2
     one_by_one = plain(folder / "run", tmp_path / "other", files, column="image")
     np.testing.assert_allclose(again.finish().transform(x), one_by_one.transform(x), atol=1e-5)
+
+
+def test_sums_of_another_run_are_refused_and_the_run_itself_stays(place, tmp_path):
+    folder, x, files = place
+    before = model_of(str(folder / "run")).transform(x[:5])
+    plain(folder / "run", tmp_path / "out", files, column="image")
+    assert np.array_equal(model_of(str(folder / "run")).transform(x[:5]), before)
+    other = LinearContrast(random_state=1, n_components=6, features_options={"centers": 16}).fit(x[64:128])
+    other.save(tmp_path / "other")
+    with pytest.raises(InputError, match="has sums of another run"):
+        FitOverFiles(tmp_path / "other", tmp_path / "out").finish()
 
 
 def test_what_cannot_be_summed_is_refused(place, tmp_path):

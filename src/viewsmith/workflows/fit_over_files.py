@@ -15,9 +15,11 @@ from viewsmith.core.files import atomic_path
 from viewsmith.core.tensors import DamageError, read_tensors
 from viewsmith.methods.linear_contrast.estimator import LinearContrast
 from viewsmith.methods.linear_contrast.training import Sums
+from viewsmith.methods.loading import load
 from viewsmith.workflows.over_files import check_names, model_of, read_samples
 
-FILES = "viewsmith.files"  # in the metadata of a part: the names of the files whose sums it has
+#: In the metadata of a part: the names of the files whose sums it has, and the digest of the features that they are of.
+FILES, FEATURES = "viewsmith.files", "viewsmith.features"
 
 
 class FitOverFiles:
@@ -34,7 +36,7 @@ class FitOverFiles:
     run : path
         A run of linear-contrast.
     out : path
-        Folder of the parts; each takes 32 d^2 bytes for d features.
+        Folder of the parts; each takes 80 p^2 bytes for p reduced features, at most 190 MB.
     column : str, optional
         The column of the samples: strings of letters, or nested lists of numbers (images, recordings). Default: the
         columns that the run was fitted on.
@@ -88,7 +90,7 @@ class FitOverFiles:
         target = self.out / f"sums-{digest}.safetensors"
         with atomic_path(target) as temporary:
             tensors = {name: value.cpu().contiguous() for name, value in total.tensors().items()}
-            save_file(tensors, str(temporary), metadata={FILES: json.dumps(names)})
+            save_file(tensors, str(temporary), metadata={FILES: json.dumps(names), FEATURES: _digest(model)})
         seconds = time.perf_counter() - started
         return pd.DataFrame({"file": [" ".join(files)], "result": [str(target)], "rows": [rows], "seconds": [seconds]})
 
@@ -107,8 +109,11 @@ class FitOverFiles:
         if twice := next((name for name in names if names.count(name) > 1), None):
             both = " and ".join(path.name for path, each in parts.items() if twice in each)
             raise InputError(f"{twice} is in the parts {both} of {self.out}: delete one, and do its other files again")
-        model, total = self._model(), None
+        # A model of its own: that of the process stays the one of the run.
+        model, total = self._model(fresh=True), None
         for path in parts:
+            if _metadata(path).get(FEATURES) != _digest(model):
+                raise InputError(f"{path} has sums of another run than {self.run}: take another folder for each run")
             try:
                 sums = Sums.of(read_tensors(path))
             except (DamageError, KeyError) as error:
@@ -119,18 +124,34 @@ class FitOverFiles:
         model.summary_ |= {"files": len(names)}
         return model
 
-    def _model(self) -> LinearContrast:
-        model = model_of(self.run)
+    def _model(self, *, fresh: bool = False) -> LinearContrast:
+        model = load(self.run) if fresh else model_of(self.run)
         if not isinstance(model, LinearContrast):
             raise InputError(f"{self.run} is a run of {model.name}: only linear-contrast is fitted over files")
         return model
 
 
 def _files_of(path: Path) -> list[str]:
+    try:
+        return [str(name) for name in json.loads(_metadata(path)[FILES])]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({error}): delete it, and do its files again") from error
+
+
+def _metadata(path: Path) -> dict[str, str]:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(str(path), framework="pt") as file:
-            return [str(name) for name in json.loads((file.metadata() or {})[FILES])]
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+            return dict(file.metadata() or {})
+    except (SafetensorError, OSError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}): delete it, and do its files again") from error
+
+
+def _digest(model: LinearContrast) -> str:
+    """Of what sums depend on besides the samples: statistics of features, and the directions of the sums."""
+    encoder = model.method_.framework.encoder  # type: ignore[union-attr]
+    digest = hashlib.blake2b(digest_size=8)
+    for each in (encoder.center, encoder.scale, encoder.basis):  # type: ignore[union-attr]
+        digest.update(each.cpu().contiguous().numpy().tobytes())  # type: ignore[operator]
+    return digest.hexdigest()
