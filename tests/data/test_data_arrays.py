@@ -107,14 +107,14 @@ def test_a_folder_with_the_name_of_a_built_in_data_set(tmp_path, monkeypatch):
 
 def test_unknown_names():
     assert "did you mean digits?" in refusal(load_dataset, "digit")
-    assert ".npz .npy .csv .tsv .parquet" in refusal(load_dataset, "zzz")
+    assert ".npy .npz .csv .tsv .parquet" in refusal(load_dataset, "zzz")
     assert "leave label out" in refusal(load_dataset, "wine", label="class")
 
 
 def test_unknown_extension_lists_the_known_ones(tmp_path):
     (tmp_path / "a.xlsx").write_text("")
     message = refusal(load_dataset, tmp_path / "a.xlsx")
-    assert "'.xlsx'" in message and ".npz .npy .csv .tsv .parquet" in message and "digits" in message
+    assert "'.xlsx'" in message and ".npy .npz .csv .tsv .parquet" in message and "digits" in message
     assert "does not exist" in refusal(load_dataset, tmp_path / "b.npz")
     (tmp_path / "c.npz").mkdir()
     assert "is a folder" in refusal(load_dataset, tmp_path / "c.npz")

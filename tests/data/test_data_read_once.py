@@ -1,5 +1,6 @@
 """Tables and FASTA files that one of several processes reads for all of them."""
 
+import dataclasses
 import json
 import os
 import warnings
@@ -78,15 +79,14 @@ def same(one, other):
 
 def counted(monkeypatch, reads):
     """Append the path of each file that is read."""
-    for suffix in (".csv", ".tsv", ".parquet", ".fasta"):
-        reader = sources.READERS[suffix]
+    found = sources.find_reader
 
-        def read(path, request, reader=reader):
-            reads.append(path)
-            return reader(path, request)
+    def counting(path):
+        entry = found(path)
+        read = entry.build
+        return dataclasses.replace(entry, build=lambda *given: (reads.append(given[0]), read(*given))[1])
 
-        monkeypatch.setitem(sources.READERS, suffix, read)
-    monkeypatch.setattr(sources, "_READ_ONCE", tuple(sources.READERS.values()))
+    monkeypatch.setattr(sources, "find_reader", counting)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -252,6 +252,17 @@ def points(folder):
         "symmetries": run_command("symmetries", data),
         "flat": run_command("fit", data, "--modality", "vectors", "--epochs", 1, "--out", folder / "flat"),
     }
+    files = folder / "shapes"
+    for number, (cloud, kind) in enumerate(zip(x[:24], y, strict=False)):
+        (files / f"kind {kind}").mkdir(parents=True, exist_ok=True)
+        np.savetxt(files / f"kind {kind}" / f"{number:02}.xyz", cloud[: 48 - number % 2])
+    of_files, small = folder / "of_files", ("--epochs", 1, "--set", "n_components=8")
+    found |= {
+        "fit files": run_command("fit", files, *small, "--out", of_files),
+        "embed files": run_command("embed", of_files, files, "--out", folder / "files.npz"),
+        "evaluate files": run_command("evaluate", of_files, files, "--protocols", "knn"),
+        "option of files": run_command("fit", files, "--image-size", 8, "--out", folder / "no"),
+    }
     small, said = {"epochs": 1, "n_components": 4, "random_state": 0}, {}
     for name, cls in estimators().items():
         try:

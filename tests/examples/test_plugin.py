@@ -148,8 +148,15 @@ def test_python_refuses_in_a_line(in_python):
     assert "the method 'denoising' is for vectors, but the data are images" in in_python["images"]
 
 
-def test_a_kind_of_data_of_a_plugin_is_served_by_everything(work, installed, tmp_path):
-    found = work("points", tmp_path, folders=(installed,))
+@pytest.fixture(scope="session")
+def points(work, installed, tmp_path_factory):
+    """A folder, and what commands and methods did with point clouds there."""
+    folder = tmp_path_factory.mktemp("points")
+    return folder, work("points", folder, folders=(installed,))
+
+
+def test_a_kind_of_data_of_a_plugin_is_served_by_everything(points):
+    found = points[1]
     for command in ("fit", "embed", "evaluate", "report", "views", "compare", "symmetries", "flat"):
         assert found["commands"][command]["code"] == 0, found["commands"][command]["err"]
     assert found["config"]["parameters"]["view_options"] == {"cloud_turn": 90.0}
@@ -163,6 +170,22 @@ def test_a_kind_of_data_of_a_plugin_is_served_by_everything(work, installed, tmp
     # The gallery has images of each sample and its views, which `drawn` makes.
     gallery = found["report"][found["report"].index("<h3>Views</h3>") :]
     assert "data:image/png" in gallery
+
+
+def test_a_reader_of_a_plugin_reads_its_files(points, commands):
+    folder, found = points[0], points[1]["commands"]
+    for command in ("fit files", "embed files", "evaluate files"):
+        assert found[command]["code"] == 0, found[command]["err"]
+    with np.load(folder / "files.npz") as made:
+        assert (
+            made["H"].shape == (24, 8) and made["names"][0] == "kind 0/00.xyz" and made["names"][-1] == "kind 2/23.xyz"
+        )
+        assert made["y"].tolist() == ["kind 0"] * 8 + ["kind 1"] * 8 + ["kind 2"] * 8
+    refused = found["option of files"]
+    assert refused["code"] == 2 and "is not a folder of images, so image_size=8 has no effect" in refused["err"]
+    listed = json.loads(commands["commands"]["json"]["out"])["readers"]["xyz"]
+    assert listed["in_folders"] == [".xyz"] and listed["modality"] == "points" and listed["package"] == PACKAGE
+    assert "    xyz *.xyz: " in commands["commands"]["methods"]["out"]
 
 
 def test_a_method_of_a_plugin_has_its_own_figure(commands, runs):

@@ -54,7 +54,8 @@ def compare(
     early.check_paths(data=data, read=read)
     from viewsmith.core.errors import InputError, lines_once, say
     from viewsmith.data import Dataset
-    from viewsmith.data.sources import TABLES, read_dataset
+    from viewsmith.data.formats import is_table
+    from viewsmith.data.sources import read_dataset
     from viewsmith.evaluation.leaderboard import format_comparison
     from viewsmith.workflows.compare import BOARD, compare_methods
 
@@ -67,7 +68,7 @@ def compare(
     columns: list[str | None] = [*dict.fromkeys(label or ())] or [None]
 
     def load_with(column: str | None, split: int) -> Dataset:
-        others = [other for other in columns if other != column] if data.lower().endswith(TABLES) else ()
+        others = [other for other in columns if other != column] if is_table(data) else ()
         given = options.data_options(read, model, label=column, drop=others, split_seed=split)
         try:
             return read_dataset(data, given, split=column == columns[0])

@@ -11,7 +11,7 @@ from viewsmith.cli.options import LISTED
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import GROUP, Kind, registered, unknown
 from viewsmith.data.places import check_free, check_parent, check_run, check_source
-from viewsmith.data.readers.unread import refuse_unread
+from viewsmith.data.unread import refuse_unread
 
 
 def check_paths(
@@ -29,7 +29,8 @@ def check_paths(
         check_free(new_run)
     if data is not None:
         check_source(data)
-        refuse_unread(Path(data))
+        if not entry_points(group=GROUP):  # a plug-in may read it
+            refuse_unread(Path(data))
     if (labels := read.get("labels")) is not None and not Path(labels).is_file():
         there = "is a folder" if Path(labels).is_dir() else "does not exist"
         raise InputError(f"labels: {labels} {there}; expected a file")

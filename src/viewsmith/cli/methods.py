@@ -1,10 +1,15 @@
 """The command methods: list everything that is registered, plug-ins included."""
 
+from __future__ import annotations
+
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewsmith.cli.errors import echo
 from viewsmith.cli.options import Json, with_flags
+
+if TYPE_CHECKING:
+    from viewsmith.core.registry import Entry
 
 #: Kinds of parts that depend on the modality, with the option that names them on the command line.
 BY_MODALITY = {
@@ -18,16 +23,17 @@ BY_MODALITY = {
 
 @with_flags("debug")
 def methods(json_: Json = False) -> None:
-    """List methods, frameworks, view makers, encoders, modalities and baselines, with their options and papers."""
+    """List methods, frameworks, view makers, encoders, modalities, readers and baselines, with options and papers."""
     found = listing()
     echo(json.dumps(found, indent=2) if json_ else as_text(found))
 
 
 def listing() -> dict[str, Any]:
     """Everything that is registered, as plain values."""
+    import viewsmith.data.formats
     import viewsmith.evaluation
-    import viewsmith.methods.loading  # noqa: F401, both register parts
-    from viewsmith.core.registry import Entry, entries
+    import viewsmith.methods.loading  # noqa: F401, these register parts
+    from viewsmith.core.registry import entries
     from viewsmith.modalities.base import works_in
 
     modalities = [entry.name for entry in entries("modality")]
@@ -60,8 +66,15 @@ def listing() -> dict[str, Any]:
             for kind in BY_MODALITY
         },
         "modalities": {entry.name: entry.help for entry in entries("modality")},
+        "readers": {entry.name: _of_reader(entry) for entry in entries("reader")},
         "baselines": {entry.name: entry.help for entry in entries("baseline")},
     }
+
+
+def _of_reader(entry: Entry) -> dict[str, Any]:
+    found = {name: _plain(entry.tag(name)) for name in ("endings", "in_folders", "extra", "example")}
+    found |= {"help": entry.help, "modality": "".join(entry.modalities)}
+    return found if entry.origin == "viewsmith" else found | {"package": entry.origin}
 
 
 def as_text(found: dict[str, Any]) -> str:
@@ -81,8 +94,13 @@ def as_text(found: dict[str, Any]) -> str:
                 continue
             lines += ["", f"{_plural(kind)} of {modality}  ({hint})"]
             lines += [_line(name, entry) for name, entry in parts.items()]
-    for kind in ("modalities", "baselines"):
-        lines += ["", kind, *(f"    {name}: {text}" for name, text in found[kind].items())]
+    lines += ["", "modalities", *(f"    {name}: {text}" for name, text in found["modalities"].items())]
+    lines += ["", "readers  (by the ending of a file; * in a folder)"]
+    for name, entry in found["readers"].items():
+        endings = [*entry["endings"], *(f"*{ending}" for ending in entry["in_folders"])]
+        extra = f" (extra {entry['extra']})" if entry["extra"] else ""
+        lines.append(f"    {name} {' '.join(endings)}: {entry['help']}{extra}{_package(entry)}")
+    lines += ["", "baselines", *(f"    {name}: {text}" for name, text in found["baselines"].items())]
     return "\n".join(lines)
 
 

@@ -21,8 +21,9 @@ from typing import Any, Literal, TypeVar
 from viewsmith.core.errors import InputError, error_text
 
 Kind = Literal[
-    "method", "framework", "view maker", "encoder", "features", "noise generator", "transforms", "modality", "baseline"
-]
+    "method", "framework", "view maker", "encoder", "features", "noise generator", "transforms", "modality", "reader",
+    "baseline",
+]  # fmt: skip
 GROUP = "viewsmith.plugins"
 T = TypeVar("T")
 

@@ -6,7 +6,10 @@ from viewsmith.core import lazily
 
 if TYPE_CHECKING:
     from viewsmith.data.dataset import Dataset, split_indices
-    from viewsmith.data.sources import READERS, load_dataset
+    from viewsmith.data.formats import reader
+    from viewsmith.data.options import DataOptions
+    from viewsmith.data.reading import FileContents
+    from viewsmith.data.sources import load_dataset
     from viewsmith.data.write import write_representations
 
 # Imported on use, because flags of commands are made from `viewsmith.data.options`, which takes no time.
@@ -14,9 +17,12 @@ __getattr__ = lazily(
     __name__,
     {
         "viewsmith.data.dataset": "Dataset split_indices",
-        "viewsmith.data.sources": "READERS load_dataset",
+        "viewsmith.data.formats": "reader",
+        "viewsmith.data.options": "DataOptions",
+        "viewsmith.data.reading": "FileContents",
+        "viewsmith.data.sources": "load_dataset",
         "viewsmith.data.write": "write_representations",
     },
 )
 
-__all__ = ["READERS", "Dataset", "load_dataset", "split_indices", "write_representations"]
+__all__ = ["DataOptions", "Dataset", "FileContents", "load_dataset", "reader", "split_indices", "write_representations"]

@@ -136,20 +136,45 @@ def _is_alive(process: int) -> bool:
 
 @dataclass(frozen=True)
 class FileContents:
-    """What a reader found in a file, before the checks for all sources."""
+    """What a reader found in a file or folder, before the checks for all sources.
 
-    x: np.ndarray | RowSource  # (n, ...): A memory map or a source for rows that are not to be read as a whole
-    y: np.ndarray | None = None  # (n,): labels of the file, unchanged
-    n_train: int | None = None  # if the file gives the split: the first `n_train` rows are the train rows
-    names: list[str] | None = None  # names of the columns of `x`
-    # the schema of a table: ``columns``, ``one_hot``, ``drop``, ``label``. Empty for arrays.
+    Attributes
+    ----------
+    x : ndarray or RowSource, shape (n, ...)
+        Samples. A memory map or a source stands for rows that are not to be read as a whole.
+    y : ndarray, shape (n,), or None
+        Labels, as they are in the file.
+    n_train : int or None
+        If the file gives the split: its number of train rows, which come first.
+    names : list of str or None
+        Names of the columns of `x`.
+    table : dict
+        Schema of a table: ``columns``, ``one_hot``, ``drop``, ``label``; empty for others.
+    options : dict
+        Options with which later files must be read, as part of the schema: ``layer``, ``image_size``.
+    row_names : list of str or None
+        Names of the rows: image files, FASTA records, cells.
+    neighbors : sparse matrix, shape (n, n), or None
+        Neighbor graph of the rows; None if it was not requested.
+    groups : ndarray, shape (n,), or None
+        Groups of the rows, as they are in the file; None if they were not requested.
+    cells : bool
+        Whether rows are single cells, whose raw counts are recognized.
+    modality : str or None
+        Kind of the samples; None: found from `x`.
+    """
+
+    x: np.ndarray | RowSource
+    y: np.ndarray | None = None
+    n_train: int | None = None
+    names: list[str] | None = None
     table: dict[str, Any] = field(default_factory=dict)
-    # options for reading later files, as part of the schema: ``layer`` and ``image_size``, if given
     options: dict[str, Any] = field(default_factory=dict)
-    row_names: list[str] | None = None  # names of the rows, if the file has names: image files, FASTA records, cells
-    neighbors: Any = None  # (n, n): neighbor graph of the rows; None if it was not requested
-    groups: np.ndarray | None = None  # (n,): groups of the rows, unchanged; None if they were not requested
-    cells: bool = False  # whether rows are single cells, whose raw counts are recognized
+    row_names: list[str] | None = None
+    neighbors: Any = None
+    groups: np.ndarray | None = None
+    cells: bool = False
+    modality: str | None = None
 
 
 Reader = Callable[[Path, DataOptions], FileContents]
@@ -241,7 +266,7 @@ def read_once(reader: Reader, path: Path, request: DataOptions, place: Path) -> 
     return kept.found() or reader(path, request)
 
 
-KEPT = 2  # version of what is kept
+KEPT = 3  # version of what is kept
 
 
 class _Kept:
@@ -266,7 +291,8 @@ class _Kept:
         contents, digest = None, ""
         if type(found.x) is np.ndarray and _is_plain(found.y) and _is_plain(found.groups):
             write_mapped(_blocks(found.x), found.x.shape, self.rows, found.x.dtype)
-            contents = {key: getattr(found, key) for key in ("n_train", "names", "table", "options", "row_names")}
+            kept = ("n_train", "names", "table", "options", "row_names", "modality")
+            contents = {key: getattr(found, key) for key in kept}
             contents |= {"y": _packed(found.y), "groups": _packed(found.groups)}
             digest = digest_of(self.rows)
         heard = [str(warning.message) for warning in said] if contents else []

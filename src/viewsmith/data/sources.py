@@ -12,59 +12,16 @@ from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.options import Normalization, declare
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
+from viewsmith.data.formats import check_options, find_reader, is_table
 from viewsmith.data.labels import group_names, kind_of, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, check_source, extension_of
-from viewsmith.data.readers.arrays import read_builtin, read_npy, read_npz
-from viewsmith.data.readers.fasta import read_fasta
-from viewsmith.data.readers.folders import read_folder
-from viewsmith.data.readers.unread import advice, refuse, refuse_table_of_recordings
-from viewsmith.data.reading import FileContents, Reader, find_labels, labels_may_lack, read_once
+from viewsmith.data.places import BUILTIN
+from viewsmith.data.readers.arrays import read_builtin
+from viewsmith.data.reading import FileContents, find_labels, labels_may_lack, read_once
+from viewsmith.data.unread import refuse_table_of_recordings
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts
-
-
-def _later(module: str, name: str) -> Reader:
-    """A reader whose module is imported on use: pandas takes half a second."""
-
-    def read(path: Path, request: DataOptions) -> FileContents:
-        found: FileContents = getattr(import_module(f"viewsmith.data.readers.{module}"), name)(path, request)
-        return found
-
-    return read
-
-
-read_csv, read_tsv, read_parquet = (_later("tables", name) for name in ("read_csv", "read_tsv", "read_parquet"))
-read_h5ad = _later("h5ad", "read_h5ad")
-
-READERS: dict[str, Reader] = {
-    ".npz": read_npz,
-    ".npy": read_npy,
-    ".csv": read_csv,
-    ".tsv": read_tsv,
-    ".parquet": read_parquet,
-    ".csv.gz": read_csv,
-    ".tsv.gz": read_tsv,
-    ".h5ad": read_h5ad,
-    ".zarr": read_h5ad,
-    **dict.fromkeys((".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"), read_fasta),
-}
-
-TABLES = tuple(suffix for suffix, reader in READERS.items() if reader in (read_csv, read_tsv, read_parquet))
-
-# Files that one of several processes reads for all: the others need not decode them again.
-_READ_ONCE = (read_csv, read_tsv, read_parquet, read_fasta)
-
-# Options that apply to one kind of source only: the option, its reader, and the source in messages.
-_SOURCE_OPTIONS = (
-    ("labels", read_fasta, "a FASTA file"),
-    ("layer", read_h5ad, "an .h5ad file"),
-    ("neighbors", read_h5ad, "an .h5ad file"),
-    ("use_rep", read_h5ad, "an .h5ad file"),
-    ("image_size", read_folder, "a folder of images"),
-    ("cache", read_folder, "a folder of images"),
-)
 
 
 def load_dataset(source: str | Path, **options: Any) -> Dataset:
@@ -74,9 +31,10 @@ def load_dataset(source: str | Path, **options: Any) -> Dataset:
     ----------
     source : str or Path
         The text ``digits``, ``breast_cancer`` or ``wine`` (a Path, or ``./digits``, is never one of these), or a file
-        with an extension in `READERS`. An ``.npz`` holds ``X_train`` and ``X_test`` (``y_train``, ``y_test``) or ``X``
-        (``y``). A folder holds ``CLASS/*.png``, or ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or images without
-        labels. Headers of a FASTA file may have ``label=VALUE`` and ``split=train`` or ``split=test``.
+        or folder that a reader takes; `viewsmith methods` lists them. An ``.npz`` holds ``X_train`` and ``X_test``
+        (``y_train``, ``y_test``) or ``X`` (``y``). A folder holds ``CLASS/*.png``, or ``train/CLASS/*.png`` and
+        ``test/CLASS/*.png``, or images without labels. Headers of a FASTA file may have ``label=VALUE`` and
+        ``split=train`` or ``split=test``.
     [options]
 
     Returns
@@ -102,7 +60,7 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
     if request.modality == "series" and request.schema is None:
         check_recordings_table(Path(name), request.drop, wide=False)
     schema, found = request.schema, _read(name, request)
-    kind = find_modality(found.x, request.modality, name)
+    kind = find_modality(found.x, request.modality or found.modality, name)
     names = found.names if kind.named_features else None
     x, normalization = _rows(found, request, kind, names, name)
     if schema is not None:
@@ -157,7 +115,7 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
 
 def check_recordings_table(path: Path, drop: Collection[str] = (), *, wide: bool) -> None:
     """Refuse a table that was given as recordings, unless `wide` tables are read, see `refuse_table_of_recordings`."""
-    if path.name.lower().endswith(TABLES) and path.is_file():
+    if is_table(path) and path.is_file():
         tables = import_module("viewsmith.data.readers.tables")
         refuse_table_of_recordings(path, tables.first_rows(path).drop(columns=list(drop), errors="ignore"), wide)
 
@@ -218,42 +176,15 @@ def _read(name: str, request: DataOptions) -> FileContents:
                 f"{name!r} is the built-in data set, not the file or folder of this name here: give "
                 f"{os.path.join(os.curdir, name)} for that"
             )
-        _check_source_options(name, request, None)
+        check_options(name, request, None)
         return read_builtin(name, request)
     path = Path(name)
-    reader = read_folder if path.is_dir() and path.suffix.lower() != ".zarr" else _reader(path)
-    _check_source_options(name, request, reader)
-    if request.shared and request.cache_if_large is not None and reader in _READ_ONCE and request.table is None:
-        return read_once(reader, path, request, request.cache_if_large)
-    return reader(path, request)
-
-
-def _reader(path: Path) -> Reader:
-    """The reader of a file, by its extension."""
-    check_source(path)
-    extension = extension_of(path)
-    reader = READERS.get(extension.lower())
-    if reader is None:
-        known = " ".join(READERS)
-        given = f"the extension {extension!r}" if extension else "no extension"
-        refuse(path, extension)
-        hint = advice(extension, path)
-        raise InputError(
-            f"{path} has {given}; {hint and hint + '; '}expected {known}, a folder of images, or one of the built-in "
-            f"{', '.join(BUILTIN)}"
-        )
-    if not (path.is_file() or (path.is_dir() and path.suffix.lower() == ".zarr")):
-        raise InputError(f"{path} does not exist; expected a {extension} file")
-    return reader
-
-
-def _check_source_options(name: str, request: DataOptions, reader: Reader | None) -> None:
-    for option, reader_of_option, kind in _SOURCE_OPTIONS:
-        value = getattr(request, option)
-        if value is not None and reader is not reader_of_option:
-            raise InputError(
-                f"{name} is not {kind}, so {option}={one_line(value, 60)} has no effect; leave {option} out"
-            )
+    chosen = find_reader(path)
+    check_options(name, request, chosen)
+    if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
+        return read_once(chosen.build, path, request, request.cache_if_large)
+    found: FileContents = chosen.build(path, request)
+    return found
 
 
 def _check_schema(x: AnyRows, names: list[str] | None, schema: dict[str, Any], source_name: str) -> None:

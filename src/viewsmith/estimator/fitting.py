@@ -20,7 +20,7 @@ from viewsmith.core.random import stream
 from viewsmith.core.rows import Rows, RowSource
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
-from viewsmith.data.sources import TABLES
+from viewsmith.data.formats import is_table
 from viewsmith.estimator.inputs import described
 from viewsmith.estimator.plan import BuildContext, TrainingData
 from viewsmith.estimator.rows import row_hashes, training_rows, unscaled
@@ -258,7 +258,7 @@ def _columns(data: TrainingData, plan: BuildContext[Any, Any], context: Mapping[
     """A line about the roles of the columns of a table, for the summary; empty for other rows."""
     if (table := table_of(data.rows)) is not None:
         return {"columns": table.describe()}
-    of_file = str(context.get("data", {}).get("source", "")).lower().endswith(TABLES)
+    of_file = is_table(str(context.get("data", {}).get("source", "")))
     if not (of_file or plan.resolved.named) or not isinstance(data.layer, Scaler):
         return {}
     roles: dict[str, Role] = {}

@@ -24,10 +24,11 @@ from viewsmith.core.files import (
     write_text_atomic,
 )
 from viewsmith.data import load_dataset
+from viewsmith.data.formats import by_ending
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
-from viewsmith.data.readers.unread import refuse_folder, tiles_of
 from viewsmith.data.reading import reading
 from viewsmith.data.sources import check_recordings_table
+from viewsmith.data.unread import refuse_folder, tiles_of
 from viewsmith.data.write import spreadsheet_frame, write_npz
 from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.images import ImageList, as_images
@@ -127,7 +128,7 @@ def _folder(path: Path) -> ImageList:
         pixels = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         warn(f"{pluralize(len(too_large), 'image')} with more than {pixels:,} pixels, left out: {name_list(too_large)}")
     if not given:
-        refuse_folder(path)
+        refuse_folder(path, by_ending())
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)})")
     if not files:
         raise InputError(f"{path} has no image that can be read")

@@ -10,6 +10,7 @@ import numpy as np
 from viewsmith.core.device import memory_limit
 from viewsmith.core.errors import InputError, name_list, warn
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
+from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.checks import check_array
@@ -20,6 +21,7 @@ _ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
+@reader("npy", ".npy", help="an array, numbers (n, ...) or text of DNA (n,)", noun="an .npy file", example="x.npy")
 def read_npy(path: Path, request: DataOptions) -> FileContents:
     """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
@@ -29,6 +31,13 @@ def read_npy(path: Path, request: DataOptions) -> FileContents:
     return FileContents(_letters(rows, str(path)))
 
 
+@reader(
+    "npz",
+    ".npz",
+    help="arrays X_train and X_test with y_train and y_test, or X with y",
+    noun="an .npz file",
+    example="x.npz --modality series",
+)
 def read_npz(path: Path, request: DataOptions) -> FileContents:
     """``X_train`` and ``X_test``, or ``X``, numbers or strings of DNA; labels and ``feature_names``, if present."""
     request.check_no_table_options(str(path))

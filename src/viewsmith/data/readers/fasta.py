@@ -9,9 +9,10 @@ import numpy as np
 
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
+from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
-from viewsmith.data.readers.unread import letters_way
 from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.unread import letters_way
 from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, pad_rows
 
 CHECKED = 2**26  # letters after which their memory is checked again
@@ -19,6 +20,16 @@ _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+@reader(
+    "fasta",
+    *(".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"),
+    help="sequences of DNA, a record each",
+    noun="a FASTA file",
+    modality="dna",
+    options=("labels",),
+    once=True,
+    example="enhancers.fa.gz --labels enhancers.tsv",
+)
 def read_fasta(path: Path, request: DataOptions) -> FileContents:
     """Sequences as ASCII letters, uint8 (n, L), padded with 0, train records first; labels of the file ``labels`` or of
     ``label=VALUE`` in headers."""
@@ -44,11 +55,12 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
     is_test = _given_split(headers, path, fresh=request.schema is None)
     names = [_name(header) for header in headers]
     if is_test is None:
-        return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names)
+        return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names, modality="dna")
     order = np.argsort(is_test, kind="stable")
     rows = pad_rows(letters, starts[order], lengths[order], str(path))
     in_order = [names[i] for i in order]
-    return FileContents(rows, None if y is None else y[order], n_train=int((~is_test).sum()), row_names=in_order)
+    n_train = int((~is_test).sum())
+    return FileContents(rows, None if y is None else y[order], n_train, row_names=in_order, modality="dna")
 
 
 def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -18,10 +18,11 @@ import numpy as np
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
+from viewsmith.data.formats import by_ending, reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import is_result
-from viewsmith.data.readers.unread import SUFFIXES, deep, eight_bits, planes_of, refuse_folder, tiles_of
 from viewsmith.data.reading import Claims, FileContents, reading
+from viewsmith.data.unread import SUFFIXES, deep, eight_bits, planes_of, refuse_folder, tiles_of
 from viewsmith.modalities.images.modality import SMALLEST_SIDE
 
 if TYPE_CHECKING:
@@ -93,6 +94,16 @@ class _Images:
     ignored: list[Path] = field(default_factory=list)
 
 
+@reader(
+    "images",
+    in_folders=SUFFIXES,
+    help="a folder of image files, or of folders of them, which are the labels",
+    noun="a folder of images",
+    modality="images",
+    options=("image_size", "cache"),
+    extra="image",
+    example="photos/ --image-size 64",
+)
 def read_folder(path: Path, request: DataOptions) -> FileContents:
     """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in color, in the order of their names."""
     request.check_no_table_options(str(path), "the labels of images are the names of their folders")
@@ -101,7 +112,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     with reading(str(path), "a folder of images"):
         images, n_train = _list_images(path)
     if not images.files:
-        refuse_folder(path)
+        refuse_folder(path, by_ending())
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
@@ -114,7 +125,8 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     x = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
     y = np.array(images.labels, dtype=np.str_) if images.labels else None
     names = [file.relative_to(path).as_posix() for file in images.files]
-    return FileContents(x, y, n_train, options={} if size is None else {"image_size": size}, row_names=names)
+    options = {} if size is None else {"image_size": size}
+    return FileContents(x, y, n_train, options=options, row_names=names, modality="images")
 
 
 def _pixels(path: Path, files: list[Path], side: int | None, color: bool, request: DataOptions) -> np.ndarray:

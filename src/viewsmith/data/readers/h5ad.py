@@ -20,10 +20,11 @@ from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest
 from viewsmith.core.files import atomic_path, target_of
 from viewsmith.core.rows import AnyRows, RowSource
+from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.tables import group_column, label_column
-from viewsmith.data.readers.unread import transposing
 from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import check_numbers, match_columns
 from viewsmith.modalities.vectors.counts import genes_in_rows
@@ -158,6 +159,16 @@ def _kind(path: Path) -> str:
     return f"an {path.suffix.lower()} file"
 
 
+@reader(
+    "h5ad",
+    *(".h5ad", ".zarr/"),
+    help="cells of anndata: X, a layer or a representation, labels of obs",
+    noun="an .h5ad file",
+    modality="vectors",
+    options=("layer", "neighbors", "use_rep"),
+    extra="omics",
+    example="cells.h5ad --label cell_type --layer counts",
+)
 def read_h5ad(path: Path, request: DataOptions) -> FileContents:
     """``X``, a layer or a representation as float32 (n, d), ``var_names``, labels of ``obs``, a graph of ``obsp``."""
     dataclasses.replace(request, label=None).check_no_table_options(str(path))
@@ -196,6 +207,7 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
     table: dict[str, Any] = {"columns": features, "one_hot": {}, "drop": [], "label": label}
     options = {name: value for name, value in (("layer", layer), ("use_rep", use_rep)) if value is not None}
     more: dict[str, Any] = {"row_names": cells, "neighbors": neighbors, "groups": groups, "cells": of_genes}
+    more["modality"] = "vectors"
     return FileContents(x, y, names=features, table=table, options=options, **more)
 
 

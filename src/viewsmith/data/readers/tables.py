@@ -26,10 +26,11 @@ from viewsmith.core.errors import (
 from viewsmith.core.options import Impute
 from viewsmith.core.rows import RowSource
 from viewsmith.data.dataset import split_groups, split_indices
+from viewsmith.data.formats import reader
 from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, warn_leaks, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.readers.unread import transposing
 from viewsmith.data.reading import FileContents, labels_of, reading
+from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 from viewsmith.modalities.tables.columns import Category, Text
@@ -318,16 +319,44 @@ HEAD_ROWS = 1000
 _RENAME = "rename them (is there a header line?)"
 
 
+@reader(
+    "csv",
+    *(".csv", ".csv.gz"),
+    help="a table with a header line, separated by commas, semicolons or tabs",
+    noun="a .csv table",
+    table=True,
+    once=True,
+    example="patients.csv --label diagnosis",
+)
 def read_csv(path: Path, request: DataOptions) -> FileContents:
     """Table with a header line, separated by commas; if the header has none, by semicolons or tabs."""
     return _rows(_text_table(path, request, ","), request, str(path))
 
 
+@reader(
+    "tsv",
+    *(".tsv", ".tsv.gz"),
+    help="a table with a header line, separated by tabs",
+    noun="a .tsv table",
+    table=True,
+    once=True,
+    example="genes.tsv --drop id",
+)
 def read_tsv(path: Path, request: DataOptions) -> FileContents:
     """Table with a header line, separated by tabs."""
     return _rows(_text_table(path, request, "\t"), request, str(path))
 
 
+@reader(
+    "parquet",
+    ".parquet",
+    help="a table, which may be larger than the memory",
+    noun="a parquet file",
+    table=True,
+    once=True,
+    extra="parquet",
+    example="events.parquet --label kind",
+)
 def read_parquet(path: Path, request: DataOptions) -> FileContents:
     """Parquet file; an index that pandas stored in it is not a column."""
     if importlib.util.find_spec("pyarrow") is None:

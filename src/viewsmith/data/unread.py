@@ -7,7 +7,7 @@ into the working folder. The tests run these lines.
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -440,10 +440,9 @@ def is_tenx(folder: Path) -> bool:
     return any((folder / name).is_file() for name in _MATRICES)
 
 
-#: Extensions that are read: images in folders, tables, and the others.
+#: Endings of images, and of text tables, which in a folder of samples may be annotations.
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-READ = (*(".npz", ".npy", ".parquet", ".h5ad"), *(".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"))
 
 MOST_FILES = 100_000  # that are looked at in a folder
 
@@ -462,21 +461,17 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def refuse_unread(path: Path) -> None:
-    """Raise InputError for a file or folder of which the extensions alone say that it is not read, before torch is
+    """Raise InputError for a file or folder of which the endings alone say that it is not read, before torch is
     imported."""
     if path.is_file():
         refuse(path, extension_of(path), texts=False)
-    elif path.is_dir() and path.suffix.lower() != ".zarr" and not has_images(path):
+    elif path.is_dir() and not path.suffix and {extension_of(file).lower() for file in _files(path)} <= FORMATS.keys():
         refuse_folder(path)
 
 
-def has_images(folder: Path) -> bool:
-    """Whether a folder, or one in it, has a file with an extension of images."""
-    return any(file.suffix.lower() in SUFFIXES for file in _files(folder))
-
-
-def refuse_folder(folder: Path) -> None:
-    """Raise InputError for a folder without images that has something else, with what to do about it."""
+def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
+    """Raise InputError for a folder without images that has something else, with what to do about it; `read` has the
+    endings of files that are read."""
     if is_tenx(folder):
         raise InputError(_sentence(folder, TENX))
     found: dict[str, list[Path]] = {}
@@ -484,7 +479,7 @@ def refuse_folder(folder: Path) -> None:
         if file.name in _MATRICES:
             raise InputError(f"{folder} has no images; {_sentence(file.parent, TENX)}")
         found.setdefault(extension_of(file).lower(), []).append(file)
-    for wanted in (READ, FORMATS, TABLES):
+    for wanted in ([ending for ending in read if ending not in TABLES], FORMATS, TABLES):
         counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})
         if not counts:
             continue

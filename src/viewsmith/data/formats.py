@@ -1,0 +1,137 @@
+"""Which reader takes a file or a folder.
+
+A reader is a part of the registry: a function of a path and `DataOptions` that returns `FileContents`. It says which
+endings of files it reads, alone or as samples of a folder, and what it needs.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from viewsmith.core.errors import InputError, one_line
+from viewsmith.core.registry import LATER, Entry, entries, register
+from viewsmith.data.options import DataOptions
+from viewsmith.data.places import BUILTIN, check_source, extension_of, is_result
+from viewsmith.data.unread import MOST_FILES, advice, refuse
+
+LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in ("arrays", "tables", "h5ad", "fasta", "folders")]
+
+R = TypeVar("R", bound=Callable[..., Any])
+
+
+def reader(
+    name: str,
+    *endings: str,
+    help: str,
+    noun: str,
+    modality: str = "",
+    in_folders: Sequence[str] = (),
+    options: Sequence[str] = (),
+    extra: str = "",
+    table: bool = False,
+    once: bool = False,
+    example: str = "",
+) -> Callable[[R], R]:
+    """Decorator that registers a reader, a function of a path and `DataOptions` that returns `FileContents`.
+
+    Parameters
+    ----------
+    name : str
+        The name in lists.
+    *endings : str
+        Endings of the files that it reads, in lower case: ``".csv"``, ``".fa.gz"``; of a folder, with a slash:
+        ``".zarr/"``.
+    help : str
+        One line: what is read.
+    noun : str
+        What is read, with its article, for messages: "a FASTA file".
+    modality : str
+        The modality that it gives; empty: the contents or the array say it.
+    in_folders : sequence of str
+        Endings of the files of a folder that it reads as a whole. Of several readers the one with the most files does.
+    options : sequence of str
+        Options of `DataOptions` that have an effect for such readers alone.
+    extra : str
+        The extra that has its library.
+    table : bool
+        Whether columns have names, of which one may be the label.
+    once : bool
+        Whether one of several processes reads for all, because decoding takes long.
+    example : str
+        What is written after ``viewsmith fit``.
+    """
+    tags: dict[str, Any] = {"endings": endings, "in_folders": tuple(in_folders), "takes": tuple(options)}
+    tags |= {"noun": noun, "extra": extra, "table": table, "once": once, "example": example}
+    return register("reader", name, help=help, modalities=modality or (), **tags)
+
+
+def by_ending() -> dict[str, Entry]:
+    """Readers by the endings of what they read; those of a plug-in come after, and so in place of, built-in ones."""
+    return {ending: entry for entry in entries("reader") for ending in entry.tag("endings")}
+
+
+def is_table(source: str | Path) -> bool:
+    """Whether a file is a table, by its ending."""
+    found = by_ending().get(extension_of(Path(source)).lower())
+    return found is not None and bool(found.tag("table"))
+
+
+def find_reader(path: Path) -> Entry:
+    """The reader of a file by its ending, of a folder by its files.
+
+    Raises
+    ------
+    InputError
+        There is none; the message says what the file is and what converts it, as far as that is known.
+    """
+    if path.is_dir():
+        return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
+    check_source(path)
+    ending = extension_of(path)
+    found = by_ending().get(ending.lower())
+    if found is None:
+        refuse(path, ending)
+        given = f"the extension {ending!r}" if ending else "no extension"
+        hint = advice(ending, path)
+        known = " ".join(ending for ending in by_ending() if not ending.endswith((".gz", "/")))
+        raise InputError(
+            f"{path} has {given}; {hint and hint + '; '}expected {known}, a folder of images, or one of the built-in "
+            f"{', '.join(BUILTIN)}"
+        )
+    if not path.is_file():
+        raise InputError(f"{path} is neither a file nor a folder; expected a {ending} file")
+    return found
+
+
+def _reader_of_folder(folder: Path) -> Entry:
+    """The reader of most files of a folder; the first one, which says what is expected, if there is none."""
+    counts, known = count_endings(folder), [entry for entry in entries("reader") if entry.tag("in_folders")]
+    return max(known, key=lambda entry: sum(counts[ending] for ending in entry.tag("in_folders")))
+
+
+def count_endings(folder: Path) -> Counter[str]:
+    """How many files with each ending a folder and its folders have, without hidden ones and results."""
+    counts: Counter[str] = Counter()
+    for place, inner, names in os.walk(folder):
+        inner[:] = [name for name in inner if not name.startswith(".") and not is_result(Path(place) / name)]
+        counts.update(extension_of(Path(name)).lower() for name in names if not name.startswith("."))
+        if counts.total() > MOST_FILES:
+            break
+    return counts
+
+
+def check_options(name: str, request: DataOptions, chosen: Entry | None) -> None:
+    """Raise InputError for an option that has an effect with other readers only than the chosen one."""
+    nouns: dict[str, list[str]] = {}
+    for entry in entries("reader"):
+        for option in entry.tag("takes"):
+            nouns.setdefault(option, []).append(entry.tag("noun"))
+    for option, known in nouns.items():
+        value = getattr(request, option)
+        if value is not None and (chosen is None or option not in chosen.tag("takes")):
+            raise InputError(
+                f"{name} is not {' or '.join(dict.fromkeys(known))}, so {option}={one_line(value, 60)} has no effect; "
+                f"leave {option} out"
+            )
