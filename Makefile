@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda papers crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -169,6 +169,9 @@ study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder
 
 study-pinda: $(TEST) ## PiNDA's table 2 with its published settings (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,pinda_table2)
+
+papers: $(TEST)    ## the papers' claims beside the results at hand: docs/papers.md, and the tables of the methods' pages
+	$(call tables,papers)
 
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_metaug)

@@ -1,5 +1,8 @@
 """Tables: the committed pages are what the scripts write; verdicts, gains and entries by hand."""
 
+import json
+import re
+
 import pytest
 
 from benchmarks.tables import (
@@ -15,6 +18,7 @@ from benchmarks.tables import (
     metaug,
     modalities,
     numbers,
+    papers,
     regimes,
     tables,
     vectors,
@@ -40,7 +44,8 @@ PAGES = {
     "results_label_free.md": label_free,
     "when_views_help.md": regimes,
     "which_method.md": which_method,
-}
+    "papers.md": papers,
+} | {paper["page"]: papers for paper in papers.papers()}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -49,6 +54,33 @@ def test_committed_pages_agree_with_the_results(name, monkeypatch, tmp_path):
     monkeypatch.setattr(formatting, "DOCS", tmp_path)
     PAGES[name].main()
     assert (tmp_path / name).read_text(encoding="utf-8") == committed
+
+
+def test_the_readme_has_a_line_for_each_paper():
+    readme = (papers.ROOT / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(papers.summary("docs/")) in readme
+
+
+def test_claims_name_pages_results_and_make_targets_that_exist():
+    targets = set(re.findall(r"^([\w-]+):", (papers.ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for paper in papers.papers():
+        assert (papers.ROOT / "docs" / paper["page"]).exists()
+        for claim in paper["claim"]:
+            assert claim["verdict"] and claim["published"], claim
+            files = [each["file"] for each in claim.get("rows", ())] + [
+                claim["gains"]["file"] for _ in "1" if "gains" in claim
+            ]
+            assert all((papers.RESULTS / f"{file}.jsonl").exists() for file in files), claim
+            assert not claim["command"].startswith("make ") or claim["command"].removeprefix("make ") in targets, claim
+
+
+def test_numbers_of_a_claim_come_from_its_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(papers, "RESULTS", tmp_path)
+    lines = [{"dataset": "d", "method": "m", "seed": s, "linear": v} for s, v in ((0, 0.5), (1, 0.7))]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    row = {"file": "r", "dataset": "d", "method": "m", "metrics": ["linear"], "label": "ours"}
+    assert papers.here({"rows": [row]}) == "ours .600 ± .141 (2 seeds)"
+    assert papers.here({"rows": [row | {"method": "other"}]}) == "-"
 
 
 def test_verdicts_follow_the_tie_widths():
