@@ -41,6 +41,21 @@ def metrics(run):
     return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
+def test_features_of_linear_contrast_and_their_options_by_name(tmp_path):
+    method = ("--method", "linear-contrast")
+    good("fit", "wine", *method, "--set", "width=30", "--set", "ridge=0.1", "--out", tmp_path / "one")
+    assert parameters(tmp_path / "one")["features_options"] == {"width": 30}
+    assert config(tmp_path / "one")["fitted"]["features"] == "random-relu"
+    good("fit", "wine", *method, "--set", f"features={tmp_path / 'one'}", "--out", tmp_path / "two")
+    assert config(tmp_path / "two")["fitted"]["features"] == "run:linear-contrast"
+    shutil.rmtree(tmp_path / "one")
+    assert good("embed", tmp_path / "two", "wine", "--out", tmp_path / "h.npy")
+    wrong = call("fit", "wine", *method, "--set", "features=nowhere", "--out", tmp_path / "three")
+    assert wrong.refused("features is 'nowhere', expected auto, 'random-relu', the folder of a run")
+    without = call("fit", "wine", "--set", "coordinates=9", "--out", tmp_path / "three")
+    assert without.refused("but the features 'random-relu' has: choose --method linear-contrast")
+
+
 # ---- files of a run -------------------------------------------------------------------------------------------------
 
 

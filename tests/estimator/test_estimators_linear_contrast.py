@@ -33,8 +33,8 @@ class Pixels(Features):
         ({"supervision": "labels"}, "trains no network, and supervision is 'labels'"),
         ({"view_maker": "adversarial"}, "the views adversarial depend on a loss that is trained"),
         ({"view_maker": "identity"}, "the views change nothing that the features see"),
-        ({"features": "kmers", "features_options": None}, "features is 'kmers', expected auto, 'patches'"),
-        ({"features": torch.nn.Identity(), "features_options": None}, "features is a Identity, expected a name"),
+        ({"features": "kmers", "features_options": None}, "features is 'kmers', expected auto, 'patches', 'timm:NAME'"),
+        ({"features": torch.nn.Identity()}, "features_options need a registered name"),
         ({"features_options": {"centre": 3}}, "the features 'patches' has no option 'centre'"),
     ],
 )

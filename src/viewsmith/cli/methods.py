@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BY_MODALITY = {
     "view maker": "--views, joined by +",
     "encoder": "--encoder",
-    "features": "of linear-contrast",
+    "features": "--set features=NAME, of linear-contrast",
     "noise generator": "--set generator=NAME, of pinda",
     "transforms": "of crl-tac",
 }

@@ -29,6 +29,7 @@ from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, with_shared
+from viewsmith.estimator.features import fixed_features
 from viewsmith.estimator.figures import as_dataset, shared_figures
 from viewsmith.estimator.fitting import check_batch, find_device, find_seed, opened, refresh_batch_norm, scale, train
 from viewsmith.estimator.inputs import (
@@ -41,7 +42,7 @@ from viewsmith.estimator.inputs import (
     read_neighbors,
     with_groups,
 )
-from viewsmith.estimator.model import build_fresh, fixed_features
+from viewsmith.estimator.model import build_fresh
 from viewsmith.estimator.options import check_options
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
@@ -74,7 +75,7 @@ def configuration(
 ) -> dict[str, Any]:
     """Everything that rebuilds the model: method, parameters, origin of the data, resolved settings."""
     kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
-    kept = {k: text_of(v) if isinstance(v, nn.Module) else v for k, v in kept.items()}
+    kept = {k: _as_text(v) for k, v in kept.items()}
     config: dict[str, Any] = {"viewsmith": __version__, "method": name}
     entry = get("method", name)
     if entry is not None and entry.origin != "viewsmith":
@@ -83,6 +84,13 @@ def configuration(
     if data is not None:
         config["data"] = data
     return config | {"fitted": {} if resolved is None else resolved.as_dict()}
+
+
+def _as_text(value: Any) -> Any:
+    """An option in a configuration: paths, modules, functions and models as text."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return text_of(value) if callable(value) or isinstance(value, ViewsmithEstimator) else value
 
 
 def read_encoder(resolved: Resolved, where: object) -> TableEncoder | None:
@@ -417,21 +425,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     @classmethod
     def _load(cls, folder: RunFolder, config: dict[str, Any], custom: dict[str, Any]) -> Self:
         """Load the model of a run; `custom` has its custom parts by argument name."""
-        options = check_options(cls, {**config["parameters"], **custom})
-        resolved = cls.resolved_type.from_dict(config["fitted"])
-        check_packages(resolved.packages, folder.path)
-        estimator = cls(**vars(options))
-        estimator.options_, estimator.resolved_ = options, resolved
-        estimator.context_ = {"data": config["data"]} if "data" in config else {}
-        estimator.table_ = read_encoder(resolved, folder.config)
-        names = resolved.feature_names if estimator.table_ is None else list(estimator.table_.roles)
-        estimator.n_features_in_ = int(np.prod(resolved.row_shape)) if estimator.table_ is None else len(names)
-        if resolved.named:
-            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        estimator = cls._described(config, custom, folder.config)
         trained, initial = folder.read_weights()
         with AllocationLimit(trained, folder.config):
-            estimator.scaler_ = estimator.modality_.input_layer(resolved.row_shape)
-            estimator.method_ = estimator._build(BuildContext(options, resolved, layer=estimator.scaler_))
+            estimator._make_modules()
         load_weights(estimator._modules(), trained, str(folder.model))
         estimator.initial_ = initial
         estimator.metrics_, estimator.summary_ = folder.read_metrics(), folder.read_summary()
@@ -439,6 +436,27 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         estimator.warnings_ = list(estimator.summary_.get("warnings", []))
         estimator._to_device()
         return estimator
+
+    @classmethod
+    def _described(cls, config: Mapping[str, Any], custom: dict[str, Any], where: object) -> Self:
+        """An estimator with the settings of a configuration, which is that of `where`, without modules."""
+        options = check_options(cls, {**config["parameters"], **custom})
+        resolved = cls.resolved_type.from_dict(config["fitted"])
+        check_packages(resolved.packages, where)
+        estimator = cls(**vars(options))
+        estimator.options_, estimator.resolved_ = options, resolved
+        estimator.context_ = {"data": config["data"]} if "data" in config else {}
+        estimator.table_ = read_encoder(resolved, where)
+        names = resolved.feature_names if estimator.table_ is None else list(estimator.table_.roles)
+        estimator.n_features_in_ = int(np.prod(resolved.row_shape)) if estimator.table_ is None else len(names)
+        if resolved.named:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        return estimator
+
+    def _make_modules(self) -> None:
+        """Make the input layer and the method for weights that follow."""
+        self.scaler_ = self.modality_.input_layer(self.resolved_.row_shape)
+        self.method_ = self._build(BuildContext(self.options_, self.resolved_, layer=self.scaler_))
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
         """Plain values that rebuild the model; before fit only its arguments, with `data` as the record of the data."""
@@ -510,7 +528,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> BuildContext[Any, Any]:
         """Everything that the model is built from."""
-        shared = resolve_shared(options, data, self.frameworks)
+        shared = resolve_shared(options, data, self.frameworks, with_encoder=self.trains)
         resolved, inputs = self._resolve(options, shared, data)
         named = hasattr(self, "feature_names_in_")
         names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]

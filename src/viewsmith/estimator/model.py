@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,7 +23,7 @@ from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.images.encoders import ResNet
 from viewsmith.networks.base import MLP, EncoderContext
-from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.features import Features
 from viewsmith.networks.scaling import FirstColumns, PrincipalAxes, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
 from viewsmith.views.base import PairMaker, RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbors import PrincipalSpace
@@ -42,36 +41,16 @@ def channels_in(plan: AnyContext) -> int:
     return modality_in(plan).channels(plan.resolved.row_shape)
 
 
-FITTED = 4000  # rows that fixed features are fitted to
-_BLOCK = 1024
-
-
-def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:
-    """The default features of the modality, fitted to samples `X` of a fitted model without labels: float32
-    (n, n_features) of `X`, and of each of the `others`."""
-    modality, shape, seed = model.modality_, model.resolved_.row_shape, derive_seed(model.resolved_.seed, "features")
-    rows, generator = model.samples(X), torch.Generator().manual_seed(seed)
-    context = FeatureContext(shape, modality.channels(shape), modality.default_features)
-    features: Features = find("features", context.name, modality.name).build(context).to(rows[:1].device)
-    chosen = torch.randperm(len(rows), generator=generator)[:FITTED].sort().values
-    features.fit(rows[chosen.to(rows[:1].device)], generator)
-
-    def of(rows: Rows) -> np.ndarray:
-        starts = range(0, len(rows), _BLOCK)
-        with torch.no_grad():
-            return np.concatenate([features(rows[start : start + _BLOCK]).cpu().numpy() for start in starts])
-
-    return [of(rows), *(of(model.samples(other)) for other in others)]
-
-
 def build_fresh(build: Callable[[AnyContext], Method], plan: AnyContext, x: Rows) -> Method:
     """Build the method with initial weights from the seed, and fit principal axes to the training rows."""
     with torch.random.fork_rng([]):
         torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
         method = build(plan)
     weighted = "columns" not in plan.resolved.statistics  # columns of a table have weights already
-    axes = [m for m in method.modules() if isinstance(m, PrincipalAxes)]  # the encoder's, and its momentum copy's
-    skips = [m for m in method.modules() if isinstance(m, SkipCoordinates)]
+    of_features = {part for m in method.modules() if isinstance(m, Features) for part in m.modules()}
+    modules = [m for m in method.modules() if m not in of_features]
+    axes = [m for m in modules if isinstance(m, PrincipalAxes)]  # the encoder's, and its momentum copy's
+    skips = [m for m in modules if isinstance(m, SkipCoordinates)]
     further = [skip for skip in skips if isinstance(skip, SkipAxes)]
     if axes:
         found = axes[0].fit(x, weighted=weighted, more=max((skip.axes.shape[1] for skip in further), default=0))

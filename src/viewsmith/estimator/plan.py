@@ -209,8 +209,8 @@ def check_crops(
     )
 
 
-def probe(module: nn.Module, name: str, sample: Tensor) -> int:
-    """Width of the output of an encoder for two samples."""
+def probe(module: nn.Module, name: str, sample: Tensor, part: str = "encoder") -> int:
+    """Width of the output of a network for two samples; `part` says what it is."""
     training = module.training
     name = name.removeprefix("module:")
     try:
@@ -219,13 +219,13 @@ def probe(module: nn.Module, name: str, sample: Tensor) -> int:
             h = module.eval()(sample.to(device))
     except Exception as error:
         raise InputError(
-            f"the encoder {name} fails on samples of shape {tuple(sample.shape[1:])}: {error_text(error)}"
+            f"the {part} {name} fails on samples of shape {tuple(sample.shape[1:])}: {error_text(error)}"
         ) from error
     finally:
         module.train(training)
     if not isinstance(h, Tensor) or h.shape[:1] != (2,) or h.ndim != 2:
         shape = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
-        raise InputError(f"the encoder {name} returns {shape} for 2 samples, expected (2, width)")
+        raise InputError(f"the {part} {name} returns {shape} for 2 samples, expected (2, width)")
     return h.shape[1]
 
 

@@ -26,6 +26,7 @@ from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, symmetries
 from viewsmith.frameworks import DataSummary
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.networks.base import EncoderContext
+from viewsmith.networks.features import name_of
 
 MODULE = "module:"  # prefix of the class of a custom part in configurations
 
@@ -40,14 +41,18 @@ def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
     return math.ceil(steps / max(1, n_rows // min(batch_size, n_rows)))
 
 
-def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[str]) -> dict[str, Any]:
-    """Every shared setting with "auto" resolved, by its name in `Resolved`."""
+def resolve_shared(
+    options: Arguments, data: TrainingData, frameworks: Sequence[str], *, with_encoder: bool = True
+) -> dict[str, Any]:
+    """Every shared setting with "auto" resolved, by its name in `Resolved`; a method may have no encoder."""
     modality, x, n = data.modality, data.x, len(data.x)
     view_maker = modality.default_views if options.view_maker == "auto" else text_of(options.view_maker)
     views = view_entries(view_maker, modality)
     framework, framework_options = resolve_framework(options, data, frameworks, views)
     check_recipe(options, framework, known_frameworks(frameworks))
-    encoder, encoder_entry, encoder_options = resolve_encoder(options, modality, data.device)
+    encoder, encoder_entry, encoder_options = (
+        resolve_encoder(options, modality, data.device) if with_encoder else ("", None, {})
+    )
     _check_local_views(views, framework, options)
     view_options = part_options(options, views, options.view_options, "view_options")
     rates, symmetries = resolve_rates(views, view_options, data)
@@ -59,7 +64,8 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         if check := view.tag("check"):
             check({name: value for name, value in view_options.items() if name in view.options}, data.row_shape)
     _check_neighbors(options, view_maker, views, data)
-    check_sample(encoder_entry, encoder, views, derived, options, data)
+    if with_encoder:
+        check_sample(encoder_entry, encoder, views, derived, options, data)
     steps = modality.steps if data.device.type == "cpu" else modality.steps_on_gpu
     on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
     trained = min(n, options.max_rows or n) if on_disk else n
@@ -84,8 +90,8 @@ def resolve_shared(options: Arguments, data: TrainingData, frameworks: Sequence[
         "encoder": encoder,
         "encoder_options": encoder_options,
         "epochs": default_epochs(trained, options.batch_size, steps) if options.epochs == "auto" else options.epochs,
-        "input_components": principal_axes(options, data, views),
-        "n_components": _n_components(options, encoder, encoder_entry, encoder_options, x, data),
+        "input_components": principal_axes(options, data, views) if with_encoder else 0,
+        "n_components": _n_components(options, encoder, encoder_entry, encoder_options, x, data) if with_encoder else 0,
         "learning_rate": rate if options.learning_rate == "auto" else options.learning_rate,
         "packages": packages_of(used),
     }
@@ -106,9 +112,9 @@ def check_modality(method: str, modality: Modality) -> None:
         )
 
 
-def text_of(part: str | nn.Module) -> str:
-    """The text for a part in a configuration: its name, or the class of a custom object."""
-    return f"{MODULE}{type(part).__name__}" if isinstance(part, nn.Module) else part
+def text_of(part: Any) -> str:
+    """The text for a part in a configuration: its name, the class of a custom object, or the name of a function."""
+    return part if isinstance(part, str) else f"{MODULE}{name_of(part)}"
 
 
 # ---- view makers ----------------------------------------------------------------------------------------------------
@@ -390,8 +396,10 @@ def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
 # ---- options by name, to the chosen parts that have them ----
 #: Arguments with options of parts, by the argument with the names of the parts.
 OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
+OPTIONS_OF |= {"features": "features_options"}
 
 KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
+KINDS |= {"features": "features"}
 
 
 def route_options(
@@ -402,7 +410,7 @@ def route_options(
     left = given.keys() - own
     if not left:
         return dict(given), []
-    chosen = {argument: _chosen(cls, given, argument, modality) for argument in OPTIONS_OF}
+    chosen = {part: _chosen(cls, given, part, modality) for part, theirs in OPTIONS_OF.items() if theirs in own}
     arguments = {name: value for name, value in given.items() if name in own}
     for name in sorted(left):
         takers = {arg: entry for arg, found in chosen.items() for entry in found[::-1] if name in entry.options}
@@ -425,9 +433,10 @@ def _check_not_elsewhere(cls: type[Arguments], name: str, modality: str | None) 
     for argument, kind in KINDS.items():
         for entry in entries(kind, modality):
             if name in entry.options and entry.tag("general", True):
+                todo = f"set {argument} to it" if hasattr(cls, argument) else "choose --method linear-contrast"
                 raise InputError(
-                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: set "
-                    f"{argument} to it, or leave {name} out"
+                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: {todo}, or "
+                    f"leave {name} out"
                 )
     methods: list[Any] = entries("method")
     owners = [each.name for each in methods if name in {field.name for field in dataclasses.fields(each.build)}]
@@ -448,10 +457,12 @@ def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, modal
         return [find(kind, text)]
     found: list[Entry] = []
     for each in [modality_of(e.name) for e in entries("modality")] if modality is None else [modality_of(modality)]:
-        default = [each.default_encoder, each.default_encoder_on_gpu]
-        default = default if argument == "encoder" else each.default_views.split("+")
+        default = {
+            "encoder": [each.default_encoder, each.default_encoder_on_gpu],
+            "features": [each.default_features],
+        }.get(argument, each.default_views.split("+"))
         names = default if text == "auto" else text.split("+") if kind == "view maker" else [text]
         found += [entry for name in names if (entry := get(kind, name, each.name)) is not None]
-    if not found and text != "auto":
+    if not found and text != "auto" and kind != "features":  # which may be the folder of a run
         find(kind, text.split("+")[0], modality)
     return found

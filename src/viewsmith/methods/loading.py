@@ -1,6 +1,7 @@
 """Every method's estimator, by name, and models of run folders."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -56,7 +57,7 @@ def load(
     framework: nn.Module | None = None,
     view_maker: nn.Module | None = None,
     family: FamilyOption | None = None,
-    features: nn.Module | None = None,
+    features: nn.Module | Callable[..., Any] | None = None,
 ) -> ViewsmithEstimator:
     """Load the fitted model of a run folder, also of `viewsmith discover`. Nothing there is executed or unpickled.
 
@@ -70,9 +71,10 @@ def load(
         weights.
     family : Family or list of callable, optional
         For a CRL-TAC model that was fitted with custom transformations: the same transformations.
-    features : torch.nn.Module, optional
+    features : torch.nn.Module or callable, optional
         For a GenView model that was fitted with a custom feature extractor: the same network, with its weights.
-        Without it the model cannot compute quality and adaptive noise.
+        Without it the model cannot compute quality and adaptive noise. For a LinearContrast model that was fitted with
+        features of your own: the same function, or a module of the same structure, for the saved weights.
 
     Raises
     ------

@@ -1,9 +1,15 @@
-"""Features: fixed functions of a sample, fitted in seconds without labels, pretrained weights or a contrast."""
+"""Features: fixed functions of a sample, fitted in seconds without labels or a contrast; functions of users."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError, error_text
+from viewsmith.networks.wrappers import Reference
 
 
 @dataclass(frozen=True)
@@ -20,12 +26,15 @@ class FeatureContext:
     channels : int
         First dimension of a scaled sample: the number of features, of color channels, of channels, or 4 for DNA.
     name : str
-        The name given by the user, including its argument.
+        The name given by the user, including its argument (``timm:resnet34``).
+    layer : nn.Module, optional
+        The input layer, fitted if the model is new. ``layer.inverse`` gives samples in the units of the data.
     """
 
     row_shape: tuple[int, ...]
     channels: int
     name: str = ""
+    layer: nn.Module | None = None
 
 
 class Features(nn.Module):
@@ -66,3 +75,82 @@ class Features(nn.Module):
     def block_size(self, x: Tensor) -> int:
         """Number of samples in a block."""
         return 256
+
+
+class NetworkFeatures(Features):
+    """The output of a network, (B, ...) to (B, n_features), in evaluation mode and without gradients.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Of scaled samples (B, C, ...).
+    n_features : int
+    """
+
+    def __init__(self, network: nn.Module, n_features: int) -> None:
+        super().__init__()
+        self.network, self.n_features = network.requires_grad_(False), n_features
+        self.train()
+
+    def train(self, mode: bool = True) -> Self:
+        """Stay in evaluation mode, whatever the mode of the model."""
+        return super().train(False)
+
+    @torch.no_grad()
+    def of_block(self, x: Tensor) -> Tensor:
+        found: Tensor = self.network(x)
+        return found.float()
+
+
+class FunctionFeatures(Features):
+    """What a function of samples returns: arrays in the form and units of the data to (B, n_features).
+
+    Vectors and recordings are float32, (B, d) and (B, C, T), images uint8 (B, H, W, C) as they were given, DNA letters
+    uint8 (B, L). The function also gets views, which are not in the data; it is not copied.
+
+    Parameters
+    ----------
+    function : callable
+    n_features : int
+    layer : nn.Module
+        The input layer, whose ``inverse`` gives samples in the units of the data.
+    """
+
+    def __init__(self, function: Callable[[np.ndarray], Any], n_features: int, layer: nn.Module) -> None:
+        super().__init__()
+        self.function, self.n_features, self.layer = function, n_features, Reference(layer)
+
+    @torch.no_grad()
+    def of_block(self, x: Tensor) -> Tensor:
+        found = features_of_function(self.function, self.layer.module, x)
+        if found.shape[1] != self.n_features:
+            raise InputError(
+                f"the features {name_of(self.function)} return {found.shape[1]} columns, but the model was fitted with "
+                f"{self.n_features}: give the same function"
+            )
+        return found
+
+
+def features_of_function(function: Callable[[np.ndarray], Any], layer: Any, x: Tensor) -> Tensor:
+    """Checked features of a user's function for scaled samples, float32 (B, d)."""
+    rows, name = layer.inverse(x).cpu().numpy(), name_of(function)
+    try:
+        made = function(rows)
+        found = torch.as_tensor(made if isinstance(made, Tensor) else np.asarray(made, np.float32))
+    except Exception as error:
+        raise InputError(
+            f"the features {name} fail on samples, {rows.dtype} of shape {rows.shape}: {error_text(error)}"
+        ) from error
+    if found.ndim != 2 or len(found) != len(rows) or not found.shape[1]:
+        raise InputError(
+            f"the features {name} return the shape {tuple(found.shape)} for {len(rows)} samples, expected one row of "
+            "numbers for each"
+        )
+    if not bool(found.isfinite().all()):
+        raise InputError(f"the features {name} return NaN or infinite values: return finite ones")
+    return found.detach().to(x.device, torch.float32)
+
+
+def name_of(function: Any) -> str:
+    """Name of a function, or the class of an object."""
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -1,5 +1,6 @@
 """Discovery: the part that recurs in images, DNA or recordings, and where it is, without labels or training."""
 
+import contextlib
 import copy
 import os
 from collections.abc import Sequence
@@ -11,18 +12,19 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import nn
 
 from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.registry import find, get
-from viewsmith.core.tensors import load_tensors, load_weights, save_tensors
+from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
 from viewsmith.methods.discovery.events import EventSearch
 from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images
 from viewsmith.methods.discovery.motifs import MotifSearch
 from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
+from viewsmith.modalities.images.encoders import load_timm_weights, timm_scaling
 from viewsmith.networks.base import EncoderContext
 from viewsmith.training.run import RunFolder
 
@@ -75,31 +77,15 @@ def model_of(features: Any) -> ViewsmithEstimator | None:
 
 def _of_timm(name: str, layer: str | None, weights: str | None, channels: int) -> NetworkMaps:
     """A network of timm with its own scaling of pixels."""
-    entry = find("encoder", name, "images")
     context = EncoderContext((0, 0, channels), channels, 0, name=name)
-    if weights is None or weights == "random":
-        network: nn.Module = entry.build(context)
-        if weights is None:
-            entry.tag("load_pretrained")(network, context)
-    else:
-        if not Path(weights).is_file():
-            raise InputError(f"no weights at {weights} (feature_weights): expected a safetensors file for {name}")
-        stored = load_tensors(Path(weights))
-        with AllocationLimit(stored, name):
-            network = entry.build(context)
-        known = network.state_dict()
-        # A published file has the weights of the classifier too.
-        kept = {key: value for key, value in stored.items() if key in known}
-        load_weights(network, kept, f"{weights} (feature_weights)", f"the network {name}")
-    published = getattr(network, "pretrained_cfg", None) or {}
-    center, scale = (_by_channel(published.get(key, default), channels) for key, default in (("mean", 0), ("std", 1)))
+    limit: Any = contextlib.nullcontext()
+    if weights is not None and Path(weights).is_file():
+        limit = AllocationLimit(load_tensors(Path(weights)), name)
+    with limit:
+        network: nn.Module = find("encoder", name, "images").build(context)
+    load_timm_weights(network, context, weights or "pretrained", "feature_weights")
+    center, scale = timm_scaling(network, channels)
     return network_maps(network, center, scale, layer)
-
-
-def _by_channel(value: Any, channels: int) -> Tensor:
-    """A number or three of them for each channel of an image, (channels,)."""
-    numbers = torch.as_tensor(value, dtype=torch.float32).reshape(-1)
-    return numbers if len(numbers) == channels else numbers.mean().expand(channels).clone()
 
 
 SEARCHES: dict[str, Any] = {search.name: search for search in (ImageSearch, MotifSearch, EventSearch)}

@@ -1,27 +1,26 @@
 """Contrastive learning in closed form on fixed features."""
 
-import copy
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 from torch import nn
 
-from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed
-from viewsmith.core.registry import Bounds, find, names, register
+from viewsmith.core.registry import Bounds, register
 from viewsmith.core.schedule import Method
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.model import channels_in, make_views, modality_in
-from viewsmith.estimator.options import check_part_options
+from viewsmith.estimator.features import choose_features, make_features
+from viewsmith.estimator.model import make_views, modality_in
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
-from viewsmith.estimator.resolve import MODULE, text_of
 from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
 from viewsmith.modalities import Modality
-from viewsmith.networks.features import FeatureContext, Features
 from viewsmith.networks.projected import ProjectedFeatures
 
 #: Options of networks and of their training, which this method does not have.
@@ -85,9 +84,10 @@ class LinearContrast(ViewsmithEstimator):
 
     framework: str | nn.Module = "linear-contrast"
     """The objective, which is fixed."""
-    features: str | nn.Module = "auto"
-    """Fixed features: {features}. Or a `Features` module of your own, which is copied and fitted. "auto": {default
-    features}."""
+    features: str | Path | Callable[..., Any] | ViewsmithEstimator = "auto"
+    """Fixed features: {features}. Or the representation of a trained model: the folder of its run, or a fitted one. Or
+    your own: a function of samples in the form and units of the data, or a module of scaled samples, which is copied (a
+    `Features` module is also fitted). "auto": {default features}."""
     features_options: dict[str, Any] | None = None
     """Further options of the features by name; `viewsmith methods` lists them."""
     n_components: arguments.Count | arguments.Auto = "auto"
@@ -173,20 +173,21 @@ class LinearContrast(ViewsmithEstimator):
             )
         return super()._adapt(options, modality, rows)
 
-    def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, None]:
-        features, of_features = _chosen_features(options, data.modality)
+    def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
+        features, of_features, weights = choose_features(options.features, options.features_options, data)
         width = MOST_COLUMNS if options.n_components == "auto" else options.n_components
         appended = options.appended_pca
         if appended == "auto":
             appended = APPENDED if options.n_components == "auto" and len(data.x) < MANY else 0
         own: dict[str, Any] = {"features": features, "features_options": of_features, "n_components": width}
         own |= {"appended_pca": min(appended, len(data.x) - 1)}
-        fixed: dict[str, Any] = {"encoder": "features", "encoder_options": {}, "input_components": 0, "epochs": 0}
-        return LinearContrastResolved(**shared | fixed | own), None
+        fixed: dict[str, Any] = {"encoder": "features", "epochs": 0}
+        return LinearContrastResolved(**shared | fixed | own), weights
 
     def _build(self, plan: BuildContext["LinearContrast", LinearContrastResolved]) -> Method:
         options, resolved = plan.options, plan.resolved
-        encoder = ProjectedFeatures(_make_features(plan), resolved.n_components, resolved.appended_pca)
+        features = make_features(plan, modality_in(plan))
+        encoder = ProjectedFeatures(features, resolved.n_components, resolved.appended_pca)
         views = make_views(plan, encoder)
         if any(maker.needs_loss for maker in views.makers):
             raise InputError(
@@ -203,38 +204,3 @@ class LinearContrast(ViewsmithEstimator):
             max_samples=options.max_samples,
             minutes=options.minutes,
         )
-
-
-def _chosen_features(options: LinearContrast, modality: Modality) -> tuple[str, dict[str, Any]]:
-    """Name of the features, ``module:CLASS`` for custom ones, and their options."""
-    given = options.features_options or {}
-    if isinstance(options.features, nn.Module):
-        if not isinstance(options.features, Features):
-            raise InputError(
-                f"features is a {type(options.features).__name__}, expected a name or a viewsmith.networks.Features"
-            )
-        if given:
-            raise InputError("features_options need a name: set options of custom features in their constructor")
-        return text_of(options.features), {}
-    name = modality.default_features if options.features == "auto" else options.features
-    known = names("features", modality.name)
-    if name not in known:
-        raise InputError(f"features is {name!r}, expected auto, {join_names(known)}, or a Features module")
-    entry = find("features", name, modality.name)
-    defaults = {option: each.default for option, each in entry.options.items()}
-    return name, defaults | check_part_options(entry, given)
-
-
-def _make_features(plan: BuildContext[LinearContrast, LinearContrastResolved]) -> Features:
-    """The features, not yet fitted; a copy of custom ones."""
-    given, resolved, modality = plan.options.features, plan.resolved, modality_in(plan)
-    if isinstance(given, Features):
-        return copy.deepcopy(given)
-    if resolved.features.startswith(MODULE):
-        raise InputError(
-            f"the features of this model are custom ({resolved.features.removeprefix(MODULE)}): give them, as in "
-            "viewsmith.load(run, features=module)"
-        )
-    context = FeatureContext(resolved.row_shape, channels_in(plan), resolved.features)
-    found: Features = find("features", resolved.features, modality.name).build(context, **resolved.features_options)
-    return found

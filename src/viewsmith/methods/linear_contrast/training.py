@@ -33,6 +33,7 @@ from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
 from viewsmith.core.rows import Rows, batches
 from viewsmith.core.schedule import Method, Phase
+from viewsmith.estimator.features import rows_to_fit
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.losses.gaussian_contrast import critic_weights
 from viewsmith.networks.projected import leading_axes
@@ -47,7 +48,6 @@ SHARED, FEWEST = 0.1, 8
 LEAST = 1e-3  # smallest correlation of two views in any column
 FAST = torch.float32  # while choosing
 CANCELS = 1e-3  # part of the second moment below which scatter within samples is summed by itself
-FITTED = 4000  # random samples that the features are fitted to, at most
 
 
 @dataclass
@@ -290,13 +290,12 @@ class LinearContrastMethod(Method):
 
     def initialize(self, x: Rows, seed: int) -> None:
         """Fit the features, and the directions to which they are reduced, to random rows and their views."""
-        generator, chosen = stream(seed, "features"), torch.arange(len(x))
-        if len(x) > FITTED:
-            chosen = torch.randperm(len(x), generator=generator)[:FITTED].sort().values
+        generator = stream(seed, "features")
+        rows = rows_to_fit(x, generator)
         self.views.prepare(x)
         draws = stream(seed, "spanning views", device=x.device)
         encoder = self.framework.encoder
-        encoder.fit(x[chosen.to(x.device)], generator, lambda rows: self._spanning(rows, draws))
+        encoder.fit(rows, generator, lambda rows: self._spanning(rows, draws))
         self.views.release()
         if not encoder.varies:
             raise InputError("the features do not vary: all samples are equal to them; give others, or other features")

@@ -11,6 +11,7 @@ import importlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, MissingExtra, check_choice
 from viewsmith.core.registry import Bounds, register
+from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.networks.base import EncoderContext, find_stem
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
@@ -322,6 +324,35 @@ def load_pretrained(network: nn.Module, context: EncoderContext) -> None:
             f"timm cannot load pretrained weights of {context.name.removeprefix('timm:')!r} "
             f"({' '.join(str(error).split())[:200]}): see timm.list_pretrained(), or give a safetensors file"
         ) from error
+
+
+def load_timm_weights(network: nn.Module, context: EncoderContext, weights: str, option: str) -> None:
+    """Load weights of a network of timm: "pretrained", those that timm publishes; "random", the initial ones; or those
+    of a safetensors file, given as `option`."""
+    if weights == "random":
+        return
+    if weights == "pretrained":
+        load_pretrained(network, context)
+        return
+    if not Path(weights).is_file():
+        raise InputError(f"no weights at {weights} ({option}): expected a safetensors file for {context.name}")
+    known = network.state_dict()
+    # A published file has the weights of the classifier too.
+    kept = {key: value for key, value in load_tensors(Path(weights)).items() if key in known}
+    load_weights(network, kept, f"{weights} ({option})", f"the network {context.name}")
+
+
+def timm_scaling(network: nn.Module, channels: int) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of pixels in 0 to 1 by which a network of timm scales its input, (channels,) each."""
+    published = getattr(network, "pretrained_cfg", None) or {}
+    mean, deviation = (_by_channel(published.get(key, default), channels) for key, default in (("mean", 0), ("std", 1)))
+    return mean, deviation
+
+
+def _by_channel(value: Any, channels: int) -> Tensor:
+    """A number or three of them for each channel of an image, (channels,)."""
+    numbers = torch.as_tensor(value, dtype=torch.float32).reshape(-1)
+    return numbers if len(numbers) == channels else numbers.mean().expand(channels).clone()
 
 
 #: Options of transformers of timm, which otherwise take images of one size; other networks have neither.

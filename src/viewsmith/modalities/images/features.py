@@ -1,4 +1,4 @@
-"""Features of images: responses to a dictionary of patches, statistics of the channels, and small pixels."""
+"""Features of images: a dictionary of patches with statistics of the channels and small pixels; networks of timm."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -7,10 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import Bounds, register
+from viewsmith.modalities.images.encoders import load_timm_weights, timm_encoder, timm_scaling
+from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.dictionary import PatchResponses
-from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.features import FeatureContext, Features, NetworkFeatures
+from viewsmith.networks.wrappers import Reference
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SMALL = 8  # pixels of a side of the small image
@@ -109,3 +112,71 @@ def channel_statistics(x: Tensor, small: tuple[int, int]) -> Tensor:
     mean = values.mean(2, keepdim=True)
     deviation = (values - mean).square().mean(2, keepdim=True).clamp_min(1e-12).sqrt()
     return torch.cat([mean, deviation, quantiles, F.adaptive_avg_pool2d(x, small).flatten(2)], dim=2).flatten(1)
+
+
+@register(
+    "features",
+    "timm:",
+    help="the output of any network of timm without its classifier (extra timm)",
+    modalities="images",
+    source="Wightman 2019",
+)
+class TimmFeatures(NetworkFeatures):
+    """The output of a network of timm without its classifier, which gets pixels scaled as it was trained with.
+
+    Wightman (2019), PyTorch image models.
+
+    Parameters
+    ----------
+    context : FeatureContext
+        Its name is ``timm:NAME``.
+    weights : str
+        "pretrained": those that timm publishes, downloaded once; a safetensors file with timm's names; or "random". A
+        saved model has the weights itself.
+    side : int or None
+        Sides in pixels to which images are resized; None: they are not. Networks for images of 224 pixels see more in
+        small images if these are enlarged.
+
+    Raises
+    ------
+    InputError
+        The network cannot be built, does not take images of this size, or its weights cannot be loaded.
+    """
+
+    center: Tensor
+    spread: Tensor
+
+    def __init__(
+        self, context: FeatureContext, *, weights: str = "pretrained", side: Annotated[int, Bounds(ge=8)] | None = None
+    ) -> None:
+        of_encoder = EncoderContext(context.row_shape, context.channels, 0, name=context.name)
+        network = timm_encoder(of_encoder).eval()
+        size = tuple(context.row_shape[:2]) if side is None else (side, side)
+        try:
+            with torch.no_grad():
+                width = network(torch.zeros(1, context.channels, *size)).flatten(1).shape[1]
+        except Exception as error:
+            raise InputError(
+                f"the features {context.name} fail on images of {size[0]} x {size[1]} pixels ({error_text(error)}): "
+                "set side (features_options), to which images are resized, such as 224"
+            ) from error
+        super().__init__(network, width)
+        self.context, self.weights, self.side = of_encoder, weights, side
+        assert context.layer is not None
+        self.layer = Reference(context.layer)
+        mean, deviation = timm_scaling(network, context.channels)
+        self.register_buffer("center", mean[:, None, None])
+        self.register_buffer("spread", deviation[:, None, None])
+
+    def fit(self, x: Tensor, generator: torch.Generator) -> None:
+        load_timm_weights(self.network, self.context, self.weights, "weights of features_options")
+
+    def block_size(self, x: Tensor) -> int:
+        return 64
+
+    def of_block(self, x: Tensor) -> Tensor:
+        layer = self.layer.module
+        pixels = x * layer.scale[:, None, None] + layer.center[:, None, None]  # type: ignore[index]
+        if self.side is not None:
+            pixels = F.interpolate(pixels, (self.side, self.side), mode="bilinear", antialias=True)
+        return super().of_block((pixels - self.center) / self.spread).flatten(1)
