@@ -52,10 +52,10 @@ test-all: $(TEST)  ## tests that `make test` leaves out: slow ones, all combinat
 	$(PYTEST) -m "(slow or hypothesis) and not gpu" --hypothesis-profile thorough $(ARGS)
 
 # In an environment of its own, because these libraries bring many others.
-test-interop:  ## tests with scanpy, polars, datasets of Hugging Face, Lightning, Ray, Spark and Dask, which other tests skip
+test-interop:  ## tests with scanpy, polars, datasets of Hugging Face, Lightning, Ray, Spark and Dask (aeon, if it is there), which other tests skip
 	test -x build/interop/bin/python || $(PYTHON) -m venv build/interop
 	build/interop/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(TEST_EXTRAS),test-interop]"
-	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging or lightning or engines" tests/data tests/estimator tests/examples $(ARGS)
+	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging or lightning or engines or aeon" tests/data tests/estimator tests/examples tests/networks $(ARGS)
 
 test-lowest:   ## `make test` with the lowest versions that pyproject.toml allows
 	mkdir -p build && $(PYTHON) tests/lowest_versions.py $(TEST_EXTRAS) > build/lowest.txt

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
 from viewsmith.modalities.series.features import LogMelPatches, MiniRocket, dilations, mel_filters
 from viewsmith.networks import FeatureContext
@@ -96,6 +97,29 @@ def test_biases_come_from_many_recordings():
     features.fit(x, draw(0))
     size = features.biases.abs()
     assert (size == 0).any() and (size > 1e5).any() and ((size > 1) & (size < 1e3)).any()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_features_of_the_package_aeon_with_its_kernels_and_biases(name):
+    """The fixture was written by aeon 1.6.0 (make_minirocket_fixture.py)."""
+    saved = np.load(FIXTURE)
+    of_aeon = {part: saved[f"{name}_{part}"] for part in ("x", "channels", "dilations", "biases", "features")}
+    channels, length = SHAPES[name]
+    features = MiniRocket(FeatureContext((channels, length), channels), n_features=84 * 4)
+    assert features.dilations == [tuple(pair) for pair in of_aeon["dilations"].tolist()]
+    features.biases.copy_(torch.tensor(of_aeon["biases"]))
+    features.channels.copy_(torch.tensor(of_aeon["channels"]).view_as(features.channels))
+    np.testing.assert_allclose(features(torch.tensor(of_aeon["x"])), of_aeon["features"], atol=1e-6)
+    assert 0.1 < of_aeon["features"].mean() < 0.9
+
+
+def test_interop_of_the_fixture_with_an_installed_aeon():
+    """`make test-interop` runs it; aeon has an environment of its own, because of its numba."""
+    pytest.importorskip("aeon")
+    saved = np.load(FIXTURE)
+    for name, value in features_of_aeon().items():
+        if name != "version":
+            np.testing.assert_allclose(value, saved[name], atol=1e-6)
 
 
 def test_kernels_of_several_channels_read_subsets_of_one_to_nine():
