@@ -7,7 +7,9 @@ import torch
 import viewsmith
 from refusals import refusal
 from viewsmith import LinearContrast
+from viewsmith.methods.linear_contrast import training
 from viewsmith.networks.features import Features
+from viewsmith.views import ViewMaker
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SMALL = {"random_state": 0, "features_options": {"centers": 16}}
@@ -26,13 +28,22 @@ class Pixels(Features):
         return x.flatten(1)
 
 
+class Same(ViewMaker):
+    """Views that are the samples."""
+
+    def forward(self, x, *, index=None, generator=None):
+        return x
+
+
 @pytest.mark.parametrize(
     ("options", "part"),
     [
         ({"epochs": 3}, "linear-contrast trains no network, and epochs is 3"),
         ({"supervision": "labels"}, "trains no network, and supervision is 'labels'"),
         ({"view_maker": "adversarial"}, "the views adversarial depend on a loss that is trained"),
-        ({"view_maker": "identity"}, "the views change nothing that the features see"),
+        ({"view_maker": "identity"}, "the views identity change nothing that the features see"),
+        ({"view_maker": Same()}, "the views Same change nothing that the features see"),
+        ({"n_components": 100}, "n_components is 100, and 60 samples of 240 features give at most 59 columns"),
         ({"features": "kmers", "features_options": None}, "features is 'kmers', expected auto, 'patches', 'timm:NAME'"),
         ({"features": torch.nn.Identity()}, "features_options need a registered name"),
         ({"features_options": {"centre": 3}}, "the features 'patches' has no option 'centre'"),
@@ -66,3 +77,39 @@ def test_every_kind_of_data(modality, x):
     np.testing.assert_allclose(model.transform(x[:3]), h[:3], atol=1e-4)
     assert model.views(x[:5], 2).shape[:2] == (5, 2)
     assert model.summary_["columns"] + min(64, len(x) - 1) >= h.shape[1] > 8
+
+
+@pytest.mark.parametrize(
+    ("x", "part"),
+    [
+        (images(1), "the data have 1 sample (n_samples=1), expected at least 2"),
+        (np.repeat(images(1), 30, axis=0), "the features do not vary: all samples are equal to them"),
+        (np.full((30, 16, 16), 7, np.uint8), "the features do not vary: all samples are equal to them"),
+    ],
+)
+def test_samples_without_a_contrast_are_one_line(x, part):
+    assert part in refusal(LinearContrast(**SMALL).fit, x)
+
+
+def test_views_that_destroy_everything_are_named(monkeypatch):
+    strong = SMALL | {"view_maker": "noise", "noise_strength": 1e4}
+    with pytest.warns(UserWarning, match="at most: the views noise destroy nearly everything"):
+        LinearContrast(**strong).fit(images())
+    monkeypatch.setattr(training, "LEAST", 0.999)
+    assert "by two views of a sample: the views noise destroy everything; take milder" in refusal(
+        LinearContrast(**strong).fit, images()
+    )
+
+
+@pytest.mark.parametrize("n", [2, 3, 9])
+def test_fewer_samples_than_columns(n):
+    model = LinearContrast(**SMALL).fit(images(n))
+    h = model.transform(images(20))
+    assert np.isfinite(h).all() and h.shape == (20, len(model.get_feature_names_out()))
+    assert model.summary_["columns"] <= n - 1
+
+
+def test_images_smaller_than_a_patch_have_features_of_all_pixels():
+    """No encoder is asked for the size of images, which has no part in this method."""
+    tiny = images()[:, :4, :4]
+    assert np.isfinite(LinearContrast(**SMALL).fit(tiny).transform(tiny)).all()

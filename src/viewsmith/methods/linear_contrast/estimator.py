@@ -17,6 +17,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.features import choose_features, make_features
 from viewsmith.estimator.model import make_views, modality_in
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
+from viewsmith.estimator.resolve import MODULE
 from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
@@ -197,6 +198,7 @@ class LinearContrast(ViewsmithEstimator):
         return LinearContrastMethod(
             LinearContrastFramework(encoder),
             views,
+            view_names=resolved.view_maker.removeprefix(MODULE),
             n_views=options.n_views,
             ridge=None if options.ridge == "auto" else options.ridge,
             n_components=None if options.n_components == "auto" else options.n_components,

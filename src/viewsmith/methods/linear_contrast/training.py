@@ -167,23 +167,24 @@ class Solution:
 
 @torch.no_grad()
 def solve(between: Tensor, within: Tensor, ridge: float, k: int) -> Solution:
-    """The k leading solutions of ``S_b a = s (S_w + ridge tr(S_w) / d I) a``.
-
-    Raises
-    ------
-    InputError
-        S_w is 0: views of a sample have the same features.
-    """
-    d = len(within)
-    power = within.diagonal().mean()
-    if not power > 1e-12 * (between.diagonal().clamp_min(0).mean() + 1e-30):
-        raise InputError("the views change nothing that the features see: take other views (view_maker, --views)")
+    """The k leading solutions of ``S_b a = s (S_w + ridge tr(S_w) / d I) a``; S_w is not 0."""
+    d, power = len(within), _power(between, within)
     root = torch.linalg.cholesky(within + ridge * power * torch.eye(d, dtype=within.dtype, device=within.device))
     half = torch.linalg.solve_triangular(root, between, upper=False)
     whitened = torch.linalg.solve_triangular(root, half.T, upper=False)
     signal, axes = leading_axes(whitened, k)
     directions = torch.linalg.solve_triangular(root.T, axes, upper=True)
     return Solution(directions, signal.clamp_min(0))
+
+
+def _power(between: Tensor, within: Tensor) -> Tensor:
+    """Mean noise of a direction; at least what rounding gives."""
+    return within.diagonal().mean().clamp_min(_rounding(between))
+
+
+def _rounding(between: Tensor) -> Tensor:
+    """Mean noise of a direction below which views change nothing."""
+    return 1e-12 * (between.diagonal().clamp_min(0).mean() + 1e-30)
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,8 @@ class LinearContrastMethod(Method):
     framework : LinearContrastFramework
         Its encoder is the linear map.
     views : PairMaker
+    view_names : str
+        Of the views, for messages.
     n_views : int
         Views of each sample, at least 2.
     ridge : float or None
@@ -270,6 +273,7 @@ class LinearContrastMethod(Method):
         framework: LinearContrastFramework,
         views: PairMaker,
         *,
+        view_names: str = "",
         n_views: int,
         ridge: float | None,
         n_components: int | None,
@@ -279,6 +283,7 @@ class LinearContrastMethod(Method):
     ) -> None:
         super().__init__()
         self.framework, self.views = framework, views
+        self.view_names = f"the views {view_names}".rstrip()
         self.n_views, self.ridge, self.n_components = n_views, ridge, n_components
         self.batch_size, self.max_samples, self.minutes = batch_size, max_samples, minutes
         self.rows: Rows | None = None
@@ -376,21 +381,27 @@ class LinearContrastMethod(Method):
                 f"n_components is {self.n_components}, and {int(both.samples)} samples of {encoder.n_reduced} "
                 f"features give at most {most} columns: lower it, or leave it out"
             )
+        between, within = both.covariances()
+        if not within.diagonal().mean() > _rounding(between):
+            raise InputError(
+                f"{self.view_names} change nothing that the features see: take other views (view_maker, --views)"
+            )
         if self.ridge is not None and self.n_components is not None:
             choice = Choice(self.ridge, self.n_components, {})
         else:
             choice = choose(sums, RIDGES if self.ridge is None else (self.ridge,), most, self.n_components)
         if choice.correlation < SHARED:
             warn(
-                f"two views of a held-out sample correlate by {max(choice.correlation, 0):.2f} at most: the views "
-                "destroy nearly everything that features see; take milder ones (view_maker, --views), or more samples"
+                f"two views of a held-out sample correlate by {max(choice.correlation, 0):.2f} at most: "
+                f"{self.view_names} destroy nearly everything that features see; take milder ones (view_maker, --views), "
+                "or more samples"
             )
-        solution = solve(*both.covariances(), choice.ridge, choice.n_components)
+        solution = solve(between, within, choice.ridge, choice.n_components)
         solution = solution.first(int((solution.correlation > LEAST).sum()))
         if not len(solution.signal):
             raise InputError(
-                "no column of the features is shared by two views of a sample: the views destroy everything; take "
-                "milder ones (view_maker, --views), or other features"
+                f"no column of the features is shared by two views of a sample: {self.view_names} destroy everything; "
+                "take milder ones (view_maker, --views), or other features"
             )
         weights = critic_weights(solution.signal)
         size = float((weights.square() * (1 + solution.signal)).sum())  # columns have noise of variance 1
