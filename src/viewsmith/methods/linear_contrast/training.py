@@ -393,8 +393,8 @@ class LinearContrastMethod(Method):
         if choice.correlation < SHARED:
             warn(
                 f"two views of a held-out sample correlate by {max(choice.correlation, 0):.2f} at most: "
-                f"{self.view_names} destroy nearly everything that features see; take milder ones (view_maker, --views), "
-                "or more samples"
+                f"{self.view_names} destroy nearly everything that features see; take milder ones (view_maker, "
+                "--views), or more samples"
             )
         solution = solve(between, within, choice.ridge, choice.n_components)
         solution = solution.first(int((solution.correlation > LEAST).sum()))
