@@ -12,7 +12,7 @@ import torch
 from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
-from viewsmith.methods.discovery import motif_models
+from viewsmith.methods.discovery import motif_search
 from viewsmith.methods.discovery.motif_models import Background, Motif, Windows, as_codes
 from viewsmith.methods.discovery.motif_search import (
     ANYWHERE,
@@ -24,6 +24,7 @@ from viewsmith.methods.discovery.motif_search import (
     _expected,
     _fit,
     _left_out_gains,
+    _may_decide,
     _projected,
     _ranked,
     choose,
@@ -59,6 +60,10 @@ def small():
     return codes, Windows.of(codes, 3, Background.of(codes))
 
 
+def one_hot(windows):
+    return torch.eye(4)[windows.codes.long()].flatten(1)
+
+
 def test_windows_against_a_loop():
     codes, windows = small()
     background = Background.of(codes)
@@ -73,10 +78,28 @@ def test_windows_against_a_loop():
                     at = range(start + 2, start + 5)
                     logs.append(sum(background.log_p[before[k - 2], before[k - 1], before[k]] for k in at))
         first.append(len(words))
-    assert windows.letters.reshape(-1, 3, 4).argmax(2).tolist() == words
+    assert windows.codes.tolist() == words
+    assert windows.sequence.tolist() == np.repeat(np.arange(5), np.diff(first)).tolist()
+    np.testing.assert_allclose(windows.frequencies, np.bincount(np.ravel(words)) / np.size(words), rtol=1e-6)
     np.testing.assert_allclose(windows.log_background, logs, rtol=1e-6)
     assert windows.first.tolist() == first and windows.count.tolist() == np.diff(first).tolist()
     assert windows.reverse.sum() == len(words) / 2
+
+
+@pytest.mark.parametrize("width", [3, 4, 6, 9])  # words that are filled up, whole, and both
+def test_sums_over_letters_by_words_against_one_hot_letters(width):
+    codes = np.random.default_rng(0).integers(0, 4, (4, 12)).astype(np.uint8)
+    windows, rng = Windows.of(codes, width, Background.of(codes)), np.random.default_rng(1)
+    z, own = one_hot(windows), windows.sequence.numpy()
+    log_p, weights = (rng.normal(size=shape).astype(np.float32) for shape in ((5, 4 * width), (len(z), 5)))
+    np.testing.assert_allclose(windows.scores(torch.from_numpy(log_p)), z @ log_p.T, atol=1e-5)
+    np.testing.assert_allclose(windows.letters(torch.from_numpy(weights)), weights.T @ z.numpy(), atol=1e-5)
+    sums = [weights[own == i].sum(0) for i in range(4)]
+    np.testing.assert_allclose(windows.sums(torch.from_numpy(weights)), sums, atol=1e-5)
+    letters = [weights[own == i, 0] @ z[own == i].numpy() for i in range(4)]
+    np.testing.assert_allclose(windows.own_letters(torch.from_numpy(weights[:, 0])), letters, atol=1e-5)
+    scores = [float(row @ log_p[i]) for row, i in zip(z, own, strict=True)]
+    np.testing.assert_allclose(windows.own_scores(torch.from_numpy(log_p[:4])), scores, atol=1e-5)
 
 
 def test_sequences_without_a_window_are_no_part_of_the_windows():
@@ -92,11 +115,11 @@ def test_best_sites_against_a_loop():
     starts, reverse, scores = motif.best_sites(codes)
     for i, (row, start, other, score) in enumerate(zip(codes, starts, reverse, scores, strict=True)):
         own = slice(*windows.first[i : i + 2])
-        s = windows.letters[own] @ torch.from_numpy(np.log(p).ravel()).float() - windows.log_background[own]
+        s = one_hot(windows)[own] @ torch.from_numpy(np.log(p).ravel()).float() - windows.log_background[own]
         np.testing.assert_allclose(score, s.max(), rtol=1e-5)
         word = row[start : start + 3]
         word = 3 - word[::-1] if other else word
-        assert word.tolist() == windows.letters[own][s.argmax()].reshape(3, 4).argmax(1).tolist()
+        assert word.tolist() == windows.codes[own][s.argmax()].tolist()
 
 
 def test_sites_have_the_mean_ratio_over_widths_around_one_middle():
@@ -136,13 +159,13 @@ def test_density_of_places_against_a_loop():
 
 
 @pytest.mark.parametrize("placed", [False, True])
-@pytest.mark.parametrize("cached", [1, 40, 10_000])
-def test_rounds_and_gains_against_loops(cached, placed, monkeypatch):
-    monkeypatch.setattr(motif_models, "CACHED", cached)  # blocks of one, of some, of all sequences
+@pytest.mark.parametrize("at_once", [1, 2])  # each motif apart, both together
+def test_rounds_and_gains_against_loops(at_once, placed, monkeypatch):
+    monkeypatch.setattr(motif_search, "AT_ONCE", (at_once, at_once))
     _, windows = small()
     rng = np.random.default_rng(0)
     log_p = torch.log(torch.tensor(rng.dirichlet(np.ones(4), (2, 3))).float()).reshape(2, -1)
-    shares, n, z, at = torch.tensor([0.4, 0.7]), 5, windows.letters, windows.place.tolist()
+    shares, n, z, at = torch.tensor([0.4, 0.7]), 5, one_hot(windows), windows.place.tolist()
     density_ = rng.exponential(size=(2, windows.starts))
     place = torch.tensor(density_ / density_.mean(1, keepdims=True)).float() if placed else None
     motifs_ = Fitted(log_p, shares, place)
@@ -194,12 +217,12 @@ def test_a_motif_is_fitted_until_its_gain_stays_whatever_the_others_do():
     np.testing.assert_allclose(together.gain, _expected(windows, together)[0].mean(1), atol=1e-6)
 
 
-@pytest.mark.parametrize("cached", [1, 10_000])
-def test_starts_are_ranked_by_the_best_matches_of_all_sequences(cached, monkeypatch):
-    monkeypatch.setattr(motif_models, "CACHED", cached)
+@pytest.mark.parametrize("at_once", [3, 32])
+def test_starts_are_ranked_by_the_best_matches_of_all_sequences(at_once, monkeypatch):
+    monkeypatch.setattr(motif_search, "AT_ONCE", (at_once, at_once))
     _, windows = small()
-    rows = [windows.letters[a:b] for a, b in itertools.pairwise(windows.first)]
-    words = windows.letters[~windows.reverse]
+    rows = [one_hot(windows)[a:b] for a, b in itertools.pairwise(windows.first)]
+    words = one_hot(windows)[~windows.reverse]
     total = [sum(float((own @ word).max()) for own in rows) for word in words]
     ranked = _ranked(windows, len(words), np.random.default_rng(0))
     found = [sum(float((own @ word).max()) for own in rows) for word in ranked]
@@ -359,6 +382,28 @@ def test_of_motifs_that_recur_the_largest_gain_above_nothing_is_chosen():
     )
     assert choose([sharp, large]) is large and choose([unclear]) is None
     assert choose([sharp, unclear]) is unclear  # whether something recurs, and which motif it is, are two questions
+
+
+def test_more_draws_are_for_motifs_that_may_change_the_answer():
+    p, background = np.full((4, 4), 0.25), Background.of(sequences(6)[0])
+
+    def tried(*of_widths):
+        motifs = [[Motif(p, background, 0.5, gain, (0.0, spread))] for gain, spread in of_widths]
+        return [_may_decide(dict(enumerate(motifs)), width, 4) for width in range(len(of_widths))]
+
+    assert tried((0.1, 0.1), (0.2, 0.1)) == [False, False]  # nothing is near to recurring
+    assert tried((0.3, 0.1), (0.1, 0.1), (0.2, 0.2)) == [True, True, True]  # the second one is behind by 1.4 errors
+    assert tried((3.0, 0.1), (2.0, 0.1), (2.9, 0.1)) == [True, False, True]
+    assert tried((3.0, 0.1), (2.0, 0.05)) == [True, True]  # of the clearest one, all draws are seen
+    assert tried((0.8, 0.1), (0.3, 0.1), (0.2, 0.1)) == [True, True, False]  # not certain yet
+
+
+def test_four_draws_are_enough_where_nothing_is_near_to_recurring(monkeypatch):
+    codes, searched = np.random.default_rng(1).integers(0, 4, (20, 40)).astype(np.uint8), []
+    search = motif_search._search
+    monkeypatch.setattr(motif_search, "_search", lambda *args: searched.append(args[1]) or search(*args))
+    assert choose(find_motif(codes, widths=(8, 12))) is None
+    assert searched == 5 * [8, 12]
 
 
 def test_a_motif_of_few_sequences_is_fitted_with_other_widths_and_saved_with_them(tmp_path):

@@ -3,18 +3,21 @@
 p_U is a Markov chain, p_P has independent letters; see `viewsmith.methods.discovery.motif_search`, which fits motifs.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 ORDER = 2  # letters before, on which a letter of the background depends
 CLEAR = 4.5  # least clarity of a motif that recurs
 LEAST_SPREAD = 0.02  # nats; of held-out halves, whose mean gain in nothing is below 0, the only one
-CACHED = 2**19  # values of windows under motifs that are computed at once
 BLOCK = 500
+WORD = 4  # letters that are looked up at once
+# Every word, one-hot, (4**WORD, 4 * WORD).
+SPELLED = torch.eye(4)[torch.cartesian_prod(*[torch.arange(4)] * WORD)].reshape(4**WORD, 4 * WORD)
 _CODES = np.full(256, 4, np.uint8)
 
 for _code, _letters in enumerate((b"Aa", b"Cc", b"Gg", b"TtUu")):
@@ -71,9 +74,13 @@ class Background:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of w letters without N, on one or both strands, of the sequences that have any, in their order."""
+    """Windows of w letters without N, on one or both strands, of the sequences that have any, in their order.
 
-    letters: Tensor  # one-hot, float32 (W, 4 w)
+    A window is read as k words of `WORD` letters, the last one filled up with A: its score under a motif is a sum of k
+    entries of a table of words, in a tenth of the time of a product with one-hot letters.
+    """
+
+    codes: Tensor  # letters, uint8 (W, w)
     log_background: Tensor  # log p_U(z), (W,)
     reverse: Tensor  # bool (W,): read from the other strand
     place: Tensor  # start on its strand, int64 (W,)
@@ -89,7 +96,7 @@ class Windows:
         count, starts = whole.sum((1, 2)), whole.shape[2]
         strand, start = np.nonzero(whole)[1:]
         return cls(
-            torch.from_numpy(np.eye(4, dtype=np.float32)[views[whole]].reshape(-1, 4 * width)),
+            torch.from_numpy(views[whole]),
             torch.from_numpy(background.windows(strands, width)[whole]).float(),
             torch.from_numpy(strand > 0),
             torch.from_numpy(start),
@@ -97,18 +104,85 @@ class Windows:
             np.concatenate([[0], count[count > 0].cumsum()]),
         )
 
+    def __len__(self) -> int:
+        return len(self.codes)
+
     @property
+    def width(self) -> int:
+        """Letters of a window, w."""
+        return self.codes.shape[1]
+
+    @cached_property
     def count(self) -> Tensor:
         """Number of windows of each sequence, float32 (n,)."""
         return torch.from_numpy(np.diff(self.first)).float()
 
-    def blocks(self, motifs: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
-        """Sequences, their windows and the first window of each, as many as fit into a cache for all motifs."""
-        a, n = 0, len(self.first) - 1
-        while a < n:
-            b = max(a + 1, int(np.searchsorted(self.first, self.first[a] + CACHED // motifs, "right")) - 1)
-            yield slice(a, b), slice(int(self.first[a]), int(self.first[b])), self.first[a:b] - self.first[a]
-            a = b
+    @cached_property
+    def sequence(self) -> Tensor:
+        """Number of the sequence of each window, int64 (W,)."""
+        return torch.from_numpy(np.repeat(np.arange(len(self.first) - 1), np.diff(self.first)))
+
+    @cached_property
+    def frequencies(self) -> Tensor:
+        """Frequencies of the letters in all windows, (4,)."""
+        return torch.bincount(self.codes.flatten(), minlength=4) / self.codes.numel()
+
+    @cached_property
+    def words(self) -> Tensor:
+        """Rows of the words of each window in a table of words, int32 (W, k)."""
+        padded = F.pad(self.codes, (0, -self.width % WORD)).reshape(len(self), -1, WORD).int()
+        number = (padded * 4 ** torch.arange(WORD - 1, -1, -1, dtype=torch.int32)).sum(2, dtype=torch.int32)
+        return number + len(SPELLED) * torch.arange(number.shape[1], dtype=torch.int32)
+
+    @cached_property
+    def _with_word(self) -> tuple[Tensor, Tensor]:
+        """Windows in the order of their first, second, ... word, int32 (k W,), and the first of each word, (256 k,)."""
+        order = np.argsort(self.words.numpy() % len(SPELLED), axis=0, kind="stable").T.ravel()
+        count = torch.bincount(self.words.flatten(), minlength=self.words.shape[1] * len(SPELLED))
+        return torch.from_numpy(order).int(), (count.cumsum(0) - count).int()
+
+    def scores(self, log_p: Tensor) -> Tensor:
+        """Sums over the letters of each window of values of S motifs (S, 4 w), (W, S)."""
+        return F.embedding_bag(self.words, table_of_words(log_p), mode="sum")
+
+    def letters(self, weights: Tensor) -> Tensor:
+        """Weighted counts of the letters at each position, (S, 4 w), for weights of the windows (W, S)."""
+        windows, first = self._with_word
+        return letters_of_words(F.embedding_bag(windows, weights, first, mode="sum"), self.width)
+
+    @cached_property
+    def _by_sequence(self) -> tuple[Tensor, Tensor]:
+        """All windows, and the first one of each sequence."""
+        return torch.arange(len(self)), torch.from_numpy(self.first[:-1])
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Sums of the values of windows (W, S) over those of each sequence, (n, S)."""
+        windows, first = self._by_sequence
+        return F.embedding_bag(windows, values, first, mode="sum")
+
+    def own_letters(self, weights: Tensor) -> Tensor:
+        """Weighted counts of the letters of the windows of each sequence, (n, 4 w), for weights (W,)."""
+        n, rows = len(self.first) - 1, self.words.shape[1] * len(SPELLED)
+        place = (self.words * n + self.sequence[:, None]).flatten()
+        every = weights[:, None].expand(-1, self.words.shape[1]).flatten()
+        return letters_of_words(torch.bincount(place, every, rows * n).reshape(rows, n).float(), self.width)
+
+    def own_scores(self, log_p: Tensor) -> Tensor:
+        """Sums over the letters of each window of the values of the motif of its sequence, one of n (n, 4 w), (W,)."""
+        table = table_of_words(log_p)
+        return table.flatten()[self.words * table.shape[1] + self.sequence[:, None]].sum(1)
+
+
+def table_of_words(log_p: Tensor) -> Tensor:
+    """Sums over the letters of all words at each of k places, (256 k, S), of values (S, 4 w)."""
+    padded = F.pad(log_p, (0, -log_p.shape[1] % (4 * WORD))).reshape(len(log_p), -1, 4 * WORD)
+    return (SPELLED @ padded.permute(1, 2, 0)).flatten(0, 1)
+
+
+def letters_of_words(table: Tensor, width: int) -> Tensor:
+    """Counts of the letters (S, 4 w) from counts of the words at each of k places, (256 k, S)."""
+    letters = SPELLED.T @ table.reshape(-1, len(SPELLED), table.shape[1])
+    return letters.flatten(0, 1).T[:, : 4 * width]
 
 
 @dataclass(frozen=True)

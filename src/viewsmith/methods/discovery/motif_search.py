@@ -33,7 +33,7 @@ Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at o
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -44,7 +44,15 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.progress import with_progress
-from viewsmith.methods.discovery.motif_models import LEAST_SPREAD, Background, Motif, Windows, lengths_of, other_strand
+from viewsmith.methods.discovery.motif_models import (
+    CLEAR,
+    LEAST_SPREAD,
+    Background,
+    Motif,
+    Windows,
+    lengths_of,
+    other_strand,
+)
 
 WIDTHS = (8, 12, 16, 22)
 STARTS, TOP, LAST = 12_000, 600, 8  # windows that are ranked, fitted for a few rounds, and fitted to the end
@@ -62,11 +70,13 @@ PRIOR_ALIKE = 0.3  # of the letters of a group of windows
 PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 300, 3, 32, 1_800
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
 
-DRAWS = 8  # of sequences from p_U
+# Draws of sequences from p_U, and those after which a width may be out; standard errors that it is behind then.
+DRAWS, FEWER, BEHIND = 8, 4, 3.0
 MANY = 100  # sequences whose halves are enough to search in one and judge in the other
 SMOOTH, ANYWHERE = 3.0, 0.1  # letters, deviation of the density of places; share of sites that may be anywhere
 # Least part of the sequences that have the full length, for places; least density of the best place, uniform being 1.
 ONE_LENGTH, PREFERRED = 0.9, 2.0
+CACHED, AT_ONCE = 2**19, (8, 32)  # values of motifs in windows that are computed at once; of how many motifs
 ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
 LESS, AGREE = 3, 0.5  # sites have widths up to 1 / 3 less and more, if half of the sites are the same
 COPY, COPIED = 30, 0.01  # letters of a copy, in 60 bits; share of the letters that is worth a warning
@@ -94,37 +104,84 @@ def find_motif(
         raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
     codes = _without_copies(codes, min(widths), both)
     background = Background.of(np.concatenate([codes, other_strand(codes)]) if both else codes)
-    many = len(codes) >= MANY
-    one_length = (lengths == codes.shape[1]).mean() >= ONE_LENGTH
-    empty = [] if many else [background.draw(lengths, rng) for _ in range(DRAWS)]
-    found, nothing = [], list[list[float]]()
     fitting = [
         w for w in sorted(widths) if codes.shape[1] >= w and len(Windows.of(codes, w, background, both).first) >= 5
     ]
-    searches = [(width, each) for width in fitting for each in (*empty, codes)]
-    for width, each in with_progress(searches, "motifs", len(searches), "searches"):
-        if many:
-            held_out = _held_out(_search, codes, width, background, both, rng)
-            found += [_motif(model, background, None, both) for model in held_out]
-            of_strand = Background.of(codes)
-            placed = _held_out(_search_places, codes, width, of_strand, False, rng) if one_length else []
-            found += [
-                _motif(model, of_strand, None, False)
-                for model in placed
-                if model.place is not None and model.place.max() >= PREFERRED
-            ]
-            continue
-        models = _search(each, width, background, both, rng)
-        if each is not codes:
-            nothing.append([float(model.gain) for model, _ in models])
-            continue
-        for number, (model, _) in enumerate(models):
-            gains = [drawn[number] for drawn in nothing[-DRAWS:]]
-            spread = max(float(np.std(gains, ddof=1)), LEAST_SPREAD)
-            motif = _motif(model, background, (float(np.mean(gains)), spread), both)
-            # With one frequency for all positions, letters beside the motif count as much as its own: no other widths.
-            found.append(replace(motif, others=_other_widths(motif, codes)) if number == 0 else motif)
+    if len(codes) < MANY:
+        empty = [background.draw(lengths, rng) for _ in range(DRAWS)]
+        return _judged_by_draws(codes, empty, fitting, background, both, rng)
+    one_length, found = (lengths == codes.shape[1]).mean() >= ONE_LENGTH, list[Motif]()
+    for width in with_progress(fitting, "motifs", len(fitting), "searches"):
+        held_out = _held_out(_search, codes, width, background, both, rng)
+        found += [_motif(model, background, None, both) for model in held_out]
+        of_strand = Background.of(codes)
+        placed = _held_out(_search_places, codes, width, of_strand, False, rng) if one_length else []
+        found += [
+            _motif(model, of_strand, None, False)
+            for model in placed
+            if model.place is not None and model.place.max() >= PREFERRED
+        ]
     return found
+
+
+def _judged_by_draws(
+    codes: np.ndarray,
+    empty: Sequence[np.ndarray],
+    widths: Sequence[int],
+    background: Background,
+    both: bool,
+    rng: np.random.Generator,
+) -> list[Motif]:
+    """Motifs of few sequences, judged by the same searches in `empty` ones, drawn from p_U: in `FEWER` of them, and in
+    all for the widths whose gain in nothing may still change the answer."""
+    nothing: dict[int, list[list[float]]] = {width: [] for width in widths}
+    models: dict[int, list[Fitted]] = {}
+
+    def judged(width: int) -> list[Motif]:
+        columns = zip(models[width], zip(*nothing[width], strict=True), strict=True)
+        return [_motif(model, background, _moments(gains), both) for model, gains in columns]
+
+    def searches() -> Iterator[tuple[int, np.ndarray]]:
+        yield from ((width, codes) for width in widths)
+        yield from ((width, each) for each in empty[:FEWER] for width in widths)
+        for _ in empty[FEWER:]:
+            tried = {width: judged(width) for width in widths}
+            open_ = [width for width in widths if _may_decide(tried, width, len(nothing[width]))]
+            yield from ((width, empty[len(nothing[width])]) for width in open_)
+
+    for width, each in with_progress(searches(), "motifs", len(widths) * (1 + len(empty)), "searches"):
+        fitted = [model for model, _ in _search(each, width, background, both, rng)]
+        if each is codes:
+            models[width] = fitted
+        else:
+            nothing[width].append([float(model.gain) for model in fitted])
+    found = []
+    for width in widths:
+        own, *alike = judged(width)
+        # With one frequency for all positions, letters beside the motif count as much as its own: no other widths.
+        found += [replace(own, others=_other_widths(own, codes)), *alike]
+    return found
+
+
+def _moments(gains: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation of gains in nothing."""
+    return float(np.mean(gains)), max(float(np.std(gains, ddof=1)), LEAST_SPREAD)
+
+
+def _may_decide(tried: Mapping[int, Sequence[Motif]], width: int, draws: int) -> bool:
+    """Whether more draws for a width may change what `choose` says: nothing is near to recurring, or something recurs
+    for certain and the motifs of this width are behind, by `BEHIND` standard errors, and not the clearest."""
+    every = [motif for motifs in tried.values() for motif in motifs]
+    lead, clearest = max(every, key=lambda motif: motif.excess), max(every, key=lambda motif: motif.clarity)
+    if clearest.clarity < CLEAR / 2:
+        return False
+    for motif in tried[width]:
+        assert motif.nothing is not None and lead.nothing is not None
+        error = math.hypot(motif.nothing[1], lead.nothing[1]) / math.sqrt(draws)
+        near = motif is clearest or motif.excess >= lead.excess - BEHIND * error
+        if near or (clearest.clarity < 2 * CLEAR and motif.clarity >= CLEAR / 2):
+            return True
+    return False
 
 
 def _usable(codes: np.ndarray, width: int) -> np.ndarray:
@@ -193,7 +250,7 @@ def _other_widths(motif: Motif, codes: np.ndarray) -> tuple[np.ndarray, ...]:
         windows = Windows.of(codes, width, motif.background, motif.both)
         if len(windows.first) < 5:
             continue
-        mean = windows.letters.mean(0).reshape(-1, 4).mean(0).numpy()
+        mean = windows.frequencies.numpy()
         added, kept = np.tile(mean, (max(more, 0), 1)), motif.probabilities[max(-more, 0) : motif.width + min(more, 0)]
         start = torch.from_numpy(np.concatenate([added, kept, added])).float().log().reshape(1, -1)
         fitted = _fit(windows, Fitted(start, torch.tensor([motif.share])), ROUNDS, own_frequencies(windows))
@@ -319,7 +376,7 @@ def _windows(
 ) -> tuple[Windows, Windows]:
     """All windows, and about `screened` of them, those of some sequences."""
     windows = Windows.of(codes, width, background, both)
-    some = max(4, len(codes) * screened // len(windows.letters))
+    some = max(4, len(codes) * screened // len(windows))
     if some >= len(codes):
         return windows, windows
     return windows, Windows.of(codes[np.sort(rng.permutation(len(codes))[:some])], width, background, both)
@@ -349,7 +406,7 @@ def _finished(windows: Windows, screen: Windows, fitted: Fitted, model: Model) -
 
 def own_frequencies(windows: Windows) -> Model:
     """Frequencies of their own for each position, with `PRIOR` letters added to the counts."""
-    frequencies = windows.letters.mean(0).reshape(-1, 4).mean(0)
+    frequencies = windows.frequencies
     return lambda counts: torch.log((counts + PRIOR * frequencies) / (counts.sum(2, keepdim=True) + PRIOR)).flatten(1)
 
 
@@ -365,37 +422,43 @@ def _ranked(windows: Windows, count: int, rng: np.random.Generator) -> Tensor:
     """One-hot words (S, 4 w) of the windows with the largest sum over sequences of their best match, of `count`."""
     # The other strand of a window is the same start.
     rows = torch.nonzero(~windows.reverse).ravel()
-    words = windows.letters[rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:count]))]]
+    chosen = windows.codes[rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:count]))]]
+    words = torch.eye(4)[chosen.long()].flatten(1)
     total = torch.zeros(len(words))
-    for _, own, first in windows.blocks(len(words)):
-        matches = words @ windows.letters[own].T
-        total += torch.from_numpy(np.maximum.reduceat(matches.numpy(), first, axis=1).sum(1))
+    for some in _blocks(windows, len(words)):
+        matches = windows.scores(words[some]).numpy()
+        total[some] = torch.from_numpy(np.maximum.reduceat(matches, windows.first[:-1]).sum(0))
     return words[torch.topk(total, min(TOP, len(total))).indices]
 
 
 def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
     """log p_P (S, 4 w) of groups of windows that agree in random positions, the least probable by chance first."""
-    width = windows.letters.shape[1] // 4
-    letters = windows.letters.reshape(-1, width, 4).argmax(2).numpy()
+    width, letters = windows.width, windows.codes.numpy()
     # About one window in a group by chance; of many windows fewer, so that few groups have to be counted.
     size = min(width - 1, round(np.log(max(len(letters), 4)) / np.log(4)) + (len(letters) > SCREENED))
     chosen = _positions(width, size, rng)
     weights = np.zeros((len(chosen), width), np.float32)  # of letters, to numbers of groups, which are exact in float32
     np.put_along_axis(weights, chosen, 4.0 ** np.arange(size, dtype=np.float32)[None], axis=1)
     kept, values = [], letters.astype(np.float32)
-    for weight in weights:
-        key = (values @ weight).astype(np.int64)
-        large = np.bincount(key) >= AT_LEAST
-        rows = np.flatnonzero(large[key])
-        number = (large.cumsum() - 1)[key[rows]]
-        place = (number[:, None] * width + np.arange(width)) * 4 + letters[rows]
-        counts = np.bincount(place.ravel(), minlength=large.sum() * width * 4).reshape(-1, 4 * width)
+    number = np.zeros(4**size, np.int64)  # of the large groups among them
+    for keys in _keys(values, weights):
+        large = np.bincount(keys) >= AT_LEAST
+        groups, rows = np.flatnonzero(large), np.flatnonzero(large[keys])
+        number[groups] = np.arange(len(groups))
+        place = (number[keys[rows]][:, None] * width + np.arange(width)) * 4 + letters[rows]
+        counts = np.bincount(place.ravel(), minlength=len(groups) * width * 4).reshape(-1, 4 * width)
         kept.append(counts[np.argsort(-_evidence(counts, width))[:OF_EACH]].astype(np.float32))
     every = np.concatenate(kept)
     distinct = every[np.unique(every.view(f"V{every.itemsize * every.shape[1]}"), return_index=True)[1]]
     best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct, width), kind="stable")[:ALIKE]])
     p = best.reshape(-1, width, 4) + PRIOR_ALIKE
     return torch.log(p / p.sum(2, keepdim=True)).flatten(1)
+
+
+def _keys(values: np.ndarray, weights: np.ndarray, at_once: int = 16) -> Iterator[np.ndarray]:
+    """Numbers of the groups of the windows (W,) under each of several weights of their letters."""
+    for start in range(0, len(weights), at_once):
+        yield from (weights[start : start + at_once] @ values.T).astype(np.int64)
 
 
 def _positions(width: int, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -413,28 +476,34 @@ def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
     return np.asarray(table[c].sum((1, 2)) + width * (n * np.log(4) - gammaln(n + 2)))
 
 
+def _blocks(windows: Windows, motifs: int) -> Iterator[slice]:
+    """Motifs that are computed at once, so that their values in all windows stay in a cache."""
+    size = min(max(CACHED // len(windows), AT_ONCE[0]), AT_ONCE[1])
+    return (slice(a, min(a + size, motifs)) for a in range(0, motifs, size))
+
+
 def _expected(windows: Windows, motifs: Fitted, counted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Gains of sequences (S, n), log likelihoods with against without a motif; if `counted`, expected letters (S, 4 w),
     sites (S,), and sites at each start (S, L - w + 1)."""
-    log_p, share, place = motifs.log_p, motifs.share, motifs.place
-    gains, counts, sites = log_p.new_empty(len(log_p), len(windows.first) - 1), torch.zeros_like(log_p), 0 * share
-    places = None if place is None else torch.zeros_like(place)
-    for sequences, own, first in windows.blocks(len(log_p)):
-        letters, count = windows.letters[own], windows.count[sequences]
-        ratio = torch.addmm(-windows.log_background[own], log_p, letters.T).exp_()
-        if place is not None:
-            ratio *= place[:, windows.place[own]]
-        mean = torch.from_numpy(np.add.reduceat(ratio.numpy(), first, axis=1)) / count
-        gains[:, sequences] = torch.log1p(share[:, None] * (mean - 1))
+    log_p, share, count = motifs.log_p, motifs.share, windows.count[:, None]
+    gains, letters, sites = log_p.new_empty(len(log_p), len(count)), torch.zeros_like(log_p), 0 * share
+    places = None if motifs.place is None else torch.zeros_like(motifs.place)
+    for some in _blocks(windows, len(log_p)):
+        ratio = windows.scores(log_p[some]).sub_(windows.log_background[:, None]).exp_()
+        if motifs.place is not None:
+            ratio *= motifs.place[some].T.index_select(0, windows.place)
+        sums = windows.sums(ratio)
+        gain = torch.log1p(share[some] * (sums / count - 1))
+        gains[some] = gain.T
         if not counted:
             continue
-        weight = share[:, None] / count / torch.exp(gains[:, sequences])
-        sites += (weight * mean * count).sum(1)
-        posterior = ratio.mul_(weight if len(first) == 1 else weight.repeat_interleave(count.long(), 1))
-        counts += posterior @ letters
+        weight = share[some] / count / torch.exp(gain)
+        sites[some] = (weight * sums).sum(0)
+        posterior = ratio.mul_(weight.index_select(0, windows.sequence))
+        letters[some] = windows.letters(posterior)
         if places is not None:
-            places.index_add_(1, windows.place[own], posterior)
-    return gains, counts, sites, places
+            places[some] = torch.zeros(windows.starts, posterior.shape[1]).index_add_(0, windows.place, posterior).T
+    return gains, letters, sites, places
 
 
 def density_of_places(sites: Tensor) -> Tensor:
@@ -470,29 +539,25 @@ def _fit(windows: Windows, motifs: Fitted, rounds: int, model: Model) -> Fitted:
 def _left_out_gains(windows: Windows, motif: Fitted, model: Model) -> Tensor:
     """Log likelihood ratio of each sequence (n,), under the motif that its own sites did not help to fit."""
     n, count, share = len(windows.first) - 1, windows.count, motif.share[0]
-    ratio = torch.exp(windows.letters @ motif.log_p[0] - windows.log_background)
-    sequence = torch.arange(n).repeat_interleave(count.long())
+    ratio = torch.exp(windows.scores(motif.log_p)[:, 0] - windows.log_background)
     if motif.place is not None:
         ratio *= motif.place[0, windows.place]
-    each = [slice(a, b) for a, b in itertools.pairwise(windows.first.tolist())]
-    sums = torch.stack([ratio[own].sum() for own in each])
-    weight = share / count / (1 + share * (sums / count - 1))
-    letters = torch.stack([ratio[own] @ windows.letters[own] for own in each]) * weight[:, None]
+    weight = share / count / (1 + share * (windows.sums(ratio[:, None])[:, 0] / count - 1))
+    posterior = ratio * weight[windows.sequence]
+    letters = windows.own_letters(posterior)
     others = model((letters.sum(0) - letters).reshape(n, -1, 4))
-    s = torch.cat([windows.letters[own] @ p for own, p in zip(each, others, strict=True)]) - windows.log_background
-    likely = s.exp()
+    likely = torch.exp(windows.own_scores(others) - windows.log_background)
     if motif.place is not None:
         sites = torch.zeros(n, motif.place.shape[1])
-        sites.index_put_((sequence, windows.place), ratio * weight[sequence], accumulate=True)
-        likely *= density_of_places(sites.sum(0) - sites)[sequence, windows.place]
-    mean = torch.from_numpy(np.add.reduceat(likely.numpy(), windows.first[:-1])) / count
-    return torch.log1p(share * (mean - 1))
+        sites.index_put_((windows.sequence, windows.place), posterior, accumulate=True)
+        likely *= density_of_places(sites.sum(0) - sites)[windows.sequence, windows.place]
+    return torch.log1p(share * (windows.sums(likely[:, None])[:, 0] / count - 1))
 
 
 def _shifts(log_p: Tensor, windows: Windows) -> Tensor:
     """The motif moved by up to half its width to both sides, (S, 4 w); new positions have the mean frequencies."""
     width = len(log_p) // 4
-    prior = torch.log(windows.letters.mean(0).reshape(-1, 4).mean(0))
+    prior = torch.log(windows.frequencies)
     moved = []
     for shift in range(-(width // 2), width // 2 + 1):
         one = torch.roll(log_p.reshape(width, 4), shift, 0).clone()
