@@ -319,3 +319,96 @@ def broken():
     with warnings.catch_warnings(record=True):
         methods = run_command("methods")  # the first command warns
         return {"methods": methods, "unknown": run_command("fit", "wine", "--framework", "nothing", "--out", "no")}
+
+
+def five_channels(folder):
+    """A custom modality of float images with five channels: commands on files, and what reads and draws them."""
+    from viewsmith.core.registry import register
+    from viewsmith.modalities import Modality
+    from viewsmith.modalities.base import SampleType
+    from viewsmith.networks import SmallCNN
+
+    class Planes(torch.nn.Module):
+        """Images (n, H, W, 5) to (n, 5, H, W), divided by the standard deviation of each channel; and back."""
+
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", torch.ones(5))
+
+        def fit(self, raw, scaling):
+            self.scale.copy_(raw.std((0, 1, 2)))
+            return "standard"
+
+        def forward(self, rows):
+            return (rows.float() / self.scale).movedim(3, 1).contiguous()
+
+        def inverse(self, x):
+            return x.movedim(1, 3) * self.scale
+
+    class Spectral(Modality):
+        name, help = "spectral", "reflectance in five bands"
+        samples = SampleType({"height": None, "width": None, "channel": (5,)}, "float32", 0, 1, unit="reflectance")
+        default_views, default_encoder, default_encoder_on_gpu = "speckle", "planes", "planes"
+        picture, is_image = "pixels", True
+
+        def recognizes(self, X):
+            return isinstance(X, np.ndarray) and X.dtype.kind == "f" and self.samples.has_shape(X.shape[1:])
+
+        def input_layer(self, row_shape):
+            return Planes()
+
+        def channels(self, row_shape):
+            return row_shape[2]
+
+        def blank(self, row_shape):
+            return torch.zeros(1, row_shape[2], *row_shape[:2])
+
+        def drawn(self, samples):
+            return samples[..., [3, 2, 1]]
+
+        def raw_features(self, rows, layer):
+            return {"means of channels": rows.mean((1, 2))}
+
+        def transformations(self, row_shape):
+            return {"mirror": lambda x: x[:, :, ::-1]}
+
+    register("modality", "spectral", help=Spectral.help)(Spectral)
+
+    @register("encoder", "planes", help="a small network", modalities="spectral", default_width=16)
+    def _planes(context):
+        return SmallCNN(context.channels, context.n_components)
+
+    @register("view maker", "speckle", help="noise", modalities="spectral")
+    def _speckle(context, *, speckle: float = 0.2):
+        return GaussianNoise(speckle)
+
+    @register("noise generator", "planes", help="one layer", modalities="spectral", default=True)
+    def _noise(context):
+        return torch.nn.Sequential(torch.nn.Conv2d(context.channels, context.outputs, 1))
+
+    folder, rng = Path(folder), np.random.default_rng(0)
+    x, y = rng.random((90, 16, 16, 5), dtype=np.float32), np.arange(90) % 2
+    x[y == 1, 4:9, 4:9, 4] += 1
+    data, run, plain = folder / "fields.npz", folder / "run", folder / "fields.npy"
+    np.savez(data, X=x, y=y)
+    np.save(plain, x)
+    found = {
+        "fit": run_command("fit", data, "--epochs", 2, "--out", run),
+        "embed": run_command("embed", run, data, "--out", folder / "h.npz"),
+        "evaluate": run_command("evaluate", run, data, "--protocols", "knn"),
+        "views": run_command("views", run, data, "--out", folder / "v.npz"),
+        "report": run_command("report", run),
+        "symmetries": run_command("symmetries", data),
+        "pinda": run_command("fit", plain, "--method", "pinda", "--epochs", 1, "--out", folder / "pinda"),
+        "methods": run_command("methods"),
+        "shape": run_command("embed", run, _saved(folder / "wrong.npy", x[:, :, :, :4]), "--out", folder / "no.npz"),
+    }
+    assert (folder / "h.npz").exists() and (folder / "v.npz").exists(), found
+    with np.load(folder / "h.npz") as made, np.load(folder / "v.npz") as views:
+        shapes = [list(made["H"].shape), list(views["views"].shape), str(views["views"].dtype)]
+    return {"commands": found, "shapes": shapes, "report": "data:image/png" in (run / "report.html").read_text()}
+
+
+def _saved(path, x):
+    np.save(path, x)
+    return path

@@ -244,3 +244,14 @@ def test_names_may_hold_spaces():
     with pytest.raises(InputError, match="the view maker 'my own views', which is part of the package 'elsewhere'"):
         check_packages({"view maker my own views": "elsewhere"}, "runs/one")
     check_packages({"noise generator mlp": "viewsmith", "view maker noise": "viewsmith"}, "runs/one")
+
+
+@pytest.mark.slow
+def test_float_images_of_five_channels(work, tmp_path):
+    found = work("five_channels", tmp_path)
+    for command in ("fit", "embed", "evaluate", "views", "report", "symmetries", "pinda", "methods"):
+        assert found["commands"][command]["code"] == 0, found["commands"][command]["err"]
+    assert found["shapes"] == [[90, 16], [72, 4, 16, 16, 5], "float32"] and found["report"]
+    said = "spectral: reflectance in five bands; float32 (n, height, width, channel 5), 0 to 1"
+    assert said in found["commands"]["methods"]["out"]
+    assert found["commands"]["shape"]["code"] == 2 and "channel 5" in found["commands"]["shape"]["err"]

@@ -65,7 +65,7 @@ def listing() -> dict[str, Any]:
             }
             for kind in BY_MODALITY
         },
-        "modalities": {entry.name: entry.help for entry in entries("modality")},
+        "modalities": {entry.name: f"{entry.help}; {entry.build().samples}" for entry in entries("modality")},
         "readers": {entry.name: _of_reader(entry) for entry in entries("reader")},
         "baselines": {entry.name: entry.help for entry in entries("baseline")},
     }

@@ -396,7 +396,7 @@ def _padded(x: Tensor, size: int) -> Tensor:
 def block_size(x: Tensor | RowSource) -> int:
     """Number of rows in a block: many vectors, or fewer images or sequences."""
     values = max(1, math.prod(x.shape[1:]))
-    if x.dtype in (torch.uint8, np.uint8) or len(x.shape) > 2:
+    if x.dtype.itemsize == 1 or len(x.shape) > 2:
         return max(4, min(IMAGE_BLOCK, IMAGE_VALUES // values))
     return max(1, min(BLOCK, BLOCK_VALUES // values))
 

@@ -11,6 +11,8 @@ from torch.utils.data import Dataset as TorchDataset
 
 from viewsmith.core.device import memory_limit
 from viewsmith.core.errors import InputError, join_names, name_list, one_line
+from viewsmith.modalities.dna.modality import is_dna_text
+from viewsmith.modalities.images.modality import pixels_of_unit
 
 # Kinds of columns of Hugging Face datasets that hold samples, by the class of their feature.
 _SAMPLES = ("Image", "Sequence", "List", "LargeList", "Array2D", "Array3D")
@@ -66,7 +68,7 @@ def collect(X: Any) -> np.ndarray | list[str]:
         raise InputError(f"X is an empty {type(X).__name__}, expected samples")
     first = take(0)
     if isinstance(first, str):
-        if _is_hugging_face(X) and not set(first.upper()) <= set("ACGTN"):
+        if _is_hugging_face(X) and not is_dna_text(first):
             raise InputError(
                 f"the column {column} of X has text ({one_line(repr(first), 40)}) that is not DNA: choose another one "
                 "with X.select_columns([name]), or give X.to_pandas() if it is a table"
@@ -128,13 +130,13 @@ def _sample(item: Any, number: int) -> np.ndarray:
     if made.ndim == 3 and made.shape[0] in (1, 3) and made.shape[2] not in (1, 3):
         made = np.moveaxis(made, 0, 2)
     if made.ndim in (2, 3) and made.dtype.kind == "f":
-        pixels = np.round(made * 255)
-        if not (np.abs(pixels - made * 255).max() < 1e-3 and pixels.min() >= 0 and pixels.max() <= 255):
+        pixels = pixels_of_unit(made)
+        if pixels is None:
             raise InputError(
                 f"item {number} of X is an image of {made.dtype} that are not 8-bit values / 255: leave normalization "
                 "and random transforms out of the dataset, the model scales images and makes views itself"
             )
-        made = pixels.astype(np.uint8)
+        made = pixels
     return made
 
 

@@ -14,7 +14,7 @@ from viewsmith.core.files import atomic_folder, atomic_path, spreadsheet_text, t
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.places import check_parent, check_parquet, check_representations_path
 from viewsmith.data.readers.h5ad import write_h5ad
-from viewsmith.modalities import modality_of
+from viewsmith.modalities import DNA, modality_of
 from viewsmith.modalities.tables import TableArray
 
 # Rows of a table that are converted to text, or written as one group, at once.
@@ -215,7 +215,7 @@ def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list
     views = arrays["views"]
     if isinstance(views, tuple):
         raise InputError(f"the views of rows on disk are not written to {path.suffix}: write them to a .npz file")
-    letters = views.dtype == np.uint8  # of sequences
+    letters = DNA.samples.is_type(views.dtype)
     if letters or views.ndim != 3 or rows.ndim != 2 or views.shape[2] != rows.shape[1]:
         given = "of letters" if letters and views.ndim == 3 else f"of shape {views.shape[2:]}"
         raise InputError(f"views {given} are not rows of a table: write them to a .npz file")

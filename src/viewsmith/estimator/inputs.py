@@ -137,7 +137,7 @@ def _place(options: Arguments) -> str:
 
 def _floats(matrix: Any) -> Any:
     # Counts of 8 bits in an array would be taken for letters or pixels.
-    return matrix.astype(np.float32) if matrix.dtype == np.uint8 else matrix
+    return matrix.astype(np.float32) if matrix.dtype.itemsize == 1 else matrix
 
 
 def framework_reads_labels(framework: str | nn.Module) -> bool:

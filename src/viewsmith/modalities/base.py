@@ -7,6 +7,7 @@ of transformations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -17,13 +18,71 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Entry, entries, find, names
 from viewsmith.core.rows import AnyRows, Rows, RowSource, Samples
-from viewsmith.modalities.checks import check_array, to_rows
+from viewsmith.modalities.checks import check_array, check_finite, check_numbers, to_rows
 
 Picture = Literal["curve", "pixels", "letters", "traces"]
 Transformation = Callable[[np.ndarray], np.ndarray]
 
 #: Defaults of DiffAug's generator that the modalities share.
 GENERATOR: dict[str, Any] = {"generator_epochs": 0.5, "predicts": "v", "sampler": "dpm", "sampler_steps": 10}
+
+
+@dataclass(frozen=True)
+class SampleType:
+    """What the samples of a modality are, before they are scaled.
+
+    Attributes
+    ----------
+    axes : mapping of str to tuple of int, or None
+        Names of the axes of a sample, the sizes that each may have; None: any.
+    dtype : str
+        Type of the elements, as numpy and torch call it.
+    low, high : float or None
+        Range of the elements; None: any number.
+    alphabet : str
+        Of letters, those that samples are made of, beside an unknown one; otherwise empty.
+    unit : str
+        What the elements are.
+    """
+
+    axes: Mapping[str, tuple[int, ...] | None]
+    dtype: str = "float32"
+    low: float | None = None
+    high: float | None = None
+    alphabet: str = ""
+    unit: str = "any"
+
+    def __str__(self) -> str:
+        def sized(name: str, sizes: tuple[int, ...] | None) -> str:
+            return name if sizes is None else f"{name} {' or '.join(map(str, sizes))}"
+
+        shape = ", ".join(["n", *(sized(name, sizes) for name, sizes in self.axes.items())])
+        reach = "" if self.low is None or self.high is None else f", {self.low:g} to {self.high:g}"
+        letters = f", letters {' '.join(self.alphabet)}" if self.alphabet else ""
+        return f"{self.dtype} ({shape}){reach}{letters}"
+
+    def is_type(self, dtype: Any) -> bool:
+        """Whether elements of a dtype of numpy or torch are of this type."""
+        return str(dtype).removeprefix("torch.") == self.dtype
+
+    def has_shape(self, shape: Sequence[int]) -> bool:
+        """Whether a sample of this shape has the axes."""
+        allowed = list(self.axes.values())
+        return len(shape) == len(allowed) and all(
+            sizes is None or size in sizes for size, sizes in zip(shape, allowed, strict=True)
+        )
+
+    def to_unit(self, x: Tensor) -> Tensor:
+        """Numbers of 0 to 1 from elements of 0 to `high`."""
+        return x / (self.high or 1)
+
+    def from_unit(self, x: Tensor) -> Tensor:
+        """Elements from numbers of 0 to 1; others are clipped."""
+        return self.rounded(x * (self.high or 1))
+
+    def rounded(self, x: Tensor) -> Tensor:
+        """Numbers in the range and the type of the elements, the nearest ones."""
+        return x.round().clamp(self.low, self.high).to(getattr(torch, self.dtype))
 
 
 class Modality:
@@ -33,6 +92,8 @@ class Modality:
     ----------
     name, help : str
         Registered name, and one line for listings.
+    samples : SampleType
+        What samples are: axes, type and range of the elements, alphabet.
     default_views : str
         Default view makers, joined by "+".
     default_encoder, default_encoder_on_gpu : str
@@ -69,6 +130,7 @@ class Modality:
 
     name: ClassVar[str]
     help: ClassVar[str]
+    samples: ClassVar[SampleType] = SampleType({"feature": None})
     default_views: ClassVar[str]
     default_encoder: ClassVar[str]
     default_encoder_on_gpu: ClassVar[str]
@@ -97,12 +159,18 @@ class Modality:
         """Whether samples are of this modality, by type, dtype and shape; never, if users have to name it."""
         return False
 
+    def dtype_on_disk(self, shape: Sequence[int], dtype: Any) -> Any:
+        """The dtype of rows of this shape and dtype that can stay on disk; None if they are read into memory."""
+        return None
+
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
         """Warn, or raise InputError, if an array that no modality recognizes was probably meant for this modality."""
 
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
-        """Raise InputError unless an array can be read as samples of this modality."""
-        raise NotImplementedError
+        """Raise InputError unless an array can be read as samples of this modality, by default by its axes."""
+        check_numbers(x, source_name)
+        if len(x) == 0 or not self.samples.has_shape(x.shape[1:]):
+            raise InputError(f"{source_name}: {x.dtype} of shape {x.shape}; {self.name} are {self.samples}")
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
@@ -112,11 +180,16 @@ class Modality:
         `row_shape` is the shape of the samples that the model was fitted on, None for samples to be fitted; `impute`
         "median" allows missing values. The estimator gets names and number of features, as in scikit-learn.
         """
-        raise NotImplementedError
+        rows = to_rows(X)[0]
+        self.check(rows)
+        if row_shape is not None and not self.same_shape(rows.shape[1:], row_shape):
+            raise InputError(f"samples have shape {rows.shape[1:]}, but the model was fitted on {tuple(row_shape)}")
+        return self.from_file(rows, None, impute, "the data")
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
-        """Convert rows from a file to the form that the model takes, and check them."""
-        return np.ascontiguousarray(x)
+        """Convert rows from a file, whose axes were checked, to the form of the model, and check their values."""
+        check_finite(np.asarray(x).reshape(len(x), -1), names, impute, source_name)
+        return np.ascontiguousarray(x, dtype=self.samples.dtype)
 
     def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
         """Check rows to fit on, in addition to the checks of all rows."""
@@ -237,16 +310,22 @@ def detect(X: Any, modality: str = "auto") -> Modality:
         return find_modality(X)
     if hasattr(X, "detach"):
         X = to_rows(X)[0]
-    if isinstance(X, np.ndarray) and X.size and (X.ndim in (3, 4) or (X.dtype == np.uint8 and X.ndim == 2)):
+    if isinstance(X, np.ndarray) and X.size and X.ndim in (2, 3, 4) and dtype_on_disk(X.shape, X.dtype) != np.float32:
         return find_modality(X)
     return next((each for each in _all() if each.recognizes(X)), modality_of("vectors"))
+
+
+def dtype_on_disk(shape: Sequence[int], dtype: Any) -> Any:
+    """The dtype in which rows of an array of this shape and dtype can stay on disk; None if there is none."""
+    found = (each.dtype_on_disk(shape, dtype) for each in _all())
+    return next((each for each in found if each is not None), None)
 
 
 def find_modality(x: AnyRows, modality: str | None = None, source_name: str = "the data") -> Modality:
     """The modality of an array, by its shape and dtype, or the given one after a check."""
     check_array(x, source_name)
     if isinstance(x, RowSource):
-        found = modality_of("images" if x.dtype == np.uint8 else "vectors")
+        found = next(each for each in _all() if each.dtype_on_disk(x.shape, x.dtype) is not None)
         if modality not in (None, found.name):
             raise InputError(
                 f"{source_name}: rows that stay on disk are {found.name} here, not {modality}; leave modality out"

@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError
+from viewsmith.modalities.dna.modality import UNKNOWN
+from viewsmith.modalities.dna.networks import ALPHABET
 from viewsmith.reports.figure import INK, PALETTE, Figure, Picture, new_axes
 
 _VECTOR_SAMPLES, _IMAGE_SAMPLES, _DNA_SAMPLES = 4, 8, 6
@@ -170,7 +172,7 @@ def _strand(name: str, codes: list[int], differs: list[bool]) -> str:
     cells = []
     for code, marked in zip(codes, differs, strict=True):
         letter = chr(code) if code else "-"
-        kind = letter.upper() if letter.upper() in "ACGT" else "N"
+        kind = letter.upper() if letter.upper() in ALPHABET else UNKNOWN
         cells.append(f'<i class="{"d " if marked else ""}{kind}">{escape(letter)}</i>')
     return f'<div class="strand{"" if name == "sample" else " view"}"><b>{name}</b>{"".join(cells)}</div>'
 
@@ -205,5 +207,5 @@ def _align(view: np.ndarray, sample: np.ndarray) -> np.ndarray:
         aligned[:length] = view[:length]
         return aligned
     aligned[: len(sequence)] = OUTSIDE
-    aligned[start : start + len(window)] = np.frombuffer(window, np.uint8)
+    aligned[start : start + len(window)] = np.frombuffer(window, sample.dtype)
     return aligned

@@ -34,6 +34,7 @@ from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
+from viewsmith.modalities import Images
 
 # In the folder of a discovery until it is complete; of images with the features, which a stopped one reuses.
 # Its name says that the folder is ours: no other one is written over.
@@ -43,7 +44,7 @@ LOCK = ".lock"
 FEWEST = 4  # images, as in `ImageSearch`
 
 EXPECTED = {
-    "images": "images (a folder of image files, or an array uint8)",
+    "images": f"images (a folder of image files, or an array {Images.samples.dtype})",
     "dna": "DNA (a FASTA file)",
     "series": "recordings (--modality series)",
 }

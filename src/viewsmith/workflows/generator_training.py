@@ -53,7 +53,7 @@ class DiffusionGenerator:
         self.weights = parts.digest(model.weights())
         self._extractor: parts.FeatureExtractor | None = None
         if parts.uses_extractor(features, model.resolved_.modality):
-            one = torch.zeros(1, *model.resolved_.row_shape, dtype=torch.uint8)
+            one = model.modality_.onnx_example(model.resolved_.row_shape, model.scaler_)[0][:1]
             self._extractor = parts.FeatureExtractor(features, model.scaler_, one, self.device)
 
     @property

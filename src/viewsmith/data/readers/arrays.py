@@ -13,6 +13,7 @@ from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
+from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.modality import dna_rows
 
@@ -97,8 +98,8 @@ def _given_split(path: Path, archive: Any, keys: set[str], request: DataOptions)
         raise InputError(
             f"{path}: a row is {train.shape[1:]} in X_train and {test.shape[1:]} in X_test; expected the same"
         )
-    if (train.dtype == np.uint8) != (test.dtype == np.uint8):
-        # Images and DNA are recognized by uint8, so splits with different dtypes would have different modalities.
+    if dtype_on_disk(train.shape, train.dtype) != dtype_on_disk(test.shape, test.dtype):
+        # Images and DNA are recognized by their dtype, so splits with different ones would be of different modalities.
         raise InputError(f"{path}: X_train is {train.dtype} and X_test is {test.dtype}; expected the same")
     y = None
     if "y_train" in keys:
@@ -114,11 +115,9 @@ def _given_split(path: Path, archive: Any, keys: set[str], request: DataOptions)
 
 def _joined(train: np.ndarray, test: np.ndarray) -> AnyRows:
     """Both splits as one; vectors in a memory map stay there."""
-    images = train.dtype == np.uint8 and train.ndim > 2
-    dtype = np.uint8 if images else np.float32
-    mapped = [as_source(rows, always=True, dtype=dtype) for rows in (train, test)]
-    may_be_dna = train.ndim == 2 and train.dtype == np.uint8
-    if mapped == [None, None] or not (images or train.ndim == 2) or may_be_dna:
+    dtype = dtype_on_disk(train.shape, train.dtype)
+    mapped = [None if dtype is None else as_source(rows, always=True, dtype=dtype) for rows in (train, test)]
+    if mapped == [None, None]:
         return np.concatenate([train, test])
     return JoinedRows([mapped[0] or ArrayRows(train, dtype=dtype), mapped[1] or ArrayRows(test, dtype=dtype)])
 
@@ -176,7 +175,7 @@ def map_array(path: Path, start: int, request: DataOptions) -> np.ndarray | None
         if version not in _HEADERS:
             return None
         shape, fortran, dtype = _HEADERS[version](file)
-        as_stored = dtype if dtype == np.uint8 and len(shape) > 2 else np.float32
+        as_stored = dtype_on_disk(shape, dtype) or np.float32
         if fortran or dtype.kind not in "biuf" or 0 in shape or not request.maps(shape, as_stored):
             return None
         # Not writing through: changes stay in memory.

@@ -13,7 +13,7 @@ from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import letters_way
-from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, pad_rows
+from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, letters_of, pad_rows
 
 CHECKED = 2**26  # letters after which their memory is checked again
 _GZIP = b"\x1f\x8b"
@@ -91,7 +91,7 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
                         check_size(len(letters), str(path), "give fewer or shorter records")
     if not headers:
         raise InputError(f"{path} is empty; expected a FASTA file: lines of '>' and a name, then the sequence")
-    return headers, np.frombuffer(letters, dtype=np.uint8), np.array(starts, dtype=np.int64)
+    return headers, letters_of(letters), np.array(starts, dtype=np.int64)
 
 
 def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray | None:

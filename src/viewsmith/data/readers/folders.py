@@ -23,7 +23,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import is_result
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.data.unread import SUFFIXES, deep, eight_bits, planes_of, refuse_folder, tiles_of
-from viewsmith.modalities.images.modality import SMALLEST_SIDE
+from viewsmith.modalities.images.modality import SMALLEST_SIDE, Images
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
@@ -66,7 +66,7 @@ class ImageCache:
         """Decode the images into the file, and map it."""
         self.pixels.parent.mkdir(parents=True, exist_ok=True)
         self.record.unlink(missing_ok=True)
-        write_mapped((image[None] for image in images), shape, self.pixels, np.uint8)
+        write_mapped((image[None] for image in images), shape, self.pixels, Images.samples.dtype)
         record = {"source": str(self.source), "files": self._digest, "shape": list(shape)}
         write_json_atomic(self.record, record | {"digest": digest_of(self.pixels)})
         return read_mapped(self.pixels)
@@ -138,7 +138,7 @@ def _pixels(path: Path, files: list[Path], side: int | None, color: bool, reques
     if (known := cache.read()) is not None:
         return known
     shape = check_headers(files, side, color)
-    if request.cache is None and not request.maps(shape, np.uint8):
+    if request.cache is None and not request.maps(shape, Images.samples.dtype):
         return read_images(files, side, color)
     with Claims(place / "claims").hold(cache.pixels.stem, wait=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the folder has changed was said above
@@ -225,7 +225,7 @@ def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
     is decoded."""
     shape = check_headers(files, side, color)
     check_size(math.prod(shape), pluralize(len(files), "image"), "give a smaller image_size (--image-size)")
-    x = np.empty(shape, dtype=np.uint8)
+    x = np.empty(shape, Images.samples.dtype)
     for row, pixels in zip(x, decoded(files, shape, side), strict=True):
         row[:] = pixels
     return x
@@ -284,7 +284,7 @@ def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:
     if wide := deep(image):
         raise InputError(f"{file} has {wide}, expected 8 bits; scale all to 0 to 255: {way(1)}")
     # Many programs write an alpha channel without a transparent pixel.
-    opaque = image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == 255
+    opaque = image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == Images.samples.high
     if image.has_transparency_data and not opaque:
         raise InputError(
             f"{file} has transparency (mode {image.mode}), expected gray or RGB; paste it on a background and save it "

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.losses.info_max import entropy
+from viewsmith.modalities import Images
 
 #: The probability of a box is that of the views with at least this overlap (intersection over union) with it. Views of
 #: its size then cover at least half of its area.
@@ -219,7 +220,7 @@ def crop_boxes(images: Tensor, boxes: Tensor, side: int) -> Tensor:
         if (height, width) != (side, side):
             planes = pixels.movedim(2, 0)[None].float()
             pixels = F.interpolate(planes, (side, side), mode="bilinear", antialias=True)[0].movedim(0, 2)
-            pixels = pixels.round().clamp(0, 255).to(torch.uint8)
+            pixels = Images.samples.rounded(pixels)
         crop[:] = pixels
     return made
 

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from viewsmith.modalities.dna.networks import ALPHABET
+
 ORDER = 2  # letters before, on which a letter of the background depends
 CLEAR = 4.5  # least clarity of a motif that recurs
 LEAST_SPREAD = 0.02  # nats; of held-out halves, whose mean gain in nothing is below 0, the only one
@@ -22,8 +24,6 @@ _CODES = np.full(256, 4, np.uint8)
 
 for _code, _letters in enumerate((b"Aa", b"Cc", b"Gg", b"TtUu")):
     _CODES[list(_letters)] = _code
-
-LETTERS = "ACGT"
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Motif:
     @property
     def consensus(self) -> str:
         """The most frequent letter at each position."""
-        return "".join(LETTERS[i] for i in self.probabilities.argmax(1))
+        return "".join(ALPHABET[i] for i in self.probabilities.argmax(1))
 
     @property
     def bits(self) -> np.ndarray:

@@ -11,9 +11,9 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.motif_models import (
+    ALPHABET,
     CLEAR,
     LEAST_SPREAD,
-    LETTERS,
     Background,
     Motif,
     as_codes,
@@ -27,9 +27,9 @@ def as_meme(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int]
     """Motifs in the minimal text format of the MEME Suite, version 4; `counts` of their sites, by default those of the
     model."""
     strands = "+ -" if all(motif.both for motif in motifs) else "+"
-    lines = ["MEME version 4", "", "ALPHABET= ACGT", "", f"strands: {strands}", ""]
+    lines = ["MEME version 4", "", f"ALPHABET= {ALPHABET}", "", f"strands: {strands}", ""]
     if motifs:
-        pairs = zip(LETTERS, motifs[0].background.frequencies, strict=True)
+        pairs = zip(ALPHABET, motifs[0].background.frequencies, strict=True)
         lines += ["Background letter frequencies", " ".join(f"{letter} {p:.4f}" for letter, p in pairs), ""]
     for motif, name, sites in zip(motifs, names, _site_counts(motifs, counts), strict=True):
         # E of MEME is not computed: 0 is what its tools take if there is none.
@@ -48,7 +48,7 @@ def _jaspar_lines(motifs: Sequence[Motif], names: Sequence[str], counts: Sequenc
     for motif, name, sites in zip(motifs, names, counts, strict=True):
         yield f">{name}\t{motif.consensus}\n"
         letters = np.array([_rounded(row * sites, sites) for row in motif.probabilities])
-        for letter, column in zip(LETTERS, letters.T, strict=True):
+        for letter, column in zip(ALPHABET, letters.T, strict=True):
             yield f"{letter} [ {' '.join(str(count) for count in column)} ]\n"
 
 

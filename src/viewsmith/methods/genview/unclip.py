@@ -18,6 +18,7 @@ from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.rows import RowSource, take_rows
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import clip_features, is_local_folder
+from viewsmith.modalities import Images
 from viewsmith.views.base import randn
 from viewsmith.views.generated.noise_level import foreground_fractions
 
@@ -245,7 +246,7 @@ def _scheduler(name: str, present: Any) -> Any:
 def _color(rows: Tensor) -> Tensor:
     """Pixels from 0 to 1, (B, 3, H, W), of uint8 images (B, H, W) or (B, H, W, C)."""
     x = rows[:, None] if rows.ndim == 3 else rows.movedim(3, 1)
-    return (x / 255).expand(-1, 3, -1, -1)
+    return Images.samples.to_unit(x).expand(-1, 3, -1, -1)
 
 
 def _to_images(x: Tensor, rows: Tensor) -> Tensor:
@@ -254,5 +255,5 @@ def _to_images(x: Tensor, rows: Tensor) -> Tensor:
     x = F.interpolate(x, (height, width), mode="bicubic", antialias=True, align_corners=False)
     if rows.ndim == 3 or rows.shape[3] == 1:
         x = (x * torch.tensor(GRAY, device=x.device)[:, None, None]).sum(1, keepdim=True)
-    x = (x * 255).round().clamp(0, 255).to(torch.uint8).to(rows.device)
+    x = Images.samples.from_unit(x).to(rows.device)
     return x[:, 0] if rows.ndim == 3 else x.movedim(1, 3)

@@ -12,17 +12,29 @@ from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import shared_tensor
-from viewsmith.modalities.base import GENERATOR, Modality, Transformation
+from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.dna import networks
-from viewsmith.modalities.dna.networks import LetterLatents, Nucleotides, SequenceDenoiser
+from viewsmith.modalities.dna.networks import ALPHABET, LetterLatents, Nucleotides, SequenceDenoiser
+
+UNKNOWN = "N"
 
 _IS_LETTER = np.zeros(256, dtype=np.bool_)
 
-_IS_LETTER[list(b"ACGTNacgtn")] = True
+_IS_LETTER[[ord(letter) for each in ALPHABET + UNKNOWN for letter in (each, each.lower())]] = True
 
 # Values processed at a time, so that temporary arrays are small compared with the rows.
 _BLOCK = 4_000_000
+
+
+def letters_of(text: bytes | bytearray) -> np.ndarray:
+    """Letters in the type of the samples, uint8, of text in ASCII."""
+    return np.frombuffer(text, dtype=np.uint8)
+
+
+def is_dna_text(text: str) -> bool:
+    """Whether a text has letters of DNA alone."""
+    return set(text.upper()) <= {*ALPHABET, UNKNOWN}
 
 
 def dna_rows(X: Any, source_name: str = "the data") -> np.ndarray:
@@ -243,6 +255,7 @@ class DNA(Modality):
     """Sequences of letters, uint8 (n, L), padded with 0."""
 
     name = "dna"
+    samples = SampleType({"letter": None}, "uint8", alphabet=ALPHABET, unit="ASCII letters")
     help = "letters A C G T N: arrays, strings, FASTA files"
     default_views = "dna"
     default_encoder = default_encoder_on_gpu = "cnn"

@@ -32,7 +32,8 @@ class LetterLatents(Latents):
         return real_positions(x)[:, None]
 
 
-LETTERS = b"ACGT"
+ALPHABET = "ACGT"
+LETTERS = ALPHABET.encode()
 
 
 class Nucleotides(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, RowSource, as_source
-from viewsmith.modalities.base import GENERATOR, Modality, Transformation
+from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
 from viewsmith.networks.base import Latents
@@ -116,6 +116,14 @@ class Pixels(nn.Module):
 
 
 SMALLEST_SIDE = 4
+
+
+def pixels_of_unit(x: np.ndarray) -> np.ndarray | None:
+    """Pixels of an image of floats that are such pixels / 255; None for other floats."""
+    pixels = np.round(x * 255)
+    if not (np.abs(pixels - x * 255).max() < 1e-3 and pixels.min() >= 0 and pixels.max() <= 255):
+        return None
+    return pixels.astype(np.uint8)
 
 
 def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
@@ -224,6 +232,7 @@ class Images(Modality):
     """Images, uint8 (n, H, W) or (n, H, W, 1 or 3)."""
 
     name = "images"
+    samples = SampleType({"height": None, "width": None, "channel": (1, 3)}, "uint8", 0, 255, unit="gray or color")
     help = "uint8 pixels, gray or color: arrays, folders of image files"
     default_views = "simclr"
     default_encoder, default_encoder_on_gpu = "cnn", "resnet18"
@@ -246,6 +255,9 @@ class Images(Modality):
         if isinstance(X, list | tuple):
             return bool(X) and not isinstance(X[0], list | tuple) and np.ndim(X[0]) > 1
         return isinstance(X, np.ndarray) and is_images(X)
+
+    def dtype_on_disk(self, shape: Sequence[int], dtype: Any) -> Any:
+        return np.dtype(dtype) if len(shape) > 2 and self.samples.is_type(dtype) else None
 
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
         if x.ndim > 2:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, one_line, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, shared_tensor
-from viewsmith.modalities.base import Modality, Transformation
+from viewsmith.modalities.base import Modality, SampleType, Transformation
 from viewsmith.modalities.checks import LONG, check_finite, check_numbers, in_pieces, warn_lost_digits
 from viewsmith.networks.scaling import Scaler, Scaling
 
@@ -143,6 +143,7 @@ class Series(Modality):
     """Multi-channel recordings, numbers (n, C, T)."""
 
     name = "series"
+    samples = SampleType({"channel": None, "time": None}, unit="that of the recording")
     help = "recordings, arrays (n, channels, time), only with modality='series' (--modality series)"
     default_views = "window+jitter+scale+channel-mask"
     default_method = "linear-contrast"

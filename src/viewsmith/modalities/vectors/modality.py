@@ -153,6 +153,10 @@ class Vectors(Modality):
     named_features = True
     preset_suffix = ""
 
+    def dtype_on_disk(self, shape: Sequence[int], dtype: Any) -> Any:
+        """float32 for rows of numbers; not of letters, which have 8 bits."""
+        return np.dtype(np.float32) if len(shape) == 2 and dtype != np.uint8 else None
+
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
         """Accept any array of numbers; its rows are flattened."""
 
