@@ -1,8 +1,12 @@
 """Commands on recordings (n, channels, time), which need --modality series."""
 
+import json
+import tomllib
+
 import numpy as np
 import pandas as pd
 import pytest
+import soundfile
 from cli_tools import call, good
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -43,3 +47,42 @@ def test_generate_says_that_recordings_have_no_generator(tmp_path):
     refused = call("generate", tmp_path / "x.npz", "--modality", "series", "--out", tmp_path / "cache", "--epochs", 1)
     assert refused.refused("there is no generator of views for series: use another method")
     assert not (tmp_path / "cache").exists()
+
+
+def test_sound_is_fitted_embedded_and_evaluated_from_its_files(tmp_path):
+    rng = np.random.default_rng(0)
+    for i in range(24):  # two pitches
+        tone = np.sin(2 * np.pi * (200, 300)[i % 2] * np.arange(400 + 8 * i) / 2000) + rng.normal(size=400 + 8 * i) / 9
+        file = tmp_path / "tones" / "ab"[i % 2] / f"{i}.wav"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(file, 0.3 * tone, 2000)
+    run = tmp_path / "run"
+    good("fit", tmp_path / "tones", "--out", run)
+    config = tomllib.loads((run / "config.toml").read_text())
+    assert config["fitted"]["features"] == "log-mel" and config["fitted"]["features_options"]["sampling_rate"] == 2000
+    assert '"rate": 2000.0' in config["data"]["schema"]
+    good("embed", run, tmp_path / "tones", "--out", tmp_path / "h.npz")
+    with np.load(tmp_path / "h.npz") as made:
+        assert made["names"][0] == "a/0.wav" and len(made["H"]) == 24
+    good("embed", run, tmp_path / "tones" / "a" / "0.wav", "--out", tmp_path / "one.npz")
+    with np.load(tmp_path / "h.npz") as all_, np.load(tmp_path / "one.npz") as one:
+        np.testing.assert_allclose(one["H"][0], all_["H"][0], rtol=1e-3, atol=1e-4)
+    good("evaluate", run, tmp_path / "tones", "--protocols", "knn")
+    rows = json.loads((run / "evaluation.json").read_text())
+    assert rows["embeddings"]["representation"]["knn"] == 1.0
+    flags = ("--length", "100ms", "--step", "50ms", "--rate", 1000, "--channels", 0)
+    good(
+        "fit",
+        tmp_path / "tones",
+        *flags,
+        "--method",
+        "linear-contrast",
+        "--set",
+        "features=minirocket",
+        "--out",
+        tmp_path / "cut",
+    )
+    config = tomllib.loads((tmp_path / "cut" / "config.toml").read_text())
+    assert config["fitted"]["row_shape"] == [1, 100] and config["fitted"]["features"] == "minirocket"
+    refused = call("fit", tmp_path / "tones", "--length", "2x", "--out", tmp_path / "no")
+    assert refused.refused("length is '2x', expected a time (2s, 500ms)")

@@ -107,7 +107,7 @@ def test_a_folder_with_the_name_of_a_built_in_data_set(tmp_path, monkeypatch):
 
 def test_unknown_names():
     assert "did you mean digits?" in refusal(load_dataset, "digit")
-    assert ".npy .npz .csv .tsv .parquet" in refusal(load_dataset, "zzz")
+    assert ".npz .npy .csv .tsv .parquet" in refusal(load_dataset, "zzz")
     assert "leave label out" in refusal(load_dataset, "wine", label="class")
 
 

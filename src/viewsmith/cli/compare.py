@@ -12,7 +12,20 @@ from viewsmith.cli.errors import echo, writing
 
 
 @options.with_flags(
-    *("labels", "target", "groups", "split_by_groups", "image_size", "modality", "columns", "impute"),
+    *(
+        "labels",
+        "target",
+        "groups",
+        "split_by_groups",
+        "image_size",
+        "modality",
+        "length",
+        "step",
+        "rate",
+        "channels",
+        "columns",
+        "impute",
+    ),
     *("threads", "debug"),
 )
 def compare(

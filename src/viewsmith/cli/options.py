@@ -29,7 +29,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="digits, breast_cancer, wine; a file: npz npy csv tsv parquet h5ad fasta fasta.gz; or a folder of images",
+        help="digits, breast_cancer, wine; a file: npz npy csv parquet h5ad fasta wav edf hea ts ...; or a folder of "
+        "images or recordings (`viewsmith methods` lists all)",
     ),
 ]
 
@@ -54,6 +55,9 @@ Settings = Annotated[
 
 #: Flags of many commands that are no options of `load_dataset`.
 COMMON = {"threads": Threads, "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]}
+
+#: Options of `load_dataset` of recordings.
+OF_RECORDINGS = ("length", "step", "rate", "channels")
 
 #: Options of `load_dataset` that estimators have, too.
 OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))
@@ -143,7 +147,7 @@ def flag_name(name: str) -> str:
 
 def _value(name: str, given: Any) -> Any:
     """The value of a flag as `load_dataset` takes it; None if it is not given."""
-    if name in ("drop", "one_hot") and given is not None:
+    if name in ("drop", "one_hot", "channels") and given is not None:
         return names(given)
     return roles(given) if name == "columns" else None if given is False else given
 

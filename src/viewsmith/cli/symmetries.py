@@ -8,11 +8,11 @@ import typer
 
 from viewsmith.cli import early
 from viewsmith.cli.errors import echo
-from viewsmith.cli.options import Data, Json, Seed, data_options, names, with_flags
+from viewsmith.cli.options import OF_RECORDINGS, Data, Json, Seed, data_options, names, with_flags
 from viewsmith.core.errors import InputError
 
 
-@with_flags("label", "labels", "image_size", "groups", "modality", "threads", "debug")
+@with_flags("label", "labels", "image_size", "groups", "modality", *OF_RECORDINGS, "threads", "debug")
 def symmetries(
     data: Data,
     read: dict[str, Any],

@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
 
 @options.with_flags(
-    *("labels", "target", "groups", "split_by_groups", "layer", "use_rep", "normalization", "image_size"),
+    *(
+        "labels",
+        "target",
+        "groups",
+        "split_by_groups",
+        "layer",
+        "use_rep",
+        "normalization",
+        "image_size",
+        "length",
+        "step",
+        "rate",
+        "channels",
+    ),
     *("modality", "drop", "one_hot", "columns", "impute", "threads", "debug"),
 )
 def tune(

@@ -46,9 +46,10 @@ class DataOptions(ModelDataOptions):
 
     It is never a feature."""
     labels: Annotated[Path | None, Flag("FILE")] = None
-    """Labels of a FASTA file: name and label in two columns.
+    """Labels of a FASTA file, name and label in two columns; or a table of recordings.
 
-    They are separated by a tab or a comma."""
+    The columns are separated by a tab or a comma. A table of recordings has a column of file names and others, which
+    `label` and `groups` name; the one in a folder of recordings is found."""
     target: Annotated[Literal["auto", "class", "number"] | None, Flag("KIND")] = None
     """Labels are class or number (default: number if they have a fraction, or are a quantity).
 
@@ -75,6 +76,17 @@ class DataOptions(ModelDataOptions):
     """Crop and resize images of a folder to squares.
 
     The center square of every image is resized to this number of pixels per side."""
+    length: Annotated[str | None, Flag("TIME")] = None
+    """Cut recordings into windows of this length: 2s, 500ms, or a number of points.
+
+    Recordings that are shorter are filled at their end. Default: a few long recordings are cut into windows of two
+    seconds, or 1,000 points if the rate is not known; many of unequal length are filled to the longest."""
+    step: Annotated[str | None, Flag("TIME")] = None
+    """Time between the starts of windows of a recording (default: their length)."""
+    rate: Annotated[float | None, Flag("HZ"), Bounds(gt=0)] = None
+    """Points per second of recordings; files of another rate are resampled."""
+    channels: Annotated[Sequence[str] | None, Flag("NAME,...")] = None
+    """Channels of recordings, by name or number from 0 (default: all)."""
     modality: Annotated[str | None, Flag(lists="modality")] = None
     """Kind of the data (default: found from the data)."""
     drop: Annotated[Sequence[str], Flag("COL,COL")] = ()

@@ -158,6 +158,8 @@ class FileContents:
         Neighbor graph of the rows; None if it was not requested.
     groups : ndarray, shape (n,), or None
         Groups of the rows, as they are in the file; None if they were not requested.
+    wholes : ndarray, shape (n,), or None
+        What each row is a part of, such as the recording of a window: a drawn split does not divide them.
     cells : bool
         Whether rows are single cells, whose raw counts are recognized.
     modality : str or None
@@ -173,6 +175,7 @@ class FileContents:
     row_names: list[str] | None = None
     neighbors: Any = None
     groups: np.ndarray | None = None
+    wholes: np.ndarray | None = None
     cells: bool = False
     modality: str | None = None
 

@@ -75,6 +75,8 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
         train, test = np.arange(len(x)), None
     elif request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
         train, test, kind_of_split = split_by_groups(groups, found.n_train, name, fresh=fresh, seed=seed or 0)
+    elif found.wholes is not None and y is not None and found.n_train is None and len(np.unique(found.wholes)) > 1:
+        train, test, kind_of_split = split_by_groups(found.wholes, None, name, fresh=fresh, seed=seed or 0)
     else:
         labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~without_label(y))
         train, test, kind_of_split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=fresh, seed=seed)

@@ -79,37 +79,11 @@ class Format:
     options: str = ""
 
 
-_SOUND = Format(
-    "a sound file",
-    "import numpy as np, soundfile; x, r = soundfile.read({path}, always_2d=True); n = r // 4" + _CUT,
-    "soundfile",
-    options=_SERIES,
-)
-_WAV = Format(
-    "a WAV file (sound)",
-    "import numpy as np, scipy.io.wavfile as w; r, x = w.read({path}); x, n = x.reshape(len(x), -1), r // 4" + _CUT,
-    options=_SERIES,
-)
 _EEG = Format(
     "a recording of EEG or other signals",
     "import numpy as np, mne; a = mne.io.read_raw({path}); x, n = a.get_data().T, int(a.info['sfreq'])" + _CUT,
     "mne",
     options=_SERIES,
-)
-_WFDB = Format(
-    "a recording in the format of PhysioNet (WFDB)",
-    "import numpy as np, wfdb; a = wfdb.rdrecord({path}); x, n = a.p_signal, int(a.fs)" + _CUT,
-    "wfdb",
-    options=_SERIES,
-)
-_TS = Format(
-    "a file of time series (.ts of the UEA archive)",
-    "import numpy as np; from aeon.datasets import load_from_ts_file; x, y = load_from_ts_file({path}); "
-    "n = max(v.shape[1] for v in x); "
-    "np.savez({out}, X=[np.pad(v, ((0, 0), (0, n - v.shape[1])), 'edge') for v in x], y=y)",
-    "aeon",
-    ".npz",
-    _SERIES,
 )
 _FITS = Format(
     "an image of astronomy (FITS)",
@@ -137,11 +111,7 @@ _MATLAB = Format(
 _FRAMES = {".feather": "read_feather({path})", ".jsonl": "read_json({path}, lines=True)", ".dta": "read_stata({path})"}
 
 FORMATS: dict[str, Format] = {
-    ".wav": _WAV,
-    **dict.fromkeys((".flac", ".ogg", ".mp3", ".aiff", ".aif"), _SOUND),
-    **dict.fromkeys((".edf", ".bdf", ".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
-    **dict.fromkeys((".hea", ".atr"), _WFDB),
-    ".ts": _TS,
+    **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
     **dict.fromkeys((".fits", ".fit", ".fts"), _FITS),
     **dict.fromkeys((".dcm", ".dicom"), _DICOM),
     **dict.fromkeys((".nii", ".nii.gz"), _NIFTI),
@@ -214,11 +184,6 @@ _HDF5 = Format(
     "'viewsmith[omics]'",
     ".h5ad",
 )
-# The first points of each file, as many of all: files differ in length, samples do not.
-_SOUNDS = (
-    "import numpy as np, pathlib, {reader}; n = 8000; f = sorted(pathlib.Path({path}).rglob('*{suffix}')); "
-    "x = [np.c_[{read}][:n, 0] for p in f]; np.save({out}, [[np.pad(v, (0, n - len(v)))] for v in x])"
-)
 
 
 def advice(extension: str, path: Path) -> str:
@@ -244,8 +209,8 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         form = _MATRIX
     elif extension == ".loom":
         form = _LOOM
-    elif extension == ".dat" and path.with_suffix(".hea").is_file():
-        form = _WFDB
+    elif extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
+        raise InputError(f"{path} belongs to the record {header.name}: give {header}")
     elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
         raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
     if form is not None:
@@ -286,11 +251,10 @@ def _is_numeral(cell: str) -> bool:
 
 def command(path: Path, form: Format, key: str = "") -> str:
     """The line that converts a file, for a shell, and what to give then."""
-    given = path.with_suffix("") if form is _WFDB else path
     stem = path.name.split(".")[0] or "data"
     out = stem + form.suffix
     code = form.code.format(
-        path=_quoted(given), folder=_quoted(path.parent), out=_quoted(out), key=key, suffix=path.suffix
+        path=_quoted(path), folder=_quoted(path.parent), out=_quoted(out), key=key, suffix=path.suffix
     )
     first = f"pip install {form.package}, then " if form.package else ""
     return f'{first}python -c "{code}", and give {out}{form.options}'
@@ -488,23 +452,8 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
         if wanted is not FORMATS:
             names = [one_line(file.relative_to(folder), 60) for each in counts for file in found[each]]
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
-        if FORMATS[suffix] in (_WAV, _SOUND) and count > 1:
-            raise InputError(
-                f"{folder} has {count:,} sound files, which are not read yet: {_all_sounds(folder, first)}"
-            )
         rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
         raise InputError(rest + _sentence(first, FORMATS[suffix]))
-
-
-def _all_sounds(folder: Path, first: Path) -> str:
-    wav = first.suffix.lower() == ".wav"
-    reader, read, package = (
-        ("scipy.io.wavfile", "scipy.io.wavfile.read(p)[1]", "")
-        if wav
-        else ("soundfile", "soundfile.read(p)[0]", "soundfile")
-    )
-    given = {"reader": reader, "read": read, "suffix": first.suffix, "path": "{path}", "out": "{out}"}
-    return command(folder, Format("", _SOUNDS.format(**given), package, options=_SERIES))
 
 
 def planes_of(image: Any) -> int:

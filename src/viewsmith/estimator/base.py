@@ -40,6 +40,7 @@ from viewsmith.estimator.inputs import (
     modality_name,
     read_labels,
     read_neighbors,
+    signal_of,
     with_groups,
 )
 from viewsmith.estimator.model import build_fresh
@@ -251,7 +252,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         alone = options.minutes is not None and not distributed.is_distributed()
         with time_limit(options.minutes * 60 if alone else None):
             data = with_groups(
-                scale(modality, rows, options.scaling, device, seed, y, graph, normalization), options, groups
+                scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal_of(context)),
+                options,
+                groups,
             )
             # Resolve
             plan = self._plan(options, data, names)

@@ -59,7 +59,8 @@ def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:
     (n, n_features) of `X`, and of each of the `others`."""
     modality, resolved, rows = model.modality_, model.resolved_, model.samples(X)
     generator = torch.Generator().manual_seed(derive_seed(resolved.seed, "features"))
-    features = named_features(modality.default_features, modality, resolved.row_shape, model.scaler_)
+    name, options = modality.features_for(resolved.statistics)
+    features = named_features(name, modality, resolved.row_shape, model.scaler_, options)
     features.to(rows.device).fit(rows_to_fit(rows, generator), generator)
 
     def of(rows: Rows) -> np.ndarray:
@@ -103,12 +104,13 @@ def choose_features(
     ``module:NAME`` for a module or a function of the user, which has to be given again when the model is loaded.
     """
     modality, further = data.modality, options or {}
-    name = modality.default_features if isinstance(given, str) and given == "auto" else given
+    default, of_default = modality.features_for(data.statistics)
+    name = default if isinstance(given, str) and given == "auto" else given
     if isinstance(name, str) and (entry := get("features", name, modality.name)) is not None:
         if entry.name.endswith(":") and name == entry.name:
             raise InputError(f"features is {name!r}, expected {name}NAME")
         defaults = {option: each.default for option, each in entry.options.items()}
-        return name, defaults | check_part_options(entry, further), None
+        return name, defaults | (of_default if name == default else {}) | check_part_options(entry, further), None
     if further:
         raise InputError("features_options need a registered name: set options of features of your own yourself")
     if (model := trained_model(given, modality)) is not None:

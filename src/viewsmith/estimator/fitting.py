@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ def scale(
     labels: Any,
     neighbors: PrecomputedGraph | None = None,
     normalization: str = "none",
+    signal: Mapping[str, Any] = MappingProxyType({}),
 ) -> TrainingData:
     """Fit the input layer to the rows and scale them."""
     layer, raw, table = modality.input_layer(rows.shape[1:]), unscaled(rows), table_of(rows)
@@ -63,7 +65,7 @@ def scale(
         used, statistics = modality.fit_input(layer, raw, scaling)
     else:
         used, statistics = modality.fit_table(layer, raw, scaling, table)
-    x = modality.scaled(raw, layer)
+    x, statistics = modality.scaled(raw, layer), statistics | dict(signal)
     return TrainingData(
         modality, rows, layer, x, used, statistics, device, seed, labels, neighbors, normalization=normalization
     )

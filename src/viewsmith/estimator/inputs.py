@@ -53,6 +53,13 @@ def given_to_fit(X: Any, options: Arguments, context: Mapping[str, Any] | None) 
     return given
 
 
+def signal_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Sampling rate of recordings from a file, and whether they are sound; empty if not known."""
+    signal = {} if context is None else context.get("signal", {})
+    found = {"sampling_rate": signal.get("rate"), "sound": signal.get("sound") or None}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def modality_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
     """The modality of samples to fit on: the option, or else that which a file was read as, or else "auto"."""
     if options.modality != "auto" or context is None:

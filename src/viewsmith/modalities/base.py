@@ -260,6 +260,11 @@ class Modality:
         scale = np.where(scale > 0, scale, 1)
         return [((a - center) / scale, (b - center) / scale)]
 
+    def features_for(self, statistics: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Name of the default features, and their options for data with these statistics of the input layer, with
+        ``sampling_rate`` and ``sound`` where a file says so."""
+        return self.default_features, {}
+
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         """Features (n, d) of scaled samples (n, ...), whose principal coordinates are used to search neighbors.
 

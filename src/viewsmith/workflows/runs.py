@@ -252,6 +252,7 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
         "split": split,
         "feature_names": dataset.feature_names,
         "normalization": dataset.schema.get("normalization", "none"),
+        "signal": dataset.schema.get("signal", {}),
     }
 
 

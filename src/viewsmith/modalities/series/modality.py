@@ -196,6 +196,12 @@ class Series(Modality):
             "channel-exchange": lambda x: x[:, ::-1],
         }
 
+    def features_for(self, statistics: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Log-mel for sound, at its rate."""
+        if statistics.get("sound") and "sampling_rate" in statistics:
+            return "log-mel", {"sampling_rate": float(statistics["sampling_rate"])}
+        return super().features_for(statistics)
+
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         return x.flatten(1)
 

@@ -1,0 +1,39 @@
+"""Reader of sound files, alone or in folders, by soundfile."""
+
+import importlib.util
+from pathlib import Path
+
+from viewsmith.core.errors import MissingExtra
+from viewsmith.data.formats import reader
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of
+
+ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
+
+
+@reader(
+    "sound",
+    *ENDINGS,
+    in_folders=ENDINGS,
+    help="sound files; of a folder with labels by folders or in a table of file names",
+    noun="sound",
+    modality="series",
+    options=OPTIONS,
+    extra="signals",
+    example="words/ --label digit --groups speaker --split-groups",
+)
+def read_sound(path: Path, request: DataOptions) -> FileContents:
+    """Sound as recordings (n, channels, time), full scale is 1; log-mel features are chosen for it."""
+    if importlib.util.find_spec("soundfile") is None:
+        raise MissingExtra("soundfile", "signals", "reading sound files")
+    import soundfile
+
+    files, n_train = files_of(path, ENDINGS)
+    recordings = []
+    for file, label in files:
+        with reading(str(file), "a sound file"):
+            x, rate = soundfile.read(file, dtype="float32", always_2d=True)
+        recordings.append(Recording(x.T, name_in(path, file), float(rate), label=label))
+    folder = path if path.is_dir() else None
+    return samples_of(recordings, request, str(path), sound=True, n_train=n_train, folder=folder)

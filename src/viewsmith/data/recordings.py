@@ -1,0 +1,366 @@
+"""Recordings of instruments as samples: channels, rates, one length for all, and windows of long ones.
+
+What readers of recordings share. A reader gives one `Recording` for each file, record or series.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewsmith.core.device import check_size
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest, warn
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents
+from viewsmith.modalities.series.modality import SHORTEST
+
+#: Options of `load_dataset` of all readers of recordings.
+OPTIONS = ("length", "step", "rate", "channels", "labels")
+
+#: Fewer recordings than this, which give at least as many windows of `SECONDS`, are cut into these.
+FEW, SECONDS, POINTS = 32, 2.0, 1000
+
+_TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|h)?")
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """One recording.
+
+    Attributes
+    ----------
+    x : ndarray, shape (channels, time)
+        Numbers in the units of the instrument; NaN in gaps.
+    name : str
+        Name of the file or record, relative to what was given.
+    rate : float or None
+        Points per second; None: not known.
+    channels : sequence of str
+        Names of the channels; empty: numbers from 0.
+    label : object
+        Class or number; None: not known.
+    """
+
+    x: np.ndarray
+    name: str
+    rate: float | None = None
+    channels: Sequence[str] = ()
+    label: Any = None
+
+    def time(self, points: float) -> str:
+        """A number of points as time: in seconds if the rate is known."""
+        return f"{int(points):,} points" if self.rate is None else f"{points / self.rate:.6g} s"
+
+
+def samples_of(
+    recordings: Sequence[Recording],
+    request: DataOptions,
+    source_name: str,
+    *,
+    sound: bool = False,
+    n_train: int | None = None,
+    folder: Path | None = None,
+) -> FileContents:
+    """Recordings as samples, float32 (n, channels, time), with their labels and, if asked for, groups.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+    request : DataOptions
+        `length`, `step`, `rate` and `channels`, or those of the data of a fitted model.
+    source_name : str
+        Name of the data in messages.
+    sound : bool
+        Whether recordings are sound: silence then fills what is missing at an end, otherwise the last value.
+    n_train : int or None
+        The first so many recordings are the train part.
+    folder : Path or None
+        The folder of the files, in which a table of labels may be.
+
+    Raises
+    ------
+    InputError
+        No recordings, or different channels or rates; names what differs, and what makes them equal.
+    """
+    if not recordings:
+        raise InputError(f"{source_name} has no recordings")
+    fitted = (request.schema or {}).get("signal", {})
+    recordings = _one_rate(_same_channels(recordings, request, source_name), request, fitted, source_name)
+    lengths = np.array([each.x.shape[1] for each in recordings])
+    if lengths.min() == 0:
+        raise InputError(f"{source_name}: {recordings[int(lengths.argmin())].name} is empty; leave it out")
+    points, step = _length(recordings, lengths, request, fitted, source_name)
+    if points < SHORTEST:
+        raise InputError(
+            f"{source_name}: samples would have {points} points, expected at least {SHORTEST}: give a length (--length)"
+        )
+    windows = [(i, start) for i, each in enumerate(recordings) for start in _starts(each.x.shape[1], points, step)]
+    x = _windows(recordings, windows, points, source_name, sound)
+    known = ~np.isnan(x).any(axis=(1, 2))
+    if not known.all():
+        if not known.any():
+            raise InputError(f"{source_name}: every sample has gaps (missing values, NaN)")
+        warn(
+            f"{source_name}: {pluralize(int((~known).sum()), 'sample')} of {len(x):,} with gaps (NaN) "
+            f"{'is' if (~known).sum() == 1 else 'are'} left out"
+        )
+        x, windows = x[known], [window for window, whole in zip(windows, known, strict=True) if whole]
+    of = np.array([i for i, _ in windows])
+    names = [recordings[i].name + (f"@{recordings[i].time(start)}" if step else "") for i, start in windows]
+    y, groups = _labels(recordings, request, source_name, folder)
+    signal: dict[str, Any] = {"rate": recordings[0].rate, "sound": sound, "points": points, "step": step}
+    signal["channels"] = list(recordings[0].channels)
+    train = None if n_train is None else int((of < n_train).sum())
+    return FileContents(
+        x,
+        None if y is None else y[of],
+        train,
+        row_names=names,
+        groups=None if groups is None else groups[of],
+        wholes=np.array([recordings[i].name for i in of]) if step else None,
+        options={"signal": signal},
+        modality="series",
+    )
+
+
+def _same_channels(recordings: Sequence[Recording], request: DataOptions, source_name: str) -> list[Recording]:
+    """The chosen channels of each recording, which all have."""
+    wanted = request.channels or (request.schema or {}).get("signal", {}).get("channels")
+    if wanted:
+        recordings = [_chosen(each, list(map(str, wanted)), source_name) for each in recordings]
+        if all(str(channel).isdecimal() for channel in wanted):  # whatever their names are
+            return [replace(each, channels=list(map(str, wanted))) for each in recordings]
+    first = recordings[0]
+    other = next((each for each in recordings if not _alike(each, first)), None)
+    if other is None:
+        return list(recordings)
+    common = [name for name in first.channels if all(name in each.channels for each in recordings)]
+    if not wanted and common:
+        warn(
+            f"{source_name}: {other.name} has {_described(other)}, and {first.name} {_described(first)}: the channels "
+            f"that all have are taken, {name_list(common)}; --channels chooses others"
+        )
+        return [_chosen(each, common, source_name) for each in recordings]
+    raise InputError(
+        f"{source_name}: {other.name} has {_described(other)}, and {first.name} {_described(first)}, expected the same "
+        "in all: choose channels by number that all have (--channels 0), or give one of the files"
+    )
+
+
+def _alike(one: Recording, other: Recording) -> bool:
+    named = bool(one.channels) and bool(other.channels)
+    return len(one.x) == len(other.x) and (not named or list(one.channels) == list(other.channels))
+
+
+def _described(recording: Recording) -> str:
+    names = f" ({name_list(list(recording.channels))})" if recording.channels else ""
+    return pluralize(len(recording.x), "channel") + names
+
+
+def _chosen(recording: Recording, wanted: list[str], source_name: str) -> Recording:
+    """Some channels of a recording, by name or by number from 0."""
+    names, found = list(recording.channels), []
+    for channel in wanted:
+        if channel in names:
+            found.append(names.index(channel))
+        elif channel.isdecimal() and int(channel) < len(recording.x):
+            found.append(int(channel))
+        else:
+            hint = suggest(channel, names, "its channels are") if names else f"it has {len(recording.x)}, from 0"
+            raise InputError(
+                f"{source_name}: {recording.name} has no channel {one_line(channel, 60)!r}, given as channels; {hint}"
+            )
+    return replace(recording, x=recording.x[found], channels=[names[i] for i in found] if names else ())
+
+
+def _one_rate(
+    recordings: list[Recording], request: DataOptions, fitted: dict[str, Any], source_name: str
+) -> list[Recording]:
+    """Recordings at one rate: the given one, that of a fitted model, or that of the files."""
+    wanted = request.rate or fitted.get("rate")
+    if wanted is None:
+        rates = sorted({each.rate for each in recordings if each.rate is not None})
+        if len(rates) > 1:
+            names = [next(each.name for each in recordings if each.rate == rate) for rate in rates[:2]]
+            raise InputError(
+                f"{source_name}: {names[0]} has {rates[0]:g} Hz and {names[1]} {rates[1]:g} Hz, expected one rate: "
+                f"resample all with --rate {rates[0]:g}"
+            )
+        return recordings
+    changed = [each for each in recordings if each.rate not in (None, wanted)]
+    if changed:
+        warn(
+            f"{source_name}: {pluralize(len(changed), 'recording')} of {changed[0].rate:g} Hz "
+            f"{'is' if len(changed) == 1 else 'are'} resampled to {wanted:g} Hz"
+        )
+    return [_resampled(each, wanted) for each in recordings]
+
+
+def _resampled(recording: Recording, rate: float) -> Recording:
+    """A recording at another rate, by a polyphase filter."""
+    if recording.rate in (None, rate):
+        return replace(recording, rate=rate)
+    from fractions import Fraction
+
+    from scipy.signal import resample_poly
+
+    ratio = (Fraction(rate) / Fraction(recording.rate or rate)).limit_denominator(10_000)
+    x = resample_poly(recording.x, ratio.numerator, ratio.denominator, axis=1)
+    return replace(recording, x=x.astype(np.float32), rate=rate)
+
+
+def points_of(text: str, rate: float | None, option: str) -> int:
+    """A time as a number of points: "2s", "500ms", "1.5min", or a number of points."""
+    found = _TIME.fullmatch(str(text).strip().lower())
+    if found is None:
+        raise InputError(f"{option} is {one_line(text, 40)!r}, expected a time (2s, 500ms) or a number of points (500)")
+    if found[2] is None:
+        points = float(found[1])
+    elif rate is None:
+        raise InputError(
+            f"{option} is {text}, a time, but the rate of the data is not known: give it (--rate 250, in points a "
+            "second), or a number of points"
+        )
+    else:
+        points = float(found[1]) * _UNITS[found[2]] * rate
+    if round(points) < 1:
+        raise InputError(f"{option} is {text}, {points:g} points, expected at least 1")
+    return round(points)
+
+
+def _length(
+    recordings: list[Recording], lengths: np.ndarray, request: DataOptions, fitted: dict[str, Any], source_name: str
+) -> tuple[int, int]:
+    """Points of a sample, and points between the starts of windows; 0: each recording is one sample."""
+    first = recordings[0]
+    if fitted:
+        if request.length is not None:
+            raise InputError("length is that of the data of the run: leave it out")
+        step = fitted["step"] if request.step is None else points_of(request.step, first.rate, "step")
+        return int(fitted["points"]), int(step)
+    if request.length is not None:
+        points = points_of(request.length, first.rate, "length")
+        return points, points if request.step is None else points_of(request.step, first.rate, "step")
+    if request.step is not None:
+        raise InputError("step is for windows of recordings: give their length, too (--length 2s)")
+    points = POINTS if first.rate is None else max(SHORTEST, round(SECONDS * first.rate))
+    if len(recordings) < FEW <= (lengths // points).sum():
+        warn(
+            f"{source_name}: {pluralize(len(recordings), 'recording')} of {first.time(lengths.min())} to "
+            f"{first.time(lengths.max())} {'is' if len(recordings) == 1 else 'are'} cut into windows of "
+            f"{first.time(points)}: --length and --step choose others"
+        )
+        return points, points
+    longest = int(lengths.max())
+    if lengths.min() < longest:
+        warn(
+            f"{source_name}: {len(recordings):,} recordings of {first.time(lengths.min())} to {first.time(longest)} "
+            f"(median {first.time(np.median(lengths))}) are filled at the end to the longest: --length cuts windows of "
+            "one length"
+        )
+    return longest, 0
+
+
+def _starts(length: int, points: int, step: int) -> range:
+    """Starts of the windows of a recording, at least one; 0 without a step."""
+    return range(0, max(1, length - points + 1), step) if step else range(1)
+
+
+def _windows(
+    recordings: list[Recording], windows: list[tuple[int, int]], points: int, source_name: str, sound: bool
+) -> np.ndarray:
+    shape = (len(windows), len(recordings[0].x), points)
+    size = f"{source_name}: {pluralize(len(windows), 'sample')} of {points:,} points"
+    check_size(4 * int(np.prod(shape)), size, "give a larger step (--step), a lower rate (--rate) or fewer files")
+    x = np.empty(shape, np.float32)
+    for row, (i, start) in zip(x, windows, strict=True):
+        found = recordings[i].x[:, start : start + points]
+        row[:, : found.shape[1]] = found
+        row[:, found.shape[1] :] = 0 if sound else found[:, -1:]
+    return x
+
+
+def _labels(
+    recordings: list[Recording], request: DataOptions, source_name: str, folder: Path | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Labels and groups of the recordings: of a table of their names, else their own; "recording": their names."""
+    names = [each.name for each in recordings]
+    table = _table_of_names(names, request, folder)
+    label, wanted = request.or_fitted("label"), request.or_fitted("groups")
+    y: np.ndarray | None = None
+    if label is not None and not (request.few_labels and label == "y"):
+        y = _column(table, "label", label, source_name)
+    elif any(each.label is not None for each in recordings):
+        y = np.array([each.label if each.label is not None else "" for each in recordings])
+    if wanted is None:
+        return y, None
+    return y, np.array(names, object) if wanted == "recording" else _column(table, "groups", wanted, source_name)
+
+
+def _column(table: Any, option: str, name: str, source_name: str) -> np.ndarray:
+    if table is None:
+        raise InputError(
+            f"{source_name} has no table of labels for {option}={one_line(name, 60)}: give one with a column of file "
+            "names (--labels FILE.csv)" + (", or groups 'recording'" if option == "groups" else "")
+        )
+    columns = [str(column) for column in table.columns]
+    if name not in columns:
+        hint = suggest(name, columns, "the columns of the table of labels are")
+        raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}")
+    found: np.ndarray = table[name].to_numpy()
+    return found.astype(str) if found.dtype == object and all(isinstance(each, str) for each in found) else found
+
+
+def _table_of_names(names: list[str], request: DataOptions, folder: Path | None) -> Any:
+    """The table of labels, a row for each of the names: the given file, or the one of the folder that has all names."""
+    import pandas as pd
+
+    from viewsmith.data.reading import reading
+
+    asked = request.labels is not None
+    files = [request.labels] if asked else [] if folder is None else sorted(folder.glob("*.csv"))
+    for file in files:
+        assert file is not None
+        with reading(str(file), "a table of labels"):
+            table = pd.read_csv(file, sep=None, engine="python")
+        for column in table.columns:
+            keys = table[column].astype(str)
+            for known in (names, [Path(name).name for name in names], [Path(name).stem for name in names]):
+                if keys.is_unique and set(known) <= set(keys):
+                    return table.set_index(keys).loc[known].reset_index(drop=True)
+        if asked:
+            raise InputError(
+                f"{file} has no column with the names of all files, such as {names[0]}: expected a table with one row "
+                "for each, and labels in other columns"
+            )
+    return None
+
+
+def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str | None]], int | None]:
+    """Files of recordings with their labels, and the number of train files if the folder has a split.
+
+    A file is alone. In a folder the names of folders are the labels, if there is more than one; ``train`` and ``test``
+    are the split. Files are in the order of their names.
+    """
+    if path.is_file():
+        return [(path, None)], None
+    found = [file for file in sorted(path.rglob("*")) if file.name.lower().endswith(tuple(endings)) and file.is_file()]
+    found = [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    split = {file.relative_to(path).parts[0].lower() for file in found} == {"train", "test"}
+    if split:
+        found.sort(key=lambda file: file.relative_to(path).parts[0].lower() == "test")
+    folders = [file.relative_to(path).parts[int(split) : -1] for file in found]
+    labels = ["/".join(parts) or None for parts in folders]
+    if len(set(labels)) < 2:
+        labels = [None] * len(found)
+    n_train = sum(file.relative_to(path).parts[0].lower() == "train" for file in found) if split else None
+    return list(zip(found, labels, strict=True)), n_train
+
+
+def name_in(path: Path, file: Path) -> str:
+    """Name of a file of a folder, or of a file that was given itself."""
+    return file.name if path.is_file() else file.relative_to(path).as_posix()

@@ -1,0 +1,244 @@
+"""Readers of recordings: what the files hold, channels, rates, lengths, windows, labels, and what is refused."""
+
+import contextlib
+
+import numpy as np
+import pandas as pd
+import pytest
+import soundfile
+import wfdb
+from edfio import Edf, EdfSignal
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+from viewsmith.data.recordings import points_of
+
+rng = np.random.default_rng(0)
+
+
+def sound(path, seconds=1.0, rate=800, channels=1):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    x = (rng.integers(-8, 8, (round(seconds * rate), channels)).cumsum(0) % 256 - 128).astype(np.int16) * 128
+    soundfile.write(path, x, rate, subtype="PCM_16")
+    return (x / 32768).T.astype(np.float32)
+
+
+def words(folder, lengths=(1.0, 0.5, 0.75, 1.0, 0.8, 0.6), endings=(".wav",), rate=800):
+    """A folder of sounds of two classes."""
+    return [
+        sound(folder / "ab"[i % 2] / f"{i}{endings[i % len(endings)]}", seconds, rate)
+        for i, seconds in enumerate(lengths * 2)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*recordings of")
+def test_a_folder_of_sounds_by_class(tmp_path):
+    made = words(tmp_path, endings=(".wav", ".flac", ".WAV"))
+    with pytest.warns(UserWarning, match=r"12 recordings of 0.5 s to 1 s \(median 0.775 s\) are filled at the end"):
+        data = load_dataset(tmp_path)
+    assert data.modality == "series" and data.x.shape == (12, 1, 800) and data.split == "stratified"
+    assert data.row_names[:2] == ["a/0.wav", "a/10.flac"] and data.y.tolist() == ["a"] * 6 + ["b"] * 6
+    np.testing.assert_array_equal(data.x[0], made[0])
+    short = data.x[data.row_names.index("b/1.flac"), 0]
+    np.testing.assert_array_equal(short[:400], made[1][0])
+    assert not short[400:].any()  # silence
+    assert data.schema["signal"] == {"rate": 800.0, "sound": True, "points": 800, "step": 0, "channels": []}
+    later = load_dataset(tmp_path / "b" / "1.flac", schema=data.schema)
+    np.testing.assert_array_equal(later.x[0, 0], short)
+
+
+def test_folders_train_and_test_are_the_split(tmp_path):
+    for split, count in (("train", 4), ("test", 2)):
+        for i in range(count):
+            sound(tmp_path / split / "ab"[i % 2] / f"{i}.wav")
+    data = load_dataset(tmp_path)
+    assert data.split == "given" and len(data.train_index) == 4 and data.y.tolist() == ["a", "a", "b", "b", "a", "b"]
+    assert data.row_names[-1] == "test/b/1.wav"
+
+
+def test_labels_and_groups_of_a_table_of_file_names(tmp_path):
+    for i in range(12):
+        sound(tmp_path / "set" / "recordings" / f"{i}.wav")
+    table = pd.DataFrame({"file": [f"recordings/{i}.wav" for i in range(12)], "digit": np.arange(12) % 3})
+    table = table.assign(speaker=np.repeat(["u", "v", "w", "z"], 3), length=1.5).sample(frac=1, random_state=0)
+    table.to_csv(tmp_path / "set" / "labels.csv", index=False)
+    data = load_dataset(tmp_path / "set", label="digit", groups="speaker", split_by_groups=True)
+    assert dict(zip(data.row_names, data.y.tolist(), strict=True)) == {f"recordings/{i}.wav": i % 3 for i in range(12)}
+    assert data.groups.tolist() == [{0: "u", 1: "v", 2: "w", 3: "z"}[int(n[11:-4]) // 3] for n in data.row_names]
+    assert len(np.unique(data.groups_test)) == 1 and data.split == "groups"
+    assert load_dataset(tmp_path / "set").y is None
+    assert "did you mean digit?" in refusal(load_dataset, tmp_path / "set", label="digits")
+    stems = table.assign(file=table.file.str[11:-4])
+    stems.to_csv(tmp_path / "stems.tsv", index=False, sep="\t")
+    other = load_dataset(tmp_path / "set", label="digit", labels=tmp_path / "stems.tsv")
+    assert other.y.tolist() == data.y.tolist()
+    stems[1:].to_csv(tmp_path / "few.csv", index=False)
+    message = refusal(load_dataset, tmp_path / "set", label="digit", labels=tmp_path / "few.csv")
+    assert "no column with the names of all files, such as recordings/0.wav" in message
+    (tmp_path / "set" / "labels.csv").unlink()
+    assert "give one with a column of file names" in refusal(load_dataset, tmp_path / "set", groups="speaker")
+
+
+def edf(path, seconds=120, rates=(100, 100), names=("Fz", "Cz")):
+    x = [np.round(rng.normal(size=seconds * rate).cumsum() % 50, 1) for rate in rates]
+    signals = [
+        EdfSignal(each, rate, label=name, physical_dimension="uV", physical_range=(-100, 100))
+        for each, rate, name in zip(x, rates, names, strict=True)
+    ]
+    Edf(signals).write(path)
+    return x
+
+
+def test_one_long_recording_is_cut(tmp_path):
+    x = edf(tmp_path / "night.edf")
+    with pytest.warns(UserWarning, match=r"1 recording of 120 s to 120 s is cut into windows of 2 s: --length and"):
+        data = load_dataset(tmp_path / "night.edf")
+    assert data.x.shape == (60, 2, 200) and data.row_names[:2] == ["night.edf@0 s", "night.edf@2 s"]
+    np.testing.assert_allclose(data.x[1, 1], x[1][200:400], atol=0.01)
+    assert data.schema["signal"]["channels"] == ["Fz", "Cz"]
+    data = load_dataset(tmp_path / "night.edf", length="1500ms", step=50, channels=["Cz"])
+    assert data.x.shape == ((12_000 - 150) // 50 + 1, 1, 150)
+    np.testing.assert_allclose(data.x[3, 0], x[1][150:300], atol=0.01)
+    later = load_dataset(tmp_path / "night.edf", schema=data.schema)
+    assert np.array_equal(later.x, data.x)
+    other = load_dataset(tmp_path / "night.edf", schema=data.schema, step="1.5s")
+    assert np.array_equal(other.x, data.x[::3])
+    assert "length is that of the data of the run" in refusal(
+        load_dataset, tmp_path / "night.edf", schema=data.schema, length="1s"
+    )
+
+
+@pytest.mark.parametrize(("rate", "factor"), [(50, 2), (100, 1)])
+def test_resampling(tmp_path, rate, factor):
+    time = np.arange(12_000) / 100
+    signal = EdfSignal(np.sin(2 * np.pi * 2 * time), 100, label="s", physical_range=(-1.1, 1.1))
+    Edf([signal]).write(tmp_path / "s.edf")
+    options = {"rate": rate, "length": "10s"}
+    with pytest.warns(UserWarning, match="resampled to 50 Hz") if factor == 2 else contextlib.nullcontext():
+        data = load_dataset(tmp_path / "s.edf", **options)
+    assert data.x.shape == (12, 1, 10 * rate) and data.schema["signal"]["rate"] == rate
+    np.testing.assert_allclose(data.x[3, 0], np.sin(2 * np.pi * 2 * np.arange(10 * rate) / rate), atol=0.02)
+
+
+def test_channels_and_rates_that_differ(tmp_path):
+    (tmp_path / "one").mkdir()
+    edf(tmp_path / "one" / "a.edf", rates=(100, 50))
+    message = refusal(load_dataset, tmp_path / "one" / "a.edf", length="2s")
+    assert "channels of 50 Hz (Cz) and of 100 Hz" in message and "--channels" in message
+    assert load_dataset(tmp_path / "one" / "a.edf", length="2s", channels=["Cz"]).x.shape == (60, 1, 100)
+    (tmp_path / "two").mkdir()
+    edf(tmp_path / "two" / "a.edf")
+    edf(tmp_path / "two" / "b.edf", names=("Cz", "Pz"))
+    with pytest.warns(UserWarning, match=r"b.edf has 2 channels \(Cz, Pz\), and a.edf 2 channels \(Fz, Cz\): the cha"):
+        data = load_dataset(tmp_path / "two", length="2s")
+    assert data.x.shape == (120, 1, 200) and data.schema["signal"]["channels"] == ["Cz"]
+    assert load_dataset(tmp_path / "two", length="2s", channels=[0]).x.shape == (120, 1, 200)
+    assert "no channel 'Fx', given as channels" in refusal(load_dataset, tmp_path / "two", channels=["Fx"])
+    sound(tmp_path / "three" / "a.wav")
+    sound(tmp_path / "three" / "b.wav", channels=2)
+    message = refusal(load_dataset, tmp_path / "three")
+    assert "b.wav has 2 channels, and a.wav 1 channel, expected the same in all" in message
+    assert load_dataset(tmp_path / "three", channels=["0"]).x.shape == (2, 1, 800)
+    sound(tmp_path / "four" / "a.wav")
+    sound(tmp_path / "four" / "b.wav", rate=1600)
+    assert "a.wav has 800 Hz and b.wav 1600 Hz" in refusal(load_dataset, tmp_path / "four")
+    with pytest.warns(UserWarning, match="1 recording of 1600 Hz is resampled to 800 Hz"):
+        assert load_dataset(tmp_path / "four", rate=800).x.shape == (2, 1, 800)
+
+
+def test_records_of_wfdb_with_gaps(tmp_path):
+    x = np.round(rng.normal(size=(7200, 2)), 2)
+    x[1000:1100, 0] = np.nan
+    for name in ("100", "101"):
+        wfdb.wrsamp(
+            name, fs=360, units=["mV", "mV"], sig_name=["MLII", "V5"], p_signal=x, fmt=["16", "16"],
+            write_dir=str(tmp_path),
+        )  # fmt: skip
+    with pytest.warns(UserWarning, match=r"4 samples of 80 with gaps \(NaN\) are left out"):
+        data = load_dataset(tmp_path, length="0.5s", groups="recording")
+    assert data.x.shape == (76, 2, 180) and data.row_names[4:6] == ["100@2 s", "100@3.5 s"]
+    np.testing.assert_allclose(data.x[5], x[1260:1440].T, atol=0.01)
+    assert np.unique(data.groups, return_counts=True)[1].tolist() == [38, 38]
+    assert "belongs to the record 100.hea" in refusal(load_dataset, tmp_path / "100.dat")
+
+
+def test_windows_of_a_recording_are_not_divided_between_train_and_test(tmp_path):
+    for i in range(8):
+        sound(tmp_path / "ab"[i % 2] / f"{i}.wav", seconds=4)
+    data = load_dataset(tmp_path, length="1s", step="0.5s")
+    train, test = ({data.row_names[i].partition("@")[0] for i in rows} for rows in (data.train_index, data.test_index))
+    assert data.x.shape == (56, 1, 800) and train and test and not train & test and data.split == "groups"
+
+
+TS = """# a comment
+@problemName Toy
+@timestamps false
+@univariate false
+@equalLength false
+@classLabel true up down
+@data
+"""
+
+
+def ts(path, rows):
+    """Rows of channels and class."""
+    lines = [":".join([*(",".join(map(str, channel)) for channel in channels), kind]) for channels, kind in rows]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(TS + "\n".join(lines) + "\n")
+
+
+def test_series_of_unequal_length(tmp_path):
+    rows = [(rng.integers(0, 9, (2, 8 + i)).tolist(), ("up", "down")[i % 2]) for i in range(6)]
+    ts(tmp_path / "set" / "Toy_TRAIN.ts", rows[:4])
+    ts(tmp_path / "set" / "Toy_TEST.ts", rows[4:])
+    with pytest.warns(UserWarning, match="6 recordings of 8 points to 13 points"):
+        data = load_dataset(tmp_path / "set")
+    assert data.x.shape == (6, 2, 13) and data.split == "given" and data.y.tolist() == ["up", "down"] * 3
+    assert data.x[0, :, :8].tolist() == rows[0][0]
+    assert data.x[0, :, 8:].tolist() == [[channel[-1]] * 5 for channel in rows[0][0]]  # the last value
+    assert data.row_names[0] == "Toy_TRAIN:0" and data.schema["signal"]["rate"] is None
+    alone = load_dataset(tmp_path / "set" / "Toy_TEST.ts", schema=data.schema)
+    np.testing.assert_array_equal(alone.x, data.x[4:])
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("1,2,3\n", "line 1 is '1,2,3', expected a header line"),
+        ("@problemName x\n", "no line @data"),
+        ("@timestamps true\n@data\n(1,2):a\n", "has time stamps"),
+        ("@classLabel true a\n@data\n1,2:1,2,3:a\n", "line 3 has"),
+        ("@classLabel true a\n@data\n1,x:a\n", "line 3 has could not convert"),
+        ("@data\n", "has no recordings"),
+        ("@data\n1,2,3\n4,5,6\n", "samples would have 3 points, expected at least 8"),
+    ],
+)
+def test_ts_files_that_are_refused(tmp_path, content, part):
+    (tmp_path / "x.ts").write_text(content)
+    assert part in refusal(load_dataset, tmp_path / "x.ts")
+
+
+def test_other_refusals(tmp_path):
+    for name in ("a.ts", "b.ts"):
+        ts(tmp_path / "ts" / name, [([[1] * 9], kind) for kind in ("up", "down") * 6])
+    assert "expected one, or NAME_TRAIN.ts with NAME_TEST.ts" in refusal(load_dataset, tmp_path / "ts")
+    assert "the labels are in the file" in refusal(load_dataset, tmp_path / "ts" / "a.ts", label="x")
+    message = refusal(load_dataset, tmp_path / "ts" / "a.ts", length="2s")
+    assert "length is 2s, a time, but the rate of the data is not known" in message
+    assert load_dataset(tmp_path / "ts" / "a.ts", length="2s", rate=4).x.shape == (12, 1, 8)
+    for name, content in (("a.wav", b"RIFF"), ("a.edf", b"0       x"), ("a.hea", b"")):
+        (tmp_path / name).write_bytes(content)
+        assert f"cannot read {tmp_path / name}" in refusal(load_dataset, tmp_path / name)
+    sound(tmp_path / "b.wav", seconds=3)
+    assert "expected a time (2s, 500ms)" in refusal(load_dataset, tmp_path / "b.wav", length="two")
+    assert "step is for windows" in refusal(load_dataset, tmp_path / "b.wav", step="1s")
+    assert "expected at least 2" in refusal(load_dataset, tmp_path / "b.wav")
+    assert "so length=1s has no effect" in refusal(load_dataset, "wine", length="1s")
+    assert "so rate=" in refusal(load_dataset, "wine", rate=8.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "points"), [("2s", 250.0, 500), ("500 ms", 360, 180), (".5min", 8.0, 240), ("500", None, 500)]
+)
+def test_times_are_points(text, rate, points):
+    assert points_of(text, rate, "length") == points
