@@ -71,17 +71,8 @@ def test_sound_is_fitted_embedded_and_evaluated_from_its_files(tmp_path):
     rows = json.loads((run / "evaluation.json").read_text())
     assert rows["embeddings"]["representation"]["knn"] == 1.0
     flags = ("--length", "100ms", "--step", "50ms", "--rate", 1000, "--channels", 0)
-    good(
-        "fit",
-        tmp_path / "tones",
-        *flags,
-        "--method",
-        "linear-contrast",
-        "--set",
-        "features=minirocket",
-        "--out",
-        tmp_path / "cut",
-    )
+    flags += ("--method", "linear-contrast", "--set", "features=minirocket")
+    good("fit", tmp_path / "tones", *flags, "--out", tmp_path / "cut")
     config = tomllib.loads((tmp_path / "cut" / "config.toml").read_text())
     assert config["fitted"]["row_shape"] == [1, 100] and config["fitted"]["features"] == "minirocket"
     refused = call("fit", tmp_path / "tones", "--length", "2x", "--out", tmp_path / "no")

@@ -10,7 +10,7 @@ import typer
 
 from viewsmith.cli import early
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.options import Data, Run, Seed, check_out, load_run_and_data, names, with_flags
+from viewsmith.cli.options import OF_RECORDINGS, Data, Run, Seed, check_out, load_run_and_data, names, with_flags
 from viewsmith.core.errors import InputError
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
@@ -108,11 +108,15 @@ def _flags() -> Iterator[None]:
         warnings.showwarning = shown
 
 
-@with_flags("threads", "debug")
+@with_flags(*OF_RECORDINGS, "threads", "debug")
 def discover(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A folder of images of any sizes, FASTA, or a file with an array.")
+        str,
+        typer.Argument(
+            metavar="DATA", help="A folder of images of any sizes, FASTA, recordings (wav edf hea), or an array."
+        ),
     ],
+    read: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
     kinds: Annotated[int, typer.Option(min=1, help="Largest number of kinds of parts, e.g. of cells.")] = 1,
     max_parts: Annotated[
@@ -180,6 +184,6 @@ def discover(
     from viewsmith.workflows.discover import as_flags, discover_to
 
     with writing(out), _flags():
-        sentence = discover_to(out, data, options, crop_size)
+        sentence = discover_to(out, data, options, crop_size, **read)
     echo(as_flags(sentence))
     echo(str(out / "report.html"))

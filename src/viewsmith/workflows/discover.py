@@ -24,7 +24,7 @@ from viewsmith.core.files import (
     write_text_atomic,
 )
 from viewsmith.data import load_dataset
-from viewsmith.data.formats import by_ending
+from viewsmith.data.formats import by_ending, find_reader
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
 from viewsmith.data.reading import reading
 from viewsmith.data.sources import check_recordings_table
@@ -53,10 +53,13 @@ EXPECTED = {
 FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": None, "drop": [], "one_hot": {}}
 
 
-def read_samples(data: str, modality: str = "auto", fitted: bool = False) -> tuple[Any, list[str] | None, str]:
-    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, and modality."""
+def read_samples(
+    data: str, modality: str = "auto", fitted: bool = False, **read: Any
+) -> tuple[Any, list[str] | None, str]:
+    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, and modality; `read`
+    has options of `load_dataset`, such as the length to which recordings are cut."""
     path = Path(data)
-    if path.is_dir() and modality in ("auto", "images"):
+    if path.is_dir() and modality in ("auto", "images") and "images" in find_reader(path).modalities:
         images = _folder(path)
         if len(images) < FEWEST and not fitted:
             raise InputError(
@@ -71,7 +74,7 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False) -> tup
         check_recordings_table(path, wide=True)
     wanted = "series" if series and not _one_channel(path) else None
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
-    dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema)
+    dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
     found, x = dataset.modality, np.asarray(dataset.x)
     if series and found == "vectors":
         found = "series"
@@ -155,10 +158,10 @@ def _folder(path: Path) -> ImageList:
     return ImageList(shapes, read, 3 if color else 1, contents, names)
 
 
-def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None) -> str:
+def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None, **read: Any) -> str:
     """Find what recurs in the samples of DATA, and write the folder `out`: model, ``parts.csv``, crops as samples,
     ``report.html``, and for images ``coco.json``, for DNA ``parts.bed``, motifs and logos. Return what was found, in
-    plain words.
+    plain words; `read` has options of `load_dataset`.
 
     Raises InputError if `out` is not empty, unless a discovery was stopped there.
     """
@@ -169,12 +172,14 @@ def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | 
         raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
     check_no_link(cache)
     with locked_folder(out, LOCK):
-        return _discover(out, cache, data, options, crop_size)
+        return _discover(out, cache, data, options, crop_size, read)
 
 
-def _discover(out: Path, cache: Path, data: str, options: dict[str, Any], crop_size: int | None) -> str:
+def _discover(
+    out: Path, cache: Path, data: str, options: dict[str, Any], crop_size: int | None, read: dict[str, Any]
+) -> str:
     """`discover_to` in a folder that this process holds."""
-    samples, names, modality = read_samples(data, options.pop("modality", "auto"))
+    samples, names, modality = read_samples(data, options.pop("modality", "auto"), **read)
     model = Discovery(modality=modality, cache=str(cache) if modality == "images" else None, **options)
     try:
         cache.mkdir(parents=True, exist_ok=True)
