@@ -26,7 +26,8 @@ from viewsmith.methods.crl_tac import estimator as crl_tac
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").glob("*.md"))]
 OPTIONS = {
-    "fit": "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
+    "fit": "length step rate channels "
+    "method out view-cache features neighbors framework encoder views epochs minutes batch-size preset seed "
     "device precision config set resume label labels target layer image-size modality drop one-hot columns strict "
     "impute transductive threads use-rep normalization checkpoint-every stream cache supervise groups split-groups log "
     "probe processes debug",
@@ -34,9 +35,11 @@ OPTIONS = {
     "plot": "out color by labels threads debug",
     "evaluate": "json umap protocols label labels target stream cache threads debug",
     "views": "n out split seed label labels image-size stream cache threads debug",
-    "discover": "out kinds max-parts modality one-strand max-q image-size features feature-layer feature-weights "
+    "discover": "length step rate channels "
+    "out kinds max-parts modality one-strand max-q image-size features feature-layer feature-weights "
     "device windows crop-size seed threads debug",
-    "symmetries": "json label labels image-size groups modality seed threads debug option values views",
+    "symmetries": "length step rate channels "
+    "json label labels image-size groups modality seed threads debug option values views",
     "locate": "out n max-q label labels stream cache threads debug",
     "crop": "out n max-q label labels stream cache threads debug",
     "merge": "out debug",
@@ -45,9 +48,11 @@ OPTIONS = {
     "threads debug",
     "export": "out format debug",
     "push": "private license threads debug",
-    "compare": "out methods baselines seeds splits budget protocols set json label labels target groups split-groups "
+    "compare": "length step rate channels "
+    "out methods baselines seeds splits budget protocols set json label labels target groups split-groups "
     "image-size modality columns impute threads debug",
-    "tune": "method out search trials budget metric seed config set json label labels target groups split-groups layer "
+    "tune": "length step rate channels "
+    "method out search trials budget metric seed config set json label labels target groups split-groups layer "
     "use-rep normalization image-size modality drop one-hot columns impute threads debug",
     "report": "data label labels threads debug",
     "methods": "json debug",
@@ -148,7 +153,32 @@ def workplace(tmp_path, monkeypatch):
     cells.obsp["connectivities"] = scipy.sparse.eye_array(60, k=1, format="csr") + scipy.sparse.eye_array(60, k=-1)
     cells.write_h5ad("cells.h5ad")
     save_file(Hyena().state_dict(), "model.safetensors")
+    write_recordings(rng)
     return tmp_path
+
+
+def write_recordings(rng):
+    """Sound, a night of EEG, records of an electrocardiogram and a data set of the UEA archive."""
+    import pandas as pd
+    import soundfile
+    import wfdb
+    from edfio import Edf, EdfSignal
+
+    for folder in ("words", "mitdb", "JapaneseVowels"):
+        Path(folder).mkdir()
+    rows = [(f"{i}.wav", i % 2, f"s{i % 3}") for i in range(24)]
+    for name, _, _ in rows:
+        soundfile.write(Path("words", name), rng.uniform(-0.5, 0.5, 250), 1000)
+    pd.DataFrame(rows, columns=["file", "digit", "speaker"]).to_csv("words/labels.csv", index=False)
+    night = [EdfSignal(rng.normal(size=6000), 10, label=name) for name in ("Fpz-Cz", "Pz-Oz", "EMG")]
+    Edf(night).write("night.edf")
+    for name in ("100", "101"):
+        signal = {"units": ["mV"], "sig_name": ["MLII"], "fmt": ["16"], "p_signal": rng.normal(size=(3000, 1))}
+        wfdb.wrsamp(name, fs=50, write_dir="mitdb", **signal)
+    for part in ("TRAIN", "TEST"):
+        lines = [f"{','.join(map(str, rng.integers(0, 9, 12)))}:{i % 2}" for i in range(24)]
+        header = "@problemName Toy\n@timestamps false\n@classLabel true 0 1\n@data\n"
+        Path("JapaneseVowels", f"Toy_{part}.ts").write_text(header + "\n".join(lines))
 
 
 def run(kind, code, names):

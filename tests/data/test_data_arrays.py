@@ -299,7 +299,7 @@ def test_missing_values_stay_nan_with_impute_median(npz):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"labels": "names.tsv"}, "is not a FASTA file, so labels=names.tsv has no effect; leave labels out"),
+        ({"labels": "names.tsv"}, "or a WFDB record, so labels=names.tsv has no effect; leave labels out"),
         ({"layer": "counts"}, "is not an .h5ad file, so layer=counts has no effect"),
         ({"image_size": 32}, "is not a folder of images, so image_size=32 has no effect"),
         ({"image_size": 3}, "image_size is 3, expected at least 4"),
