@@ -9,10 +9,11 @@ import viewsmith
 from crl_tac_toys import TINY
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.modality import ChannelScaler, channel_statistics
-from viewsmith.modalities.series.views import Amplitude, ChannelMask, TimeWindow
+from viewsmith.modalities.series.views import Amplitude, ChannelMask, Speed, TimeWindow
 from viewsmith.networks import PositionScores, SequenceCNN
 from viewsmith.views import Windows
 from viewsmith.views.base import ViewContext
@@ -36,7 +37,7 @@ def recordings(n=16, channels=3, length=48, seed=0):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ["window", "jitter", "scale", "channel-mask"])
+@pytest.mark.parametrize("name", ["window", "speed", "jitter", "scale", "channel-mask"])
 def test_views_keep_the_form_and_replay(name, dtype):
     x = torch.from_numpy(recordings()[0]).to(dtype)
     maker = find("view maker", name, "series").build(ViewContext(SERIES, (3, 48), torch.nn.Identity()))
@@ -72,6 +73,24 @@ def test_a_window_is_a_part_of_the_recording_stretched_to_its_length():
             expected = interp1d(np.arange(30), x[row, channel].numpy())(at)
             np.testing.assert_allclose(view[row, channel].numpy(), expected, atol=1e-12)
     torch.testing.assert_close(TimeWindow(1.0)(x, generator=generator), x)
+
+
+def test_speed_equals_a_slow_interpolation():
+    x = torch.randn(5, 2, 40, dtype=torch.float64)
+    found = Speed(1.5)(x, generator=torch.Generator().manual_seed(0))
+    drawn = torch.rand(5, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for sample, made, u in zip(x.numpy(), found.numpy(), drawn[:, 0].tolist(), strict=True):
+        factor = 1.5 ** (2 * u - 1)
+        for channel, values in zip(sample, made, strict=True):
+            expected = np.interp(factor * np.arange(40), np.arange(40), channel, right=0.0)
+            np.testing.assert_allclose(values, expected, atol=1e-12)
+
+
+def test_speed_of_factor_one_changes_nothing():
+    x = torch.randn(3, 1, 17)
+    torch.testing.assert_close(Speed(1.0)(x), x)
+    with pytest.raises(InputError, match=r"limit is 0\.9, expected a factor of at least 1"):
+        Speed(0.9)
 
 
 def test_a_channel_mask_keeps_at_least_one_channel():

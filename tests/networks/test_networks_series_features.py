@@ -8,7 +8,7 @@ import pytest
 import torch
 from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
-from viewsmith.modalities.series.features import LogMelPatches, MiniRocket, dilations, mel_filters
+from viewsmith.modalities.series.features import LogMelPatches, MiniRocket, between_silences, dilations, mel_filters
 from viewsmith.networks import FeatureContext
 
 
@@ -154,11 +154,42 @@ def slow_spectrogram(features, sound, sampling_rate, bands):
     frequency = np.arange(points // 2 + 1) * sampling_rate / points
     filters = np.array([np.interp(frequency, edges[i : i + 3], [0, 1, 0], left=0, right=0) for i in range(bands)])
     power = filters @ np.array(frames).T
-    count = power.shape[1]
-    bounds = [(i * count // features.frames, -(-(i + 1) * count // features.frames)) for i in range(features.frames)]
-    power = np.stack([power[:, a:b].mean(1) for a, b in bounds], axis=1)
-    log = np.log(power + 1e-6 * power.max() + 1e-12)
-    return log - log.mean()
+    power = slow_parts(power, power.sum(0), features.frames, 30)
+    log = np.log(power + 1e-5 * power.max() + 1e-12)
+    log -= log.mean()
+    return log - log.mean(1, keepdims=True) / 2
+
+
+def slow_parts(power, loudness, count, silence):
+    """Means of the power (bands, T) in equal parts of the time that is not silent, by the overlap with each frame."""
+    loud = np.flatnonzero(loudness >= loudness.max() * 10 ** (-silence / 10))
+    edges = loud[0] + (loud[-1] + 1 - loud[0]) * np.arange(count + 1) / count
+    found = np.zeros((len(power), count))
+    for part, (a, b) in enumerate(itertools.pairwise(edges)):
+        for frame in range(power.shape[1]):
+            found[:, part] += power[:, frame] * max(0.0, min(b, frame + 1) - max(a, frame)) / (b - a)
+    return found
+
+
+def test_silence_at_the_ends_is_left_out():
+    power = torch.rand(2, 1, 3, 40) * 1e-5
+    power[0, :, :, 7:29] += torch.rand(1, 3, 22) + 0.1
+    power[1, :, :, 0:5] += 1
+    found = between_silences(power, 30, 11)
+    for one, made in zip(power.double().numpy(), found, strict=True):
+        np.testing.assert_allclose(made[0], slow_parts(one[0], one[0].sum(0), 11, 30), rtol=1e-4)
+    longer = torch.cat([torch.zeros(2, 1, 3, 5), power, torch.zeros(2, 1, 3, 60)], 3)
+    torch.testing.assert_close(between_silences(longer, 30, 11), found)
+    assert torch.autograd.gradcheck(lambda x: between_silences(x, 30, 4), power.double().requires_grad_())
+
+
+def test_zeros_after_a_sound_change_nothing():
+    time = torch.arange(3000) / 4000
+    sound = (2 * math.pi * 300 * time * (1 + time)).sin()[None, None] * (time < 0.5)
+    moved = sound.roll(4 * 32, 2)  # whole steps of the windows
+    features = LogMelPatches(FeatureContext((1, 3000), 1), sampling_rate=4000, bands=10, frames=20, centers=6)
+    assert features.hop in (32, 64)
+    torch.testing.assert_close(features.spectrogram(moved), features.spectrogram(sound), rtol=1e-3, atol=0.02)
 
 
 def test_spectrogram_of_a_slow_transform():

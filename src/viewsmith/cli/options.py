@@ -70,7 +70,7 @@ LISTED = {
     "encoder": "cnn, crl-cnn, hyena, mlp, resnet18, resnet18-dense, resnet50, split-alexnet, timm:NAME",
     "view maker": "adversarial, byol, channel-mask, channel:RUN, conditional, corruption, crop, deletion, dna, "
     "grid-crop, identity, insertion, inversion, jitter, mask, mixup, moco, multicrop, mutation, neighbor-mix, "
-    "neighbors, noise, reverse-complement, scale, simclr, thinning, translocation, window",
+    "neighbors, noise, reverse-complement, scale, simclr, speed, thinning, translocation, window",
     "modality": "dna, images, series, vectors",
     "baseline": "features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }

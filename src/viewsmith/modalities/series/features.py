@@ -161,8 +161,10 @@ class LogMelPatches(Features):
     """Responses to a dictionary of patches of the log-mel spectrogram, averaged over regions: sound (B, C, T).
 
     The power spectrum in windows of about 25 ms is summed in triangular bands, equally wide on the mel scale (Stevens,
-    Volkmann and Newman 1937), averaged to frames, and its logarithm is centered in each recording, so that loudness is
-    lost. The dictionary is that of Coates, Lee and Ng (2011).
+    Volkmann and Newman 1937). Silence at both ends is left out, and the rest is stretched to frames: sounds that were
+    padded to one length have no silence in common. The logarithm is centered in each recording, so that loudness is
+    lost, and each band loses a part of its own mean, with which speakers and microphones differ (cepstral mean
+    normalization: Atal 1974). The dictionary is that of Coates, Lee and Ng (2011).
 
     Parameters
     ----------
@@ -181,6 +183,12 @@ class LogMelPatches(Features):
         Bands and frames between patches.
     regions : (int, int)
         Parts of the frequencies and of the time over which responses are averaged.
+    silence : float
+        The first and last frame that are used are at most so many decibels below the loudest one.
+    dynamic_range : float
+        Power more than so many decibels below the largest of the recording counts as that.
+    band_mean : float
+        Part of each band's mean over time that is subtracted, 0 to 1.
     """
 
     mel: Tensor
@@ -195,10 +203,14 @@ class LogMelPatches(Features):
         frames: Annotated[int, Bounds(ge=1)] = 64,
         centers: Annotated[int, Bounds(ge=2)] = 256,
         side: Annotated[int, Bounds(ge=1)] = 7,
-        stride: Annotated[int, Bounds(ge=1)] = 1,
+        stride: Annotated[int, Bounds(ge=1)] = 2,
         regions: tuple[Annotated[int, Bounds(ge=1)], Annotated[int, Bounds(ge=1)]] = (3, 4),
+        silence: Annotated[float, Bounds(gt=0)] = 30.0,
+        dynamic_range: Annotated[float, Bounds(gt=0)] = 50.0,
+        band_mean: Annotated[float, Bounds(ge=0, le=1)] = 0.5,
     ) -> None:
         super().__init__()
+        self.silence, self.dynamic_range, self.band_mean = silence, dynamic_range, band_mean
         channels, length = context.row_shape
         # The power of 2 that is nearest to 25 ms, in the recording.
         self.points = min(2 ** max(3, round(math.log2(0.025 * sampling_rate))), 2 ** int(math.log2(length)))
@@ -223,18 +235,34 @@ class LogMelPatches(Features):
         return found
 
     def spectrogram(self, x: Tensor) -> Tensor:
-        """Centered log-mel spectrograms of sound (B, C, T): (B, C, bands, frames)."""
+        """Centered log-mel spectrograms of sound (B, C, T), without silence at the ends: (B, C, bands, frames)."""
         b, channels, _ = x.shape
         spectrum = torch.stft(
             x.flatten(0, 1), self.points, self.hop, window=self.window, center=True, pad_mode="constant",
             return_complex=True,
         )  # fmt: skip
         power = self.mel @ (spectrum.real.square() + spectrum.imag.square())
-        power = F.adaptive_avg_pool1d(power, self.frames)
-        # 60 dB below the loudest place is silence, which would else differ by its rounding.
-        floor = power.amax((1, 2), keepdim=True) * 1e-6
+        power = between_silences(power.view(b, channels, *power.shape[1:]), self.silence, self.frames)
+        floor = power.amax((2, 3), keepdim=True) * 10 ** (-self.dynamic_range / 10)
         log = (power + floor + 1e-12).log()
-        return (log - log.mean((1, 2), keepdim=True)).view(b, channels, len(self.mel), self.frames)
+        log = log - log.mean((2, 3), keepdim=True)
+        return log - self.band_mean * log.mean(3, keepdim=True)
+
+
+def between_silences(power: Tensor, silence: float, frames: int) -> Tensor:
+    """Means of the power (B, C, bands, T) in so many equal parts of the time from the first to the last that is within
+    `silence` decibels of the loudest one."""
+    loudness = power.sum(2).amax(1)
+    loud = (loudness >= loudness.amax(1, keepdim=True) * 10 ** (-silence / 10)).int()
+    first, end = loud.argmax(1, keepdim=True), power.shape[3] - loud.flip(1).argmax(1, keepdim=True)
+    edges = first + (end - first) * torch.linspace(0, 1, frames + 1, dtype=torch.float64, device=power.device)
+    # The sum up to an edge, in float64: differences of neighbors keep the digits of quiet frames.
+    total = F.pad(power.double().cumsum(3), (1, 0))
+    before = edges.long().clamp_max(power.shape[3] - 1)
+    weight = (edges - before)[:, None, None]
+    at = before[:, None, None].expand(*power.shape[:3], frames + 1)
+    sums = torch.lerp(total.gather(3, at), total.gather(3, at + 1), weight)
+    return (sums.diff(dim=3) / edges.diff(dim=1)[:, None, None]).to(power.dtype)
 
 
 def mel_filters(bands: int, points: int, sampling_rate: float) -> Tensor:

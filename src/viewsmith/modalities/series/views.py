@@ -1,12 +1,12 @@
 """View makers of recordings: windows of time, noise, amplitude, channels left out."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import check_fraction, check_weight
-from viewsmith.core.registry import register
+from viewsmith.core.errors import InputError, check_fraction, check_weight
+from viewsmith.core.registry import Bounds, register
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
 
@@ -39,6 +39,34 @@ class TimeWindow(ViewMaker):
         weight = (position - before)[:, None]
         before = before[:, None].expand(-1, channels, -1)
         return torch.lerp(x.gather(2, before), x.gather(2, before + 1), weight)
+
+
+class Speed(ViewMaker):
+    """Play the recording faster or slower, which also moves its pitch (speed perturbation: Ko et al. 2015).
+
+    A slower one loses its end, a faster one has zeros, the scaled mean, after it.
+
+    Parameters
+    ----------
+    limit : float
+        Largest factor of the speed, at least 1; the factor is log-uniform between its inverse and it.
+    """
+
+    def __init__(self, limit: float = 1.18) -> None:
+        super().__init__()
+        if not limit >= 1:
+            raise InputError(f"limit is {limit}, expected a factor of at least 1")
+        self.limit = limit
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        n, channels, length = x.shape
+        factor = self.limit ** (2 * rand((n, 1), x, generator) - 1)
+        position = factor * torch.arange(length, device=x.device, dtype=x.dtype)
+        before = position.long().clamp_max(max(0, length - 2))
+        weight = (position - before).clamp_max(1)[:, None]
+        before = before[:, None].expand(-1, channels, -1)
+        after = (before + 1).clamp_max(length - 1)
+        return torch.lerp(x.gather(2, before), x.gather(2, after), weight) * (position <= length - 1)[:, None]
 
 
 class Jitter(ViewMaker):
@@ -115,6 +143,11 @@ def _window(
     context: ViewContext, *, window_minimum: float = 0.5, time_reversal: float | Literal["auto"] = "auto"
 ) -> TimeWindow:
     return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal)
+
+
+@register("view maker", "speed", help="faster or slower, with its pitch", modalities="series", source="Ko et al. 2015")
+def _speed(context: ViewContext, *, speed_limit: Annotated[float, Bounds(ge=1)] = 1.18) -> Speed:
+    return Speed(speed_limit)
 
 
 @register("view maker", "jitter", help="Gaussian noise", modalities="series", source="Um et al. 2017")
