@@ -113,3 +113,13 @@ def test_images_smaller_than_a_patch_have_features_of_all_pixels():
     """No encoder is asked for the size of images, which has no part in this method."""
     tiny = images()[:, :4, :4]
     assert np.isfinite(LinearContrast(**SMALL).fit(tiny).transform(tiny)).all()
+
+
+def test_views_of_sound_are_those_that_suit_its_features():
+    sound = np.random.default_rng(0).normal(size=(30, 1, 400)).astype(np.float32)
+    given = {"modality": "series", "features_options": {"sampling_rate": 400, "centers": 4, "bands": 12}}
+    model = LinearContrast(features="log-mel", random_state=0, **given).fit(sound)
+    assert model.resolved_.view_maker == "speed"
+    other = LinearContrast(features="log-mel", view_maker="window", random_state=0, **given).fit(sound)
+    assert other.resolved_.view_maker == "window"
+    assert LinearContrast(modality="series", random_state=0).fit(sound).resolved_.view_maker == "window+jitter+scale"

@@ -10,7 +10,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed
-from viewsmith.core.registry import Bounds, register
+from viewsmith.core.registry import Bounds, find, names, register
 from viewsmith.core.schedule import Method
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -167,10 +167,13 @@ class LinearContrast(ViewsmithEstimator):
             )
         if options.crop_minimum == "auto":
             options = dataclasses.replace(options, crop_minimum=CROP_MINIMUM)
-        if options.view_maker == "auto" and modality.mild_views is not None:
-            names, settings = modality.mild_views
+        mild = modality.mild_views
+        if isinstance(options.features, str) and options.features in names("features", modality.name):
+            mild = find("features", options.features, modality.name).tags.get("mild_views", mild)
+        if options.view_maker == "auto" and mild is not None:
+            maker, settings = mild
             options = dataclasses.replace(
-                options, view_maker=names, view_options=dict(settings) | (options.view_options or {})
+                options, view_maker=maker, view_options=dict(settings) | (options.view_options or {})
             )
         return super()._adapt(options, modality, rows)
 

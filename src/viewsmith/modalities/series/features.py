@@ -155,6 +155,7 @@ def fractions_above(convolved: Tensor, biases: Tensor, dilation: int, first: int
     "log-mel",
     help="learned patches of log-mel spectrograms, for sound",
     modalities="series",
+    mild_views=("speed", {}),
     source="Stevens, Volkmann and Newman 1937; Coates, Lee and Ng 2011",
 )
 class LogMelPatches(Features):
