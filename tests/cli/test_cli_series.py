@@ -60,6 +60,7 @@ def test_sound_is_fitted_embedded_and_evaluated_from_its_files(tmp_path):
     good("fit", tmp_path / "tones", "--out", run)
     config = tomllib.loads((run / "config.toml").read_text())
     assert config["fitted"]["features"] == "log-mel" and config["fitted"]["features_options"]["sampling_rate"] == 2000
+    assert config["fitted"]["view_maker"] == "speed"
     assert '"rate": 2000.0' in config["data"]["schema"]
     good("embed", run, tmp_path / "tones", "--out", tmp_path / "h.npz")
     with np.load(tmp_path / "h.npz") as made:

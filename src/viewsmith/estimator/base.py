@@ -158,8 +158,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Whether fit needs labels: with supervision, with supcon, and in one ablation of DiffAug."""
         return self.supervision != "none" or framework_reads_labels(self.framework)
 
-    def _adapt(self, options: Any, modality: Modality, rows: Any) -> Any:
-        """Adapt the arguments to the modality and the rows, before rows are scaled."""
+    def _adapt(self, options: Any, modality: Modality, rows: Any, signal: Mapping[str, Any]) -> Any:
+        """Adapt the arguments to the modality, the rows and what a file says of them (`inputs.signal_of`), before rows
+        are scaled."""
         if options.view_maker != "auto":
             for entry in view_entries(options.view_maker, modality):
                 if adapt := entry.tag("adapt"):
@@ -238,7 +239,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         check_modality(self.name, modality)
         rows = self._read(X, modality, None)
         self.table_ = table_of(rows)
-        options = self._adapt(options, modality, rows)
+        signal = signal_of(context)
+        options = self._adapt(options, modality, rows, signal)
         graph = read_neighbors(neighbors, len(rows))
         if context is None:
             context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if folder else {}
@@ -252,9 +254,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         alone = options.minutes is not None and not distributed.is_distributed()
         with time_limit(options.minutes * 60 if alone else None):
             data = with_groups(
-                scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal_of(context)),
-                options,
-                groups,
+                scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal), options, groups
             )
             # Resolve
             plan = self._plan(options, data, names)

@@ -1,5 +1,6 @@
 """Contrastive learning with fixed views."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -118,9 +119,11 @@ class Contrastive(ViewsmithEstimator):
     presets = PRESETS
     resolved_type: ClassVar[type[Resolved]] = ContrastiveResolved
 
-    def _adapt(self, options: "Contrastive", modality: Modality, rows: np.ndarray | RowSource) -> "Contrastive":
+    def _adapt(
+        self, options: "Contrastive", modality: Modality, rows: np.ndarray | RowSource, signal: Mapping[str, Any]
+    ) -> "Contrastive":
         """Choose the batch size, and the learning rate that goes with it."""
-        options = super()._adapt(options, modality, rows)
+        options = super()._adapt(options, modality, rows, signal)
         if options.batch_size != "auto":
             return options
         if len(rows) > FEW_ROWS or not _is_short(options, modality, len(rows)):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -195,7 +195,9 @@ class CRLTAC(ViewsmithEstimator):
     """Which views are not empty: the metrics then include their probability (`nonempty_mass`). "auto": those not all
     black, for images without scaling (mostly black ones). In Python also a function from scaled views to bool (n,)."""
 
-    def _adapt(self, options: "CRLTAC", modality: Modality, rows: np.ndarray | RowSource) -> "CRLTAC":
+    def _adapt(
+        self, options: "CRLTAC", modality: Modality, rows: np.ndarray | RowSource, signal: Mapping[str, Any]
+    ) -> "CRLTAC":
         """Fill in the defaults of this method; raise InputError for options without effect."""
         return building.adapted(options, type(self), modality, rows)
 

@@ -1,7 +1,7 @@
 """Contrastive learning in closed form on fixed features."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -158,7 +158,7 @@ class LinearContrast(ViewsmithEstimator):
         with prepared(method, rows, seed):
             return method.moments(rows, seed)
 
-    def _adapt(self, options: Any, modality: Modality, rows: Any) -> Any:
+    def _adapt(self, options: Any, modality: Modality, rows: Any, signal: Mapping[str, Any]) -> Any:
         defaults = {field.name: field.default for field in dataclasses.fields(type(self))}
         if given := [name for name in OF_TRAINING if getattr(options, name) != defaults[name]]:
             raise InputError(
@@ -167,15 +167,17 @@ class LinearContrast(ViewsmithEstimator):
             )
         if options.crop_minimum == "auto":
             options = dataclasses.replace(options, crop_minimum=CROP_MINIMUM)
-        mild = modality.mild_views
-        if isinstance(options.features, str) and options.features in names("features", modality.name):
-            mild = find("features", options.features, modality.name).tags.get("mild_views", mild)
+        features, mild = options.features, modality.mild_views
+        if features == "auto":
+            features, _ = modality.features_for(signal)
+        if isinstance(features, str) and features in names("features", modality.name):
+            mild = find("features", features, modality.name).tags.get("mild_views", mild)
         if options.view_maker == "auto" and mild is not None:
             maker, settings = mild
             options = dataclasses.replace(
                 options, view_maker=maker, view_options=dict(settings) | (options.view_options or {})
             )
-        return super()._adapt(options, modality, rows)
+        return super()._adapt(options, modality, rows, signal)
 
     def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
         features, of_features, weights = choose_features(options.features, options.features_options, data)
