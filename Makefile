@@ -141,8 +141,8 @@ gpu-published: ## published sizes on a GPU, 8 minutes in each call until all is 
 	$(gpu_packages)
 	$(GPU) -m benchmarks.quality.gpu_published $(ARGS)
 
-study-quick: $(TEST) ## every study with --quick on tiny data, in half an hour; writes no results
-	VIEWSMITH_STUDIES=1 $(PYTEST) tests/benchmarks/test_benchmarks_makefile.py $(ARGS)
+study-quick: $(TEST) ## every study and table with --quick on tiny data, which `make test-all` runs, too; writes no results
+	$(PYTEST) tests/benchmarks/test_benchmarks_makefile.py $(ARGS)
 
 study: $(TEST)     ## studies on vectors, images and DNA, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call quality,vectors.study)

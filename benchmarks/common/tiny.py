@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 #: Train rows, test rows, classes.
-ROWS, TEST, CLASSES = 300, 60, 4
+ROWS, TEST, CLASSES = 120, 40, 4
 WIDTHS = {
     "optdigits": 64,
     "texture": 40,

@@ -44,23 +44,24 @@ class Published:
     quick: dict[str, Any] = field(default_factory=dict)
 
 
+CIFAR = DataSet("cifar10", "images", test_rows=None)
 ROWS = {
-    "simclr": Published("contrastive", DataSet("cifar10", "images", test_rows=None), "paper-images"),
-    "pinda": Published("pinda", DataSet("cifar10", "images", test_rows=None), "paper-images"),
+    "simclr": Published("contrastive", CIFAR, "paper-images", quick={"encoder": "cnn"}),
+    "pinda": Published("pinda", CIFAR, "paper-images", quick={"encoder": "cnn", "generator": "low-resolution"}),
     "crl-tac": Published("crl-tac", SETS["84 x 84"], seeds=(0, 1, 2, 3), options={"epochs": 30, "encoder": "crl-cnn"}),
     "diffaug": Published(
-        "diffaug", DataSet("mnist", test_rows=None), "paper", quick={"sampler": "ddim", "sampler_steps": 20}
+        "diffaug", DataSet("mnist", test_rows=None), "paper", quick={"sampler": "ddim", "sampler_steps": 2}
     ),
 }
 
 
 def train(name: str, row: Published, seed: int, folder: Path, minutes: float, device: str, quick: bool) -> Any:
     """Train the next part of a row; return the model and its data."""
-    few = {"train_rows": 64, "test_rows": 64} if quick else {}
+    few = {"train_rows": 16, "test_rows": 16} if quick else {}
     data, cls = load(replace(row.data, **few)), estimators()[row.method]
     options = {**(cls.presets[row.preset] if row.preset else {}), **row.options, "random_state": seed, "device": device}
     if quick:
-        options |= {"epochs": 2, "batch_size": 32, **row.quick}
+        options |= {"epochs": 1, "batch_size": 8, **row.quick}
     run = folder / f"{name}-{seed}{'-quick' if quick else ''}"
     summary = json.loads((run / "summary.json").read_text()) if (run / "summary.json").exists() else {}
     # The limit of minutes includes earlier parts of the training.
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", help="default: cuda, with --quick cpu")
     parser.add_argument("--folder", type=Path, help="folder of the runs; default: build/published")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results file")
-    parser.add_argument("--quick", action="store_true", help="2 epochs of 64 tiny samples; writes no results")
+    parser.add_argument("--quick", action="store_true", help="an epoch of 16 tiny samples; writes no results")
     given = parser.parse_args(arguments)
     if unknown := set(given.names) - set(ROWS):
         parser.error(f"no such row: {', '.join(sorted(unknown))}; expected some of {', '.join(ROWS)}")

@@ -306,7 +306,8 @@ def command(
 ) -> Path:
     """Run the cells that a results file lacks; return the path.
 
-    With --quick: small cells on tiny data, written to a temporary file; each row on the first set of each `kind`.
+    With --quick: small cells on tiny data, written to a temporary file; each row on the first set of each `kind`,
+    without UMAP, whose compiling takes longer than all cells.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", type=float, nargs="?", help="no cell starts after this many minutes")
@@ -319,7 +320,8 @@ def command(
     except ValueError as error:
         parser.error(str(error))
     if given.quick:
-        wanted = list({(cell.method, kind(cell.dataset)): cell for cell in reversed(wanted)}.values())[::-1]
+        few = {(cell.method, kind(cell.dataset)): cell for cell in reversed(wanted) if "umap" not in cell.method}
+        wanted = list(few.values())[::-1]
     with tempfile.TemporaryDirectory() as folder, tiny_data(given.quick):
         path = (Path(folder) if given.quick else given.results) / path.name
         run(wanted, path, minutes=given.minutes)

@@ -14,7 +14,6 @@ from properties import examples
 from refusals import refusal
 from viewsmith.core import device as memory
 from viewsmith.data import load_dataset
-from viewsmith.data.readers import fasta as reader
 from viewsmith.modalities.dna import modality as dna
 from viewsmith.modalities.dna.modality import dna_rows, kmer_frequencies
 
@@ -323,7 +322,6 @@ def test_a_later_file_may_have_any_length_and_a_single_split(fasta):
 
 def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(fasta, monkeypatch):
     path = fasta("".join(f">{i}\n{'ACGT' * 50}\n" for i in range(100)), "reads.fa.gz")
-    monkeypatch.setattr(reader, "CHECKED", 1000)
     monkeypatch.setattr(memory, "memory_limit", lambda: 10_000)
     said = refusal(load_dataset, path)
     assert said.startswith(f"{path} would take") and said.endswith("give fewer or shorter records")

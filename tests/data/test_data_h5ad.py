@@ -322,7 +322,7 @@ def test_a_file_without_obsm(save, tmp_path):
 def test_nothing_is_written_through_a_link(save, tmp_path, kind):
     import h5py
 
-    path = save(cells())
+    data = load_dataset(path := save(cells()))
     with h5py.File(tmp_path / "other.h5", "w") as other:
         other.create_group("obsm")
     before = (tmp_path / "other.h5").read_bytes()
@@ -330,9 +330,34 @@ def test_nothing_is_written_through_a_link(save, tmp_path, kind):
         del file["obsm"]
         target = "/obsm" if kind == "external" else "/uns"
         file["obsm"] = h5py.ExternalLink("other.h5", target) if kind == "external" else h5py.SoftLink(target)
-    said = refusal(write_representations, tmp_path / "o.h5ad", load_dataset(path), H)
+    said = refusal(write_representations, tmp_path / "o.h5ad", data, H)
     assert f"obsm of {path} is a link to {target}" in said and ("other.h5" in said) == (kind == "external")
     assert (tmp_path / "other.h5").read_bytes() == before and not (tmp_path / "o.h5ad").exists()
+
+
+@pytest.mark.parametrize("kind", ["external", "external of obs", "virtual", "raw"])
+def test_nothing_is_read_of_other_files(save, tmp_path, kind):
+    import h5py
+
+    path, other = save(cells()), tmp_path / "secret.h5"
+    values = COUNTS.astype(np.float32)
+    with h5py.File(other, "w") as file:
+        file["X"] = values
+    with h5py.File(path, "r+") as file:
+        if kind == "external of obs":
+            file["obs/more"] = h5py.ExternalLink("secret.h5", "/X")
+        else:
+            del file["X"]
+        if kind == "external":
+            file["X"] = h5py.ExternalLink("secret.h5", "/X")
+        elif kind == "virtual":
+            layout = h5py.VirtualLayout(values.shape, values.dtype)
+            layout[:] = h5py.VirtualSource(str(other), "X", values.shape)
+            file.create_virtual_dataset("X", layout)
+        elif kind == "raw":
+            file.create_dataset("X", values.shape, values.dtype, external=[(str(other), 0, values.nbytes)])
+    said = refusal(load_dataset, path)
+    assert ("obs/more" if "obs" in kind else f"{path}: X") in said and "secret.h5" in said and "one file" in said
 
 
 def test_writing_refused_without_output(save, tmp_path, monkeypatch):

@@ -278,6 +278,22 @@ def test_one_protein_is_cut_into_windows(tmp_path, monkeypatch):
     assert follow(refusal(load_dataset, tmp_path / "p.fasta"), tmp_path, monkeypatch).x.shape[0] == 5
 
 
+@pytest.mark.parametrize(("entries", "rows"), [(1, 5), (3, 3)])
+def test_proteins_of_uniprot_are_told_by_their_first_line(tmp_path, monkeypatch, entries, rows):
+    letters = "".join(f"     {'MKFLILPQAE ' * 6}\n" for _ in range(5))
+    entry = f"ID   7LESS_DROME             Reviewed;         300 AA.\nSQ   SEQUENCE   300 AA;\n{letters}//\n"
+    (tmp_path / "7LESS_DROME").write_text(entries * entry)
+    found = follow(refusal(load_dataset, tmp_path / "7LESS_DROME"), tmp_path, monkeypatch).x
+    assert found.shape[0] == rows and found[0].sum() == (99 if entries == 1 else 299)
+
+
+def test_places_of_electrodes_name_the_recording_beside_them(tmp_path):
+    (tmp_path / "chan32.locs").write_text("1 0 0.5 FPz\n2 23 0.7 EOG1\n")
+    assert "give the recording (.set, .edf, .bdf)" in refusal(load_dataset, tmp_path / "chan32.locs")
+    (tmp_path / "a.edf").write_bytes(b"0")
+    assert "mne.io.read_raw" in advised(refusal(load_dataset, tmp_path / "chan32.locs"))[1]
+
+
 # --- images
 
 

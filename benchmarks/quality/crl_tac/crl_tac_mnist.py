@@ -142,9 +142,9 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
     if name == "plain":
         options = options | PLAIN
     if quick:
-        dataset, options = replace(dataset, train_rows=64, test_rows=40), options | {"epochs": 1}
+        dataset, options = replace(dataset, train_rows=16, test_rows=12), options | {"epochs": 1}
     data = load(dataset)
-    torch.set_num_threads(2 if "two threads" in row else 1)
+    torch.set_num_threads(2 if "two threads" in row and not quick else 1)
     started = time.perf_counter()
     model = CRLTAC(**{"epochs": EPOCHS, "random_state": seed} | PUBLISHED | options)
     if row == "untrained":

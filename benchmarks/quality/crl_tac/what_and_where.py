@@ -127,7 +127,7 @@ GENVIEW = ("genview", "genview, learned crops")
 def samples(name: str, seed: int, quick: bool = False) -> tuple[Data, np.ndarray, np.ndarray]:
     """Train and test samples, and the boxes of their objects (n, k, 4): top, left, height, width; k is 1 or 2."""
     regime, kind = REGIMES[name], name.removesuffix(MANY)
-    few = (96, 48) if quick else (regime.rows, TEST)
+    few = (40, 16) if quick else (regime.rows, TEST)
     (x, y, boxes), (x_test, y_test, boxes_test) = (
         regime.make(kind, count, seed, split) for count, split in zip(few, ("train", "test"), strict=True)
     )

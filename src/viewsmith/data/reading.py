@@ -3,7 +3,9 @@ in which each piece is claimed, and files that one process reads for all.
 """
 
 import contextlib
+import gzip
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -15,11 +17,11 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from viewsmith.core.device import return_freed_memory
+from viewsmith.core.device import check_size, return_freed_memory
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped, write_text_atomic
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, stamp
@@ -249,6 +251,35 @@ def reading(source_name: str, kind: str) -> Iterator[None]:
         raise InputError(
             f"cannot read {source_name} as {kind}; is it damaged, or another format? ({reason})"
         ) from error
+
+
+class _Counted(io.RawIOBase):
+    """The bytes of a file, unpacked, up to `memory_limit`."""
+
+    def __init__(self, path: Path, compressed: bool, advice: str) -> None:
+        super().__init__()
+        self._file: Any = (gzip.open if compressed else open)(path, "rb")
+        self._name, self._advice, self._count = str(path), advice, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        read = self._file.read(len(buffer))
+        buffer[: len(read)] = read
+        self._count += len(read)
+        check_size(self._count, self._name, self._advice)
+        return len(read)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_text(path: Path, compressed: bool, advice: str) -> IO[bytes]:
+    """A text file that is going to be read as a whole, plain or compressed by gzip. Reading raises InputError, with
+    `advice`, for one that is larger than the memory: a small compressed file may unpack to any size."""
+    return io.BufferedReader(_Counted(path, compressed, advice), 2**20)
 
 
 # What a label or the name of a group may be, for a text file to give it back as it was.

@@ -6,6 +6,7 @@ into the working folder. The tests run these lines.
 
 import contextlib
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ _ADVICE = {
         "microscope or in Fiji",
     ),
 }
+
+_ELECTRODES = (".locs", ".loc", ".ced", ".elc", ".sfp", ".elp")
+_NO_FORMAT = ("", ".txt", ".dat")  # endings of texts that do not say what is in them
 
 _SERIES, _CUT = (
     " --modality series",
@@ -213,11 +217,25 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
     elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
         raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
+    elif extension in _ELECTRODES:
+        beside = [file for file in sorted(path.parent.iterdir()) if FORMATS.get(file.suffix.lower()) is _EEG]
+        way = f": {_sentence(beside[0], _EEG)}" if beside else " (.set, .edf, .bdf)"
+        raise InputError(f"{path} has places of electrodes rather than samples; give the recording{way}")
+    elif extension in _NO_FORMAT and _starts_like_uniprot(path):
+        several = path.read_bytes().count(b"\n//") > 1
+        line = command(path, _UNIPROT, "" if several else _WINDOWS)
+        what = "" if several else ", in windows of 100,"
+        raise InputError(f"{path} is {_UNIPROT.what}; counts of pairs of letters{what} are vectors: {line}")
     if form is not None:
         raise InputError(_sentence(path, form, key))
     if texts and extension not in _KNOWN and (form := _text_table(path)) is not None:
         said = f"the extension {extension!r}" if extension else "no extension"
         raise InputError(f"{path} has {said}; if it is a table: {command(path, form)}")
+
+
+def _starts_like_uniprot(path: Path) -> bool:
+    with path.open("rb") as file:
+        return re.match(rb"ID   \S+ +(Unr|R)eviewed; +\d+ AA\.", file.read(200)) is not None
 
 
 def _text_table(path: Path) -> Format | None:
@@ -270,11 +288,20 @@ def _quoted(path: str | Path) -> str:
     return "'FILE'" if set(text) & set("'\"$`\\!\n\r") or not text.isprintable() else f"'{text}'"
 
 
+_COUNTED = (
+    "import numpy as np; from sklearn.feature_extraction.text import CountVectorizer as C; {read}; "
+    "{key}np.save({out}, C(analyzer='char', ngram_range=(2, 2)).fit_transform(s).toarray().astype('float32'))"
+)
 _PAIRS = Format(
-    "",
-    "import numpy as np; from sklearn.feature_extraction.text import CountVectorizer as C; "
-    "s = [''.join(r.splitlines()[1:]) for r in open({path}).read().split('>')[1:]]; "
-    "{key}np.save({out}, C(analyzer='char', ngram_range=(2, 2)).fit_transform(s).toarray().astype('float32'))",
+    "", _COUNTED.replace("{read}", "s = [''.join(r.splitlines()[1:]) for r in open({path}).read().split('>')[1:]]")
+)
+_UNIPROT = Format(
+    "a text of UniProt with proteins, for which there is no modality",
+    _COUNTED.replace(
+        "{read}",
+        "n = chr(10); s = [''.join(e.split(n + 'SQ ')[1].splitlines()[1:]).replace(' ', '') "
+        "for e in open({path}).read().split(n + '//')[:-1]]",
+    ),
 )
 _WINDOWS = "s = [t[i:i+100] for t in s for i in range(0, max(1, len(t) - 99), 50)]; "
 

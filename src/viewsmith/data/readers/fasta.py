@@ -1,21 +1,18 @@
 """Reader of FASTA files, plain or gzip, with labels from headers or a second file, and a split from headers."""
 
-import gzip
 import itertools
 import re
 from pathlib import Path
 
 import numpy as np
 
-from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
-from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.unread import letters_way
 from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, letters_of, pad_rows
 
-CHECKED = 2**26  # letters after which their memory is checked again
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -68,11 +65,10 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
     headers: list[str] = []
     letters = bytearray()
     starts: list[int] = []
-    checked = CHECKED
     with reading(str(path), "a FASTA file"):
         with path.open("rb") as raw:
             compressed = raw.read(2) == _GZIP
-        with gzip.open(path) if compressed else path.open("rb") as file:
+        with open_text(path, compressed, "give fewer or shorter records") as file:
             # Lines may end with \r alone.
             for number, line in enumerate(itertools.chain.from_iterable(map(bytes.splitlines, file)), 1):
                 text = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
@@ -86,9 +82,6 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
                     )
                 else:
                     letters += text
-                    if len(letters) > checked:  # a small compressed file may unpack to more than the memory
-                        checked += CHECKED
-                        check_size(len(letters), str(path), "give fewer or shorter records")
     if not headers:
         raise InputError(f"{path} is empty; expected a FASTA file: lines of '>' and a name, then the sequence")
     return headers, letters_of(letters), np.array(starts, dtype=np.int64)

@@ -155,6 +155,32 @@ def opened(path: Path) -> Iterator[Any]:
             file.close()
 
 
+def check_own(file: Any, path: Path) -> None:
+    """Raise InputError for an HDF5 file with parts in other files, which nobody sees to be read."""
+    if not hasattr(file, "visititems_links"):  # zarr
+        return
+    import h5py
+
+    elsewhere: dict[str, str] = {}
+
+    def follow(name: str, item: Any) -> None:
+        if isinstance(item, h5py.ExternalLink):
+            elsewhere[name] = item.filename
+        elif isinstance(item, h5py.Dataset) and item.external:
+            elsewhere[name] = item.external[0][0]
+        elif isinstance(item, h5py.Dataset) and item.is_virtual:
+            others = [source.file_name for source in item.virtual_sources() if source.file_name != "."]
+            elsewhere.update(dict.fromkeys([name], others[0]) if others else {})
+
+    file.visititems_links(follow)
+    file.visititems(follow)
+    for name, other in elsewhere.items():
+        raise InputError(
+            f"{path}: {one_line(name, 60)} is in another file ({one_line(Path(other).name, 60)}), not followed; "
+            "expected all in one file: anndata.read_h5ad(FILE).write_h5ad(COPY) makes a copy of what you trust"
+        )
+
+
 def _kind(path: Path) -> str:
     return f"an {path.suffix.lower()} file"
 
@@ -180,6 +206,7 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
 
     layer, use_rep = request.or_fitted("layer"), request.or_fitted("use_rep")
     with reading(str(path), kind), opened(path) as file:
+        check_own(file, path)
         values, where = _values(file, layer, use_rep, str(path))
         obs, var = read_elem(file["obs"]), read_elem(file["var"])
         of_genes = use_rep in (None, "X")

@@ -1,7 +1,6 @@
 """Readers of tables: .csv and .tsv with their separators and quotes, .parquet that may stay on disk, mixed columns."""
 
 import dataclasses
-import gzip
 import importlib.util
 import re
 import threading
@@ -29,7 +28,7 @@ from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.formats import reader
 from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, warn_leaks, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.reading import FileContents, labels_of, reading
+from viewsmith.data.reading import FileContents, labels_of, open_text, reading
 from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
@@ -47,9 +46,12 @@ _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNOR
 _NEARLY = 0.9  # of the cells are numbers: the others are named later
 
 
+_LARGE = "save it as .parquet, of which a part at a time is read"
+
+
 def open_table(path: Path) -> IO[bytes]:
     """A text table, plain or compressed by gzip."""
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+    return open_text(path, path.suffix.lower() == ".gz", _LARGE)
 
 
 def given_separator(path: Path) -> str | None:
