@@ -67,8 +67,7 @@ def test_the_line_in_a_shell(tmp_path):
 @pytest.mark.parametrize(
     ("files", "part"),
     [
-        (("a/matrix.mtx.gz", "a/genes.tsv.gz", "labels.csv"), "a 10x folder"),
-        (("matrix.mtx", "barcodes.tsv"), "a 10x folder"),
+        (("a/matrix.mtx.gz", "a/genes.tsv.gz", "labels.csv"), "a 10x folder without barcodes.tsv"),
         (("a.set", "b.set", "events.csv"), "2 files .set; "),
         (("a.fasta", "b.sto", "labels.csv"), "give one of its files: a.fasta"),
         (("labels.csv", "readme.md"), "give one of its files: labels.csv"),
@@ -88,7 +87,7 @@ def test_folders_without_images(tmp_path, files, part):
         ("100.dat", "100.hea", "belongs to the record 100.hea: give {0}/100.hea"),
         ("100.dat", None, "rename it to .csv"),
         ("a.fdt", "a.set", "belongs to a.set: "),
-        ("matrix.mtx.gz", None, "scanpy.read_10x_mtx('{0}')"),
+        ("matrix.mtx.gz", None, "read as a whole: give {0}"),
         ("a.fif", None, "mne.io.read_raw('{0}/a.fif')"),
         ("a.fits", None, "fits.getdata('{0}/a.fits')"),
         ("a.dcm", None, "pathlib.Path('{0}').glob('*.dcm')"),

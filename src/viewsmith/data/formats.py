@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from viewsmith.core.errors import InputError, one_line
-from viewsmith.core.registry import LATER, Entry, entries, register
+from viewsmith.core.registry import LATER, Entry, entries, find, register
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, check_source, extension_of, is_result
 from viewsmith.data.unread import MOST_FILES, advice, refuse
 
-_BUILT_IN = ("arrays", "tables", "h5ad", "fasta", "folders", "sound", "edf", "wfdb", "ts")
+_BUILT_IN = ("arrays", "tables", "h5ad", "tenx", "fasta", "folders", "sound", "edf", "wfdb", "ts")
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
 
 R = TypeVar("R", bound=Callable[..., Any])
@@ -107,8 +107,9 @@ def find_reader(path: Path) -> Entry:
 
 
 def _reader_of_folder(folder: Path) -> Entry:
-    """The reader of most files of a folder; the first one, which says what is expected, if there is none."""
-    counts, known = count_endings(folder), [entry for entry in entries("reader") if entry.tag("in_folders")]
+    """The reader of most files of a folder; that of images, which says what is expected, if nothing is read."""
+    counts, images = count_endings(folder), find("reader", "images")
+    known = [images, *(entry for entry in entries("reader") if entry is not images)]
     return max(known, key=lambda entry: sum(counts[ending] for ending in entry.tag("in_folders")))
 
 

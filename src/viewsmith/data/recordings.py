@@ -13,6 +13,7 @@ import numpy as np
 
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest, warn
+from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents
 from viewsmith.modalities.series.modality import SHORTEST
@@ -289,55 +290,16 @@ def _labels(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Labels and groups of the recordings: of a table of their names, else their own; "recording": their names."""
     names = [each.name for each in recordings]
-    table = _table_of_names(names, request, folder)
+    table = table_of_names(names, request, folder)
     label, wanted = request.or_fitted("label"), request.or_fitted("groups")
     y: np.ndarray | None = None
     if label is not None and not (request.few_labels and label == "y"):
-        y = _column(table, "label", label, source_name)
+        y = column_of(table, "label", label, source_name)
     elif any(each.label is not None for each in recordings):
         y = np.array([each.label if each.label is not None else "" for each in recordings])
     if wanted is None:
         return y, None
-    return y, np.array(names, object) if wanted == "recording" else _column(table, "groups", wanted, source_name)
-
-
-def _column(table: Any, option: str, name: str, source_name: str) -> np.ndarray:
-    if table is None:
-        raise InputError(
-            f"{source_name} has no table of labels for {option}={one_line(name, 60)}: give one with a column of file "
-            "names (--labels FILE.csv)" + (", or groups 'recording'" if option == "groups" else "")
-        )
-    columns = [str(column) for column in table.columns]
-    if name not in columns:
-        hint = suggest(name, columns, "the columns of the table of labels are")
-        raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}")
-    found: np.ndarray = table[name].to_numpy()
-    return found.astype(str) if found.dtype == object and all(isinstance(each, str) for each in found) else found
-
-
-def _table_of_names(names: list[str], request: DataOptions, folder: Path | None) -> Any:
-    """The table of labels, a row for each of the names: the given file, or the one of the folder that has all names."""
-    import pandas as pd
-
-    from viewsmith.data.reading import reading
-
-    asked = request.labels is not None
-    files = [request.labels] if asked else [] if folder is None else sorted(folder.glob("*.csv"))
-    for file in files:
-        assert file is not None
-        with reading(str(file), "a table of labels"):
-            table = pd.read_csv(file, sep=None, engine="python")
-        for column in table.columns:
-            keys = table[column].astype(str)
-            for known in (names, [Path(name).name for name in names], [Path(name).stem for name in names]):
-                if keys.is_unique and set(known) <= set(keys):
-                    return table.set_index(keys).loc[known].reset_index(drop=True)
-        if asked:
-            raise InputError(
-                f"{file} has no column with the names of all files, such as {names[0]}: expected a table with one row "
-                "for each, and labels in other columns"
-            )
-    return None
+    return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", wanted, source_name)
 
 
 def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str | None]], int | None]:

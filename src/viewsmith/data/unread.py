@@ -31,7 +31,7 @@ _ADVICE = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "save it as .csv"),
     **dict.fromkeys((".pkl", ".pickle", ".joblib"), "files are never unpickled; save an .npz file"),
     **dict.fromkeys((".rds", ".rda", ".rdata"), _IN_R),
-    **dict.fromkeys((".mtx", ".mtx.gz", ".loom", ".h5", ".hdf5"), _CELLS),
+    **dict.fromkeys((".mtx", ".mtx.gz", ".loom", ".hdf5"), _CELLS),
     **dict.fromkeys(
         (".xml", ".json"), "it has annotations rather than samples: give the file or folder of the samples"
     ),
@@ -158,18 +158,6 @@ FORMATS: dict[str, Format] = {
     ),
 }
 
-TENX = Format(
-    "a 10x folder (a count matrix of single cells)",
-    "import scanpy; scanpy.read_10x_mtx({path}).write_h5ad({out})",
-    "scanpy",
-    ".h5ad",
-)
-_TENX_FILE = Format(
-    "a 10x file (a count matrix of single cells)",
-    "import scanpy; a = scanpy.read_10x_h5({path}); a.var_names_make_unique(); a.write_h5ad({out})",
-    "scanpy",
-    ".h5ad",
-)
 _MATRIX = Format(
     "a count matrix of genes and cells",
     "import anndata; a = anndata.io.read_mtx({path}).T; a.X = a.X.tocsr(); a.write_h5ad({out})",
@@ -209,7 +197,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         form, key = _in_hdf5(path)
     elif extension in (".mtx", ".mtx.gz"):
         if is_tenx(path.parent):
-            raise InputError(f"{path} belongs to its folder: {_sentence(path.parent, TENX)}")
+            raise InputError(f"{path} belongs to its folder, which is read as a whole: give {path.parent}")
         form = _MATRIX
     elif extension == ".loom":
         form = _LOOM
@@ -403,7 +391,7 @@ def _in_hdf5(path: Path) -> tuple[Format | None, str]:
 
         with h5py.File(path, "r") as file:
             if "matrix" in file and hasattr(file["matrix"], "keys") and "barcodes" in file["matrix"]:
-                return _TENX_FILE, ""
+                return None, ""
             sizes = {str(name): item.size for name, item in file.items() if getattr(item, "ndim", 0) == 2}
     except (ImportError, OSError, RuntimeError, ValueError, KeyError):
         return None, ""
@@ -463,12 +451,8 @@ def refuse_unread(path: Path) -> None:
 def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
     """Raise InputError for a folder without images that has something else, with what to do about it; `read` has the
     endings of files that are read."""
-    if is_tenx(folder):
-        raise InputError(_sentence(folder, TENX))
     found: dict[str, list[Path]] = {}
     for file in _files(folder):
-        if file.name in _MATRICES:
-            raise InputError(f"{folder} has no images; {_sentence(file.parent, TENX)}")
         found.setdefault(extension_of(file).lower(), []).append(file)
     for wanted in ([ending for ending in read if ending not in TABLES], FORMATS, TABLES):
         counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})

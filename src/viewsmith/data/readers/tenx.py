@@ -1,0 +1,154 @@
+"""Reader of counts of single cells as 10x writes them: a folder of matrix, genes and barcodes, or an .h5 file."""
+
+import gzip
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from viewsmith.core.device import check_size
+from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
+from viewsmith.data.formats import reader
+from viewsmith.data.name_tables import column_of, table_of_names
+from viewsmith.data.options import DataOptions
+from viewsmith.data.readers.h5ad import column_order, try_attributes
+from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.unread import refuse
+
+GENES = "Gene Expression"  # the kind of features that is read; others are antibodies, guides and so on
+_MATRIX, _BARCODES, _FEATURES = ("matrix.mtx",), ("barcodes.tsv",), ("features.tsv", "genes.tsv")
+
+
+@reader(
+    "10x",
+    in_folders=(".mtx", ".mtx.gz"),
+    help="a folder of counts of cells: matrix.mtx, barcodes.tsv and features.tsv, plain or gzip",
+    noun="a 10x folder",
+    modality="vectors",
+    options=("labels",),
+    example="filtered_feature_bc_matrix/ --labels labels.csv --label cell_type",
+)
+def read_tenx(path: Path, request: DataOptions) -> FileContents:
+    """Cells, float32 (n, genes), of the one 10x folder at or below a path; labels of a table of barcodes."""
+    found = sorted({file.parent for ending in ("", ".gz") for file in path.rglob(f"matrix.mtx{ending}")})
+    if len(found) != 1:
+        folders = name_list([str(folder.relative_to(path)) for folder in found]) or "none"
+        raise InputError(f"{path} has the 10x folders {folders}, expected one: give one of them")
+    folder = found[0]
+    files = [_file(folder, names) for names in (_MATRIX, _BARCODES, _FEATURES)]
+    with reading(str(folder), "a 10x folder"):
+        from scipy.io import mmread
+
+        counts = sparse.csr_array(sparse.coo_array(mmread(files[0])).T)
+        cells = [line.split("\t")[0] for line in _lines(files[1])]
+        features = [line.split("\t") for line in _lines(files[2])]
+    names = [each[min(1, len(each) - 1)] for each in features]
+    kinds = [each[2] if len(each) > 2 else GENES for each in features]
+    if counts.shape != (len(cells), len(names)):
+        raise InputError(
+            f"{folder} has a matrix of {counts.shape[1]:,} genes and {counts.shape[0]:,} cells, but {files[2].name} "
+            f"has {pluralize(len(names), 'line')} and {files[1].name} {len(cells):,}: the files are of different data"
+        )
+    return _contents(counts, cells, names, kinds, request, str(path), (path, folder, folder.parent))
+
+
+@reader(
+    "10x-h5",
+    ".h5",
+    help="counts of cells in an HDF5 file of 10x (Cell Ranger 2 and later)",
+    noun="a 10x file",
+    modality="vectors",
+    options=("labels",),
+    extra="omics",
+    example="filtered_feature_bc_matrix.h5 --labels labels.csv --label cell_type",
+)
+def read_tenx_file(path: Path, request: DataOptions) -> FileContents:
+    """Cells, float32 (n, genes), of an HDF5 file; labels of a table of barcodes."""
+    if importlib.util.find_spec("h5py") is None:
+        raise MissingExtra("h5py", "omics", "reading .h5 files")
+    import h5py
+
+    try_attributes(path)
+    with reading(str(path), "a 10x file"), h5py.File(path, "r") as file:
+        groups = [group for group in file.values() if hasattr(group, "keys") and {"barcodes", "indptr"} <= set(group)]
+        if not groups:
+            refuse(path, path.suffix)
+            raise InputError(f"{path} is an HDF5 file without counts of 10x, expected its groups matrix/barcodes, ...")
+        if len(groups) > 1:
+            raise InputError(f"{path} has counts of the genomes {name_list(list(file))}, expected one: save one alone")
+        group = groups[0]
+        shape = tuple(int(size) for size in group["shape"][:])
+        stored = sparse.csc_array((group["data"][:], group["indices"][:], group["indptr"][:]), shape)
+        stored.check_format(full_check=True)
+        features = group.get("features", group)
+        names = _texts(features["name"] if "name" in features else features["gene_names"])
+        kinds = _texts(features["feature_type"]) if "feature_type" in features else [GENES] * len(names)
+        cells = _texts(group["barcodes"])
+    return _contents(sparse.csr_array(stored.T), cells, names, kinds, request, str(path), (path.parent,))
+
+
+def _file(folder: Path, names: tuple[str, ...]) -> Path:
+    found = [folder / f"{name}{ending}" for name in names for ending in ("", ".gz")]
+    for file in found:
+        if file.is_file():
+            return file
+    raise InputError(f"{folder} is a 10x folder without {names[0]} or {names[0]}.gz: copy it from its source again")
+
+
+def _lines(file: Path) -> list[str]:
+    with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as text:
+        return text.read().splitlines()
+
+
+def _texts(stored: Any) -> list[str]:
+    return [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in stored[:]]
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Names of genes; of equal ones the later have -1, -2 and so on, as anndata makes them."""
+    taken, seen, found = set(names), dict[str, int](), []
+    for name in names:
+        new = name
+        while name in seen and (new := f"{name}-{seen[name]}") in taken:
+            seen[name] += 1
+        seen[name] = seen.get(name, 0) + 1
+        taken.add(new)
+        found.append(new)
+    return found
+
+
+def _contents(
+    counts: Any,
+    cells: list[str],
+    names: list[str],
+    kinds: list[str],
+    request: DataOptions,
+    source_name: str,
+    places: tuple[Path, ...],
+) -> FileContents:
+    chosen = np.array([kind == GENES for kind in kinds])
+    if not chosen.any():
+        raise InputError(f"{source_name} has no features of the kind {GENES!r}, only {name_list(sorted(set(kinds)))}")
+    if not chosen.all():
+        others = name_list(sorted(set(kinds) - {GENES}))
+        warn(f"{source_name}: {pluralize(int((~chosen).sum()), 'feature')} of other kinds are left out: {others}")
+        counts, names = counts[:, np.flatnonzero(chosen)], [n for n, kept in zip(names, chosen, strict=True) if kept]
+    names = _unique(names)
+    order = column_order(names, request.schema, source_name)
+    if order is not None:
+        counts, names = counts[:, order], [names[i] for i in order]
+    size = f"{source_name}, {counts.shape[0]:,} x {counts.shape[1]:,} values,"
+    check_size(4 * counts.shape[0] * counts.shape[1], size, "keep fewer genes or cells, or save it as .h5ad")
+    x = counts.astype(np.float32).toarray()
+    label, groups = request.or_fitted("label"), request.or_fitted("groups")
+    table: Any = None
+    if label is not None or groups is not None:
+        found = (table_of_names(cells, request, place) for place in dict.fromkeys(places))
+        table = next((each for each in found if each is not None), None)
+    y = None if label is None else column_of(table, "label", label, source_name)
+    of_groups = None if groups is None else column_of(table, "groups", groups, source_name)
+    described: dict[str, Any] = {"columns": names, "one_hot": {}, "drop": [], "label": label}
+    more: dict[str, Any] = {"row_names": cells, "groups": of_groups, "cells": True, "modality": "vectors"}
+    return FileContents(x, y, names=names, table=described, **more)
