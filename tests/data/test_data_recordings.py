@@ -66,6 +66,9 @@ def test_labels_and_groups_of_a_table_of_file_names(tmp_path):
     assert dict(zip(data.row_names, data.y.tolist(), strict=True)) == {f"recordings/{i}.wav": i % 3 for i in range(12)}
     assert data.groups.tolist() == [{0: "u", 1: "v", 2: "w", 3: "z"}[int(n[11:-4]) // 3] for n in data.row_names]
     assert len(np.unique(data.groups_test)) == 1 and data.split == "groups"
+    later = load_dataset(tmp_path / "set", schema=data.schema)
+    assert later.y.tolist() == data.y.tolist() and later.groups.tolist() == data.groups.tolist()
+    assert later.label_name == "digit" and np.array_equal(later.test_index, data.test_index)
     assert load_dataset(tmp_path / "set").y is None
     assert "did you mean digit?" in refusal(load_dataset, tmp_path / "set", label="digits")
     stems = table.assign(file=table.file.str[11:-4])
@@ -74,7 +77,7 @@ def test_labels_and_groups_of_a_table_of_file_names(tmp_path):
     assert other.y.tolist() == data.y.tolist()
     stems[1:].to_csv(tmp_path / "few.csv", index=False)
     message = refusal(load_dataset, tmp_path / "set", label="digit", labels=tmp_path / "few.csv")
-    assert "no column with the names of all files, such as recordings/0.wav" in message
+    assert "no column with the names of all samples, such as recordings/0.wav" in message
     (tmp_path / "set" / "labels.csv").unlink()
     assert "give one with a column of file names" in refusal(load_dataset, tmp_path / "set", groups="speaker")
 

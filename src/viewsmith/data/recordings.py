@@ -123,6 +123,7 @@ def samples_of(
         row_names=names,
         groups=None if groups is None else groups[of],
         wholes=np.array([recordings[i].name for i in of]) if step else None,
+        table={"columns": None, "one_hot": {}, "drop": [], "label": request.or_fitted("label")},
         options={"signal": signal},
         modality="series",
     )
