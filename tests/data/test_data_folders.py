@@ -165,7 +165,7 @@ def test_options_that_do_not_fit_a_folder(put, folder):
     put("1.png")
     put("2.png")
     assert "is not a table" in refusal(load_dataset, folder, label="x")
-    assert "is not a FASTA file" in refusal(load_dataset, folder, labels="x")
+    assert "so labels=x has no effect" in refusal(load_dataset, folder, labels="x")
     assert "is not an .h5ad file" in refusal(load_dataset, folder, layer="x")
     assert load_dataset(folder, modality="vectors").x.shape == (2, 30)
 

@@ -159,7 +159,7 @@ def test_numbers_from_obs_are_a_target(save):
         ({"layer": "zzz"}, "has no layer 'zzz', given as layer; its layers are: counts"),
         ({"drop": ["gene1"]}, "leave drop out"),
         ({"one_hot": ["kind"]}, "leave one_hot out"),
-        ({"labels": "x.tsv"}, "is not a FASTA file"),
+        ({"labels": "x.tsv"}, "so labels=x.tsv has no effect"),
         ({"image_size": 8}, "is not a folder of images"),
         ({"modality": "images"}, "images are uint8"),
     ],

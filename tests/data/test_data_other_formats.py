@@ -18,7 +18,6 @@ from viewsmith.data import load_dataset
         ("a.xlsx", "save it as .csv"),
         ("a.pkl", "never unpickled"),
         ("a.rds", "write an .h5ad file"),
-        ("a.h5", "write an .h5ad file"),
         ("a.xml", "annotations rather than samples"),
         ("a.czi", "save it as 8-bit PNG or TIFF"),
     ],

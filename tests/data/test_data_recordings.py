@@ -34,14 +34,14 @@ def words(folder, lengths=(1.0, 0.5, 0.75, 1.0, 0.8, 0.6), endings=(".wav",), ra
 @pytest.mark.filterwarnings("ignore:.*recordings of")
 def test_a_folder_of_sounds_by_class(tmp_path):
     made = words(tmp_path, endings=(".wav", ".flac", ".WAV"))
-    with pytest.warns(UserWarning, match=r"12 recordings of 0.5 s to 1 s \(median 0.775 s\) are filled at the end"):
+    with pytest.warns(UserWarning, match=r"12 recordings of 0.5 s to 1 s \(median 0.775 s\) are filled to 1 s: "):
         data = load_dataset(tmp_path)
     assert data.modality == "series" and data.x.shape == (12, 1, 800) and data.split == "stratified"
     assert data.row_names[:2] == ["a/0.wav", "a/10.flac"] and data.y.tolist() == ["a"] * 6 + ["b"] * 6
     np.testing.assert_array_equal(data.x[0], made[0])
     short = data.x[data.row_names.index("b/1.flac"), 0]
-    np.testing.assert_array_equal(short[:400], made[1][0])
-    assert not short[400:].any()  # silence
+    np.testing.assert_array_equal(short[200:600], made[1][0])
+    assert not short[:200].any() and not short[600:].any()  # silence
     assert data.schema["signal"] == {"rate": 800.0, "sound": True, "points": 800, "step": 0, "channels": []}
     later = load_dataset(tmp_path / "b" / "1.flac", schema=data.schema)
     np.testing.assert_array_equal(later.x[0, 0], short)
@@ -79,7 +79,7 @@ def test_labels_and_groups_of_a_table_of_file_names(tmp_path):
     message = refusal(load_dataset, tmp_path / "set", label="digit", labels=tmp_path / "few.csv")
     assert "no column with the names of all samples, such as recordings/0.wav" in message
     (tmp_path / "set" / "labels.csv").unlink()
-    assert "give one with a column of file names" in refusal(load_dataset, tmp_path / "set", groups="speaker")
+    assert "give one with a column of the names of samples" in refusal(load_dataset, tmp_path / "set", groups="speaker")
 
 
 def edf(path, seconds=120, rates=(100, 100), names=("Fz", "Cz")):
@@ -109,6 +109,14 @@ def test_one_long_recording_is_cut(tmp_path):
     assert "length is that of the data of the run" in refusal(
         load_dataset, tmp_path / "night.edf", schema=data.schema, length="1s"
     )
+
+
+def test_a_few_much_longer_recordings_are_cut(tmp_path):
+    made = [sound(tmp_path / f"{i:02}.wav", 5 if i == 3 else 0.5 + i / 100) for i in range(40)]
+    with pytest.warns(UserWarning, match="are filled to 0.88 s; 2 longer ones are cut"):
+        data = load_dataset(tmp_path)
+    assert data.x.shape == (40, 1, 704)
+    np.testing.assert_array_equal(data.x[3, 0], made[3][0, 1648:2352])  # the middle
 
 
 @pytest.mark.parametrize(("rate", "factor"), [(50, 2), (100, 1)])

@@ -24,6 +24,9 @@ OPTIONS = ("length", "step", "rate", "channels", "labels")
 #: Fewer recordings than this, which give at least as many windows of `SECONDS`, are cut into these.
 FEW, SECONDS, POINTS = 32, 2.0, 1000
 
+#: Recordings are filled to the longest; if that is so many times as long as this fraction of them, to the latter.
+MOST, OUTLYING = 0.95, 1.5
+
 _TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|h)?")
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
@@ -76,7 +79,8 @@ def samples_of(
     source_name : str
         Name of the data in messages.
     sound : bool
-        Whether recordings are sound: silence then fills what is missing at an end, otherwise the last value.
+        Whether recordings are sound, which is centered with silence on both sides; others are filled at their end by
+        their last value.
     n_train : int or None
         The first so many recordings are the train part.
     folder : Path or None
@@ -100,7 +104,7 @@ def samples_of(
             f"{source_name}: samples would have {points} points, expected at least {SHORTEST}: give a length (--length)"
         )
     windows = [(i, start) for i, each in enumerate(recordings) for start in _starts(each.x.shape[1], points, step)]
-    x = _windows(recordings, windows, points, source_name, sound)
+    x = _windows(recordings, windows, points, step, source_name, sound)
     known = ~np.isnan(x).any(axis=(1, 2))
     if not known.all():
         if not known.any():
@@ -257,14 +261,17 @@ def _length(
             f"{first.time(points)}: --length and --step choose others"
         )
         return points, points
-    longest = int(lengths.max())
+    longest, usual = int(lengths.max()), int(np.quantile(lengths, MOST))
+    points = usual if longest > OUTLYING * usual else longest
     if lengths.min() < longest:
+        cut = int((lengths > points).sum())
+        longer = f"; {pluralize(cut, 'longer one is', 'longer ones are')} cut" if cut else ""
         warn(
             f"{source_name}: {len(recordings):,} recordings of {first.time(lengths.min())} to {first.time(longest)} "
-            f"(median {first.time(np.median(lengths))}) are filled at the end to the longest: --length cuts windows of "
-            "one length"
+            f"(median {first.time(np.median(lengths))}) are filled to {first.time(points)}{longer}: --length cuts "
+            "windows of one length"
         )
-    return longest, 0
+    return points, 0
 
 
 def _starts(length: int, points: int, step: int) -> range:
@@ -273,16 +280,23 @@ def _starts(length: int, points: int, step: int) -> range:
 
 
 def _windows(
-    recordings: list[Recording], windows: list[tuple[int, int]], points: int, source_name: str, sound: bool
+    recordings: list[Recording], windows: list[tuple[int, int]], points: int, step: int, source_name: str, sound: bool
 ) -> np.ndarray:
+    """Windows (n, C, T) at these starts, filled where a recording is shorter: sound by silence on both sides, others at
+    the end by their last value."""
     shape = (len(windows), len(recordings[0].x), points)
     size = f"{source_name}: {pluralize(len(windows), 'sample')} of {points:,} points"
     check_size(4 * int(np.prod(shape)), size, "give a larger step (--step), a lower rate (--rate) or fewer files")
     x = np.empty(shape, np.float32)
     for row, (i, start) in zip(x, windows, strict=True):
-        found = recordings[i].x[:, start : start + points]
-        row[:, : found.shape[1]] = found
-        row[:, found.shape[1] :] = 0 if sound else found[:, -1:]
+        whole = recordings[i].x
+        if sound and not step:  # sound is in the middle
+            start = max(0, (whole.shape[1] - points) // 2)
+        found = whole[:, start : start + points]
+        first = (points - found.shape[1]) // 2 if sound else 0
+        row[:, :first] = 0
+        row[:, first : first + found.shape[1]] = found
+        row[:, first + found.shape[1] :] = 0 if sound else found[:, -1:]
     return x
 
 
