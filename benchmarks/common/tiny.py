@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from viewsmith.modalities.vectors.counts import log_normalize
+
 #: Train rows, test rows, classes.
 ROWS, TEST, CLASSES = 120, 40, 4
 WIDTHS = {
@@ -41,7 +43,9 @@ def write(folder: Path) -> None:
     for name, width in WIDTHS.items():
         centers = rng.normal(size=(CLASSES, width)) * 2
         x = centers[y] + rng.normal(size=(len(y), width))
-        _save(folder, name, np.maximum(x, 0) if name.startswith(("sc_", "text_")) else x, y)
+        if name.startswith("sc_"):
+            x = log_normalize(rng.poisson(np.exp(x / 2 - 1)))
+        _save(folder, name, np.maximum(x, 0) if name.startswith("text_") else x, y)
     for name, shape in IMAGES.items():
         x = rng.integers(0, 100, (len(y), *shape))
         for image, label in zip(x, y, strict=True):

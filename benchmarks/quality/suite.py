@@ -275,6 +275,9 @@ def preferred(features: Mapping[str, np.ndarray], y: np.ndarray) -> str:
     return max(features, key=lambda kind: linear(features[kind])) if len(features) > 1 else next(iter(features))
 
 
+SAMPLER_STEPS = 20  # of a small study
+
+
 def small(study: Study) -> Study:
     """A copy of the study to test it: one seed, few samples, one epoch for each training."""
     rows = {name: _short(row) if isinstance(row, Trained) else row for name, row in study.rows.items()}
@@ -285,7 +288,10 @@ def small(study: Study) -> Study:
 
 def _short(row: Trained) -> Trained:
     search = row.search and replace(row.search, values=row.search.values[:2], budget=Budget(1, 1))
-    return replace(row, search=search, budget=None)
+    options = dict(row.options)
+    if options.get("sampler_steps", 0) > SAMPLER_STEPS:  # a thousand, as published
+        options["sampler_steps"] = SAMPLER_STEPS
+    return replace(row, search=search, budget=None, options=options)
 
 
 def main(study: Study, doc: str | None, arguments: Sequence[str] | None = None) -> Path:
@@ -307,7 +313,7 @@ def command(
     """Run the cells that a results file lacks; return the path.
 
     With --quick: small cells on tiny data, written to a temporary file; each row on the first set of each `kind`,
-    without UMAP, whose compiling takes longer than all cells.
+    without maps of umap-learn and pacmap, whose compiling takes longer than all cells.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", type=float, nargs="?", help="no cell starts after this many minutes")
@@ -320,7 +326,8 @@ def command(
     except ValueError as error:
         parser.error(str(error))
     if given.quick:
-        few = {(cell.method, kind(cell.dataset)): cell for cell in reversed(wanted) if "umap" not in cell.method}
+        made = [cell for cell in wanted if not any(name in cell.method for name in ("umap", "pacmap"))]
+        few = {(cell.method, kind(cell.dataset)): cell for cell in reversed(made)}
         wanted = list(few.values())[::-1]
     with tempfile.TemporaryDirectory() as folder, tiny_data(given.quick):
         path = (Path(folder) if given.quick else given.results) / path.name

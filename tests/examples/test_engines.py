@@ -1,7 +1,6 @@
 """Files of parquet by Ray Data, Spark and Dask in their local modes, and by a plain loop: each file once."""
 
 import os
-import runpy
 import subprocess
 import sys
 import warnings
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from engine_examples import ENGINES, EXAMPLES, NAMES, engine
 
 import viewsmith
 from viewsmith import Contrastive, Discovery
@@ -19,8 +19,6 @@ from viewsmith.workflows import over_files
 from viewsmith.workflows.over_files import OverFiles
 
 pytest.importorskip("pyarrow")
-ENGINES = {"ray": "ray", "spark": "pyspark", "dask": "dask.dataframe"}
-EXAMPLES = Path(__file__).parents[2] / "examples" / "engines"
 
 
 @pytest.fixture(scope="module")
@@ -43,21 +41,11 @@ def plain(run, out, files, task="embed", **options):
     return work(work.pending(files)).to_dict("records")
 
 
-def engine(name):
-    """The main function of an example, where its library is installed."""
-    if name == "plain":
-        return plain
-    module = pytest.importorskip(ENGINES[name])
-    if name == "ray" and not module.is_initialized():
-        module.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-    return runpy.run_path(str(EXAMPLES / f"{name}_embed.py"))["main"]
-
-
-@pytest.mark.parametrize("name", ["plain", *(pytest.param(each, marks=pytest.mark.slow) for each in ENGINES)])
+@pytest.mark.parametrize("name", NAMES)
 def test_each_file_has_one_result_and_stopped_work_goes_on(place, tmp_path, name, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     folder, table, files = place
-    main, out = engine(name), tmp_path / "out"
+    main, out = engine(name, "embed", plain), tmp_path / "out"
     first = main(str(folder / "run"), str(out), [str(file) for file in files[:2]], keep=["key"])
     assert sorted(row["rows"] for row in first) == [60, 60]
     before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
@@ -76,7 +64,7 @@ def test_each_file_has_one_result_and_stopped_work_goes_on(place, tmp_path, name
 @pytest.mark.parametrize("name", ENGINES)
 def test_engines_locate_and_test_symmetries_too(tmp_path, name, small_searches, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    main, rng = engine(name), np.random.default_rng(0)
+    main, rng = engine(name, "embed", plain), np.random.default_rng(0)
     texts = ["".join(rng.choice(list("ACGT"), 60)) for _ in range(600)]
     texts = [text[: 20 + i % 9] + "TGACTCATTGAC" + text[32 + i % 9 :] for i, text in enumerate(texts)]
     model = Discovery(modality="dna", windows=[12], random_state=0).fit(texts)

@@ -1,12 +1,11 @@
 """A linear-contrast model fitted over files by a plain loop, Ray Data, Spark and Dask: the same as in one process."""
 
-import runpy
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from engine_examples import NAMES, engine
 
 from viewsmith import Contrastive, LinearContrast, load
 from viewsmith.core.errors import InputError
@@ -14,8 +13,6 @@ from viewsmith.workflows.fit_over_files import FitOverFiles
 from viewsmith.workflows.over_files import model_of
 
 pytest.importorskip("pyarrow")
-ENGINES = {"ray": "ray", "spark": "pyspark", "dask": "dask.dataframe"}
-EXAMPLES = Path(__file__).parents[2] / "examples" / "engines"
 SIDE = 12
 
 
@@ -48,20 +45,12 @@ def plain(run, out, files, **options):
     return work.finish()
 
 
-def engine(name):
-    if name == "plain":
-        return plain
-    module = pytest.importorskip(ENGINES[name])
-    if name == "ray" and not module.is_initialized():
-        module.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-    return runpy.run_path(str(EXAMPLES / f"{name}_fit.py"))["main"]
-
-
-@pytest.mark.parametrize("name", ["plain", *(pytest.param(each, marks=pytest.mark.slow) for each in ENGINES)])
+@pytest.mark.parametrize("name", NAMES)
 def test_files_give_the_result_of_their_sums_in_one_process(place, tmp_path, name, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     folder, x, files = place
-    found = engine(name)(str(folder / "run"), str(tmp_path / "out"), [str(file) for file in files], column="image")
+    main = engine(name, "fit", plain)
+    found = main(str(folder / "run"), str(tmp_path / "out"), [str(file) for file in files], column="image")
     model = load(folder / "run")
     parts = [model.sums(x[number * 60 : number * 60 + 60], f"part-{number}.parquet") for number in range(4)]
     expected = model.solve(parts[0] + parts[1] + parts[2] + parts[3]).transform(x)

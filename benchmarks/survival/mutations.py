@@ -1,0 +1,203 @@
+"""Mutations: one line of the code is made wrong, and the tests that stand for it have to fail.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.survival.mutations [name ...]
+
+Each one is made in a copy of the package, whose tests run from this checkout. A mutation that no test sees, or that the
+code no longer has, is listed, and the command ends with 1. About ten seconds for each on a free core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.common.runner import ROOT
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A text of a file of `src/viewsmith`, what it is replaced by, and the arguments of pytest that see it."""
+
+    file: str
+    before: str
+    after: str
+    tests: str
+
+
+MUTATIONS = {
+    # Survivors of an audit of the tests, each with a test since then.
+    "images of the variance": Mutation(
+        "methods/discovery/image_kinds.py",
+        "min(images, drawn)",
+        "max(images, drawn)",
+        "tests/methods/test_methods_discovery_kinds.py",
+    ),
+    "q of places": Mutation(
+        "methods/crl_tac/building.py",
+        'found = found[found["q"] <= MAX_Q]',
+        'found = found[found["q"] <= 1]',
+        "tests/methods/test_methods_crl_tac_discovery.py tests/methods/test_methods_crl_tac_start.py",
+    ),
+    "size of places": Mutation(
+        "methods/crl_tac/building.py",
+        "int(np.median(sizes.max(axis=1)))",
+        "int(np.median(sizes.min(axis=1)))",
+        "tests/methods/test_methods_crl_tac_discovery.py tests/methods/test_methods_crl_tac_start.py",
+    ),
+    "groups of the rows that are drawn": Mutation(
+        "evaluation/symmetries.py",
+        "np.unique(np.asarray(groups)[rows], return_inverse=True)",
+        "np.unique(np.asarray(groups)[: len(rows)], return_inverse=True)",
+        "tests/evaluation/test_evaluation_symmetries.py",
+    ),
+    "ties of lower scores": Mutation(
+        "evaluation/differences.py",
+        "float(smaller) if protocol in LOWER_IS_BETTER else 1.0",
+        "1.0",
+        "tests/evaluation/test_evaluation_differences.py tests/evaluation/test_evaluation_compare.py",
+    ),
+    "rows of located parts": Mutation(
+        "workflows/over_files.py",
+        'kept.iloc[made["sample"]].reset_index(drop=True)',
+        "kept.reset_index(drop=True)",
+        "tests/examples/test_engines.py",
+    ),
+    "source of a published model": Mutation(
+        "workflows/hub.py",
+        'config.get("data", {}).get("source", "")',
+        '""',
+        "tests/core/test_core_hub.py tests/cli/test_cli_push.py",
+    ),
+    "steps after a checkpoint": Mutation(
+        "training/tracking.py",
+        "purge_step=tracker._first + 1",
+        "purge_step=tracker._first",
+        "tests/training/test_training_tracking.py -k tensorboard",
+    ),
+    "leaks of the negative": Mutation(
+        "data/labels.py",
+        "abs(numbers.corr(target)) > SAME",
+        "numbers.corr(target) > SAME",
+        "tests/data/test_data_targets.py",
+    ),
+    "gaps of a quantity": Mutation(
+        "data/labels.py", "+ 1 >= 2 * distinct", "+ 1 >= distinct", "tests/data/test_data_targets.py"
+    ),
+    "trial on held rows": Mutation(
+        "estimator/strength.py",
+        "train_briefly(estimator, data, order[cut:],",
+        "train_briefly(estimator, data, order[:],",
+        "tests/estimator/test_estimators_strength.py",
+    ),
+    "longest queue": Mutation(
+        "frameworks/base.py",
+        "min(cls.largest_queue, max(data.batch_size, data.n_rows // 2))",
+        "max(data.batch_size, data.n_rows // 2)",
+        "tests/frameworks/test_frameworks_options.py tests/frameworks/test_frameworks_moco.py "
+        "tests/frameworks/test_frameworks_nnclr.py",
+    ),
+    "outputs of the published dino": Mutation(
+        "frameworks/dino.py",
+        "65_536 if context.published else 1024",
+        "1024",
+        "tests/frameworks/test_frameworks_dino.py",
+    ),
+    # Safety of files.
+    "external parts of an .h5ad file": Mutation(
+        "data/readers/h5ad.py", "        check_own(file, path)\n", "", "tests/data/test_data_h5ad.py -k other_files"
+    ),
+    "links of obsm": Mutation(
+        "data/readers/h5ad.py", "h5py.HardLink | None)", "object)", "tests/data/test_data_h5ad.py -k link"
+    ),
+    "size of what is unpacked": Mutation(
+        "data/reading.py",
+        "self._count += len(read)",
+        "pass",
+        "tests/data/test_data_tables.py tests/data/test_data_dna.py",
+    ),
+    "links of a published run": Mutation(
+        "workflows/hub.py",
+        "if file.is_symlink()]",
+        "if False]",
+        "tests/core/test_core_hub.py tests/cli/test_cli_push.py",
+    ),
+    # Discovery in sequences.
+    "words that are filled up": Mutation(
+        "methods/discovery/motif_models.py",
+        "F.pad(log_p, (0, -log_p.shape[1] % (4 * WORD)))",
+        "F.pad(log_p, (-log_p.shape[1] % (4 * WORD), 0))",
+        "tests/methods/test_methods_motifs.py -k words",
+    ),
+    "own sites left out": Mutation(
+        "methods/discovery/motif_search.py",
+        "(letters.sum(0) - letters).reshape(n, -1, 4)",
+        "letters.sum(0).expand(n, -1).reshape(n, -1, 4)",
+        "tests/methods/test_methods_motifs.py -k loops",
+    ),
+    "draws of the clearest motif": Mutation(
+        "methods/discovery/motif_search.py",
+        "near = motif is clearest or ",
+        "near = ",
+        "tests/methods/test_methods_motifs.py -k draws",
+    ),
+    "q over all samples": Mutation(
+        "methods/discovery/contrast.py",
+        "np.minimum.accumulate(samples * p[order]",
+        "np.minimum.accumulate(len(p) * p[order]",
+        "tests/estimator/test_estimators_discovery.py -k q_values",
+    ),
+    # Equations.
+    "distances of positives": Mutation(
+        "losses/nt_xent.py",
+        "(anchors - candidates[positive]).square().sum(1)) / temperature",
+        "(anchors - candidates[positive]).square().sum(1))",
+        "tests/losses",
+    ),
+}
+
+
+def caught(mutation: Mutation) -> bool | None:
+    """Whether a test fails; None if the code does not have the text exactly once."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "src")
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        file = source / "viewsmith" / mutation.file
+        text = file.read_text(encoding="utf-8")
+        if text.count(mutation.before) != 1:
+            return None
+        file.write_text(text.replace(mutation.before, mutation.after), encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not gpu"]
+        environment = os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+        made = subprocess.run(
+            [*command, *mutation.tests.split()], cwd=ROOT, env=environment, capture_output=True, check=False
+        )
+    if made.returncode not in (0, 1):  # no test was chosen, or pytest itself failed
+        raise SystemExit(made.stdout.decode()[-2000:])
+    return made.returncode == 1
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="name", help="; ".join(MUTATIONS))
+    given = parser.parse_args(arguments)
+    if unknown := set(given.names) - set(MUTATIONS):
+        parser.error(f"no such mutation: {', '.join(sorted(unknown))}")
+    left = 0
+    for name in given.names or MUTATIONS:
+        found = caught(MUTATIONS[name])
+        left += not found
+        said = {True: "caught", False: "NOT SEEN", None: "not in the code"}[found]
+        print(f"{name}: {said}", flush=True)
+    print(f"{len(given.names or MUTATIONS) - left} of {len(given.names or MUTATIONS)} caught")
+    raise SystemExit(bool(left))
+
+
+if __name__ == "__main__":
+    main()
