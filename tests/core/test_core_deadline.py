@@ -71,6 +71,13 @@ def test_the_choice_of_a_strength_is_stopped(monkeypatch):
         choose_strength(None, "strength", {}, data, 8)
 
 
+def test_the_test_of_symmetries_is_stopped(monkeypatch):
+    monkeypatch.setattr(deadline, "GRACE", 0.0)
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), dtype=np.uint8)
+    with pytest.raises(OutOfTime, match=r"give more minutes \(--minutes\)"):
+        viewsmith.Contrastive(epochs=1, random_state=0, minutes=1e-9).fit(images)
+
+
 def test_a_training_that_has_no_limit_stops_with_the_preparation_that_needs_it(monkeypatch):
     monkeypatch.setattr(deadline, "GRACE", 0.0)
     with time_limit(0), pytest.raises(OutOfTime):

@@ -112,7 +112,7 @@ def train_rows(name: str) -> np.ndarray:
 
 def foreground(quick: bool) -> dict[str, Any]:
     """Time and memory of fractions of foreground."""
-    images = torch.from_numpy(np.resize(train_rows("cifar10_small"), (1_000 if quick else 10_000, 32, 32, 3)))
+    images = torch.from_numpy(np.resize(train_rows("cifar10_small"), (100 if quick else 10_000, 32, 32, 3)))
     scaler, encoder = Pixels((32, 32, 3)), SmallCNN().eval()
     scaler.fit(images, "auto")
     noise_tolerance(encoder, Samples(images[:1000], scaler))
@@ -130,7 +130,7 @@ def foreground(quick: bool) -> dict[str, Any]:
 
 def quality(quick: bool) -> dict[str, Any]:
     """Time and rank correlation of quality from encoder features and from cached maps."""
-    x = train_rows("cifar10_small")[: 512 if quick else 2048]
+    x = train_rows("cifar10_small")[: 64 if quick else 2048]
     model, encoder = _from_encoder(x, 1 if quick else 12)
     cached = _from_cache(model, x, 1 if quick else 6)
     return {**encoder, **cached, "target": "at least 5 times faster, Spearman at least 0.95"}
@@ -166,7 +166,8 @@ def _from_cache(model: GenView, images: np.ndarray, rounds: int) -> dict[str, An
     scaler: Any = model.scaler_
     caching = seconds(lambda: quality.cache_maps([rows]))
     recipe: Any = image_recipe("simclr", size=32, mean=scaler.center.tolist(), std=scaler.scale.tolist())
-    index, source = torch.arange(256), torch.zeros(256, dtype=torch.int64)  # source 0: the sample
+    index = torch.arange(min(256, len(rows)))
+    source = torch.zeros_like(index)  # 0: the sample
     ranks, times = [], []
     for round_ in range(rounds):
         x = rows[index]
