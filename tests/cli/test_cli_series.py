@@ -78,3 +78,21 @@ def test_sound_is_fitted_embedded_and_evaluated_from_its_files(tmp_path):
     assert config["fitted"]["row_shape"] == [1, 100] and config["fitted"]["features"] == "minirocket"
     refused = call("fit", tmp_path / "tones", "--length", "2x", "--out", tmp_path / "no")
     assert refused.refused("length is '2x', expected a time (2s, 500ms)")
+
+
+def test_events_of_a_long_file_are_in_its_own_time(tmp_path):
+    rng, rate, beats = np.random.default_rng(0), 100, []
+    x = 0.02 * rng.normal(size=120 * rate)
+    for second in range(1, 119):
+        beats.append(second * rate + int(rng.integers(0, 20)))
+        x[beats[-1] : beats[-1] + 12] += 0.5 * np.hanning(12) * np.array([1, -1] * 6)
+    soundfile.write(tmp_path / "x.wav", x, rate)
+    good("discover", tmp_path / "x.wav", "--length", "2s", "--out", tmp_path / "found", "--windows", 12)
+    table = pd.read_csv(tmp_path / "found" / "parts.csv")
+    assert set(table["recording"]) == {"x.wav"} and len(table) > 50
+    np.testing.assert_allclose(table["begin_s"], table["first"] / rate)
+    np.testing.assert_allclose(table["end_s"] - table["begin_s"], 0.12)
+    near = np.abs(table["first"].to_numpy()[:, None] - np.array(beats)).min(1)
+    assert np.quantile(near, 0.9) <= 6
+    good("locate", tmp_path / "found", tmp_path / "x.wav", "--out", tmp_path / "again.csv")
+    assert list(pd.read_csv(tmp_path / "again.csv")) == list(table)

@@ -96,6 +96,36 @@ def split_by_groups(
     return *split_groups(groups, seed), "groups"
 
 
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Where windows of recordings are.
+
+    Attributes
+    ----------
+    recordings : ndarray of str, shape (n,)
+        Name of the recording of each row.
+    starts : ndarray of int, shape (n,)
+        First point of each row in its recording.
+    rate : float or None
+        Points per second; None: not known.
+    """
+
+    recordings: np.ndarray
+    starts: np.ndarray
+    rate: float | None
+
+    def located(self, rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> dict[str, Any]:
+        """Columns of a table of events, given their rows and the points in these: recording, points, seconds."""
+        first, last = (self.starts[rows] + np.asarray(points) for points in (begin, end))
+        found: dict[str, Any] = {"recording": self.recordings[rows], "first": first, "last": last}
+        if self.rate is not None:  # as text, which keeps all digits of long recordings
+            found |= {
+                "begin_s": [f"{point / self.rate:.4f}" for point in first],
+                "end_s": [f"{point / self.rate:.4f}" for point in last],
+            }
+        return found
+
+
 # Values of the sample of a data set on disk, 512 MB as float32.
 SAMPLE_VALUES = 2**27
 
@@ -138,6 +168,8 @@ class Dataset:
         Groups of the rows; None if they were not requested.
     partly_labeled : bool
         Whether rows may have no label, which is -1 or "" in `y`, and NaN among numbers.
+    windows : Windows or None
+        If rows are windows of longer recordings: where they are.
     label_fault : str or None
         Of rows for a fitted run whose labels cannot be used, and are therefore left out: why.
     """
@@ -156,6 +188,7 @@ class Dataset:
     neighbors: Any = None
     groups: np.ndarray | None = None
     partly_labeled: bool = False
+    windows: Windows | None = None
     label_fault: str | None = None
 
     def __repr__(self) -> str:

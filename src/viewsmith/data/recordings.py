@@ -13,6 +13,7 @@ import numpy as np
 
 from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest, warn
+from viewsmith.data.dataset import Windows
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents
@@ -114,7 +115,7 @@ def samples_of(
             f"{'is' if (~known).sum() == 1 else 'are'} left out"
         )
         x, windows = x[known], [window for window, whole in zip(windows, known, strict=True) if whole]
-    of = np.array([i for i, _ in windows])
+    of, starts = np.array(windows).T
     names = [recordings[i].name + (f"@{recordings[i].time(start)}" if step else "") for i, start in windows]
     y, groups = _labels(recordings, request, source_name, folder)
     signal: dict[str, Any] = {"rate": recordings[0].rate, "sound": sound, "points": points, "step": step}
@@ -126,7 +127,7 @@ def samples_of(
         train,
         row_names=names,
         groups=None if groups is None else groups[of],
-        wholes=np.array([recordings[i].name for i in of]) if step else None,
+        windows=Windows(np.array([recordings[i].name for i in of]), starts, recordings[0].rate) if step else None,
         table={"columns": None, "one_hot": {}, "drop": [], "label": request.or_fitted("label")},
         options={"signal": signal},
         modality="series",

@@ -71,12 +71,13 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
     groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
     seed, fresh = request.split_seed, schema is None
     kind_of_split: Split = "none"
+    wholes = np.empty(0) if found.windows is None else found.windows.recordings
     if not split:
         train, test = np.arange(len(x)), None
     elif request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
         train, test, kind_of_split = split_by_groups(groups, found.n_train, name, fresh=fresh, seed=seed or 0)
-    elif found.wholes is not None and y is not None and found.n_train is None and len(np.unique(found.wholes)) > 1:
-        train, test, kind_of_split = split_by_groups(found.wholes, None, name, fresh=fresh, seed=seed or 0)
+    elif y is not None and found.n_train is None and len(np.unique(wholes)) > 1:
+        train, test, kind_of_split = split_by_groups(wholes, None, name, fresh=fresh, seed=seed or 0)
     else:
         labeled = np.arange(len(x)) if y is None or not partial else np.flatnonzero(~without_label(y))
         train, test, kind_of_split = split_by_label(len(x), y, labeled, found.n_train, name, fresh=fresh, seed=seed)
@@ -108,6 +109,7 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
         neighbors=found.neighbors,
         groups=groups,
         partly_labeled=partial,
+        windows=found.windows,
         label_fault=fault,
     )
     if schema is None:

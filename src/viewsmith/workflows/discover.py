@@ -24,6 +24,7 @@ from viewsmith.core.files import (
     write_text_atomic,
 )
 from viewsmith.data import load_dataset
+from viewsmith.data.dataset import Windows
 from viewsmith.data.formats import by_ending, find_reader
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
 from viewsmith.data.reading import reading
@@ -55,9 +56,9 @@ FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": N
 
 def read_samples(
     data: str, modality: str = "auto", fitted: bool = False, **read: Any
-) -> tuple[Any, list[str] | None, str]:
-    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, and modality; `read`
-    has options of `load_dataset`, such as the length to which recordings are cut."""
+) -> tuple[Any, list[str] | None, str, Windows | None]:
+    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, modality, and of
+    windows of recordings where they are; `read` has options of `load_dataset`, such as the length of windows."""
     path = Path(data)
     if path.is_dir() and modality in ("auto", "images") and "images" in find_reader(path).modalities:
         images = _folder(path)
@@ -66,7 +67,7 @@ def read_samples(
                 f"{data} has {pluralize(len(images), 'image')}, expected at least {FEWEST}: what recurs is seen across "
                 f"images; cut a large one into tiles: {tiles_of(path / images.names[0])}"
             )
-        return images, list(images.names), "images"
+        return images, list(images.names), "images", None
     series = modality == "series"
     # Missing values stay NaN, which discovery refuses with what can be done here.
     impute: Any = "median" if series else "none"
@@ -83,8 +84,9 @@ def read_samples(
         raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
     if found == "dna":
         names = dataset.row_names
-        return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found
-    return (as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x), dataset.row_names, found
+        return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found, None
+    samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
+    return samples, dataset.row_names, found, dataset.windows
 
 
 def _one_channel(path: Path) -> bool:
@@ -179,11 +181,12 @@ def _discover(
     out: Path, cache: Path, data: str, options: dict[str, Any], crop_size: int | None, read: dict[str, Any]
 ) -> str:
     """`discover_to` in a folder that this process holds."""
-    samples, names, modality = read_samples(data, options.pop("modality", "auto"), **read)
+    samples, names, modality, windows = read_samples(data, options.pop("modality", "auto"), **read)
     model = Discovery(modality=modality, cache=str(cache) if modality == "images" else None, **options)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        sentence = _write_discovery(out, model.fit(samples), samples, names, crop_size, title=Path(data).name)
+        model.fit(samples)
+        sentence = _write_discovery(out, model, samples, names, crop_size, title=Path(data).name, windows=windows)
     except InputError:
         if {path.name for path in out.iterdir()} <= {CACHE, LOCK}:
             shutil.rmtree(cache, ignore_errors=True)
@@ -207,15 +210,20 @@ def as_flags(text: str) -> str:
 
 
 def _write_discovery(
-    out: Path, model: Discovery, samples: Any, names: list[str] | None, crop_size: int | None, *, title: str
+    out: Path,
+    model: Discovery,
+    samples: Any,
+    names: list[str] | None,
+    crop_size: int | None,
+    *,
+    title: str,
+    windows: Windows | None,
 ) -> str:
     """Write the folder of a fitted discovery, and say what was found; what a stopped one has written is replaced."""
     modality = model.modality_
     model.save(out)
     crops, found = model.crops(samples, {"images": 64}.get(modality) if crop_size is None else crop_size)
-    write_text_atomic(
-        out / "parts.csv", spreadsheet_frame(parts_table(found, names)).to_csv(index=False, float_format="%.4g")
-    )
+    write_text_atomic(out / "parts.csv", parts_text(found, names, windows))
     if modality == "images":
         check_no_link(out / "crops")
         shutil.rmtree(out / "crops", ignore_errors=True)
@@ -232,20 +240,18 @@ def _write_discovery(
 
 def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None) -> None:
     """Write where the parts of a discovery are in DATA: a table, or for DNA also BED (``.bed``)."""
-    model, found, names, _ = _found_in(run, data, n, max_q)
+    model, found, names, _, windows = _found_in(run, data, n, max_q)
     if out.suffix.lower() == ".bed" and model.modality_ == "dna":
         write_text_atomic(target_of(out), bed(found, names))
     elif out.suffix.lower() == ".csv":
-        write_text_atomic(
-            target_of(out), spreadsheet_frame(parts_table(found, names)).to_csv(index=False, float_format="%.4g")
-        )
+        write_text_atomic(target_of(out), parts_text(found, names, windows))
     else:
         raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for DNA .bed")
 
 
 def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None) -> None:
     """Write what is at the parts of a discovery in DATA: a folder of images, ``.fasta`` or ``.npz``."""
-    model, found, names, samples = _found_in(run, data, n, max_q)
+    model, found, names, samples, _ = _found_in(run, data, n, max_q)
     suffix = {"images": "", "dna": ".fasta", "series": ".npz"}[model.modality_]
     if out.suffix.lower() != suffix:
         expected = f"a file that ends in {suffix}" if suffix else "a new folder"
@@ -264,15 +270,15 @@ def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = No
 
 def _found_in(
     run: Path, data: str, n: int, max_q: float | None = None
-) -> tuple[Discovery, np.ndarray, list[str] | None, Any]:
-    """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names and samples; with q-values up
-    to `max_q`, by default that of the run."""
+) -> tuple[Discovery, np.ndarray, list[str] | None, Any, Windows | None]:
+    """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names, samples and windows; with
+    q-values up to `max_q`, by default that of the run."""
     model = Discovery.load(run)
     if max_q is not None:
         model.set_params(max_q=max_q)
-    samples, names, _ = read_samples(data, model.modality_, fitted=True)
+    samples, names, _, windows = read_samples(data, model.modality_, fitted=True)
     model.search_.max_parts = n
-    return model, model.locate(samples), names, samples
+    return model, model.locate(samples), names, samples, windows
 
 
 def bed(found: np.ndarray, names: list[str] | None) -> str:
@@ -308,6 +314,14 @@ def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarr
         save_logo(out / f"{title}.svg", motif.probabilities, motif.background.frequencies)
     if crops:
         write_text_atomic(out / "crops.fa", fasta(crops, found, names))
+
+
+def parts_text(found: np.ndarray, names: list[str] | None, windows: Windows | None) -> str:
+    """Parts as a table in CSV, of windows of recordings also in the time of these."""
+    table = parts_table(found, names)
+    if windows is not None:
+        table = table.assign(**windows.located(found["sample"], found["start"], found["end"]))
+    return str(spreadsheet_frame(table).to_csv(index=False, float_format="%.4g"))
 
 
 def parts_table(found: np.ndarray, names: list[str] | None) -> pd.DataFrame:
