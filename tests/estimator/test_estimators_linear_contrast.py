@@ -7,7 +7,7 @@ import torch
 import viewsmith
 from refusals import refusal
 from viewsmith import LinearContrast
-from viewsmith.methods.linear_contrast import training
+from viewsmith.methods.linear_contrast import estimator, training
 from viewsmith.networks.features import Features
 from viewsmith.views import ViewMaker
 
@@ -123,3 +123,13 @@ def test_views_of_sound_are_those_that_suit_its_features():
     other = LinearContrast(features="log-mel", view_maker="window", random_state=0, **given).fit(sound)
     assert other.resolved_.view_maker == "window"
     assert LinearContrast(modality="series", random_state=0).fit(sound).resolved_.view_maker == "window+jitter+scale"
+
+
+def test_many_samples_get_more_columns(monkeypatch):
+    monkeypatch.setattr(estimator, "LARGE", 40)
+    monkeypatch.setattr(estimator, "MOST_COLUMNS", 8)
+    x = np.random.default_rng(0).normal(size=(40, 1, 60)).astype(np.float32)
+    widths = [
+        LinearContrast(modality="series", random_state=0).fit(rows).resolved_.n_components for rows in (x[:39], x)
+    ]
+    assert widths == [8, 512]

@@ -33,7 +33,8 @@ OF_TRAINING = (
     *("trust_coefficient", "warmup", "schedule", "constant_predictor_rate", "freeze", "freeze_last_layer"),
     *("gradient_clip", "precision"),
 )
-MOST_COLUMNS = 256
+#: Most columns, and of so many samples or more, from which further ones are still certain.
+MOST_COLUMNS, LARGE, MOST_OF_LARGE = 256, 20_000, 512
 #: Smaller crops of published recipes are for networks: in the features smaller ones share less with each other.
 CROP_MINIMUM = 0.4
 APPENDED = 64
@@ -92,7 +93,7 @@ class LinearContrast(ViewsmithEstimator):
     features_options: dict[str, Any] | None = None
     """Further options of the features by name; `viewsmith methods` lists them."""
     n_components: arguments.Count | arguments.Auto = "auto"
-    """Number of columns. "auto": chosen on held-out samples, at most 256."""
+    """Number of columns. "auto": chosen on held-out samples, at most 256, and 512 of 20,000 samples or more."""
     appended_pca: arguments.Natural | arguments.Auto = "auto"
     """Principal components of the features that are appended, at a tenth of the squared length: what views of few
     samples do not tell. "auto": 64 for fewer than 1,000 samples if `n_components` is "auto", otherwise none."""
@@ -181,7 +182,9 @@ class LinearContrast(ViewsmithEstimator):
 
     def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
         features, of_features, weights = choose_features(options.features, options.features_options, data)
-        width = MOST_COLUMNS if options.n_components == "auto" else options.n_components
+        width = options.n_components
+        if width == "auto":
+            width = MOST_COLUMNS if len(data.x) < LARGE else MOST_OF_LARGE
         appended = options.appended_pca
         if appended == "auto":
             appended = APPENDED if options.n_components == "auto" and len(data.x) < MANY else 0
