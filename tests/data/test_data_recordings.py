@@ -18,7 +18,7 @@ rng = np.random.default_rng(0)
 
 def sound(path, seconds=1.0, rate=800, channels=1):
     path.parent.mkdir(parents=True, exist_ok=True)
-    x = (rng.integers(-8, 8, (round(seconds * rate), channels)).cumsum(0) % 256 - 128).astype(np.int16) * 128
+    x = (rng.integers(-8, 8, (round(seconds * rate), channels)).cumsum(0) % 256 - 128).astype(np.int16) * 64
     soundfile.write(path, x, rate, subtype="PCM_16")
     return (x / 32768).T.astype(np.float32)
 
@@ -117,6 +117,17 @@ def test_a_few_much_longer_recordings_are_cut(tmp_path):
         data = load_dataset(tmp_path)
     assert data.x.shape == (40, 1, 704)
     np.testing.assert_array_equal(data.x[3, 0], made[3][0, 1648:2352])  # the middle
+
+
+def test_silent_and_clipped_files_are_named(tmp_path):
+    for i in range(6):
+        sound(tmp_path / f"{i}.wav")
+    soundfile.write(tmp_path / "1.wav", np.zeros(800), 800)
+    soundfile.write(tmp_path / "4.wav", np.sign(np.sin(np.arange(800))), 800)
+    with pytest.warns(UserWarning) as found:
+        load_dataset(tmp_path)
+    said = [str(each.message).removeprefix(f"{tmp_path}: ") for each in found]
+    assert said == ["1 file without sound (all zeros): 1.wav", "1 file clipped at full scale: 4.wav"]
 
 
 @pytest.mark.parametrize(("rate", "factor"), [(50, 2), (100, 1)])

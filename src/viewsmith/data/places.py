@@ -36,7 +36,7 @@ def check_source(source: str | Path) -> None:
     hint = suggest(text, BUILTIN, "built-in")
     raise InputError(
         f"unknown data set {one_line(text, 100)!r}; {hint}, or give a file, such as .npz .npy .csv .tsv .parquet .h5ad "
-        ".fasta, or a folder of images"
+        ".fasta .wav .edf, or a folder of images or recordings"
     )
 
 

@@ -25,7 +25,7 @@ from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_no
 
 
 def load_dataset(source: str | Path, **options: Any) -> Dataset:
-    """Rows, labels and split from a built-in name, a file or a folder of images.
+    """Rows, labels and split from a built-in name, a file or a folder.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def load_dataset(source: str | Path, **options: Any) -> Dataset:
     InputError
         The data or options are invalid; the message is one line.
     MissingExtra
-        Parquet without pyarrow, .h5ad without anndata, a folder of images without pillow.
+        The library of a format is not installed; the message names the extra.
     """
     return read_dataset(source, DataOptions(**options))
 

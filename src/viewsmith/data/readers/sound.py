@@ -3,11 +3,16 @@
 import importlib.util
 from pathlib import Path
 
-from viewsmith.core.errors import MissingExtra
+import numpy as np
+
+from viewsmith.core.errors import MissingExtra, name_list, pluralize, warn
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of
+
+CLIPPED = 0.01  # of the points of a recording at full scale or nearly so, from which on it is named
+FULL_SCALE = 0.999
 
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 
@@ -35,5 +40,14 @@ def read_sound(path: Path, request: DataOptions) -> FileContents:
         with reading(str(file), "a sound file"):
             x, rate = soundfile.read(file, dtype="float32", always_2d=True)
         recordings.append(Recording(x.T, name_in(path, file), float(rate), label=label))
+    _warn_silent_or_clipped(recordings, str(path))
     folder = path if path.is_dir() else None
     return samples_of(recordings, request, str(path), sound=True, n_train=n_train, folder=folder)
+
+
+def _warn_silent_or_clipped(recordings: list[Recording], source_name: str) -> None:
+    silent = [each.name for each in recordings if not each.x.any()]
+    clipped = [each.name for each in recordings if (np.abs(each.x) >= FULL_SCALE).mean() > CLIPPED]
+    for names, what in ((silent, "without sound (all zeros)"), (clipped, "clipped at full scale")):
+        if names:
+            warn(f"{source_name}: {pluralize(len(names), 'file')} {what}: {name_list(names, 5)}")
