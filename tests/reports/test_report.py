@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from quick_reports import with_drawings
 from viewsmith.core.errors import InputError
 from viewsmith.reports import (
     Figure,
+    Picture,
     ReportContent,
     color_by,
     draw_gallery,
@@ -27,6 +31,7 @@ from viewsmith.reports import (
 )
 from viewsmith.reports.curves import draw_curves, training_axis
 
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 EVIL = "<script>alert('$x^2$')</script>"
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -174,6 +179,24 @@ def test_equal_content_gives_equal_bytes_whatever_the_settings_of_matplotlib(htm
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_a_browser_shows_wide_galleries_in_full_width(tmp_path: Path) -> None:
+    pictures = [Picture("wide", np.full((60, 700, 3), 200, np.uint8)), Picture("small", np.zeros((9, 9, 3), np.uint8))]
+    page = render_report(ReportContent("a", "b", {}, {}, figures=[Figure("gallery", pictures=pictures)]))
+    script = (
+        "<script>addEventListener('load',()=>{document.title=[...document.querySelectorAll('figure')].map(f=>"
+        "f.offsetWidth/f.parentElement.offsetWidth+' '+f.querySelector('img').offsetWidth).join(' ')})</script>"
+    )
+    page = page.replace("default-src 'none'; ", "").replace("</body>", f"{script}</body>")
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    options = ["--window-size=1280,900", "--virtual-time-budget=5000", "--dump-dom", str(tmp_path / "page.html")]
+    done = subprocess.run([*map(str, command), *options], capture_output=True, text=True, timeout=120)
+    share, wide, small, _ = map(float, re.search("<title>([^<]*)", done.stdout)[1].split())  # type: ignore[index]
+    assert share == 1 and wide > 900 and small < 1
+
+
 def test_two_maps_of_2000_points_stay_small() -> None:
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 20, 2000)

@@ -322,9 +322,10 @@ def _scores(model: Any, found: np.ndarray, nothing: str) -> Figure:
             continue
         bins = np.linspace(both.min(), both.max(), 41).tolist()
         with new_axes(6.0, 2.4) as (figure, axes):
-            axes.hist(rest, bins, alpha=0.6, label="no part")
-            axes.hist(parts, bins, alpha=0.6, label="parts")
-            axes.set(xlabel="score (nats)", ylabel="places")
+            for scores, label in ((rest, "no part"), (parts, "parts")):
+                each = np.full(len(scores), 1 / max(len(scores), 1))  # there may be a hundred times as many of one
+                axes.hist(scores, bins, weights=each, alpha=0.6, label=f"{label} ({len(scores):,})")
+            axes.set(xlabel="score (nats)", ylabel="fraction of each")
             axes.legend()
         pictures.append(Picture(f"Histogram of scores of kind {kind}", figure))
     order = ", kind by kind" if len(pictures) > 1 else ""
