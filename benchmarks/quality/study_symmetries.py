@@ -7,6 +7,16 @@ auto      the rate that the default chooses from the train rows of the cell, and
 no gray   of sets in color: the row on without gray views
 cost      CPU seconds of a whole default fit, whose steps are the default's, and of the test within it
 
+Which mirrors and turns should be views of images? Rows of `LinearContrast`, at most 2,000 train and 1,000 test rows:
+
+features           fixed features without a contrast
+alone NAME         the contrast with the one transformation (mirror, upside-down, quarter-turn, all) as the only view
+default            crops and light, no mirrors and turns
+default and NAME   the same, with the one transformation
+default, chosen    what the default chooses
+test pixels        the tests of all transformations on small pixels, at most 3,000 samples
+test features      in standardized fixed features, at most 1,000 samples
+
 All other rows of a set train `STEPS` steps with batches of 256 on the same 3,000 train rows, with the default encoder
 for CPUs; probes on at most 2,000 test rows. Labels are read by probes alone. The sets signs (hands), smiles (faces),
 omniglot (characters), letters and the series are written by `benchmarks.common.prepare_sets`.
@@ -18,8 +28,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,17 +38,21 @@ import torch
 from sklearn.datasets import load_digits
 
 from benchmarks.common.data import SETS as KNOWN
-from benchmarks.common.data import Data, DataSet, load
+from benchmarks.common.data import Data, DataSet, data_folder, load
 from benchmarks.common.prepare_sets import SERIES
 from benchmarks.common.runner import RESULTS, Cell, rows
+from benchmarks.quality.linear_contrast import cells_in_flow, features, image_set
 from benchmarks.quality.suite import SEEDS, command, rounded
-from viewsmith import Contrastive
+from viewsmith import Contrastive, LinearContrast
 from viewsmith.evaluation.protocol import evaluate_embedding
-from viewsmith.evaluation.symmetries import symmetries
+from viewsmith.evaluation.symmetries import Symmetry, symmetries
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.base import Transformation
+from viewsmith.modalities.images.views import ImageViews, turned
+from viewsmith.views import ViewMaker
 
 STEPS = 300
+MIRRORS = {"mirror": "flip", "upside-down": "upside_down", "quarter-turn": "turn"}
 ROWS, TEST_ROWS = 3000, 2000
 _NEW = (
     DataSet("mnist", "images"),
@@ -99,6 +114,113 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
     return rounded({**scores, "seconds": seconds})
 
 
+class Turned(ViewMaker):
+    """Mirror images, upside-down images and quarter turns as the only views."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        rates = {option: 0.5 for name, option in MIRRORS.items() if name in names}
+        self.views = ImageViews(jitter=0, gray=0, **({"flip": 0.0} | rates))
+
+    def symmetric_copies(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return self.views.symmetric_copies(x)
+
+    def forward(
+        self, x: torch.Tensor, *, index: torch.Tensor | None = None, generator: torch.Generator | None = None
+    ) -> torch.Tensor:
+        draws = self.views.draw(len(x), x, generator)
+        x = torch.where(draws.flip[:, None, None, None], x.flip(3), x)
+        return x if draws.upside_down is None else turned(x, draws.upside_down, draws.turns)
+
+
+def smears() -> Data:
+    """Red cells, white cells and platelets of blood smears: squares of 96 pixels at 32 x 32; photographs held out."""
+    import pandas as pd
+    from PIL import Image
+
+    folder = data_folder() / "objects" / "bccd"
+    boxes = pd.read_csv(folder / "boxes.csv")
+    boxes = boxes.groupby("class").sample(361, random_state=0).sort_values("file")
+    crops = []
+    for row in boxes.itertuples():
+        left, top = (int(low + high) // 2 - 48 for low, high in ((row.left, row.right), (row.top, row.bottom)))
+        image = Image.open(folder / "images" / str(row.file)).convert("RGB")
+        left, top = min(max(left, 0), image.width - 96), min(max(top, 0), image.height - 96)
+        crops.append(np.asarray(image.crop((left, top, left + 96, top + 96)).resize((32, 32), Image.Resampling.BOX)))
+    x, y = np.stack(crops), np.unique(boxes["class"], return_inverse=True)[1]
+    files = np.unique(boxes["file"], return_inverse=True)[1]
+    test = np.isin(files, np.random.default_rng(0).permutation(files.max() + 1)[: files.max() // 4])
+    return Data(x[~test], y[~test], x[test], y[test])
+
+
+def sentinel() -> Data:
+    """Patches of a satellite's image, 9 x 9, red, green and blue as 8 bits; polygons held out."""
+    import pandas as pd
+    import tifffile
+
+    folder = data_folder() / "instruments" / "sentinel2_12band"
+    table = pd.read_csv(folder / "labels.csv")
+    x = np.stack([tifffile.imread(folder / file)[[3, 2, 1]] for file in table["file"]]).astype(np.float32)
+    low, high = np.percentile(x, (1, 99))
+    x = (255 * ((x - low) / (high - low)).clip(0, 1)).round().astype(np.uint8).transpose(0, 2, 3, 1)
+    y, polygon = (np.unique(table[name], return_inverse=True)[1] for name in ("class", "polygon"))
+    test = polygon % 4 == 0
+    return Data(x[~test], y[~test], x[test], y[test])
+
+
+PICTURES: dict[str, Callable[[], Data]] = {
+    "ifc_jurkat_16bit": cells_in_flow,
+    "bccd": smears,
+    **{name: partial(image_set, name, 2000, 1000) for name in ("cifar10_small", "mnist", "fashion_mnist")},
+    **{name: partial(image_set, name, 2000, 1000) for name in ("signs", "smiles", "omniglot", "letters")},
+    "digits": digits,
+    "sentinel2_12band": sentinel,
+}
+WITH = [f"default and {name}" for name in (*MIRRORS, "all")]
+ALONE = [f"alone {name}" for name in (*MIRRORS, "all")]
+
+
+@lru_cache(maxsize=1)
+def picture_set(name: str) -> Data:
+    """Images of a set, at most 2,000 for training."""
+    return PICTURES[name]()
+
+
+def in_closed_form(name: str, row: str, seed: int, *, small: int | None = None) -> dict[str, Any]:
+    """Scores of a representation of images in closed form; or tests of the transformations."""
+    torch.set_num_threads(1)
+    data = picture_set(name)
+    if small is not None:
+        data = Data(data.x[:small], data.y[:small], data.x_test[:small], data.y_test[:small])
+    began = time.process_time()
+    if row.startswith("test"):
+        plain = {each: known(data, "images", each)[each] for each in MIRRORS}
+        tests = symmetries(data.x, "images", plain, seed=seed, features=row == "test features")
+        found: dict[str, Any] = {test.name: rounded(_numbers(test)) for test in tests}
+        return found | {"seconds": round(time.process_time() - began, 2)}
+    asked = row.removeprefix("default and ").removeprefix("alone ").replace("all", " ".join(MIRRORS)).split()
+    options: dict[str, Any] = {"view_options": {option: 0.0 for option in MIRRORS.values() if option != "flip"}}
+    if row.startswith("alone") or row == "features":
+        options = {"view_maker": Turned(*(asked if row != "features" else ["mirror"]))}
+    elif row != "default, chosen":
+        rates = {option: 0.5 * (each in asked) for each, option in MIRRORS.items()}
+        options = {"flip": rates.pop("flip"), "view_options": rates}
+    else:
+        options = {}
+    model = LinearContrast(random_state=seed, device="cpu", n_views=4, **options).fit(data.x)
+    if row == "features":
+        h, h_test = features(model, data.x), features(model, data.x_test)
+    else:
+        h, h_test = model.transform(data.x), model.transform(data.x_test)
+    scores = evaluate_embedding(h, data.y, h_test, data.y_test, protocols=("linear", "knn"))
+    kept = {} if row != "default, chosen" else {o: model.resolved_.view_options[o] for o in MIRRORS.values()}
+    return {**rounded(scores), **kept, "rows": len(data.x), "seconds": round(time.process_time() - began, 2)}
+
+
+def _numbers(test: Symmetry) -> dict[str, float]:
+    return {"ratio": test.ratio, "told_apart": test.told_apart, "at_least": test.told_apart_interval[0]}
+
+
 def known(data: Data, modality: str, name: str) -> dict[str, Transformation]:
     """A transformation of the modality, by its name."""
     return {name: modality_of(modality).transformations(data.x.shape[1:])[name]}
@@ -120,11 +242,20 @@ def cells(quick: bool = False) -> list[Cell]:
     def cell(name: str, row: str, seed: int) -> Cell:
         return Cell(name, row, seed, lambda: measure(name, row, seed, quick=quick))
 
-    return [
+    def closed(name: str, row: str, seed: int) -> Cell:
+        return Cell(name, row, seed, lambda: in_closed_form(name, row, seed, small=100 if quick else None))
+
+    trained = [
         cell(name, row, seed)
         for seed in SEEDS[: 1 if quick else None]
         for name in (("digits",) if quick else (*SETS, "digits"))
         for row in ("auto", "on", "off", *["no gray"] * (name in COLOR), *["cost"] * (seed == 0))
+    ]
+    return trained + [
+        closed(name, row, seed)
+        for seed in SEEDS[: 1 if quick else None]
+        for name in (("digits",) if quick else PICTURES)
+        for row in ("features", *ALONE, "default", *WITH, "test pixels", "test features")
     ]
 
 

@@ -13,19 +13,22 @@ A view that transforms samples off the data changes their meaning. A transformat
 the samples need not: a set of shoes that all point to the left is no symmetric set, though a mirrored shoe is a shoe.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from scipy.spatial.distance import cdist
+import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import html_table
 from viewsmith.core.rows import RowSource
+from viewsmith.evaluation.feature_space import fitted_space, nearest, ratio_of_medians
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.base import Transformation
 
 SAMPLES = 3_000  # samples that are tested
+IN_FEATURES = 1_000  # in the space of fixed features
 FEWEST = 50
 COMPONENTS = 64
 FOLDS, DRAWS = 5, 200
@@ -109,6 +112,7 @@ def symmetries(
     *,
     groups: np.ndarray | None = None,
     seed: int = 0,
+    features: bool = False,
 ) -> Symmetries:
     """Test which transformations keep samples among the samples of a data set, without labels.
 
@@ -131,7 +135,7 @@ def symmetries(
         Fewer than 50 different samples, or a transformation that changes the shape.
     """
     rng = np.random.default_rng(seed)
-    rows = np.sort(rng.permutation(len(x))[:SAMPLES])
+    rows = np.sort(rng.permutation(len(x))[: IN_FEATURES if features else SAMPLES])
     x = np.asarray(x[rows])
     _, kinds = np.unique(x.reshape(len(x), -1), axis=0, return_inverse=True)
     if kinds.max(initial=-1) + 1 < FEWEST:
@@ -146,6 +150,7 @@ def symmetries(
         raise InputError(
             f"no transformations are known for {modality}: give your own, transformations={{name: function}}"
         )
+    compare = in_features(kind, x, seed) if features else partial(in_raw_features, kind)
     found = Symmetries()
     for name, transform in plain.items():
         changed = np.ascontiguousarray(transform(x))
@@ -153,8 +158,34 @@ def symmetries(
             raise InputError(f"the transformation {name} gives {changed.shape}, expected the shape {x.shape}")
         if transformations is None and np.array_equal(changed, x):
             continue
-        found.append(_tested(name, x, changed, kind, kinds, rng))
+        found.append(_tested(name, compare(x, changed), kinds, rng))
     return found
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Coordinates (n, k) of samples and of transformed samples: for distances, and (n, d) for classifiers."""
+
+    near: tuple[np.ndarray, np.ndarray]
+    told_by: list[tuple[np.ndarray, np.ndarray]]
+
+
+def in_raw_features(modality: Modality, x: np.ndarray, changed: np.ndarray) -> Compared:
+    """Samples and transformed samples in principal components of raw features of both."""
+    parts = [_components(a, b) for a, b in modality.compared_features(x, changed)]
+    return Compared(parts[0], parts)
+
+
+def in_features(modality: Modality, x: np.ndarray, seed: int) -> Callable[[np.ndarray, np.ndarray], Compared]:
+    """Comparison in fixed features, which are fitted to the samples once."""
+    space, scaled = fitted_space(modality, x, torch.Generator().manual_seed(seed))
+
+    def compare(samples: np.ndarray, changed: np.ndarray) -> Compared:
+        standard = space.standardized(scaled(changed))
+        both = _components(space.standard.cpu().numpy(), standard.cpu().numpy())
+        return Compared((space.coordinates, space.projected(standard)), [both])
+
+    return compare
 
 
 def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -166,46 +197,28 @@ def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return both[: len(a)], both[len(a) :]
 
 
-def _tested(
-    name: str, x: np.ndarray, changed: np.ndarray, modality: Modality, kinds: np.ndarray, rng: np.random.Generator
-) -> Symmetry:
+def _tested(name: str, compared: Compared, kinds: np.ndarray, rng: np.random.Generator) -> Symmetry:
     """Both tests on samples and transformed samples."""
-    parts = [_components(a, b) for a, b in modality.compared_features(x, changed)]
-    a, b = parts[0]
-    own, other = _nearest(a, a, kinds), _nearest(b, a, kinds)
-    ratio = _ratio(other, own)
+    a, b = compared.near
+    own, other = nearest(a, a, kinds), nearest(b, a, kinds)
+    ratio = ratio_of_medians(other, own)
     # Samples of a group depend on each other: groups are resampled, held out and transformed as a whole.
     _, groups = np.unique(kinds, return_inverse=True)
     count = groups.max() + 1
     draws = []
     for drawn in rng.integers(0, count, (DRAWS, count)):
         rows = np.repeat(np.arange(len(a)), np.bincount(drawn, minlength=count)[groups])
-        draws.append(_ratio(other[rows], own[rows]))
+        draws.append(ratio_of_medians(other[rows], own[rows]))
     # Each sample is either original or transformed, so that none meets its own transformed copy; half of each fold is.
     order = rng.permutation(count)[groups]
     transformed, fold = order % 2 == 1, order // 2 % FOLDS
-    z = np.concatenate([np.where(transformed[:, None], b, a) for a, b in parts], axis=1)
+    z = np.concatenate([np.where(transformed[:, None], b, a) for a, b in compared.told_by], axis=1)
     linear, nonlinear = _accuracies(z, transformed, fold)
     best = max(linear, nonlinear)
     margin = 1.96 * np.sqrt(max(best * (1 - best), 1 / count) / count)
     interval = (max(0.0, best - margin), min(1.0, best + margin))
     low, high = np.quantile(draws, [0.025, 0.975])
     return Symmetry(name, ratio, (float(low), float(high)), best, interval, linear, nonlinear)
-
-
-def _nearest(queries: np.ndarray, rows: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """Distance of each query to the nearest row of another kind (an equal sample, or one of the group, is no other)."""
-    found = np.empty(len(queries))
-    for start in range(0, len(queries), 500):
-        block = slice(start, start + 500)
-        distance = cdist(queries[block], rows)
-        distance[kinds[block][:, None] == kinds] = np.inf
-        found[block] = distance.min(1)
-    return found
-
-
-def _ratio(other: np.ndarray, own: np.ndarray) -> float:
-    return float(np.median(other) / max(float(np.median(own)), 1e-12))
 
 
 def _accuracies(z: np.ndarray, transformed: np.ndarray, fold: np.ndarray) -> tuple[float, float]:

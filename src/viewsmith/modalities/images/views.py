@@ -1,7 +1,7 @@
 """Fixed view makers for images: batched crop, flip, color jitter, blur and solarization, and the published recipes.
 
 Parameters are drawn for all images at once (`ImageViews.draw`) and applied in a few passes (`ImageViews.render`), in
-torchvision's order: crop, flip, colors, gray, blur, solarize.
+torchvision's order: crop, flip, colors, gray, blur, solarize; then turns.
 """
 
 import inspect
@@ -35,6 +35,8 @@ class ImageDraws:
     hue: Tensor
     sigma: Tensor  # of the blur, in pixels; 0: none
     threshold: Tensor  # infinite: no solarization
+    upside_down: Tensor | None = None
+    turns: Tensor | None = None  # quarter turns to the left, 0 to 3
 
 
 class ImageViews(ViewMaker):
@@ -65,6 +67,10 @@ class ImageViews(ViewMaker):
         Range of the blur's standard deviation in pixels.
     solarize : float
         Probability of solarization.
+    upside_down : float
+        Probability of an image mirrored top to bottom.
+    turn : float
+        Probability of a quarter turn, to the left or to the right alike; of square images.
     threshold : float
         In [0, 1]; solarization replaces pixels at or above it by 1 - pixel.
     mean, std : float or sequence of float
@@ -96,12 +102,14 @@ class ImageViews(ViewMaker):
         sigma: Range = (0.1, 2.0),
         solarize: float = 0.0,
         threshold: float = 0.5,
+        upside_down: float = 0.0,
+        turn: float = 0.0,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
     ) -> None:
         super().__init__()
         probabilities = {"flip": flip, "jitter": jitter, "gray": gray, "blur": blur, "solarize": solarize}
-        for name, value in {**probabilities, "threshold": threshold}.items():
+        for name, value in {**probabilities, "threshold": threshold, "upside_down": upside_down, "turn": turn}.items():
             check_fraction(name, value)
         for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
             check_weight(name, value)
@@ -109,6 +117,7 @@ class ImageViews(ViewMaker):
         self.scale, self.ratio = _check_range("scale", scale, 1.0), _check_range("ratio", ratio)
         self.sigma, self.threshold = _check_range("sigma", sigma), threshold
         self.flip, self.jitter, self.gray, self.blur, self.solarize = probabilities.values()
+        self.upside_down, self.turn = upside_down, turn
         self.recolors = jitter > 0 or gray > 0 or solarize > 0
         strengths = torch.tensor([brightness, contrast, saturation])
         low = [*(1 - strengths).clamp_min(0), -hue]
@@ -132,12 +141,21 @@ class ImageViews(ViewMaker):
             both, crops_of_both = self.view_and_crop(torch.cat([pair.first, pair.second]), generator)
             (first, second), flips = both.chunk(2), crops_of_both.flip.chunk(2)
             first_crop, second_crop = map(CropBoxes, crops_of_both.boxes.chunk(2), flips)
-        # If another maker has cropped the views before, these boxes do not refer to the sample.
-        crops = None if pair.crops is not None else (first_crop, second_crop)
+        # If another maker has cropped the views before, these boxes are not of the sample; nor are they if turned.
+        crops = None if pair.crops is not None or self.turns else (first_crop, second_crop)
         return PositivePair(first, second, pair.ids, pair.local, crops)
 
+    @property
+    def turns(self) -> bool:
+        """Whether views may be turned or upside down."""
+        return self.upside_down > 0 or self.turn > 0
+
     def symmetric_copies(self, x: Tensor) -> list[Tensor]:
-        return [x, x.flip(3)] if self.flip > 0 else [x]
+        copies = [torch.rot90(x, number, (2, 3)) for number in range(4)] if self.turn > 0 else [x]
+        copies += [copy.flip(3) for copy in copies] if self.flip > 0 else []
+        # A turned image that is mirrored left to right is also one that is mirrored top to bottom.
+        mirrored = self.upside_down > 0 and not (self.turn > 0 and self.flip > 0)
+        return copies + [copy.flip(2) for copy in copies] if mirrored else copies
 
     def view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
         """A view of each image, and the region of the image that it shows."""
@@ -160,6 +178,12 @@ class ImageViews(ViewMaker):
         factors = torch.lerp(low, high, rand((4, n), x, generator))
         factors = torch.where(chance[1] < self.jitter, factors, neutral)
         sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * rand((n,), x, generator)
+        upside_down = turns = None
+        if self.turns:
+            drawn = rand((2, n), x, generator)
+            upside_down = drawn[0] < self.upside_down
+            # In the lower half of the interval below the probability to the left, in the upper half to the right.
+            turns = torch.where(drawn[1] < self.turn, torch.where(drawn[1] < self.turn / 2, 1, 3), 0)
         return ImageDraws(
             boxes,
             chance[0] < self.flip,
@@ -169,6 +193,8 @@ class ImageViews(ViewMaker):
             factors[3],
             sigma * (chance[3] < self.blur),
             torch.where(chance[4] < self.solarize, self.threshold, math.inf).to(x.dtype),
+            upside_down,
+            turns,
         )
 
     def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
@@ -184,6 +210,8 @@ class ImageViews(ViewMaker):
                 y = solarize(y, draws.threshold)
             if self.recolors:
                 y = y.sub_(self.mean.to(y)[:, None, None]).div_(self.std.to(y)[:, None, None])
+            if draws.upside_down is not None and draws.turns is not None:
+                y = turned(y, draws.upside_down, draws.turns)
         return y
 
     def check(self, x: Tensor) -> None:
@@ -197,6 +225,11 @@ class ImageViews(ViewMaker):
             raise InputError(
                 f"mean and std have {len(self.mean)} and {len(self.std)} values for images with {x.shape[1]} channels: "
                 "give one number, or one per channel"
+            )
+        if self.turn > 0 and x.shape[2] != x.shape[3]:
+            raise InputError(
+                f"turn is {self.turn:g}, and the images have {x.shape[2]} x {x.shape[3]} pixels: quarter turns need "
+                "square images; set turn to 0, or crop the images to squares (image_size)"
             )
 
 
@@ -232,9 +265,8 @@ class PairedImageViews(ViewMaker):
             local = self.local.crops(pair.first, self.number, self.size, generator)
         first, first_crop = self.first.view_and_crop(pair.first, generator)
         second, second_crop = self.second.view_and_crop(pair.second, generator)
-        return PositivePair(
-            first, second, pair.ids, local, None if pair.crops is not None else (first_crop, second_crop)
-        )
+        crops = None if pair.crops is not None or self.first.turns else (first_crop, second_crop)
+        return PositivePair(first, second, pair.ids, local, crops)
 
 
 # Settings of the first view, of the second (if different) and of small crops. For sources see docs/images.md.
@@ -324,6 +356,15 @@ def _local_side(side: int) -> int:
     return max(8, 4 * round(side * 96 / 224 / 4))
 
 
+def turned(x: Tensor, upside_down: Tensor, turns: Tensor) -> Tensor:
+    """Images (B, C, H, W) mirrored top to bottom where `upside_down`, then turned by so many quarters (B,)."""
+    x = torch.where(upside_down[:, None, None, None], x.flip(2), x)
+    for number in (1, 3):  # of images that are not square, there are none
+        if x.shape[2] == x.shape[3]:
+            x = torch.where((turns == number)[:, None, None, None], torch.rot90(x, number, (2, 3)), x)
+    return x
+
+
 def _blur_some(x: Tensor, sigma: Tensor) -> Tensor:
     """`blur` applied only to images with sigma above 0, which in most recipes are a tenth or a half of the batch."""
     if not on_host(sigma):
@@ -348,15 +389,22 @@ def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
 
 # "auto" is resolved by a test of the data; without data it is the published rate.
 Rate = float | Literal["auto"]
-MIRROR = {"flip": ("mirror", 0.5)}
+SYMMETRIES = {"flip": ("mirror", 0.5), "upside_down": ("upside-down", 0.0), "turn": ("quarter-turn", 0.0)}
 
 
-def _rate(flip: Rate) -> float:
-    return 0.5 if flip == "auto" else flip
+def _rates(flip: Rate, upside_down: Rate, turn: Rate) -> dict[str, float]:
+    given = {"flip": flip, "upside_down": upside_down, "turn": turn}
+    return {name: SYMMETRIES[name][1] if rate == "auto" else rate for name, rate in given.items()}
 
 
 def _recipe(
-    name: Recipe, context: ViewContext, strength: float, flip: Rate, crop_minimum: Rate, gray: float, crops: int = 4
+    name: Recipe,
+    context: ViewContext,
+    strength: float,
+    rates: Mapping[str, float],
+    crop_minimum: Rate,
+    gray: float,
+    crops: int = 4,
 ) -> ViewMaker:
     scale: dict[str, Any] = {} if crop_minimum == "auto" else {"scale": (crop_minimum, 1.0)}
     height, width = context.row_shape[:2]
@@ -364,36 +412,41 @@ def _recipe(
         name,
         size=(height, width),
         strength=strength,
-        flip=_rate(flip),
         gray=gray,
         crops=crops,
         mean=context.statistics["pixel_mean"],
         std=context.statistics["pixel_scale"],
+        **rates,
         **scale,
     )
 
 
 def _register_recipe(name: Recipe, help: str, source: str) -> None:
-    @register("view maker", name, help=help, modalities="images", source=source, symmetry=MIRROR)
+    @register("view maker", name, help=help, modalities="images", source=source, symmetry=SYMMETRIES)
     def recipe(
         context: ViewContext,
         *,
         crop_minimum: Rate = "auto",
         flip: Rate = "auto",
+        upside_down: Rate = 0.0,
+        turn: Rate = 0.0,
         color_strength: float = 1.0,
         gray: float = 0.2,
     ) -> ViewMaker:
-        return _recipe(name, context, color_strength, flip, crop_minimum, gray)
+        return _recipe(name, context, color_strength, _rates(flip, upside_down, turn), crop_minimum, gray)
 
 
 _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen et al. 2020")
 
 
-@register("view maker", "crop", help="random crop and flip, unchanged colors", modalities="images", symmetry=MIRROR)
-def _crop(context: ViewContext, *, crop_minimum: Rate = "auto", flip: Rate = "auto") -> ViewMaker:
+@register("view maker", "crop", help="random crop and flip, unchanged colors", modalities="images", symmetry=SYMMETRIES)
+def _crop(
+    context: ViewContext, *, crop_minimum: Rate = "auto", flip: Rate = "auto", upside_down: Rate = 0.0, turn: Rate = 0.0
+) -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
     mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
-    return ImageViews(scale=(least, 1.0), flip=_rate(flip), jitter=0, gray=0, mean=mean, std=std)
+    rates = _rates(flip, upside_down, turn)
+    return ImageViews(scale=(least, 1.0), jitter=0, gray=0, mean=mean, std=std, **rates)
 
 
 _register_recipe("byol", "a different recipe for each view, with blur and solarization", "Grill et al. 2020")
@@ -414,7 +467,7 @@ def _local_size(row_shape: Sequence[int], derived: Mapping[str, Any]) -> tuple[s
     modalities="images",
     source="Caron et al. 2020",
     local_views=True,
-    symmetry=MIRROR,
+    symmetry=SYMMETRIES,
     smaller=_local_size,
 )
 def _multicrop(
@@ -422,8 +475,11 @@ def _multicrop(
     *,
     crop_minimum: Rate = "auto",
     flip: Rate = "auto",
+    upside_down: Rate = 0.0,
+    turn: Rate = 0.0,
     color_strength: float = 1.0,
     gray: float = 0.2,
     local_crops: int = 4,
 ) -> ViewMaker:
-    return _recipe("multicrop", context, color_strength, flip, crop_minimum, gray, local_crops)
+    rates = _rates(flip, upside_down, turn)
+    return _recipe("multicrop", context, color_strength, rates, crop_minimum, gray, local_crops)

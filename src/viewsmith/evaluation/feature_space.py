@@ -1,0 +1,106 @@
+"""Samples and their views in the fixed features of a modality: how far views are from other samples, and their own.
+
+Distances are Euclidean, in the first principal components of standardized features. Features and components are fitted
+to samples alone, in seconds and without labels.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+from viewsmith.core.registry import find
+from viewsmith.modalities import Modality
+from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.projected import leading_axes
+
+COMPONENTS = 64
+BLOCK = 256
+FLAT = 1e-6  # part of the largest deviation below which a feature is constant
+
+
+class FeatureSpace:
+    """Principal coordinates of standardized fixed features, fitted to samples.
+
+    Parameters
+    ----------
+    features : Features
+        Fitted.
+    x : Tensor, shape (n, ...)
+        Scaled samples.
+
+    Attributes
+    ----------
+    standard : Tensor, shape (n, d)
+        Standardized features of the samples.
+    coordinates : ndarray, shape (n, k)
+        The samples, with k at most 64.
+    """
+
+    def __init__(self, features: Features, x: Tensor) -> None:
+        self.features = features
+        found = self.features_of(x)
+        self.center, deviation = found.mean(0), found.std(0, correction=0)
+        self.scale = torch.where(deviation > FLAT * deviation.max(), deviation, 1.0)
+        self.standard = (found - self.center) / self.scale
+        n, d = self.standard.shape
+        k = min(COMPONENTS, n, d)
+        if n < d:  # by the smaller of both matrices of second moments
+            values, left = leading_axes(self.standard @ self.standard.T, k)
+            self.axes = self.standard.T @ left / values.clamp_min(1e-12).sqrt()
+        else:
+            self.axes = leading_axes(self.standard.T @ self.standard, k)[1]
+        self.coordinates = self.projected(self.standard)
+
+    @torch.no_grad()
+    def features_of(self, x: Tensor) -> Tensor:
+        """Features of scaled samples (n, ...), (n, d)."""
+        return torch.cat([self.features(block) for block in x.split(BLOCK)])
+
+    def standardized(self, x: Tensor) -> Tensor:
+        """Standardized features of scaled samples, (n, d)."""
+        return (self.features_of(x) - self.center) / self.scale
+
+    def projected(self, standard: Tensor) -> np.ndarray:
+        """Coordinates of standardized features (n, d), (n, k)."""
+        return np.asarray((standard @ self.axes).cpu().numpy(), np.float64)
+
+
+def fitted_space(
+    modality: Modality, samples: np.ndarray, generator: torch.Generator
+) -> tuple[FeatureSpace, Callable[[np.ndarray], Tensor]]:
+    """The space of samples (n, ...) as they are given, in the modality's default features, and the scaling."""
+    raw, layer = torch.from_numpy(np.ascontiguousarray(samples)), modality.input_layer(samples.shape[1:])
+    modality.fit_input(layer, raw, "auto")
+
+    def scaled(rows: np.ndarray) -> Tensor:
+        with torch.no_grad():
+            found: Tensor = layer(torch.from_numpy(np.ascontiguousarray(rows)))
+        return found
+
+    x = scaled(samples)
+    context = FeatureContext(samples.shape[1:], modality.channels(samples.shape[1:]), modality.default_features)
+    features: Features = find("features", context.name, modality.name).build(context)
+    features.fit(x, generator)
+    return FeatureSpace(features, x), scaled
+
+
+def nearest(queries: np.ndarray, rows: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """Distance of each query to the nearest row of another kind (an equal sample, or one of its group, is no other).
+
+    Queries and rows are (n, d), the view of a sample in the row of the sample; kinds are (n,).
+    """
+    found = np.empty(len(queries))
+    for start in range(0, len(queries), 500):
+        block = slice(start, start + 500)
+        distance = cdist(queries[block], rows)
+        distance[kinds[block][:, None] == kinds] = np.inf
+        found[block] = distance.min(1)
+    return found
+
+
+def ratio_of_medians(distances: np.ndarray, of_samples: np.ndarray) -> float:
+    """The median of distances, over that of samples."""
+    return float(np.median(distances) / max(float(np.median(of_samples)), 1e-12))
