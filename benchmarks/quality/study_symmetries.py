@@ -9,10 +9,8 @@ cost      CPU seconds of a whole default fit, whose steps are the default's, and
 
 Which mirrors and turns should be views of images? Rows of `LinearContrast`, at most 2,000 train and 1,000 test rows:
 
-features           fixed features without a contrast
-alone NAME         the contrast with the one transformation (mirror, upside-down, quarter-turn, all) as the only view
 default            crops and light, no mirrors and turns
-default and NAME   the same, with the one transformation
+default and NAME   the same, with the one transformation (mirror, upside-down, quarter-turn) or with all
 default, chosen    what the default chooses
 test pixels        the tests of all transformations on small pixels, at most 3,000 samples
 test features      in standardized fixed features, at most 1,000 samples
@@ -41,15 +39,13 @@ from benchmarks.common.data import SETS as KNOWN
 from benchmarks.common.data import Data, DataSet, data_folder, load
 from benchmarks.common.prepare_sets import SERIES
 from benchmarks.common.runner import RESULTS, Cell, rows
-from benchmarks.quality.linear_contrast import cells_in_flow, features, image_set
+from benchmarks.quality.linear_contrast import cells_in_flow, image_set
 from benchmarks.quality.suite import SEEDS, command, rounded
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.evaluation.symmetries import Symmetry, symmetries
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.base import Transformation
-from viewsmith.modalities.images.views import ImageViews, turned
-from viewsmith.views import ViewMaker
 
 STEPS = 300
 MIRRORS = {"mirror": "flip", "upside-down": "upside_down", "quarter-turn": "turn"}
@@ -114,25 +110,6 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
     return rounded({**scores, "seconds": seconds})
 
 
-class Turned(ViewMaker):
-    """Mirror images, upside-down images and quarter turns as the only views."""
-
-    def __init__(self, *names: str) -> None:
-        super().__init__()
-        rates = {option: 0.5 for name, option in MIRRORS.items() if name in names}
-        self.views = ImageViews(jitter=0, gray=0, **({"flip": 0.0} | rates))
-
-    def symmetric_copies(self, x: torch.Tensor) -> list[torch.Tensor]:
-        return self.views.symmetric_copies(x)
-
-    def forward(
-        self, x: torch.Tensor, *, index: torch.Tensor | None = None, generator: torch.Generator | None = None
-    ) -> torch.Tensor:
-        draws = self.views.draw(len(x), x, generator)
-        x = torch.where(draws.flip[:, None, None, None], x.flip(3), x)
-        return x if draws.upside_down is None else turned(x, draws.upside_down, draws.turns)
-
-
 def smears() -> Data:
     """Red cells, white cells and platelets of blood smears: squares of 96 pixels at 32 x 32; photographs held out."""
     import pandas as pd
@@ -177,7 +154,6 @@ PICTURES: dict[str, Callable[[], Data]] = {
     "sentinel2_12band": sentinel,
 }
 WITH = [f"default and {name}" for name in (*MIRRORS, "all")]
-ALONE = [f"alone {name}" for name in (*MIRRORS, "all")]
 
 
 @lru_cache(maxsize=1)
@@ -198,20 +174,13 @@ def in_closed_form(name: str, row: str, seed: int, *, small: int | None = None) 
         tests = symmetries(data.x, "images", plain, seed=seed, features=row == "test features")
         found: dict[str, Any] = {test.name: rounded(_numbers(test)) for test in tests}
         return found | {"seconds": round(time.process_time() - began, 2)}
-    asked = row.removeprefix("default and ").removeprefix("alone ").replace("all", " ".join(MIRRORS)).split()
-    options: dict[str, Any] = {"view_options": {option: 0.0 for option in MIRRORS.values() if option != "flip"}}
-    if row.startswith("alone") or row == "features":
-        options = {"view_maker": Turned(*(asked if row != "features" else ["mirror"]))}
-    elif row != "default, chosen":
+    asked = row.removeprefix("default and ").replace("all", " ".join(MIRRORS)).split()
+    options: dict[str, Any] = {}
+    if row != "default, chosen":
         rates = {option: 0.5 * (each in asked) for each, option in MIRRORS.items()}
         options = {"flip": rates.pop("flip"), "view_options": rates}
-    else:
-        options = {}
     model = LinearContrast(random_state=seed, device="cpu", n_views=4, **options).fit(data.x)
-    if row == "features":
-        h, h_test = features(model, data.x), features(model, data.x_test)
-    else:
-        h, h_test = model.transform(data.x), model.transform(data.x_test)
+    h, h_test = model.transform(data.x), model.transform(data.x_test)
     scores = evaluate_embedding(h, data.y, h_test, data.y_test, protocols=("linear", "knn"))
     kept = {} if row != "default, chosen" else {o: model.resolved_.view_options[o] for o in MIRRORS.values()}
     return {**rounded(scores), **kept, "rows": len(data.x), "seconds": round(time.process_time() - began, 2)}
@@ -255,7 +224,7 @@ def cells(quick: bool = False) -> list[Cell]:
         closed(name, row, seed)
         for seed in SEEDS[: 1 if quick else None]
         for name in (("digits",) if quick else PICTURES)
-        for row in ("features", *ALONE, "default", *WITH, "test pixels", "test features")
+        for row in ("default", *WITH, "default, chosen", "test pixels", "test features")
     ]
 
 

@@ -12,6 +12,7 @@ from torch import nn
 import viewsmith.frameworks
 import viewsmith.modalities.dna.hyena
 import viewsmith.modalities.dna.views
+import viewsmith.modalities.images.single_views
 import viewsmith.modalities.images.views
 import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names

@@ -18,7 +18,9 @@ from viewsmith.networks.projected import leading_axes
 
 COMPONENTS = 64
 BLOCK = 256
-FLAT = 1e-6  # part of the largest deviation below which a feature is constant
+#: Part of the median deviation that a feature is divided by at least: one that hardly varies among samples, as the
+#: corner of digits, would otherwise be all that is seen of views.
+LEAST = 0.1
 
 
 class FeatureSpace:
@@ -43,7 +45,8 @@ class FeatureSpace:
         self.features = features
         found = self.features_of(x)
         self.center, deviation = found.mean(0), found.std(0, correction=0)
-        self.scale = torch.where(deviation > FLAT * deviation.max(), deviation, 1.0)
+        varying = deviation[deviation > 0]
+        self.scale = deviation.clamp_min(LEAST * float(varying.median()) if len(varying) else 1.0)
         self.standard = (found - self.center) / self.scale
         n, d = self.standard.shape
         k = min(COMPONENTS, n, d)

@@ -212,13 +212,14 @@ def held_out(solution: Solution, moments: Moments) -> HeldOut:
 
 @dataclass(frozen=True)
 class Choice:
-    """A ridge and a number of columns, chosen without labels, the held-out information of every ridge, in nats, and the
-    largest held-out correlation of a column."""
+    """A ridge and a number of columns, chosen without labels, the held-out information of every ridge, in nats, and of
+    the chosen one the largest held-out correlation of a column, and the sum of those of all columns."""
 
     ridge: float
     n_components: int
     information: Mapping[float, float]
     correlation: float = 1.0
+    shared: float = 0.0
 
 
 def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | None = None) -> Choice:
@@ -239,9 +240,9 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
             torch.stack([getattr(each, name) for each in of_folds]).mean(0) for name in ("correlation", "information")
         )
         k = max(min(FEWEST, most), int((correlation >= SHARED).sum())) if n_components is None else n_components
-        found[ridge] = float(information[:k].sum()), k, float(correlation.max())
+        found[ridge] = float(information[:k].sum()), k, float(correlation.max()), float(correlation.clamp_min(0).sum())
     best = max(found, key=lambda each: found[each])
-    return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, found[best][2])
+    return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, *found[best][2:])
 
 
 class LinearContrastMethod(Method):

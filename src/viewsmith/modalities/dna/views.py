@@ -107,7 +107,13 @@ class DNAEdit(ViewMaker):
         return render(x, plan, complements=self.complements)
 
 
-@register("view maker", "reverse-complement", help="the reverse complement, half of the time", modalities="dna")
+@register(
+    "view maker",
+    "reverse-complement",
+    help="the reverse complement, half of the time",
+    modalities="dna",
+    strengths=({},),
+)
 class ReverseComplement(DNAEdit):
     """The reverse complement of a sequence, with probability `p` (EvoAug: 0.5)."""
 
@@ -164,7 +170,7 @@ class SegmentEdit(DNAEdit):
         return torch.where(chosen, _uniform(largest.clamp_max(self.minimum), largest, like, generator), 0)
 
 
-@register("view maker", "deletion", help="a random segment deleted", modalities="dna")
+@register("view maker", "deletion", help="a random segment deleted", modalities="dna", strengths=({},))
 class Deletion(SegmentEdit):
     """A random segment deleted, the ends filled with random bases (EvoAug: up to 20 bases). See `SegmentEdit`."""
 
@@ -174,7 +180,9 @@ class Deletion(SegmentEdit):
         return delete(plan, lengths, start, size, randint(4, tuple(plan.shape), like, generator))
 
 
-@register("view maker", "insertion", help="random letters inserted at a random position", modalities="dna")
+@register(
+    "view maker", "insertion", help="random letters inserted at a random position", modalities="dna", strengths=({},)
+)
 class Insertion(SegmentEdit):
     """Random bases inserted at a random position, the end trimmed (EvoAug: up to 20 bases). See `SegmentEdit`.
 
@@ -187,7 +195,7 @@ class Insertion(SegmentEdit):
         return insert(plan, lengths, start, size, randint(4, tuple(plan.shape), like, generator))
 
 
-@register("view maker", "translocation", help="the sequence rotated", modalities="dna")
+@register("view maker", "translocation", help="the sequence rotated", modalities="dna", strengths=({},))
 class Translocation(SegmentEdit):
     """The sequence rotated left or right: a segment moves from one end to the other (EvoAug: up to 20 bases).
 
@@ -200,7 +208,13 @@ class Translocation(SegmentEdit):
         return translocate(plan, lengths, torch.where(left, -size, size))
 
 
-@register("view maker", "inversion", help="a random segment replaced by its reverse complement", modalities="dna")
+@register(
+    "view maker",
+    "inversion",
+    help="a random segment replaced by its reverse complement",
+    modalities="dna",
+    strengths=({},),
+)
 class Inversion(SegmentEdit):
     """A random segment replaced by its reverse complement (in EvoAug's code up to 30 bases). See `SegmentEdit`."""
 
@@ -343,6 +357,7 @@ def _check_rate(options: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
     source="Lee et al. 2023",
     check=_check_rate,
     symmetry={"strand": ("reverse-complement", 0.5)},
+    left_out={"edits": {"max_edits": 0}, "reverse-complement": {"strand": 0.0}},
 )
 def _dna(
     context: ViewContext, *, max_edits: int = 2, mutation_rate: float = 0.05, strand: float | Literal["auto"] = "auto"
@@ -352,7 +367,14 @@ def _dna(
     return DNAViews(edits, max_edits=max_edits, strand=0.5 if strand == "auto" else strand)
 
 
-@register("view maker", "mutation", help="a fraction of the letters changed", modalities="dna", check=_check_rate)
+@register(
+    "view maker",
+    "mutation",
+    help="a fraction of the letters changed",
+    modalities="dna",
+    check=_check_rate,
+    strengths=tuple({"mutation_rate": rate} for rate in (0.05, 0.02, 0.15)),
+)
 def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
     return Mutation(mutation_rate)
 
@@ -364,6 +386,8 @@ def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
     return DNANoise(noise_strength)
 
 
-@register("view maker", "mixup", help="mixed with a random sequence", modalities="dna")
+@register(
+    "view maker", "mixup", help="mixed with a random sequence", modalities="dna", strengths=({"mixup_minimum": 0.9},)
+)
 def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> DNAMixup:
     return DNAMixup(mixup_minimum)

@@ -392,7 +392,8 @@ Rate = float | Literal["auto"]
 SYMMETRIES = {"flip": ("mirror", 0.5), "upside_down": ("upside-down", 0.0), "turn": ("quarter-turn", 0.0)}
 
 
-def _rates(flip: Rate, upside_down: Rate, turn: Rate) -> dict[str, float]:
+def flip_rates(flip: Rate, upside_down: Rate, turn: Rate) -> dict[str, float]:
+    """Probabilities of the three, "auto" being those without a test."""
     given = {"flip": flip, "upside_down": upside_down, "turn": turn}
     return {name: SYMMETRIES[name][1] if rate == "auto" else rate for name, rate in given.items()}
 
@@ -421,8 +422,17 @@ def _recipe(
     )
 
 
-def _register_recipe(name: Recipe, help: str, source: str) -> None:
-    @register("view maker", name, help=help, modalities="images", source=source, symmetry=SYMMETRIES)
+#: Options that leave out a part of a recipe, by its name.
+PARTS = {
+    "crop": {"crop_minimum": 1.0},
+    "turns": {"flip": 0.0, "upside_down": 0.0, "turn": 0.0},
+    "light, color": {"color_strength": 0.0},
+    "gray": {"gray": 0.0},
+}
+
+
+def _register_recipe(name: Recipe, help: str, source: str, **tags: Any) -> None:
+    @register("view maker", name, help=help, modalities="images", source=source, symmetry=SYMMETRIES, **tags)
     def recipe(
         context: ViewContext,
         *,
@@ -433,19 +443,27 @@ def _register_recipe(name: Recipe, help: str, source: str) -> None:
         color_strength: float = 1.0,
         gray: float = 0.2,
     ) -> ViewMaker:
-        return _recipe(name, context, color_strength, _rates(flip, upside_down, turn), crop_minimum, gray)
+        return _recipe(name, context, color_strength, flip_rates(flip, upside_down, turn), crop_minimum, gray)
 
 
-_register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen et al. 2020")
+_register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen et al. 2020", left_out=PARTS)
 
 
-@register("view maker", "crop", help="random crop and flip, unchanged colors", modalities="images", symmetry=SYMMETRIES)
+@register(
+    "view maker",
+    "crop",
+    help="random crop and flip, unchanged colors",
+    modalities="images",
+    symmetry=SYMMETRIES,
+    strengths=tuple({"crop_minimum": least} for least in (0.4, 0.7, 0.08)),
+    alone={"flip": 0.0},
+)
 def _crop(
     context: ViewContext, *, crop_minimum: Rate = "auto", flip: Rate = "auto", upside_down: Rate = 0.0, turn: Rate = 0.0
 ) -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
     mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
-    rates = _rates(flip, upside_down, turn)
+    rates = flip_rates(flip, upside_down, turn)
     return ImageViews(scale=(least, 1.0), jitter=0, gray=0, mean=mean, std=std, **rates)
 
 
@@ -481,5 +499,5 @@ def _multicrop(
     gray: float = 0.2,
     local_crops: int = 4,
 ) -> ViewMaker:
-    rates = _rates(flip, upside_down, turn)
+    rates = flip_rates(flip, upside_down, turn)
     return _recipe("multicrop", context, color_strength, rates, crop_minimum, gray, local_crops)

@@ -138,6 +138,11 @@ class ChannelMask(ViewMaker):
     modalities="series",
     source="Le Guennec et al. 2016",
     symmetry={"time_reversal": ("time-reversal", 0.0)},
+    strengths=(
+        *({"window_minimum": least} for least in (0.7, 0.9, 0.4)),
+        {"window_minimum": 1.0, "time_reversal": 0.5},
+    ),
+    alone={"time_reversal": 0.0},
 )
 def _window(
     context: ViewContext, *, window_minimum: float = 0.5, time_reversal: float | Literal["auto"] = "auto"
@@ -145,12 +150,26 @@ def _window(
     return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal)
 
 
-@register("view maker", "speed", help="faster or slower, with its pitch", modalities="series", source="Ko et al. 2015")
+@register(
+    "view maker",
+    "speed",
+    help="faster or slower, with its pitch",
+    modalities="series",
+    source="Ko et al. 2015",
+    strengths=({"speed_limit": 1.18},),
+)
 def _speed(context: ViewContext, *, speed_limit: Annotated[float, Bounds(ge=1)] = 1.18) -> Speed:
     return Speed(speed_limit)
 
 
-@register("view maker", "jitter", help="Gaussian noise", modalities="series", source="Um et al. 2017")
+@register(
+    "view maker",
+    "jitter",
+    help="Gaussian noise",
+    modalities="series",
+    source="Um et al. 2017",
+    strengths=tuple({"jitter_strength": strength} for strength in (0.1, 0.03, 0.3)),
+)
 def _jitter(context: ViewContext, *, jitter_strength: float = 0.1) -> Jitter:
     return Jitter(jitter_strength)
 
@@ -162,6 +181,8 @@ def _jitter(context: ViewContext, *, jitter_strength: float = 0.1) -> Jitter:
     modalities="series",
     source="Um et al. 2017",
     symmetry={"sign_flip": ("sign-flip", 0.0)},
+    strengths=({"scale_strength": 0.1}, {"scale_strength": 0.3}, {"scale_strength": 0.0, "sign_flip": 0.5}),
+    alone={"sign_flip": 0.0},
 )
 def _scale(
     context: ViewContext, *, scale_strength: float = 0.1, sign_flip: float | Literal["auto"] = "auto"
@@ -169,6 +190,12 @@ def _scale(
     return Amplitude(scale_strength, 0.0 if sign_flip == "auto" else sign_flip)
 
 
-@register("view maker", "channel-mask", help="random channels set to zero", modalities="series")
+@register(
+    "view maker",
+    "channel-mask",
+    help="random channels set to zero",
+    modalities="series",
+    strengths=({"channel_mask_rate": 0.2},),
+)
 def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> ChannelMask:
     return ChannelMask(channel_mask_rate)

@@ -1,0 +1,118 @@
+"""View makers of images that change one thing: light, color, gray, blur, the gain of channels, turns."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from viewsmith.core.errors import check_weight
+from viewsmith.core.registry import Bounds, register
+from viewsmith.modalities.images.views import SYMMETRIES, ImageViews, Rate, flip_rates
+from viewsmith.views.base import ViewContext, ViewMaker, randn
+
+WHOLE = (1.0, 1.0)  # the part of an image that is shown
+Strength = Annotated[float, Bounds(ge=0, le=5)]
+
+
+def _unchanged(context: ViewContext, **changes: float | tuple[float, float]) -> ImageViews:
+    """Views of whole images with these changes alone."""
+    mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
+    none = {"flip": 0.0, "jitter": 1.0, "gray": 0.0}
+    none |= {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0}
+    return ImageViews(scale=WHOLE, mean=mean, std=std, **(none | changes))  # type: ignore[arg-type]
+
+
+class ChannelGain(ViewMaker):
+    """Each channel of each image times a random factor exp(s e), with Gaussian e, in pixels; clipped to their range.
+
+    Where the brightness of a channel is a measurement, as of a stain, this destroys it.
+
+    Parameters
+    ----------
+    strength : float
+        s.
+    mean, std : sequence of float
+        Scaling of the images: (pixel - mean) / std with pixels in [0, 1].
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, strength: float = 0.3, mean: Sequence[float] = (0.0,), std: Sequence[float] = (1.0,)) -> None:
+        super().__init__()
+        check_weight("strength", strength)
+        self.strength = strength
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1).float(), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1).float(), persistent=False)
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        factor = (self.strength * randn(x[..., :1, :1], generator)).exp()
+        mean, std = self.mean.to(x), self.std.to(x)
+        return ((x * std + mean) * factor).clamp(0, 1).sub(mean).div(std)
+
+
+@register(
+    "view maker",
+    "turns",
+    help="mirror images, images upside down and quarter turns",
+    modalities="images",
+    symmetry=SYMMETRIES,
+    strengths=(
+        {"flip": 0.5, "upside_down": 0.0, "turn": 0.0},
+        {"flip": 0.0, "upside_down": 0.5, "turn": 0.0},
+        {"flip": 0.0, "upside_down": 0.0, "turn": 0.5},
+        {"flip": 0.5, "upside_down": 0.5, "turn": 0.5},
+    ),
+)
+def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Rate = "auto", turn: Rate = "auto") -> ImageViews:
+    return _unchanged(context, jitter=0.0, **flip_rates(flip, upside_down, turn))
+
+
+@register(
+    "view maker",
+    "light",
+    help="random brightness and contrast",
+    modalities="images",
+    strengths=tuple({"light_strength": strength} for strength in (0.4, 0.2, 0.8)),
+)
+def _light(context: ViewContext, *, light_strength: Strength = 0.4) -> ImageViews:
+    return _unchanged(context, brightness=light_strength, contrast=light_strength)
+
+
+@register(
+    "view maker",
+    "color",
+    help="random saturation, and hue by a quarter of the strength",
+    modalities="images",
+    strengths=tuple({"hue_strength": strength} for strength in (0.4, 0.8)),
+)
+def _color(context: ViewContext, *, hue_strength: Strength = 0.4) -> ImageViews:
+    return _unchanged(context, saturation=hue_strength, hue=min(hue_strength / 4, 0.5))
+
+
+@register("view maker", "gray", help="gray, some of the time", modalities="images", strengths=({"gray_rate": 0.5},))
+def _gray(context: ViewContext, *, gray_rate: Annotated[float, Bounds(ge=0, le=1)] = 0.5) -> ImageViews:
+    return _unchanged(context, jitter=0.0, gray=gray_rate)
+
+
+@register(
+    "view maker",
+    "blur",
+    help="Gaussian blur",
+    modalities="images",
+    strengths=tuple({"blur_sigma": sigma} for sigma in (1.0, 2.0)),
+)
+def _blur(context: ViewContext, *, blur_sigma: Annotated[float, Bounds(gt=0.1, le=50)] = 1.0) -> ImageViews:
+    return _unchanged(context, jitter=0.0, blur=1.0, sigma=(0.1, blur_sigma))
+
+
+@register(
+    "view maker",
+    "gain",
+    help="each channel times a random factor",
+    modalities="images",
+    strengths=tuple({"gain_strength": strength} for strength in (0.3, 0.1)),
+)
+def _gain(context: ViewContext, *, gain_strength: Strength = 0.3) -> ChannelGain:
+    return ChannelGain(gain_strength, context.statistics["pixel_mean"], context.statistics["pixel_scale"])

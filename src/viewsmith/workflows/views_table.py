@@ -1,0 +1,519 @@
+"""Views judged in seconds: what each view maker does to samples in fixed features, and what a contrast of it is worth.
+
+The features of a modality are fitted once. Each row of the table has the features of a few views of each sample, from
+which all its numbers follow: distances, the closed form of the contrast (`viewsmith.methods.linear_contrast.training`),
+and with labels the accuracy of its representation.
+"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.progress import html_table
+from viewsmith.core.random import stream
+from viewsmith.core.registry import entries, find
+from viewsmith.core.rows import RowSource
+from viewsmith.data.labels import Target, missing_labels, numbers_of, without_label
+from viewsmith.estimator.fitting import scale
+from viewsmith.estimator.inputs import given_to_fit
+from viewsmith.estimator.model import make_views
+from viewsmith.estimator.options import check_options
+from viewsmith.estimator.plan import BuildContext, TrainingData
+from viewsmith.estimator.resolve import resolve_shared, view_entries
+from viewsmith.estimator.rows import unscaled
+from viewsmith.evaluation.feature_space import FeatureSpace, nearest, ratio_of_medians
+from viewsmith.evaluation.protocol import score_embedding
+from viewsmith.methods.linear_contrast.estimator import LinearContrast
+from viewsmith.methods.linear_contrast.training import FOLDS, RIDGES, Sums, choose, solve
+from viewsmith.modalities import Modality, detect
+from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.scaling import rotation
+from viewsmith.views.base import PairMaker
+
+N_VIEWS = 4
+#: Rows of the table use so many samples at most, with labels half as many more that are scored.
+SAMPLES = (1000, 500, 250, 125, 60)
+FEWEST = 20  # samples
+DIRECTIONS = 512  # that features are reduced to: those that views of random samples span
+WIDEST = 256  # columns
+COPIES = 8  # of a sample, if views are mirrored and turned
+DRAWS = 100  # of samples, for standard errors
+SECONDS, PART = 20.0, 0.6  # of a row, and the part of them for features
+
+WHAT_IT_SAYS = (
+    "ratio: distance of a view to the nearest other sample over that of samples; moved: distance from its own sample, "
+    "in the same unit. For mirrors and turns the ratio tells: up to 1.17 they helped or changed little, from 1.25 "
+    "they harmed. For crops, light, noise and the like no number without labels was found to tell which view helps."
+)
+
+Use = Literal["features", "set", "alone", "left out", "added"]
+
+
+@dataclass(frozen=True)
+class ViewRow:
+    """A row of the table; numbers that cannot be computed are NaN.
+
+    Attributes
+    ----------
+    use : str
+        "features": no views. "set": the set of views. "alone", "left out" of the set, "added" to it (or, for a view
+        that the set has, at this setting in the set).
+    view, setting : str
+        Name of the view maker, or of a part of one, and its options.
+    ratio, ratio_error : float
+        Median distance of a view to the nearest other sample, over that of samples; its standard error.
+    moved, moved_error : float
+        Median distance of a view from its own sample, over that of samples to the nearest other one.
+    correlation : float
+        Of two views of a sample: the part of the variance of views that is between samples.
+    columns : float
+        Sum of the correlations of two views of held-out samples over the columns of the closed form.
+    nats : float
+        What views of held-out samples tell about each other, by the best ridge.
+    knn, linear : float
+        Scores of the representation for held-out samples, if there are labels (of numbers: R^2).
+    knn_gain, knn_error, linear_gain, linear_error : float
+        Difference to the features without a contrast, and its standard error, paired by sample.
+    seconds : float
+    note : str
+        Why there are no numbers.
+    """
+
+    use: Use
+    view: str
+    setting: str = ""
+    ratio: float = math.nan
+    ratio_error: float = math.nan
+    moved: float = math.nan
+    moved_error: float = math.nan
+    correlation: float = math.nan
+    columns: float = math.nan
+    nats: float = math.nan
+    knn: float = math.nan
+    knn_gain: float = math.nan
+    knn_error: float = math.nan
+    linear: float = math.nan
+    linear_gain: float = math.nan
+    linear_error: float = math.nan
+    seconds: float = math.nan
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; None for those that are missing."""
+        values = dataclasses.asdict(self)
+        return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in values.items()}
+
+
+class ViewsTable(list[ViewRow]):
+    """Rows of a table of views; a notebook shows it as a table.
+
+    Attributes
+    ----------
+    samples, scored : int
+        Samples whose views were drawn, and further ones that were scored.
+    labels : bool
+    """
+
+    def __init__(self, rows: Sequence[ViewRow] = (), *, samples: int = 0, scored: int = 0) -> None:
+        super().__init__(rows)
+        self.samples, self.scored = samples, scored
+
+    @property
+    def labels(self) -> bool:
+        """Whether there are scores."""
+        return self.scored > 0
+
+    def header(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        scores = ("kNN", "gain", "linear", "gain") if self.labels else ()
+        return ("views", "ratio", "moved", "correlation", "columns", "nats", *scores)
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The cells of the table, a row for each setting."""
+        return [self.cells_of(row) for row in self]
+
+    def cells_of(self, row: ViewRow) -> tuple[str, ...]:
+        """The cells of a row."""
+        name = " ".join(part for part in (row.use if row.use != "features" else "", row.view, row.setting) if part)
+        numbers = [_text(row.ratio, row.ratio_error), _text(row.moved), _text(row.correlation)]
+        numbers += [_text(row.columns, digits=1), _text(row.nats, digits=1)]
+        if self.labels:
+            numbers += [_text(row.knn, digits=3), _text(row.knn_gain, row.knn_error, digits=3, sign="+")]
+            numbers += [_text(row.linear, digits=3), _text(row.linear_gain, row.linear_error, digits=3, sign="+")]
+        return (name, *([row.note] if row.note else numbers))
+
+    def about(self) -> str:
+        """How the numbers were computed, and what they say."""
+        scored = f", scored on {self.scored:,} others; gain: over the features without views" if self.labels else ""
+        return f"{self.samples:,} samples, {N_VIEWS} views of each{scored}; in () standard errors.\n{WHAT_IT_SAYS}"
+
+    def _repr_html_(self) -> str:
+        return html_table("Views", self.cells(), self.header(), self.about())
+
+
+def _text(value: float, error: float = math.nan, *, digits: int = 2, sign: str = "") -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:{sign}.{digits}f}" + ("" if math.isnan(error) else f" ({error:.{digits}f})")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A set of view makers, joined by "+", with their options, and what it stands for in the table."""
+
+    use: Use
+    view: str
+    shown: Mapping[str, Any]
+    view_maker: str
+    view_options: Mapping[str, Any]
+
+    def row(self) -> ViewRow:
+        """An empty row of the table."""
+        return ViewRow(self.use, self.view, ", ".join(f"{name}={value:g}" for name, value in self.shown.items()))
+
+
+def settings_of(
+    modality: Modality, base: str, base_options: Mapping[str, Any], views: Sequence[str] | None
+) -> Iterator[Setting]:
+    """The set of views, each view maker alone at its strengths, the set without each of its parts, and with each other
+    view; `views` names the view makers, or parts of the set, that are asked for."""
+    makers = {entry.name: entry for entry in entries("view maker", modality.name) if entry.tag("strengths")}
+    names, parts = base.split("+"), dict[str, Setting]()
+    for entry in view_entries(base, modality):
+        for part, options in entry.tag("left_out", {}).items():
+            parts[part] = Setting("left out", part, {}, base, {**base_options, **options})
+        if entry.name in makers and len(names) > 1:
+            others = "+".join(name for name in names if name != entry.name)
+            parts[entry.name] = Setting("left out", entry.name, {}, others, _only(base_options, others, modality))
+    if unknown := [name for name in views or () if name not in {*makers, *parts}]:
+        find("view maker", unknown[0], modality.name)  # says which ones there are
+        makers |= {name: find("view maker", name, modality.name) for name in unknown}
+    asked = [name for name in makers if views is None or name in views]
+    yield Setting("set", base, {}, base, base_options)
+    for name in asked:
+        entry = makers[name]
+        for options in entry.tag("strengths", ({},)):
+            yield Setting("alone", name, _shown(options), name, entry.tag("alone", {}) | options)
+    known = {option for entry in view_entries(base, modality) for option in entry.options}
+    for name in parts:
+        if views is None or name in views:
+            yield parts[name]
+    for name in asked:
+        for options in makers[name].tag("strengths", ({},)):
+            if options and known >= options.keys():
+                if any(base_options.get(option) != value for option, value in options.items()):
+                    yield Setting("added", name, _shown(options), base, {**base_options, **options})
+            elif name not in names:
+                both = f"{base}+{name}" if not makers[name].tag("other_samples") else f"{name}+{base}"
+                yield Setting("added", name, _shown(options), both, {**base_options, **options})
+                break  # one strength of what the set does not have
+
+
+def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that are not 0, unless all are."""
+    return {name: value for name, value in options.items() if value} or dict(options)
+
+
+def _only(options: Mapping[str, Any], views: str, modality: Modality) -> dict[str, Any]:
+    """Those options that view makers have."""
+    known = {option for entry in view_entries(views, modality) for option in entry.options}
+    return {name: value for name, value in options.items() if name in known}
+
+
+@dataclass
+class Judge:
+    """Samples in fixed features, and the numbers of a setting of views.
+
+    Attributes
+    ----------
+    data : TrainingData
+        Samples whose views are drawn, scaled.
+    options : LinearContrast
+        With the options of all settings.
+    space : FeatureSpace
+        Fitted to the samples.
+    kinds : ndarray, shape (n,)
+        Equal samples have equal numbers.
+    scored : Tensor or None
+        Scaled samples that are scored.
+    labels : (ndarray, ndarray) or None
+        Of the samples and of those that are scored.
+    target : {"class", "number"}
+    seed : int
+    """
+
+    data: TrainingData
+    options: Any
+    space: FeatureSpace
+    kinds: np.ndarray
+    scored: Tensor | None
+    labels: tuple[np.ndarray, np.ndarray] | None
+    target: Target
+    seed: int
+    own: np.ndarray = field(init=False)
+    standard_scored: Tensor | None = field(init=False)
+    baseline: dict[str, np.ndarray] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.own = nearest(self.space.coordinates, self.space.coordinates, self.kinds)
+        self.standard_scored = None if self.scored is None else self.space.standardized(self.scored)
+
+    def features_alone(self) -> ViewRow:
+        """The row of the features without views, with which the others are compared."""
+        row, began = ViewRow("features", "features"), time.process_time()
+        if self.standard_scored is not None:
+            scores = self.scores_of(self.space.standard, self.standard_scored)
+            row = dataclasses.replace(row, knn=scores["knn"], linear=scores["linear"])
+        return dataclasses.replace(row, ratio=1.0, moved=0.0, seconds=time.process_time() - began)
+
+    def judge(self, setting: Setting) -> ViewRow:
+        """The row of a setting; its note says why there are no numbers."""
+        began, row = time.process_time(), setting.row()
+        try:
+            row = dataclasses.replace(row, **self.numbers(setting))
+        except InputError as error:
+            row = dataclasses.replace(row, note=str(error))
+        return dataclasses.replace(row, seconds=time.process_time() - began)
+
+    def numbers(self, setting: Setting) -> dict[str, float]:
+        """All numbers of a setting by name."""
+        maker = self.maker(setting)
+        drawn = self.views(maker)
+        found = self.distances(self.space.projected(drawn[:, 0]))
+        coordinates = torch.from_numpy(self.space.projected(drawn.flatten(0, 1))).view(*drawn.shape[:2], -1)
+        within, total = coordinates.var(1).mean(0).sum(), coordinates.flatten(0, 1).var(0).sum()
+        found["correlation"] = float(1 - within / total)
+        basis = self.directions(drawn)
+        sums = Sums.empty(basis.shape[1])
+        for number, block in enumerate((drawn @ basis).split(max(1, len(drawn) // FOLDS))):
+            sums.folds[number % FOLDS].add(block)
+        most = min(WIDEST, basis.shape[1], len(drawn) - 1)
+        choice = choose(sums, RIDGES, most)
+        found |= {"columns": choice.shared, "nats": choice.information.get(choice.ridge, math.nan)}
+        if self.scored is not None:
+            solution = solve(*sums.all_but(None).covariances(), choice.ridge, choice.n_components)
+            weights = basis @ solution.weights().float() @ rotation(len(solution.signal))
+            pair = (self.data.x[:], self.space.standard), (self.scored, self.standard_scored)
+            found |= self.scores_of(*(self.represented(maker, x, standard, weights) for x, standard in pair))
+        return found
+
+    def maker(self, setting: Setting) -> PairMaker:
+        """The view makers of a setting."""
+        return make_views(
+            resolved_plan(self.data, self.options, setting.view_maker, setting.view_options), nn.Identity()
+        )
+
+    def views(self, maker: PairMaker) -> Tensor:
+        """Standardized features of views of all samples, (n, `N_VIEWS`, d)."""
+        if any(each.needs_loss for each in maker.makers):
+            raise InputError("these views depend on a loss that is trained, and none is trained here")
+        generator, x = stream(self.seed, "views"), self.data.x[:]
+        maker.prepare(self.data.x)
+        drawn, alike = [], all(each.views_made == 2 for each in maker.makers)
+        index = torch.arange(len(x))
+        while len(drawn) < N_VIEWS:
+            pair = maker(x, index=index, generator=generator)
+            drawn += [pair.first, pair.second] if alike or not drawn else [pair.second]
+        maker.release()
+        if drawn[0].shape != x.shape:
+            raise InputError("these views have another shape than samples")
+        # The second view first: of makers that leave the first one unchanged, it is the view.
+        return torch.stack([self.space.standardized(view) for view in (*drawn[1:N_VIEWS], drawn[0])], 1)
+
+    def distances(self, view: np.ndarray) -> dict[str, float]:
+        """Ratio and moved, with standard errors from resampled samples, of the coordinates of a view of each sample."""
+        other = nearest(view, self.space.coordinates, self.kinds)
+        moved = np.linalg.norm(view - self.space.coordinates, axis=1)
+        rng, n = np.random.default_rng(self.seed), len(view)
+        drawn = rng.integers(0, n, (DRAWS, n))
+        found = {}
+        for name, distance in (("ratio", other), ("moved", moved)):
+            found[name] = ratio_of_medians(distance, self.own)
+            found[f"{name}_error"] = float(np.std([ratio_of_medians(distance[r], self.own[r]) for r in drawn]))
+        return found
+
+    def directions(self, drawn: Tensor) -> Tensor:
+        """Orthonormal directions (d, p) that the first views of samples span."""
+        chosen = torch.randperm(len(drawn), generator=stream(self.seed, "directions"))[:DIRECTIONS]
+        spanning = drawn[chosen, : max(1, min(N_VIEWS, -(-DIRECTIONS // len(chosen))))].flatten(0, 1)[:DIRECTIONS]
+        return torch.linalg.qr(spanning.T)[0]
+
+    def represented(self, maker: PairMaker, x: Tensor, standard: Tensor, weights: Tensor) -> Tensor:
+        """Representation of samples, the mean over their symmetric copies; `standard` has their own features."""
+        copies = next((c for each in maker.makers if len(c := each.symmetric_copies(x[:1])) > 1), [x])
+        found = standard @ weights
+        for number in range(1, len(copies)):
+            for start in range(0, len(x), 256):
+                block = slice(start, start + 256)
+                each = next(c for m in maker.makers if len(c := m.symmetric_copies(x[block])) > 1)[number]
+                found[block] += self.space.standardized(each) @ weights
+        return found / len(copies)
+
+    def scores_of(self, train: Tensor, test: Tensor) -> dict[str, float]:
+        """Scores of representations, and differences to those of the features with standard errors."""
+        assert self.labels is not None
+        names = ("knn_r2", "r2") if self.target == "number" else ("knn", "linear")
+        scored = score_embedding(
+            train.numpy(), self.labels[0], test.numpy(), self.labels[1], protocols=names, target=self.target
+        )
+        found = {}
+        for name, protocol in zip(("knn", "linear"), names, strict=True):
+            values = scored.rows[protocol].mean(0) if protocol in scored.rows else np.array([math.nan])
+            difference = values - self.baseline.setdefault(name, values)
+            found |= {name: scored.scores[protocol], f"{name}_gain": float(difference.mean())}
+            found[f"{name}_error"] = float(difference.std() / math.sqrt(len(difference))) if difference.any() else 0.0
+        return found
+
+
+def resolved_plan(
+    data: TrainingData, options: Any, view_maker: str, view_options: Mapping[str, Any]
+) -> BuildContext[Any, Any]:
+    """The plan of view makers with these options, "auto" resolved by the samples."""
+    options = dataclasses.replace(options, view_maker=view_maker, view_options=dict(view_options))
+    resolved = LinearContrast.resolved_type
+    shared = resolve_shared(options, data, LinearContrast.frameworks)
+    strength = shared["view_options"].get("noise_strength", 1.0)
+    if strength == "auto":
+        raise InputError('noise_strength is "auto", expected a number')
+    further: Any = {"features": "", "features_options": {}, "appended_pca": 0, "noise_strength": strength}
+    return BuildContext.of_new(options, resolved(**shared, **further), data)
+
+
+def views_table(
+    X: Any,
+    y: Any = None,
+    *,
+    modality: str = "auto",
+    views: Sequence[str] | None = None,
+    base: str | None = None,
+    samples: int | None = None,
+    seconds: float = SECONDS,
+    target: Target | None = None,
+    seed: int = 0,
+    each: Callable[[ViewsTable, ViewRow], None] = lambda table, row: None,
+) -> ViewsTable:
+    """Judge the views of a kind of data in fixed features: alone, left out of a set of views, and added to it.
+
+    Parameters
+    ----------
+    X : array-like, n samples
+        As in `LinearContrast.fit`; at least 20.
+    y : array-like, shape (n,), optional
+        Classes or numbers, -1 or NaN where they are missing. A third of the samples is then held out and scored.
+    modality : str
+        As in `LinearContrast`.
+    views : sequence of str, optional
+        View makers to judge, or parts of the set to leave out. Default: those that are registered with strengths.
+    base : str, optional
+        The set of views, joined by "+". Default: that of `LinearContrast`.
+    samples : int, optional
+        Samples whose views are drawn. Default: at most 1,000, and fewer if a row would take longer than `seconds`.
+    seconds : float
+        CPU seconds of a row, about.
+    target : {"class", "number"}, optional
+        What labels are. Default: numbers if a label has a fraction.
+    seed : int
+    each : callable
+        Called with the table and each row as soon as it is there.
+
+    Returns
+    -------
+    ViewsTable
+        A list of `ViewRow`.
+
+    Raises
+    ------
+    InputError
+        Fewer samples, unknown views, labels of one class.
+
+    Notes
+    -----
+    Distances are those of Euclidean nearest neighbors in 64 principal components of standardized features. What these
+    numbers say, and what not, is measured in docs/views_table.md.
+    """
+    if not seconds > 0:
+        raise InputError(f"seconds is {seconds}, expected a number above 0")
+    if samples is not None and samples < FEWEST:
+        raise InputError(f"samples is {samples}, expected at least {FEWEST}")
+    estimator: Any = LinearContrast(modality=modality, random_state=seed)
+    if isinstance(X, RowSource):
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(X))[: 4 * (samples or SAMPLES[0])])
+        X, y = np.asarray(X[chosen]), None if y is None else np.asarray(y)[chosen]
+    X = given_to_fit(X, estimator, None).X
+    kind = detect(X, modality)
+    if not kind.default_features:
+        raise InputError(f"{kind.name} have no fixed features, in which views are judged: use another modality")
+    rows = estimator._read(X, kind, None)
+    options = check_options(LinearContrast, estimator.get_params(deep=False) | {"view_maker": base or "auto"})
+    options = estimator._adapt(options, kind, rows)
+    names = kind.default_views if options.view_maker == "auto" else options.view_maker
+    view_entries(names, kind)
+    order, labels = np.random.default_rng(seed).permutation(len(rows)), None if y is None else np.asarray(y)
+    if labels is not None:
+        order, target = _labeled(order, labels, target)
+    parts = 1.0 if labels is None else 2 / 3
+    order = order[: round((samples or SAMPLES[0]) / parts)]
+    n = round(len(order) * parts)
+    if n < FEWEST:
+        raise InputError(f"{n} samples whose views are drawn, expected at least {FEWEST}: give more samples")
+    data = scale(kind, rows[order[:n]], "auto", torch.device("cpu"), seed, None)
+    features = _fitted(kind, data)
+    if samples is None:
+        n = affordable(features, data.x[:64], n, seconds, scored=labels is not None)
+        few = data.rows[:n]
+        data = dataclasses.replace(data, rows=few, x=kind.scaled(unscaled(few), data.layer))
+    scored = order[-round(n * (1 / parts - 1)) :] if labels is not None else None
+    judge = Judge(
+        data,
+        options,
+        FeatureSpace(features, data.x[:]),
+        np.unique(np.asarray(data.rows).reshape(n, -1), axis=0, return_inverse=True)[1].ravel(),
+        None if scored is None else kind.scaled(unscaled(rows[scored]), data.layer)[:],
+        None if labels is None or scored is None else (labels[order[:n]], labels[scored]),
+        target or "class",
+        seed,
+    )
+    table = ViewsTable(samples=n, scored=0 if scored is None else len(scored))
+    base_options = resolved_plan(data, options, names, options.view_options or {}).resolved.view_options
+    for setting in (None, *settings_of(kind, names, base_options, views)):
+        table.append(judge.features_alone() if setting is None else judge.judge(setting))
+        each(table, table[-1])
+    return table
+
+
+def _labeled(order: np.ndarray, labels: np.ndarray, target: Target | None) -> tuple[np.ndarray, Target]:
+    """Those rows that have a label, and what labels are."""
+    if labels.shape != order.shape:
+        raise InputError(f"y has shape {labels.shape}, expected one label of each of {len(order)} samples")
+    target = target or ("class" if numbers_of(labels, "y") is None else "number")
+    missing = without_label(labels) if target == "number" else missing_labels(labels)
+    return order[~missing[order]], target
+
+
+def _fitted(kind: Modality, data: TrainingData) -> Features:
+    """The modality's default features, fitted to samples."""
+    context = FeatureContext(data.row_shape, kind.channels(data.row_shape), kind.default_features)
+    features: Features = find("features", context.name, kind.name).build(context)
+    features.fit(data.x[:], stream(data.seed, "features"))
+    return features
+
+
+def affordable(features: Features, x: Tensor, n: int, seconds: float, *, scored: bool) -> int:
+    """The number of samples, at most n, whose features a row has time for, by the time of those of a few: one of
+    `SAMPLES`, so that it hardly depends on the time."""
+    features(x[:8])
+    began = time.process_time()
+    with torch.no_grad():
+        features(x)
+    of_one = (time.process_time() - began) / len(x)
+    # Half as many are scored as have views; both have symmetric copies then.
+    of_sample = of_one * (N_VIEWS + (1.5 * (COPIES - 1) if scored else 0))
+    return min(n, next((each for each in SAMPLES if each * of_sample <= PART * seconds), SAMPLES[-1]))
