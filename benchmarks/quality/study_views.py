@@ -1,7 +1,7 @@
 """What numbers without labels say about views: the command views-table on sets with labels.
 
-A cell is the table of one set: every view alone, left out of the default set and added, with the gain of each over the
-fixed features at 5 neighbors and at linear, on held-out train rows. `table` compares the views' numbers with these
+A cell is the table of one set: every view alone and left out of the default set, with the gain of each over the fixed
+features at 5 neighbors and at linear, on held-out train rows. `table` compares the views' numbers with these
 gains: rank correlations within a set, and what is lost by the single view with the best number.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_views [minutes] [set ...]
@@ -27,7 +27,7 @@ def measure(name: str, seed: int, *, small: int | None = None) -> dict[str, Any]
     torch.set_num_threads(1)
     data = picture_set(name) if small is None else digits()
     x, y = data.x[:small], data.y[:small]
-    table = views_table(x, y, seed=seed, samples=None if small is None else 20)
+    table = views_table(x, y, seed=seed, samples=1000 if small is None else 20, uses=("alone", "left out"))
     rows = [{k: round(v, 4) if isinstance(v, float) else v for k, v in row.as_dict().items()} for row in table]
     return {"samples": table.samples, "scored": table.scored, "rows": rows}
 

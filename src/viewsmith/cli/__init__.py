@@ -1,5 +1,5 @@
-"""The command line: fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, locate, crop, generate,
-merge, export, push, report, methods."""
+"""The command line: fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, views-table, locate, crop,
+generate, merge, export, push, report, methods."""
 
 import sys
 import traceback
@@ -18,6 +18,7 @@ from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.symmetries import symmetries
 from viewsmith.cli.tune import tune
 from viewsmith.cli.use import embed, evaluate, export, plot, push, report, views
+from viewsmith.cli.views_table import views_table
 from viewsmith.core import __version__
 from viewsmith.core.errors import printable
 
@@ -47,7 +48,7 @@ def common(
 
 app.command(cls=FitCommand)(fit)
 for command in (
-    *(embed, plot, evaluate, compare, tune, views, discover, symmetries),
+    *(embed, plot, evaluate, compare, tune, views, discover, symmetries, views_table),
     *(locate, crop, generate, merge, export, push, report, methods),
 ):
     app.command(cls=ListingCommand)(command)

@@ -68,9 +68,10 @@ LISTED = {
     "framework": "barlow-twins, byol, dino, info-max, lejepa, linear-contrast, moco, moco-v3, nnclr, oucl, simclr, "
     "simsiam, soft, supcon, swav, vicreg",
     "encoder": "cnn, crl-cnn, hyena, mlp, resnet18, resnet18-dense, resnet50, split-alexnet, timm:NAME",
-    "view maker": "adversarial, byol, channel-mask, channel:RUN, conditional, corruption, crop, deletion, dna, "
-    "grid-crop, identity, insertion, inversion, jitter, mask, mixup, moco, multicrop, mutation, neighbor-mix, "
-    "neighbors, noise, reverse-complement, scale, simclr, speed, thinning, translocation, window",
+    "view maker": "adversarial, blur, byol, channel-mask, channel:RUN, color, conditional, corruption, crop, deletion, "
+    "dna, gain, gray, grid-crop, identity, insertion, inversion, jitter, light, mask, mixup, moco, multicrop, "
+    "mutation, neighbor-mix, neighbors, noise, reverse-complement, scale, simclr, speed, thinning, translocation, "
+    "turns, window",
     "modality": "dna, images, series, vectors",
     "baseline": "features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }

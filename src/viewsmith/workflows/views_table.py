@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -39,8 +40,9 @@ from viewsmith.networks.scaling import rotation
 from viewsmith.views.base import PairMaker
 
 N_VIEWS = 4
-#: Rows of the table use so many samples at most, with labels half as many more that are scored.
+#: Rows of the table use so many samples at most; with labels a third is held out, and at most so many are scored.
 SAMPLES = (1000, 500, 250, 125, 60)
+SCORED = 1000
 FEWEST = 20  # samples
 DIRECTIONS = 512  # that features are reduced to: those that views of random samples span
 WIDEST = 256  # columns
@@ -55,6 +57,7 @@ WHAT_IT_SAYS = (
 )
 
 Use = Literal["features", "set", "alone", "left out", "added"]
+USES: tuple[Use, ...] = ("alone", "left out", "added")
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,10 @@ class ViewsTable(list[ViewRow]):
             numbers += [_text(row.linear, digits=3), _text(row.linear_gain, row.linear_error, digits=3, sign="+")]
         return (name, *([row.note] if row.note else numbers))
 
+    def frame(self) -> pd.DataFrame:
+        """The table with all numbers, a row for each setting."""
+        return pd.DataFrame([row.as_dict() for row in self])
+
     def about(self) -> str:
         """How the numbers were computed, and what they say."""
         scored = f", scored on {self.scored:,} others; gain: over the features without views" if self.labels else ""
@@ -181,7 +188,11 @@ class Setting:
 
 
 def settings_of(
-    modality: Modality, base: str, base_options: Mapping[str, Any], views: Sequence[str] | None
+    modality: Modality,
+    base: str,
+    base_options: Mapping[str, Any],
+    views: Sequence[str] | None,
+    uses: Sequence[str] = USES,
 ) -> Iterator[Setting]:
     """The set of views, each view maker alone at its strengths, the set without each of its parts, and with each other
     view; `views` names the view makers, or parts of the set, that are asked for."""
@@ -198,15 +209,15 @@ def settings_of(
         makers |= {name: find("view maker", name, modality.name) for name in unknown}
     asked = [name for name in makers if views is None or name in views]
     yield Setting("set", base, {}, base, base_options)
-    for name in asked:
+    for name in asked if "alone" in uses else ():
         entry = makers[name]
         for options in entry.tag("strengths", ({},)):
             yield Setting("alone", name, _shown(options), name, entry.tag("alone", {}) | options)
     known = {option for entry in view_entries(base, modality) for option in entry.options}
-    for name in parts:
+    for name in parts if "left out" in uses else ():
         if views is None or name in views:
             yield parts[name]
-    for name in asked:
+    for name in asked if "added" in uses else ():
         for options in makers[name].tag("strengths", ({},)):
             if options and known >= options.keys():
                 if any(base_options.get(option) != value for option, value in options.items()):
@@ -394,6 +405,7 @@ def views_table(
     modality: str = "auto",
     views: Sequence[str] | None = None,
     base: str | None = None,
+    uses: Sequence[str] = USES,
     samples: int | None = None,
     seconds: float = SECONDS,
     target: Target | None = None,
@@ -407,13 +419,16 @@ def views_table(
     X : array-like, n samples
         As in `LinearContrast.fit`; at least 20.
     y : array-like, shape (n,), optional
-        Classes or numbers, -1 or NaN where they are missing. A third of the samples is then held out and scored.
+        Classes or numbers, -1 or NaN where they are missing. A third of the samples is then held out, and at most
+        1,000 of the others are scored.
     modality : str
         As in `LinearContrast`.
     views : sequence of str, optional
         View makers to judge, or parts of the set to leave out. Default: those that are registered with strengths.
     base : str, optional
         The set of views, joined by "+". Default: that of `LinearContrast`.
+    uses : sequence of str
+        Some of "alone", "left out" and "added": the rows of the table, beside the features and the set.
     samples : int, optional
         Samples whose views are drawn. Default: at most 1,000, and fewer if a row would take longer than `seconds`.
     seconds : float
@@ -441,6 +456,8 @@ def views_table(
     """
     if not seconds > 0:
         raise InputError(f"seconds is {seconds}, expected a number above 0")
+    if unknown := [use for use in uses if use not in USES]:
+        raise InputError(f"uses has {unknown[0]!r}, expected some of {', '.join(USES)}")
     if samples is not None and samples < FEWEST:
         raise InputError(f"samples is {samples}, expected at least {FEWEST}")
     estimator: Any = LinearContrast(modality=modality, random_state=seed)
@@ -459,18 +476,17 @@ def views_table(
     order, labels = np.random.default_rng(seed).permutation(len(rows)), None if y is None else np.asarray(y)
     if labels is not None:
         order, target = _labeled(order, labels, target)
-    parts = 1.0 if labels is None else 2 / 3
-    order = order[: round((samples or SAMPLES[0]) / parts)]
-    n = round(len(order) * parts)
+    n = min(samples or SAMPLES[0], len(order) if labels is None else round(2 * len(order) / 3))
     if n < FEWEST:
         raise InputError(f"{n} samples whose views are drawn, expected at least {FEWEST}: give more samples")
     data = scale(kind, rows[order[:n]], "auto", torch.device("cpu"), seed, None)
     features = _fitted(kind, data)
     if samples is None:
-        n = affordable(features, data.x[:64], n, seconds, scored=labels is not None)
+        more = 0 if labels is None else min(SCORED, len(order) - n)
+        n = affordable(features, data.x[:64], n, more, seconds)
         few = data.rows[:n]
         data = dataclasses.replace(data, rows=few, x=kind.scaled(unscaled(few), data.layer))
-    scored = order[-round(n * (1 / parts - 1)) :] if labels is not None else None
+    scored = None if labels is None else order[n : n + SCORED]
     judge = Judge(
         data,
         options,
@@ -483,7 +499,7 @@ def views_table(
     )
     table = ViewsTable(samples=n, scored=0 if scored is None else len(scored))
     base_options = resolved_plan(data, options, names, options.view_options or {}).resolved.view_options
-    for setting in (None, *settings_of(kind, names, base_options, views)):
+    for setting in (None, *settings_of(kind, names, base_options, views, uses)):
         table.append(judge.features_alone() if setting is None else judge.judge(setting))
         each(table, table[-1])
     return table
@@ -506,7 +522,7 @@ def _fitted(kind: Modality, data: TrainingData) -> Features:
     return features
 
 
-def affordable(features: Features, x: Tensor, n: int, seconds: float, *, scored: bool) -> int:
+def affordable(features: Features, x: Tensor, n: int, scored: int, seconds: float) -> int:
     """The number of samples, at most n, whose features a row has time for, by the time of those of a few: one of
     `SAMPLES`, so that it hardly depends on the time."""
     features(x[:8])
@@ -514,6 +530,9 @@ def affordable(features: Features, x: Tensor, n: int, seconds: float, *, scored:
     with torch.no_grad():
         features(x)
     of_one = (time.process_time() - began) / len(x)
-    # Half as many are scored as have views; both have symmetric copies then.
-    of_sample = of_one * (N_VIEWS + (1.5 * (COPIES - 1) if scored else 0))
-    return min(n, next((each for each in SAMPLES if each * of_sample <= PART * seconds), SAMPLES[-1]))
+
+    def enough(number: int) -> bool:
+        copies = (COPIES - 1) * (number + scored) if scored else 0
+        return of_one * (N_VIEWS * number + copies) <= PART * seconds
+
+    return next((each for each in (n, *(size for size in SAMPLES if size < n)) if enough(each)), min(n, SAMPLES[-1]))
