@@ -40,6 +40,9 @@ OPTIONS = {
     "device windows crop-size seed threads debug",
     "symmetries": "length step rate channels "
     "json label labels image-size groups modality seed threads debug option values views",
+    "views-table": "length step rate channels "
+    "views base uses samples seconds out json seed label labels target image-size modality columns impute "
+    "threads debug",
     "locate": "out n max-q label labels stream cache threads debug",
     "crop": "out n max-q label labels stream cache threads debug",
     "merge": "out debug",

@@ -49,6 +49,7 @@ FAULTS = [
     ("tune none.csv --out new", "none.csv does not exist"),
     ("tune data.csv --out new --search hidden", "--search is 'hidden'"),
     ("symmetries none.csv", "none.csv does not exist"),
+    ("views-table none.csv", "none.csv does not exist"),
     ("generate none.csv --out new", "none.csv does not exist"),
     ("discover none --out new", "unknown data set 'none'"),
     ("locate none data.csv --out p.csv", "no run at none"),

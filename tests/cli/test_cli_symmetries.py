@@ -9,7 +9,8 @@ import pytest
 from cli_tools import call, good
 
 from refusals import refusal
-from viewsmith.evaluation.symmetries import _nearest, symmetries
+from viewsmith.evaluation.feature_space import nearest
+from viewsmith.evaluation.symmetries import symmetries
 from viewsmith.modalities import modality_of
 
 RNG = np.random.default_rng(0)
@@ -112,7 +113,7 @@ def test_reverse_complements_of_sequences_with_padding():
 def test_the_nearest_other_sample_against_a_loop():
     rows, queries, kinds = RNG.normal(size=(12, 3)), RNG.normal(size=(12, 3)), RNG.integers(0, 9, 12)
     loop = [min(np.linalg.norm(queries[i] - rows[j]) for j in range(12) if kinds[j] != kinds[i]) for i in range(12)]
-    np.testing.assert_allclose(_nearest(queries, rows, kinds), loop)
+    np.testing.assert_allclose(nearest(queries, rows, kinds), loop)
 
 
 def test_gray_images_and_oblong_ones_have_fewer_transformations():

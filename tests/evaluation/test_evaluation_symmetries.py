@@ -8,7 +8,8 @@ from viewsmith.evaluation import symmetries as module
 def test_groups_are_those_of_the_samples_that_are_tested(monkeypatch):
     monkeypatch.setattr(module, "SAMPLES", 60)
     tested = []
-    monkeypatch.setattr(module, "_tested", lambda name, x, changed, kind, kinds, rng: tested.append((x, kinds)))
+    monkeypatch.setattr(module, "in_raw_features", lambda modality, x, changed: x)
+    monkeypatch.setattr(module, "_tested", lambda name, x, kinds, rng: tested.append((x, kinds)))
     x, groups = np.arange(300, dtype=np.float32)[:, None], np.arange(300) // 7
     module.symmetries(x, "vectors", {"half": lambda rows: rows / 2}, groups=groups)
     ((rows, kinds),) = tested

@@ -48,6 +48,7 @@ DIRECTIONS = 512  # that features are reduced to: those that views of random sam
 WIDEST = 256  # columns
 COPIES = 8  # of a sample, if views are mirrored and turned
 DRAWS = 100  # of samples, for standard errors
+SAME = 1e-3  # part of the distance to the nearest other sample by which a view differs
 SECONDS, PART = 20.0, 0.6  # of a row, and the part of them for features
 
 WHAT_IT_SAYS = (
@@ -72,7 +73,8 @@ class ViewRow:
     view, setting : str
         Name of the view maker, or of a part of one, and its options.
     ratio, ratio_error : float
-        Median distance of a view to the nearest other sample, over that of samples; its standard error.
+        Median distance of a view to the nearest other sample, over that of samples; its standard error. Of views that
+        differ from their sample.
     moved, moved_error : float
         Median distance of a view from its own sample, over that of samples to the nearest other one.
     correlation : float
@@ -340,15 +342,18 @@ class Judge:
         return torch.stack([self.space.standardized(view) for view in (*drawn[1:N_VIEWS], drawn[0])], 1)
 
     def distances(self, view: np.ndarray) -> dict[str, float]:
-        """Ratio and moved, with standard errors from resampled samples, of the coordinates of a view of each sample."""
-        other = nearest(view, self.space.coordinates, self.kinds)
+        """Ratio and moved, with standard errors from resampled samples, of the coordinates of a view of each sample.
+
+        Of views that differ from their samples: half of mirrored views do not.
+        """
         moved = np.linalg.norm(view - self.space.coordinates, axis=1)
-        rng, n = np.random.default_rng(self.seed), len(view)
-        drawn = rng.integers(0, n, (DRAWS, n))
-        found = {}
-        for name, distance in (("ratio", other), ("moved", moved)):
-            found[name] = ratio_of_medians(distance, self.own)
-            found[f"{name}_error"] = float(np.std([ratio_of_medians(distance[r], self.own[r]) for r in drawn]))
+        differs = moved > SAME * np.median(self.own)
+        other, own = nearest(view, self.space.coordinates, self.kinds)[differs], self.own[differs]
+        rng, n = np.random.default_rng(self.seed), len(own)
+        drawn, found = rng.integers(0, n, (DRAWS, n)), dict[str, float]()
+        for name, distance in (("ratio", other), ("moved", moved[differs])) if n else ():
+            found[name] = ratio_of_medians(distance, own)
+            found[f"{name}_error"] = float(np.std([ratio_of_medians(distance[r], own[r]) for r in drawn]))
         return found
 
     def directions(self, drawn: Tensor) -> Tensor:

@@ -240,7 +240,7 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
             torch.stack([getattr(each, name) for each in of_folds]).mean(0) for name in ("correlation", "information")
         )
         k = max(min(FEWEST, most), int((correlation >= SHARED).sum())) if n_components is None else n_components
-        found[ridge] = float(information[:k].sum()), k, float(correlation.max()), float(correlation.clamp_min(0).sum())
+        found[ridge] = float(information[:k].sum()), k, float(correlation.max()), float(correlation.clamp(0, 1).sum())
     best = max(found, key=lambda each: found[each])
     return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, *found[best][2:])
 

@@ -48,7 +48,7 @@ class ImageViews(ViewMaker):
     Parameters
     ----------
     scale : (float, float)
-        Range of the fraction of the area that a crop shows.
+        Range of the fraction of the area that a crop shows; (1, 1): the whole image.
     ratio : (float, float)
         Range of a crop's width / height.
     flip : float
@@ -172,7 +172,11 @@ class ImageViews(ViewMaker):
 
     def draw(self, n: int, x: Tensor, generator: torch.Generator | None = None) -> ImageDraws:
         """Draw the parameters of n views of images like `x`, (B, C, H, W), on its device and in its dtype."""
-        boxes = random_boxes(n, (x.shape[2], x.shape[3]), self.scale, self.ratio, x, generator)
+        height, width = x.shape[2:]
+        if self.scale[0] == 1:  # whole images, which boxes of another width / height are not
+            boxes = constant([0, 0, height, width], x).expand(n, 4)
+        else:
+            boxes = random_boxes(n, (height, width), self.scale, self.ratio, x, generator)
         chance = rand((5, n), x, generator)
         low, high, neutral = self.jitter_ranges.to(x)
         factors = torch.lerp(low, high, rand((4, n), x, generator))
