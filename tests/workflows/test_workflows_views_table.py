@@ -93,7 +93,7 @@ def test_every_kind_of_data_has_a_table(modality):
 
 
 def test_parts_of_the_set_are_left_out_and_others_are_added():
-    x, y = samples("series")
+    x, _ = samples("series")
     table = views_table(x, modality="series", uses=["left out", "added"])
     assert table[1].use == "set" and table[1].view == "window+jitter+scale"
     assert [row.view for row in table if row.use == "left out"] == ["window", "jitter", "scale"]

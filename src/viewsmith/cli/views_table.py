@@ -8,11 +8,13 @@ import typer
 
 from viewsmith.cli import early
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.options import Data, Json, Seed, check_out, data_options, names, with_flags
+from viewsmith.cli.options import OF_RECORDINGS, Data, Json, Seed, check_out, data_options, names, with_flags
 from viewsmith.core.errors import InputError
 
 
-@with_flags("label", "labels", "target", "image_size", "modality", "columns", "impute", "threads", "debug")
+@with_flags(
+    "label", "labels", "target", "image_size", "modality", "columns", "impute", *OF_RECORDINGS, "threads", "debug"
+)
 def views_table(
     data: Data,
     read: dict[str, Any],
@@ -54,6 +56,7 @@ def views_table(
         check_out(out, data)
     from viewsmith.core.files import write_json_atomic, write_text_atomic
     from viewsmith.data.sources import read_dataset
+    from viewsmith.workflows.runs import data_record
     from viewsmith.workflows.views_table import ViewRow, ViewsTable
     from viewsmith.workflows.views_table import views_table as judged
 
@@ -75,6 +78,7 @@ def views_table(
         seconds=seconds,
         target=None if dataset.y is None else dataset.target,
         seed=seed,
+        context=data_record(dataset),
         **({} if json_ else {"each": each}),
     )
     content = {"samples": shown.samples, "scored": shown.scored, "rows": [row.as_dict() for row in shown]}

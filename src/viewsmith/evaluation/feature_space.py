@@ -4,16 +4,12 @@ Distances are Euclidean, in the first principal components of standardized featu
 to samples alone, in seconds and without labels.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from viewsmith.core.registry import find
-from viewsmith.modalities import Modality
-from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.features import Features
 from viewsmith.networks.projected import leading_axes
 
 COMPONENTS = 64
@@ -69,25 +65,6 @@ class FeatureSpace:
     def projected(self, standard: Tensor) -> np.ndarray:
         """Coordinates of standardized features (n, d), (n, k)."""
         return np.asarray((standard @ self.axes).cpu().numpy(), np.float64)
-
-
-def fitted_space(
-    modality: Modality, samples: np.ndarray, generator: torch.Generator
-) -> tuple[FeatureSpace, Callable[[np.ndarray], Tensor]]:
-    """The space of samples (n, ...) as they are given, in the modality's default features, and the scaling."""
-    raw, layer = torch.from_numpy(np.ascontiguousarray(samples)), modality.input_layer(samples.shape[1:])
-    modality.fit_input(layer, raw, "auto")
-
-    def scaled(rows: np.ndarray) -> Tensor:
-        with torch.no_grad():
-            found: Tensor = layer(torch.from_numpy(np.ascontiguousarray(rows)))
-        return found
-
-    x = scaled(samples)
-    context = FeatureContext(samples.shape[1:], modality.channels(samples.shape[1:]), modality.default_features)
-    features: Features = find("features", context.name, modality.name).build(context)
-    features.fit(x, generator)
-    return FeatureSpace(features, x), scaled
 
 
 def nearest(queries: np.ndarray, rows: np.ndarray, kinds: np.ndarray) -> np.ndarray:

@@ -13,22 +13,19 @@ A view that transforms samples off the data changes their meaning. A transformat
 the samples need not: a set of shoes that all point to the left is no symmetric set, though a mirrored shoe is a shoe.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import html_table
 from viewsmith.core.rows import RowSource
-from viewsmith.evaluation.feature_space import fitted_space, nearest, ratio_of_medians
+from viewsmith.evaluation.feature_space import nearest, ratio_of_medians
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.base import Transformation
 
 SAMPLES = 3_000  # samples that are tested
-IN_FEATURES = 1_000  # in the space of fixed features
 FEWEST = 50
 COMPONENTS = 64
 FOLDS, DRAWS = 5, 200
@@ -112,7 +109,6 @@ def symmetries(
     *,
     groups: np.ndarray | None = None,
     seed: int = 0,
-    features: bool = False,
 ) -> Symmetries:
     """Test which transformations keep samples among the samples of a data set, without labels.
 
@@ -135,7 +131,7 @@ def symmetries(
         Fewer than 50 different samples, or a transformation that changes the shape.
     """
     rng = np.random.default_rng(seed)
-    rows = np.sort(rng.permutation(len(x))[: IN_FEATURES if features else SAMPLES])
+    rows = np.sort(rng.permutation(len(x))[:SAMPLES])
     x = np.asarray(x[rows])
     _, kinds = np.unique(x.reshape(len(x), -1), axis=0, return_inverse=True)
     if kinds.max(initial=-1) + 1 < FEWEST:
@@ -150,7 +146,6 @@ def symmetries(
         raise InputError(
             f"no transformations are known for {modality}: give your own, transformations={{name: function}}"
         )
-    compare = in_features(kind, x, seed) if features else partial(in_raw_features, kind)
     found = Symmetries()
     for name, transform in plain.items():
         changed = np.ascontiguousarray(transform(x))
@@ -158,7 +153,7 @@ def symmetries(
             raise InputError(f"the transformation {name} gives {changed.shape}, expected the shape {x.shape}")
         if transformations is None and np.array_equal(changed, x):
             continue
-        found.append(_tested(name, compare(x, changed), kinds, rng))
+        found.append(tested(name, in_raw_features(kind, x, changed), kinds, rng))
     return found
 
 
@@ -172,23 +167,11 @@ class Compared:
 
 def in_raw_features(modality: Modality, x: np.ndarray, changed: np.ndarray) -> Compared:
     """Samples and transformed samples in principal components of raw features of both."""
-    parts = [_components(a, b) for a, b in modality.compared_features(x, changed)]
+    parts = [components(a, b) for a, b in modality.compared_features(x, changed)]
     return Compared(parts[0], parts)
 
 
-def in_features(modality: Modality, x: np.ndarray, seed: int) -> Callable[[np.ndarray, np.ndarray], Compared]:
-    """Comparison in fixed features, which are fitted to the samples once."""
-    space, scaled = fitted_space(modality, x, torch.Generator().manual_seed(seed))
-
-    def compare(samples: np.ndarray, changed: np.ndarray) -> Compared:
-        standard = space.standardized(scaled(changed))
-        both = _components(space.standard.cpu().numpy(), standard.cpu().numpy())
-        return Compared((space.coordinates, space.projected(standard)), [both])
-
-    return compare
-
-
-def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Principal components of features of both: along axes of samples alone, symmetric samples would be told apart."""
     from sklearn.decomposition import PCA
 
@@ -197,7 +180,7 @@ def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return both[: len(a)], both[len(a) :]
 
 
-def _tested(name: str, compared: Compared, kinds: np.ndarray, rng: np.random.Generator) -> Symmetry:
+def tested(name: str, compared: Compared, kinds: np.ndarray, rng: np.random.Generator) -> Symmetry:
     """Both tests on samples and transformed samples."""
     a, b = compared.near
     own, other = nearest(a, a, kinds), nearest(b, a, kinds)

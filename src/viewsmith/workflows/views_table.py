@@ -23,8 +23,9 @@ from viewsmith.core.random import stream
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
 from viewsmith.data.labels import Target, missing_labels, numbers_of, without_label
+from viewsmith.estimator.features import choose_features, named_features
 from viewsmith.estimator.fitting import scale
-from viewsmith.estimator.inputs import given_to_fit
+from viewsmith.estimator.inputs import given_to_fit, signal_of
 from viewsmith.estimator.model import make_views
 from viewsmith.estimator.options import check_options
 from viewsmith.estimator.plan import BuildContext, TrainingData
@@ -35,7 +36,7 @@ from viewsmith.evaluation.protocol import score_embedding
 from viewsmith.methods.linear_contrast.estimator import LinearContrast
 from viewsmith.methods.linear_contrast.training import FOLDS, RIDGES, Sums, choose, solve
 from viewsmith.modalities import Modality, detect
-from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.features import Features
 from viewsmith.networks.scaling import rotation
 from viewsmith.views.base import PairMaker
 
@@ -415,6 +416,7 @@ def views_table(
     seconds: float = SECONDS,
     target: Target | None = None,
     seed: int = 0,
+    context: Mapping[str, Any] | None = None,
     each: Callable[[ViewsTable, ViewRow], None] = lambda table, row: None,
 ) -> ViewsTable:
     """Judge the views of a kind of data in fixed features: alone, left out of a set of views, and added to it.
@@ -441,6 +443,8 @@ def views_table(
     target : {"class", "number"}, optional
         What labels are. Default: numbers if a label has a fraction.
     seed : int
+    context : mapping, optional
+        Origin of the data, as in `LinearContrast.fit`.
     each : callable
         Called with the table and each row as soon as it is there.
 
@@ -469,7 +473,7 @@ def views_table(
     if isinstance(X, RowSource):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(X))[: 4 * (samples or SAMPLES[0])])
         X, y = np.asarray(X[chosen]), None if y is None else np.asarray(y)[chosen]
-    X = given_to_fit(X, estimator, None).X
+    X = given_to_fit(X, estimator, context).X
     kind = detect(X, modality)
     if not kind.default_features:
         raise InputError(f"{kind.name} have no fixed features, in which views are judged: use another modality")
@@ -484,7 +488,7 @@ def views_table(
     n = min(samples or SAMPLES[0], len(order) if labels is None else round(2 * len(order) / 3))
     if n < FEWEST:
         raise InputError(f"{n} samples whose views are drawn, expected at least {FEWEST}: give more samples")
-    data = scale(kind, rows[order[:n]], "auto", torch.device("cpu"), seed, None)
+    data = scale(kind, rows[order[:n]], "auto", torch.device("cpu"), seed, None, signal=signal_of(context))
     features = _fitted(kind, data)
     if samples is None:
         more = 0 if labels is None else min(SCORED, len(order) - n)
@@ -521,8 +525,8 @@ def _labeled(order: np.ndarray, labels: np.ndarray, target: Target | None) -> tu
 
 def _fitted(kind: Modality, data: TrainingData) -> Features:
     """The modality's default features, fitted to samples."""
-    context = FeatureContext(data.row_shape, kind.channels(data.row_shape), kind.default_features)
-    features: Features = find("features", context.name, kind.name).build(context)
+    name, options, _ = choose_features("auto", None, data)
+    features = named_features(name, kind, data.row_shape, data.layer, options)
     features.fit(data.x[:], stream(data.seed, "features"))
     return features
 

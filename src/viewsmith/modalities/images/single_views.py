@@ -8,7 +8,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import check_weight
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.images.views import SYMMETRIES, ImageViews, Rate, flip_rates
+from viewsmith.modalities.images.views import MIRROR, Chance, ImageViews, Rate, flip_rates
 from viewsmith.views.base import ViewContext, ViewMaker, randn
 
 WHOLE = (1.0, 1.0)  # the part of an image that is shown
@@ -57,7 +57,7 @@ class ChannelGain(ViewMaker):
     "turns",
     help="mirror images, images upside down and quarter turns",
     modalities="images",
-    symmetry=SYMMETRIES,
+    symmetry=MIRROR,
     strengths=(
         {"flip": 0.5, "upside_down": 0.0, "turn": 0.0},
         {"flip": 0.0, "upside_down": 0.5, "turn": 0.0},
@@ -65,7 +65,7 @@ class ChannelGain(ViewMaker):
         {"flip": 0.5, "upside_down": 0.5, "turn": 0.5},
     ),
 )
-def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Rate = "auto", turn: Rate = "auto") -> ImageViews:
+def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Chance = 0.5, turn: Chance = 0.5) -> ImageViews:
     return _unchanged(context, jitter=0.0, **flip_rates(flip, upside_down, turn))
 
 
@@ -92,7 +92,7 @@ def _color(context: ViewContext, *, hue_strength: Strength = 0.4) -> ImageViews:
 
 
 @register("view maker", "gray", help="gray, some of the time", modalities="images", strengths=({"gray_rate": 0.5},))
-def _gray(context: ViewContext, *, gray_rate: Annotated[float, Bounds(ge=0, le=1)] = 0.5) -> ImageViews:
+def _gray(context: ViewContext, *, gray_rate: Chance = 0.5) -> ImageViews:
     return _unchanged(context, jitter=0.0, gray=gray_rate)
 
 

@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -393,13 +393,14 @@ def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
 
 # "auto" is resolved by a test of the data; without data it is the published rate.
 Rate = float | Literal["auto"]
-SYMMETRIES = {"flip": ("mirror", 0.5), "upside_down": ("upside-down", 0.0), "turn": ("quarter-turn", 0.0)}
+MIRROR = {"flip": ("mirror", 0.5)}
+# No test without labels tells where these help (docs/symmetries.md), so that they are never chosen.
+Chance = Annotated[float, Bounds(ge=0, le=1)]
 
 
-def flip_rates(flip: Rate, upside_down: Rate, turn: Rate) -> dict[str, float]:
-    """Probabilities of the three, "auto" being those without a test."""
-    given = {"flip": flip, "upside_down": upside_down, "turn": turn}
-    return {name: SYMMETRIES[name][1] if rate == "auto" else rate for name, rate in given.items()}
+def flip_rates(flip: Rate, upside_down: float, turn: float) -> dict[str, float]:
+    """Probabilities of the three."""
+    return {"flip": 0.5 if flip == "auto" else flip, "upside_down": upside_down, "turn": turn}
 
 
 def _recipe(
@@ -436,14 +437,14 @@ PARTS = {
 
 
 def _register_recipe(name: Recipe, help: str, source: str, **tags: Any) -> None:
-    @register("view maker", name, help=help, modalities="images", source=source, symmetry=SYMMETRIES, **tags)
+    @register("view maker", name, help=help, modalities="images", source=source, symmetry=MIRROR, **tags)
     def recipe(
         context: ViewContext,
         *,
         crop_minimum: Rate = "auto",
         flip: Rate = "auto",
-        upside_down: Rate = 0.0,
-        turn: Rate = 0.0,
+        upside_down: Chance = 0.0,
+        turn: Chance = 0.0,
         color_strength: float = 1.0,
         gray: float = 0.2,
     ) -> ViewMaker:
@@ -458,12 +459,17 @@ _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen e
     "crop",
     help="random crop and flip, unchanged colors",
     modalities="images",
-    symmetry=SYMMETRIES,
+    symmetry=MIRROR,
     strengths=tuple({"crop_minimum": least} for least in (0.4, 0.7, 0.08)),
     alone={"flip": 0.0},
 )
 def _crop(
-    context: ViewContext, *, crop_minimum: Rate = "auto", flip: Rate = "auto", upside_down: Rate = 0.0, turn: Rate = 0.0
+    context: ViewContext,
+    *,
+    crop_minimum: Rate = "auto",
+    flip: Rate = "auto",
+    upside_down: Chance = 0.0,
+    turn: Chance = 0.0,
 ) -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
     mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
@@ -489,7 +495,7 @@ def _local_size(row_shape: Sequence[int], derived: Mapping[str, Any]) -> tuple[s
     modalities="images",
     source="Caron et al. 2020",
     local_views=True,
-    symmetry=SYMMETRIES,
+    symmetry=MIRROR,
     smaller=_local_size,
 )
 def _multicrop(
@@ -497,8 +503,8 @@ def _multicrop(
     *,
     crop_minimum: Rate = "auto",
     flip: Rate = "auto",
-    upside_down: Rate = 0.0,
-    turn: Rate = 0.0,
+    upside_down: Chance = 0.0,
+    turn: Chance = 0.0,
     color_strength: float = 1.0,
     gray: float = 0.2,
     local_crops: int = 4,
