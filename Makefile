@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda papers crl-tac study-metaug study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda papers crl-tac study-metaug study-views study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -176,6 +176,10 @@ papers: $(TEST)    ## the papers' claims beside the results at hand: docs/papers
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_metaug)
 	$(call tables,metaug)
+
+study-views: $(TEST) ## studies of symmetries and of what numbers say about views, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
+	$(call quality,study_symmetries)
+	$(call quality,study_views)
 
 study-tables: $(TEST) ## study of mixed tables and its tables (VIEWSMITH_TABLES=folder of csv files; resumes; MINUTES=60 limits it)
 	$(call quality,vectors.study_tables)

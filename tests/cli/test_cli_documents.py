@@ -233,6 +233,7 @@ def test_the_documents_with_code_are_known():
         "recordings.md",
         "symmetries.md",
         "tutorial_objects.md",
+        "views_table.md",
     }
     assert {path.name for path in WITH_CODE} == expected | {
         "loggers.md",

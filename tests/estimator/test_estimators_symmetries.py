@@ -143,7 +143,7 @@ def test_published_presets_mirror_as_published():
 
 def test_every_declared_symmetry_is_an_option_and_a_transformation():
     declared = [(e, o, t) for e in entries("view maker") for o, t in e.tag("symmetry", {}).items()]
-    images = {"simclr", "crop", "byol", "moco", "multicrop"}
+    images = {"simclr", "crop", "byol", "moco", "multicrop", "turns"}
     assert {e.name for e, _, _ in declared} == images | {"dna", "window", "scale"}
     for entry, option, (transformation, _) in declared:
         assert entry.options[option].default == "auto"

@@ -42,8 +42,8 @@ def views_table(
 
     Distance of views to other samples (ratio) and to their own (moved), correlation of two views, columns and nats that
     they share on held-out samples. With labels: accuracy of linear-contrast with these views on a held-out third
-    of the train rows, and the gain over the features without views. Only train rows are read. The numbers without
-    labels decide on mirrors and turns, not on crops, light and noise.
+    of the train rows, and the gain over the features without views. Only train rows are read. Without labels
+    the table tells only that mirrors and turns with a ratio of 1.25 or more harm.
     """
     if out is not None and out.suffix.lower() not in (".csv", ".json"):
         raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .csv or .json")

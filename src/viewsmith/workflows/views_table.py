@@ -53,9 +53,9 @@ SAME = 1e-3  # part of the distance to the nearest other sample by which a view 
 SECONDS, PART = 20.0, 0.6  # of a row, and the part of them for features
 
 WHAT_IT_SAYS = (
-    "ratio: distance of a view to the nearest other sample over that of samples; moved: distance from its own sample, "
-    "in the same unit. For mirrors and turns the ratio tells: up to 1.17 they helped or changed little, from 1.25 "
-    "they harmed. For crops, light, noise and the like no number without labels was found to tell which view helps."
+    "ratio: distance of a view to the nearest other sample over that of samples; moved: distance from its own sample, in "
+    "the same unit. Mirrors and turns with a ratio of 1.25 or more harmed on every set; below, they help or harm. For "
+    "crops, light, noise and the like no number without labels was found to tell which view helps."
 )
 
 Use = Literal["features", "set", "alone", "left out", "added"]
@@ -350,9 +350,11 @@ class Judge:
         moved = np.linalg.norm(view - self.space.coordinates, axis=1)
         differs = moved > SAME * np.median(self.own)
         other, own = nearest(view, self.space.coordinates, self.kinds)[differs], self.own[differs]
+        if not differs.any():
+            raise InputError("the views change nothing that the features see: take others")
         rng, n = np.random.default_rng(self.seed), len(own)
         drawn, found = rng.integers(0, n, (DRAWS, n)), dict[str, float]()
-        for name, distance in (("ratio", other), ("moved", moved[differs])) if n else ():
+        for name, distance in (("ratio", other), ("moved", moved[differs])):
             found[name] = ratio_of_medians(distance, own)
             found[f"{name}_error"] = float(np.std([ratio_of_medians(distance[r], own[r]) for r in drawn]))
         return found

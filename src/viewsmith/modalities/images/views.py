@@ -35,8 +35,8 @@ class ImageDraws:
     hue: Tensor
     sigma: Tensor  # of the blur, in pixels; 0: none
     threshold: Tensor  # infinite: no solarization
-    upside_down: Tensor | None = None
-    turns: Tensor | None = None  # quarter turns to the left, 0 to 3
+    upside_down: Tensor
+    turns: Tensor  # quarter turns to the left: 0, 1 or 3
 
 
 class ImageViews(ViewMaker):
@@ -182,12 +182,12 @@ class ImageViews(ViewMaker):
         factors = torch.lerp(low, high, rand((4, n), x, generator))
         factors = torch.where(chance[1] < self.jitter, factors, neutral)
         sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * rand((n,), x, generator)
-        upside_down = turns = None
-        if self.turns:
+        upside_down, turns = torch.zeros_like(chance[0], dtype=torch.bool), torch.zeros_like(chance[0])
+        if self.turns:  # otherwise nothing is drawn, as by earlier versions
             drawn = rand((2, n), x, generator)
             upside_down = drawn[0] < self.upside_down
             # In the lower half of the interval below the probability to the left, in the upper half to the right.
-            turns = torch.where(drawn[1] < self.turn, torch.where(drawn[1] < self.turn / 2, 1, 3), 0)
+            turns = torch.where(drawn[1] < self.turn, torch.where(drawn[1] < self.turn / 2, 1, 3), turns)
         return ImageDraws(
             boxes,
             chance[0] < self.flip,
@@ -214,7 +214,7 @@ class ImageViews(ViewMaker):
                 y = solarize(y, draws.threshold)
             if self.recolors:
                 y = y.sub_(self.mean.to(y)[:, None, None]).div_(self.std.to(y)[:, None, None])
-            if draws.upside_down is not None and draws.turns is not None:
+            if self.turns:
                 y = turned(y, draws.upside_down, draws.turns)
         return y
 
