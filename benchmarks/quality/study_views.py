@@ -1,9 +1,9 @@
 """What numbers without labels say about views: the command views-table on sets with labels.
 
 A cell is the table of one set: every view alone and left out of the default set, with the gain of each over the fixed
-features at 5 neighbors and at linear, on held-out train rows. `table` compares the views' numbers with these
-gains: rank correlations within a set, and what is lost by the single view with the best number. Medians of these tables are over all views; "turns" has those of views that differ from their
-sample, as the command, for cells of flow cytometry.
+features at 5 neighbors and at linear, on held-out train rows. `tables` compares the views' numbers with these gains:
+rank correlations within a set, and what is lost by the views whose number is nearest to a target. Medians of the rows
+"table" in the results are over all views; "turns" has those of views that differ from their sample, as the command.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_views [minutes] [set ...]
 """

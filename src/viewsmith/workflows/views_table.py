@@ -53,8 +53,8 @@ SAME = 1e-3  # part of the distance to the nearest other sample by which a view 
 SECONDS, PART = 20.0, 0.6  # of a row, and the part of them for features
 
 WHAT_IT_SAYS = (
-    "ratio: distance of a view to the nearest other sample over that of samples; moved: distance from its own sample, in "
-    "the same unit. Mirrors and turns with a ratio of 1.25 or more harmed on every set; below, they help or harm. For "
+    "ratio: distance of a view to the nearest other sample over that of samples; moved: distance from its own sample, "
+    "in the same unit. Mirrors and turns with a ratio of 1.25 or more harmed on every set; below, they help or harm. For "
     "crops, light, noise and the like no number without labels was found to tell which view helps."
 )
 
