@@ -54,8 +54,8 @@ SECONDS, PART = 20.0, 0.6  # of a row, and the part of them for features
 
 WHAT_IT_SAYS = (
     "ratio: distance of a view to the nearest other sample over that of samples; moved: distance from its own sample, "
-    "in the same unit. Mirrors and turns with a ratio of 1.25 or more harmed on every set; below, they help or harm. For "
-    "crops, light, noise and the like no number without labels was found to tell which view helps."
+    "in the same unit. Mirrors and turns with a ratio of 1.25 or more harmed on every set; below, they help or harm. "
+    "For crops, light, noise and the like no number without labels was found to tell which view helps."
 )
 
 Use = Literal["features", "set", "alone", "left out", "added"]
@@ -481,7 +481,7 @@ def views_table(
         raise InputError(f"{kind.name} have no fixed features, in which views are judged: use another modality")
     rows = estimator._read(X, kind, None)
     options = check_options(LinearContrast, estimator.get_params(deep=False) | {"view_maker": base or "auto"})
-    options = estimator._adapt(options, kind, rows)
+    options = estimator._adapt(options, kind, rows, signal_of(context))
     names = kind.default_views if options.view_maker == "auto" else options.view_maker
     view_entries(names, kind)
     order, labels = np.random.default_rng(seed).permutation(len(rows)), None if y is None else np.asarray(y)
