@@ -104,7 +104,7 @@ clean:             ## remove the environment, the runs and built files
 # Speed scripts without required options, on one thread.
 SPEED := engine_overhead methods.pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step \
 	methods.pinda_image_step soft_contrastive methods.diffusion_sampling methods.meta_features data.neighbor_graph \
-	data.small_fit
+	data.small_fit data.default_fit
 speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
 quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
 tables = $(PY) -m benchmarks.tables.$(1)

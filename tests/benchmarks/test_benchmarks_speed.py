@@ -28,7 +28,7 @@ QUICK = (
     "nt_xent",
     "nt_xent_memory",
 )
-QUICK += ("neighbor_graph", "pinda_step", "recipe_training", "small_fit", "soft_contrastive")
+QUICK += ("default_fit", "neighbor_graph", "pinda_step", "recipe_training", "small_fit", "soft_contrastive")
 
 
 @pytest.fixture

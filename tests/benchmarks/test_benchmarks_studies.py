@@ -10,6 +10,7 @@ from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     metaug_objective,
     pinda_table2,
+    study_closed_form,
     study_discovery,
     study_label_free,
     study_metaug,
@@ -54,7 +55,14 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
     module.PATH: module.cells()
     for module in (
         *(crl_tac_mnist, crl_tac_start, crop_sizes, crops_of_parts, tuning, what_and_where),
-        *(study_discovery, study_label_free, study_strength_rules, study_strengths, study_symmetries),
+        *(
+            study_closed_form,
+            study_discovery,
+            study_label_free,
+            study_strength_rules,
+            study_strengths,
+            study_symmetries,
+        ),
     )
 }
 SIZES = {
@@ -81,6 +89,7 @@ SIZES = {
     "what_and_where": 311,
     "study_discovery": 261,
     "study_symmetries": 186,
+    "study_closed_form": 24,
     "study_strengths": 98,
     "study_strength_rules": 62,
 }
@@ -227,3 +236,21 @@ def test_quick_has_each_row_on_each_kind_of_data_without_a_folder(monkeypatch, t
     assert {kind for _, kind in kinds} == {"images", "dna"}
     assert {row for row, _ in kinds} == {cell.method for cell in study_modalities.STUDY.cells()}
     assert data.data_folder() == tmp_path  # the folder of tiny data is gone
+
+
+def test_regrets_of_the_closed_form_are_the_best_score_less_that_of_the_choice():
+    def row(centers, nats, linear, **more):
+        scores = {"linear": linear, "knn": 0.5}
+        of = {"dataset": "set", "seed": 0, "method": f"{centers} centers, 3 regions"}
+        return of | {"nats": {"0.1": nats}, "ridge": 0.1} | scores | more
+
+    solved = [{"ridge": 0.1, "width": None, "linear": 0.6, "knn": 0.5}]
+    solved += [{"ridge": 1.0, "width": None, "linear": 0.65, "knn": 0.4}]
+    solved += [{"ridge": 0.1, "width": 64, "linear": 0.7, "knn": 0.2}]
+    found = [row(256, 9.0, 0.6, solved=solved), row(512, 10.0, 0.8), row(128, 1.0, 0.9)]
+    linear, knn = study_closed_form.regrets([*found, {"dataset": "set", "seed": 0, "method": "few recordings"}])
+    assert linear["nats choose"] == "512 centers, 3 regions"
+    kinds = ("by nats", "by default", "ridge", "columns")
+    assert [round(linear[kind], 6) for kind in kinds] == [0.1, 0.3, 0.05, 0.1]
+    assert [knn[kind] for kind in kinds] == [0, 0, 0, 0]
+    assert "| set | linear | 512 centers, 3 regions | 0.100 |" in study_closed_form.table(found)

@@ -8,6 +8,7 @@ import types
 import numpy as np
 import pytest
 import torch
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import viewsmith
@@ -120,7 +121,8 @@ def broken(x):
         ("runs/none", "features is 'runs/none', expected auto, 'patches', 'timm:NAME', the folder of a run"),
         (nn.Identity(), "the features Identity returns (2, 3, 12, 10) for 2 samples, expected (2, width)"),
         (nn.Linear(3, 2), "the features Linear fails on samples of shape (3, 12, 10)"),
-        (3, "LinearContrast: features is 3, expected"),
+        (3, "features is 3, expected a name, the folder of a run, a fitted model, a module or a function"),
+        (StandardScaler(), "features is a StandardScaler, expected a model of viewsmith, or its transform"),
         (Contrastive(), "features is a Contrastive that is not fitted: fit it, or give its run"),
         ("timm:", "features is 'timm:', expected timm:NAME"),
     ],

@@ -133,3 +133,14 @@ def test_many_samples_get_more_columns(monkeypatch):
         LinearContrast(modality="series", random_state=0).fit(rows).resolved_.n_components for rows in (x[:39], x)
     ]
     assert widths == [8, 512]
+
+
+def test_a_verbose_fit_says_what_was_chosen_and_why(capsys):
+    model = LinearContrast(**SMALL, verbose=True).fit(images())
+    facts = model.summary_
+    nats = max(facts["held_out_nats"].values())
+    said = f"{facts['columns']} columns of 295 features, ridge {facts['ridge']:g}, by the information about views of "
+    assert facts["chosen"] == f"{said}held-out samples ({nats:.1f} nats)"
+    assert f"linear-contrast has chosen, without labels: {said}" in capsys.readouterr().err
+    given = LinearContrast(**SMALL, ridge=0.1, n_components=9).fit(images()).summary_
+    assert given["chosen"] == "9 columns of 295 features, ridge 0.1"

@@ -243,7 +243,10 @@ REFUSED_BY_GENVIEW = [
     ("sampler_steps", 0, "greater than or equal to 1 or 'auto'"),
 ]
 CASES = [(cls, *case) for cls in (Contrastive, PiNDA, GenView) for case in REFUSED]
-CASES += [(Contrastive, "head_learning_rate", 0, "greater than 0 or 'auto'")]
+CASES += [
+    (Contrastive, "head_learning_rate", 0, "greater than 0 or 'auto'"),
+    (Contrastive, "closed_form", 3, "boolean"),
+]
 CASES += [(MetAug, *case) for case in REFUSED if case[0] != "framework"]
 CASES += [(MetAug, *case) for case in REFUSED_BY_METAUG]
 CASES += [(DiffAug, *case) for case in REFUSED if case[0] not in ("framework", "kernel")]
@@ -256,7 +259,7 @@ CASES += [(GenView, *case) for case in REFUSED_BY_GENVIEW]
 REFUSED_BY_LINEAR_CONTRAST = [
     ("appended_pca", -1, "greater than or equal to 0 or 'auto'"),
     ("encoder", 5, "string or an instance of Module"),
-    ("features", 5, "string or an instance of Module"),
+    ("features", 5, "a name, the folder of a run, a fitted model, a module or a function"),
     ("features_options", 3, "dictionary"),
     ("framework", "barlow", "'linear-contrast'"),
     ("max_samples", 0, "greater than or equal to 1"),

@@ -156,6 +156,16 @@ def test_noise_is_not_chosen(monkeypatch, many):
     assert choose(Sums(tuple(summed(part) for part in parts)), (0.03,), D, 4).n_components == 4
 
 
+@pytest.mark.parametrize(("n", "parts"), [(40, 5), (50, 2), (200, 1)])
+def test_of_more_samples_fewer_parts_are_held_out(monkeypatch, n, parts):
+    monkeypatch.setattr(training, "SEVERAL", 250)
+    monkeypatch.setattr(training, "MANY", 1000)
+    solved = []
+    monkeypatch.setattr(training, "solve", lambda *given: solved.append(given) or solve(*given))
+    choose(Sums(tuple(summed(views_of(n, seed=seed)) for seed in range(FOLDS))), (0.1,), 2)
+    assert len(solved) == parts
+
+
 def test_the_method_whitens_what_the_views_change():
     x = samples()
     made = fitted(x, GaussianNoise(0.5), n_components=3, ridge=1e-6)

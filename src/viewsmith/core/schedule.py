@@ -257,6 +257,10 @@ class Method(nn.Module):
         """Representation of scaled samples, shape (B, n_components); other outputs by name."""
         raise NotImplementedError
 
+    def represent_trained(self, x: Tensor) -> Tensor:
+        """Columns of the representation that are trained, for diagnostics of the training."""
+        return self.represent(x)
+
     @property
     def needs_pool(self) -> bool:
         """Whether `view` uses other rows, so that `prepare` must be called first."""

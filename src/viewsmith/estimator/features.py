@@ -1,11 +1,13 @@
 """Fixed features of the samples of a model: named ones, networks and functions of users, trained models."""
 
 import copy
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
@@ -104,6 +106,10 @@ def choose_features(
     ``module:NAME`` for a module or a function of the user, which has to be given again when the model is loaded.
     """
     modality, further = data.modality, options or {}
+    if not (isinstance(given, str | os.PathLike | BaseEstimator) or callable(given)):
+        raise InputError(
+            f"features is {given!r}, expected a name, the folder of a run, a fitted model, a module or a function"
+        )
     default, of_default = modality.features_for(data.statistics)
     name = default if isinstance(given, str) and given == "auto" else given
     if isinstance(name, str) and (entry := get("features", name, modality.name)) is not None:
@@ -153,7 +159,9 @@ def make_features(plan: BuildContext[Any, Any], modality: Modality) -> Features:
 def trained_model(given: Any, modality: Modality) -> Any:
     """The trained model, of an estimator or of the folder of a run, whose representations are features; None for a
     module or a function."""
-    if hasattr(given, "transform") and hasattr(given, "configuration"):
+    if isinstance(given, BaseEstimator):
+        if not hasattr(given, "configuration"):
+            raise InputError(f"features is a {type(given).__name__}, expected a model of viewsmith, or its transform")
         if not hasattr(given, "method_"):
             raise InputError(f"features is a {type(given).__name__} that is not fitted: fit it, or give its run")
         return given

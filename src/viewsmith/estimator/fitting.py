@@ -142,6 +142,8 @@ def train(
     data.layer.to(data.device)  # it scales batches of images and DNA
     status = trainer.fit(x, resume=resume)
     summary = method.describe() if trainer.prepared else {}
+    if "chosen" in summary:
+        _say(plan, f"{name} has chosen, without labels: {summary['chosen']}")
     method.release()
     if folder and distributed.rank() == 0:
         if status == "finished":

@@ -186,14 +186,14 @@ class Diagnostics(Callback):
 def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Generator) -> dict[str, float]:
     """Diagnostics of the rows at `index`; see `Diagnostics`."""
     method, x = trainer.method, trainer.x[index]
-    h = method.represent(x).float()
+    h = method.represent_trained(x).float()
     if not torch.isfinite(h).all():
         raise TrainingError(
             f"the representation is no longer finite after {pluralize(trainer.steps, 'step')}: lower the learning rate "
             "or check the data for extreme values"
         )
     view = method.view(x, index=index, generator=generator)
-    h_view = method.represent(view).float()
+    h_view = method.represent_trained(view).float()
     return {
         "feature_std": float(feature_std(h)),
         "effective_rank": float(effective_rank(h)),

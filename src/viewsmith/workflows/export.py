@@ -36,6 +36,8 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
         raise InputError(f"the format is {form!r}, expected one of {', '.join(get_args(Format))}")
     framework: Framework | None = getattr(model.method_, "framework", None)
     encoder = model.method_.get_submodule("encoder") if framework is None else framework.output_networks[0]
+    closed = getattr(model.method_, "closed", None) is not None
+    appended = "; the columns of the closed form, which transform appends, are not written" if closed else ""
     of_views = "" if framework is not None else "; it encodes single views, over which transform averages"
     if form == "onnx":
         if of_views:
@@ -43,17 +45,17 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
                 f"the representation of {model.name} is a mean over views, which is not written to ONNX: use "
                 "--format safetensors for its encoder, or `viewsmith embed`"
             )
-        return _write_onnx(model, encoder, out) + _write_columns(model, out)
+        return _write_onnx(model, encoder, out) + appended + _write_columns(model, out)
     weights = dict(encoder.state_dict())
     if form == "safetensors":
         save_tensors(
             target_of(out), weights | {f"scaler.{name}": value for name, value in model.scaler_.state_dict().items()}
         )
         hint = "load into the encoder of viewsmith.networks with the same weight names; scaler.* is the input scaling"
-        return hint + of_views + _write_columns(model, out)
+        return hint + of_views + appended + _write_columns(model, out)
     hint = _published_names(model, encoder, form)
     save_tensors(target_of(out), weights)
-    return hint + of_views
+    return hint + of_views + appended
 
 
 #: What a feature of a column of each role is, for those who encode tables without viewsmith.

@@ -1,7 +1,7 @@
 """Contrastive learning with fixed views."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from viewsmith.estimator.model import make_model, make_optimizer
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.contrastive.training import ContrastiveMethod
+from viewsmith.methods.linear_contrast.estimator import LinearContrastResolved, default_method, default_settings
 from viewsmith.modalities import Modality
 from viewsmith.networks.scaling import are_sparse_and_equal, variance_kept
 
@@ -69,6 +70,7 @@ class ContrastiveResolved(Resolved):
     """Settings of Contrastive with "auto" resolved."""
 
     head_learning_rate: float | None = None  # None: that of the encoder
+    closed_form: dict[str, Any] = field(default_factory=dict)  # settings of the closed form, if it has columns
     batch_size: int = BATCH_SIZE
 
 
@@ -115,6 +117,11 @@ class Contrastive(ViewsmithEstimator):
     """Learning rate of the projection head of simclr. "auto": in those 1,000 or 500 steps 0.3 times that of the
     encoder, otherwise the same."""
 
+    closed_form: bool = False
+    """Solve the contrast in closed form before the training, and append the columns of `LinearContrast`, with its
+    defaults, at three times the squared length of the trained ones. They take the place of columns of the input that
+    are appended by default."""
+
     name = "contrastive"
     presets = PRESETS
     resolved_type: ClassVar[type[Resolved]] = ContrastiveResolved
@@ -147,14 +154,24 @@ class Contrastive(ViewsmithEstimator):
         if skipped := _default_skip(options, shared, data):
             width = shared["n_components"] + skipped["appended_pca"]
             shared = shared | {"encoder_options": skipped | shared["encoder_options"], "n_components": width}
-        return ContrastiveResolved(**shared, batch_size=options.batch_size, head_learning_rate=head), None
+        closed = default_settings(data).as_dict() if options.closed_form else {}
+        own: dict[str, Any] = {"batch_size": options.batch_size, "head_learning_rate": head, "closed_form": closed}
+        return ContrastiveResolved(**shared, **own), None
 
     def _build(self, plan: BuildContext["Contrastive", ContrastiveResolved]) -> Method:
         resolved = plan.resolved
         framework, views = make_model(plan)
         head = resolved.head_learning_rate
         optimizer = make_optimizer(plan, head_lr_scale=1.0 if head is None else head / resolved.learning_rate)
-        return ContrastiveMethod(framework, views, epochs=resolved.epochs, optimizer=optimizer)
+        closed = None
+        if resolved.closed_form:
+            closed = default_method(LinearContrastResolved.from_dict(resolved.closed_form), plan)
+        return ContrastiveMethod(framework, views, closed, epochs=resolved.epochs, optimizer=optimizer)
+
+    @property
+    def _n_features_out(self) -> int:
+        closed = getattr(self.method_, "closed", None)
+        return super()._n_features_out + (0 if closed is None else closed.framework.encoder.n_components)
 
 
 def _is_short(options: Contrastive, modality: Modality, n_rows: int) -> bool:
@@ -180,7 +197,7 @@ def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingDa
     principal axes of wide vectors lose (benchmarks/quality/vectors/do_no_harm.py)."""
     chosen = options.n_components != "auto" or "appended_pca" in (options.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
-    if chosen or custom or shared["view_maker"] != data.modality.default_views:
+    if chosen or custom or options.closed_form or shared["view_maker"] != data.modality.default_views:
         return {}
     skipped = int(find("encoder", shared["encoder"], shared["modality"]).tag("default_skip", 0))
     if not data.modality.named_features:

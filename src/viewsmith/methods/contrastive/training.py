@@ -1,13 +1,52 @@
 """Contrastive learning with fixed view makers: the baseline for learned augmentations."""
 
+from typing import Any
+
+import torch
 from torch import Tensor
 
-from viewsmith.core.schedule import Batch, Phase, Update
+from viewsmith.core.random import derive_seed
+from viewsmith.core.rows import Rows, evenly_spaced
+from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
+from viewsmith.frameworks import Framework
+from viewsmith.methods.linear_contrast.training import LinearContrastMethod
 from viewsmith.methods.pairs import PairMethod
+from viewsmith.networks.wrappers import eval_mode
+from viewsmith.views.base import PairMaker
+
+#: Squared length of the columns of the closed form, as a multiple of that of the trained ones, by so many rows.
+RATIO, MEASURED = 3.0, 1000
 
 
 class ContrastiveMethod(PairMethod):
-    """A framework that is trained on pairs of fixed views."""
+    """A framework that is trained on pairs of fixed views; beside it, maybe, the contrast in closed form.
+
+    Parameters
+    ----------
+    framework : Framework
+    views : PairMaker
+    closed : LinearContrastMethod, optional
+        It is solved before the training; its columns follow the trained ones in the representation.
+    epochs : int
+    optimizer : Optimizer
+    """
+
+    length: Tensor
+
+    def __init__(
+        self,
+        framework: Framework,
+        views: PairMaker,
+        closed: LinearContrastMethod | None = None,
+        *,
+        epochs: int,
+        optimizer: Optimizer,
+    ) -> None:
+        super().__init__(framework, views, epochs=epochs, optimizer=optimizer)
+        self.closed = closed
+        self.rows: Rows | None = None
+        if closed is not None:
+            self.register_buffer("length", torch.ones(()))
 
     def phases(self) -> list[Phase]:
         update = Update("encoder", self.encoder_step, (self.framework, self.views), self.optimizer)
@@ -19,4 +58,46 @@ class ContrastiveMethod(PairMethod):
 
     @property
     def takes_coordinates(self) -> bool:
-        return self.views.mixes_rows
+        return self.views.mixes_rows and self.closed is None
+
+    def initialize(self, x: Rows, seed: int) -> None:
+        if self.closed is not None:
+            self.closed.initialize(x, seed)
+            self.closed.prepare(x, seed)
+            self.closed.solve_for(derive_seed(seed, "phase", 0))  # as `LinearContrast` of this seed
+            self.closed.sums = None
+            self.closed.release()
+
+    def prepare(self, x: Rows, seed: int) -> None:
+        super().prepare(x, seed)
+        self.rows = x
+
+    def release(self) -> None:
+        super().release()
+        self.rows = None
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | ({} if self.closed is None else {"closed_form": self.closed.facts["chosen"]})
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Set the length of the columns of the closed form by that of the trained ones."""
+        super().finish()
+        if self.closed is not None and self.rows is not None:
+            with eval_mode(self):
+                x = self.rows[evenly_spaced(len(self.rows), MEASURED, self.rows.device)]
+                trained, closed = (
+                    torch.cat([represent(part) for part in x.split(256)]).square().sum(1).mean()
+                    for represent in (self.represent_trained, self.closed.represent)
+                )
+            self.length.copy_((RATIO * trained / closed.clamp_min(1e-12)).sqrt())
+
+    def represent_trained(self, x: Tensor) -> Tensor:
+        """The trained columns alone, (B, k)."""
+        return super().represent(x)
+
+    def represent(self, x: Tensor, output: str = "representation") -> Tensor:
+        found = super().represent(x, output)
+        if self.closed is None or output != "representation":
+            return found
+        return torch.cat([found, self.length * self.closed.represent(x)], dim=1)

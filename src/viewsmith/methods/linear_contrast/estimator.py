@@ -1,9 +1,8 @@
 """Contrastive learning in closed form on fixed features."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 from torch import nn
@@ -11,13 +10,12 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import Bounds, find, names, register
-from viewsmith.core.schedule import Method
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.features import choose_features, make_features
 from viewsmith.estimator.model import make_views, modality_in
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
-from viewsmith.estimator.resolve import MODULE
+from viewsmith.estimator.resolve import MODULE, resolve_shared
 from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
@@ -86,7 +84,7 @@ class LinearContrast(ViewsmithEstimator):
 
     framework: str | nn.Module = "linear-contrast"
     """The objective, which is fixed."""
-    features: str | Path | Callable[..., Any] | ViewsmithEstimator = "auto"
+    features: Any = "auto"
     """Fixed features: {features}. Or the representation of a trained model: the folder of its run, or a fitted one. Or
     your own: a function of samples in the form and units of the data, or a module of scaled samples, which is copied (a
     `Features` module is also fitted). "auto": {default features}."""
@@ -193,7 +191,7 @@ class LinearContrast(ViewsmithEstimator):
         fixed: dict[str, Any] = {"encoder": "features", "epochs": 0}
         return LinearContrastResolved(**shared | fixed | own), weights
 
-    def _build(self, plan: BuildContext["LinearContrast", LinearContrastResolved]) -> Method:
+    def _build(self, plan: BuildContext["LinearContrast", LinearContrastResolved]) -> LinearContrastMethod:
         options, resolved = plan.options, plan.resolved
         features = make_features(plan, modality_in(plan))
         encoder = ProjectedFeatures(features, resolved.n_components, resolved.appended_pca)
@@ -214,3 +212,20 @@ class LinearContrast(ViewsmithEstimator):
             max_samples=options.max_samples,
             minutes=options.minutes,
         )
+
+
+# ---- beside a training ----------------------------------------------------------------------------------------------
+def default_settings(data: TrainingData) -> LinearContrastResolved:
+    """Settings of the default closed form of training rows."""
+    alone = dataclasses.replace(data, labels=None, neighbors=None, groups={})
+    default = LinearContrast(random_state=data.seed)
+    options = default._adapt(default, data.modality, data.rows, data.statistics)
+    shared = resolve_shared(options, alone, default.frameworks, with_encoder=False)
+    return default._resolve(options, shared, alone)[0]  # type: ignore[return-value]
+
+
+def default_method(resolved: LinearContrastResolved, plan: BuildContext[Any, Any]) -> LinearContrastMethod:
+    """The default closed form as a part of the model that `plan` builds, from all samples, whatever its time limit: a
+    run that is resumed has the same one."""
+    options = LinearContrast()
+    return options._build(BuildContext(options, resolved, fresh=plan.fresh, layer=plan.layer))

@@ -40,7 +40,7 @@ from viewsmith.networks.projected import leading_axes
 from viewsmith.views.base import PairMaker
 
 FOLDS = 5  # parts of the samples, each of which is held out in turn to choose the ridge and the number of columns
-MANY = 1000  # samples from which on one part is enough
+MANY, SEVERAL = 1000, 250  # samples from which on one part is enough, or two
 RIDGES = (0.01, 0.03, 0.1, 0.3)
 #: Smallest held-out correlation of two views in a column that is kept, if the number of columns is not given, and the
 #: fewest columns. Further columns tell next to nothing about new samples.
@@ -229,7 +229,7 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
     folds = [number for number, fold in enumerate(sums.folds) if 2 <= fold.samples <= n - 2]
     if not folds:
         return Choice(ridges[len(ridges) // 3], most if n_components is None else n_components, {})
-    folds = folds[-1:] if n >= MANY else folds
+    folds = folds[-1:] if n >= MANY else folds[-2:] if n >= SEVERAL else folds
     found = {}
     for ridge in ridges:
         of_folds = []
@@ -407,10 +407,13 @@ class LinearContrastMethod(Method):
         weights = critic_weights(solution.signal)
         size = float((weights.square() * (1 + solution.signal)).sum())  # columns have noise of variance 1
         encoder.set(solution.weights().float(), solution.correlation.float(), size)
+        k, nats = len(solution.signal), choice.information.get(choice.ridge)
+        why = "" if nats is None else f", by the information about views of held-out samples ({nats:.1f} nats)"
         self.facts = {
+            "chosen": f"{k} columns of {len(encoder.center):,} features, ridge {choice.ridge:g}{why}",
             "samples_of_views": int(both.samples),
             "ridge": choice.ridge,
-            "columns": len(solution.signal),
+            "columns": k,
             "correlations": [round(float(each), 4) for each in solution.correlation[:8]],
             "held_out_nats": {f"{ridge:g}": round(value, 3) for ridge, value in choice.information.items()},
         }
