@@ -85,10 +85,10 @@ MUTATIONS = {
         "data/labels.py",
         "abs(numbers.corr(target)) > SAME",
         "numbers.corr(target) > SAME",
-        "tests/data/test_data_targets.py",
+        "tests/data/test_data_labels.py",
     ),
     "gaps of a quantity": Mutation(
-        "data/labels.py", "+ 1 >= 2 * distinct", "+ 1 >= distinct", "tests/data/test_data_targets.py"
+        "data/labels.py", "+ 1 >= 2 * distinct", "+ 1 >= distinct", "tests/data/test_data_labels.py"
     ),
     "trial on held rows": Mutation(
         "estimator/strength.py",
