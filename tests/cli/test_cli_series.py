@@ -94,5 +94,11 @@ def test_events_of_a_long_file_are_in_its_own_time(tmp_path):
     np.testing.assert_allclose(table["end_s"] - table["begin_s"], 0.12)
     near = np.abs(table["first"].to_numpy()[:, None] - np.array(beats)).min(1)
     assert np.quantile(near, 0.9) <= 6
+    twice = ("--length", "2s", "--step", "1s", "--max-parts", 3, "--windows", 12)
+    good("discover", tmp_path / "x.wav", *twice, "--out", tmp_path / "twice")
+    merged = pd.read_csv(tmp_path / "twice" / "parts.csv").sort_values("first")
+    assert np.diff(merged["first"]).min() > 6 and len(merged) > 100
+    with np.load(tmp_path / "twice" / "crops.npz") as made:
+        assert len(made["X"]) == len(merged)
     good("locate", tmp_path / "found", tmp_path / "x.wav", "--out", tmp_path / "again.csv")
     assert list(pd.read_csv(tmp_path / "again.csv")) == list(table)

@@ -11,6 +11,7 @@ from edfio import Edf, EdfSignal
 
 from refusals import refusal
 from viewsmith.data import load_dataset
+from viewsmith.data.dataset import Windows
 from viewsmith.data.recordings import points_of
 
 rng = np.random.default_rng(0)
@@ -264,3 +265,21 @@ def test_other_refusals(tmp_path):
 )
 def test_times_are_points(text, rate, points):
     assert points_of(text, rate, "length") == points
+
+
+@pytest.mark.parametrize(("name", "library"), [("a.wav", "soundfile"), ("a.bdf", "edfio"), ("a.hea", "wfdb")])
+def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch, name, library):
+    (tmp_path / name).touch()
+    monkeypatch.setattr("importlib.util.find_spec", lambda found: None if found == library else object())
+    message = refusal(load_dataset, tmp_path / name)
+    assert library in message and "viewsmith[signals]" in message
+
+
+def test_events_at_seams_are_merged():
+    windows = Windows(np.array(["a", "a", "a", "b"]), np.array([0, 50, 100, 50]), 100.0)
+    rows, begin = np.array([0, 1, 1, 2, 3, 0]), np.array([60, 10, 60, 9, 10, 62])
+    kept = windows.distinct(rows, begin, begin + 10, np.array([1.0, 2, 3, 4, 1, 0.5]))
+    # Row 0 at 60 is row 1 at 10; row 1 at 60 is row 2 at 9; row 0 at 62 is row 1 at 10, too; b is another recording.
+    assert kept.tolist() == [False, True, False, True, True, False]
+    found = windows.located(rows[kept], begin[kept], begin[kept] + 10)
+    assert found["first"].tolist() == [60, 109, 60] and found["end_s"] == ["0.7000", "1.1900", "0.7000"]

@@ -114,6 +114,23 @@ class Windows:
     starts: np.ndarray
     rate: float | None
 
+    def distinct(self, rows: np.ndarray, begin: np.ndarray, end: np.ndarray, score: np.ndarray) -> np.ndarray:
+        """Which events, given their rows and the points in these, are the best of those that share more than half of
+        the shorter: of windows that overlap, one event is found in several. Events of one row are left as they are."""
+        first, last = (self.starts[rows] + np.asarray(points) for points in (begin, end))
+        kept = np.zeros(len(rows), dtype=bool)
+        longest = int((last - first).max(initial=0))
+        for name in np.unique(self.recordings[rows]):
+            of_name = np.flatnonzero(self.recordings[rows] == name)
+            of_name = of_name[np.argsort(first[of_name], kind="stable")]
+            for i in of_name[np.argsort(-score[of_name], kind="stable")]:
+                near = slice(*np.searchsorted(first[of_name], (first[i] - longest, first[i] + longest + 1)))
+                others = of_name[near][kept[of_name[near]] & (rows[of_name[near]] != rows[i])]
+                shared = np.minimum(last[others], last[i]) - np.maximum(first[others], first[i])
+                shorter = np.minimum(last[others] - first[others], last[i] - first[i])
+                kept[i] = not (shared > shorter / 2).any()
+        return kept
+
     def located(self, rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> dict[str, Any]:
         """Columns of a table of events, given their rows and the points in these: recording, points, seconds."""
         first, last = (self.starts[rows] + np.asarray(points) for points in (begin, end))

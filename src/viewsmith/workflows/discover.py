@@ -223,6 +223,9 @@ def _write_discovery(
     modality = model.modality_
     model.save(out)
     crops, found = model.crops(samples, {"images": 64}.get(modality) if crop_size is None else crop_size)
+    if windows is not None:
+        kept = _distinct(found, windows)
+        crops, found = crops[kept], found[kept]
     write_text_atomic(out / "parts.csv", parts_text(found, names, windows))
     if modality == "images":
         check_no_link(out / "crops")
@@ -241,6 +244,7 @@ def _write_discovery(
 def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None) -> None:
     """Write where the parts of a discovery are in DATA: a table, or for DNA also BED (``.bed``)."""
     model, found, names, _, windows = _found_in(run, data, n, max_q)
+    found = found if windows is None else found[_distinct(found, windows)]
     if out.suffix.lower() == ".bed" and model.modality_ == "dna":
         write_text_atomic(target_of(out), bed(found, names))
     elif out.suffix.lower() == ".csv":
@@ -314,6 +318,16 @@ def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarr
         save_logo(out / f"{title}.svg", motif.probabilities, motif.background.frequencies)
     if crops:
         write_text_atomic(out / "crops.fa", fasta(crops, found, names))
+
+
+def _distinct(found: np.ndarray, windows: Windows) -> np.ndarray:
+    """Parts of windows that are not parts of other windows, too; those of each kind by themselves."""
+    kept = np.ones(len(found), dtype=bool)
+    for kind in np.unique(found["kind"]):
+        of_kind = np.flatnonzero(found["kind"] == kind)
+        part = found[of_kind]
+        kept[of_kind] = windows.distinct(part["sample"], part["start"], part["end"], part["score"])
+    return kept
 
 
 def parts_text(found: np.ndarray, names: list[str] | None, windows: Windows | None) -> str:
