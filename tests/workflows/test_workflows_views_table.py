@@ -86,6 +86,7 @@ def test_every_kind_of_data_has_a_table(modality):
         if row.use != "features":
             assert np.isfinite([row.moved, row.correlation, row.columns, row.nats, row.knn_error]).all(), row
             assert row.correlation < 1 and 0 <= row.columns <= 256
+    assert max(row.columns for row in judged if row.use == "alone") > 2  # of views that change little
     again = views_table(x, y, modality=modality, seed=1, views=[judged[-1].view])
     assert {(r.use, r.setting): (r.ratio, r.knn, r.nats) for r in again}.items() <= {
         (r.use, r.setting): (r.ratio, r.knn, r.nats) for r in table if r.view in (judged[-1].view, again[1].view)
