@@ -107,7 +107,7 @@ MUTATIONS = {
         "frameworks/dino.py",
         "65_536 if context.published else 1024",
         "1024",
-        "tests/frameworks/test_frameworks_dino.py",
+        "tests/frameworks/test_frameworks_options.py",
     ),
     # Safety of files.
     "external parts of an .h5ad file": Mutation(
