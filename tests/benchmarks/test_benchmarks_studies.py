@@ -88,7 +88,7 @@ SIZES = {
     "tuning": 28,
     "what_and_where": 311,
     "study_discovery": 261,
-    "study_symmetries": 186,
+    "study_symmetries": 417,
     "study_closed_form": 24,
     "study_strengths": 98,
     "study_strength_rules": 62,
@@ -234,7 +234,8 @@ def test_quick_has_each_row_on_each_kind_of_data_without_a_folder(monkeypatch, t
     kinds = {(cell.method, study_modalities.SETS[cell.dataset].modality) for cell in found}
     assert len(kinds) == len(found) < len(study_modalities.STUDY.cells())
     assert {kind for _, kind in kinds} == {"images", "dna"}
-    assert {row for row, _ in kinds} == {cell.method for cell in study_modalities.STUDY.cells()}
+    # umap-learn compiles for longer than all other cells take.
+    assert {row for row, _ in kinds} == {cell.method for cell in study_modalities.STUDY.cells()} - {"umap"}
     assert data.data_folder() == tmp_path  # the folder of tiny data is gone
 
 
