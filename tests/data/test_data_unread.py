@@ -289,8 +289,10 @@ def test_proteins_of_uniprot_are_told_by_their_first_line(tmp_path, monkeypatch,
 def test_places_of_electrodes_name_the_recording_beside_them(tmp_path):
     (tmp_path / "chan32.locs").write_text("1 0 0.5 FPz\n2 23 0.7 EOG1\n")
     assert "give the recording (.set, .edf, .bdf)" in refusal(load_dataset, tmp_path / "chan32.locs")
-    (tmp_path / "a.edf").write_bytes(b"0")
+    (tmp_path / "a.set").write_bytes(b"0")
     assert "mne.io.read_raw" in advised(refusal(load_dataset, tmp_path / "chan32.locs"))[1]
+    (tmp_path / "b.edf").write_bytes(b"0")
+    assert f"give the recording {tmp_path / 'b.edf'}" in refusal(load_dataset, tmp_path / "chan32.locs")
 
 
 # --- images

@@ -206,8 +206,11 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
         raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
     elif extension in _ELECTRODES:
-        beside = [file for file in sorted(path.parent.iterdir()) if FORMATS.get(file.suffix.lower()) is _EEG]
+        files = sorted(path.parent.iterdir())
+        read = [file for file in files if file.suffix.lower() in (".edf", ".bdf")]
+        beside = [file for file in files if FORMATS.get(file.suffix.lower()) is _EEG]
         way = f": {_sentence(beside[0], _EEG)}" if beside else " (.set, .edf, .bdf)"
+        way = f" {read[0]}" if read else way
         raise InputError(f"{path} has places of electrodes rather than samples; give the recording{way}")
     elif extension in _NO_FORMAT and _starts_like_uniprot(path):
         several = path.read_bytes().count(b"\n//") > 1
