@@ -54,7 +54,8 @@ def listing() -> dict[str, Any]:
             | ({} if entry.origin == "viewsmith" else {"package": entry.origin})
             for entry in entries("method")
         },
-        "frameworks": {entry.name: described(entry) for entry in entries("framework")},
+        # By name: registered in the order in which modules happen to be imported.
+        "frameworks": {entry.name: described(entry) for entry in sorted(entries("framework"), key=lambda e: e.name)},
         **{
             _plural(kind): {
                 modality: {
