@@ -292,7 +292,8 @@ class Judge:
         """The row of a setting; its note says why there are no numbers."""
         began, row = time.process_time(), setting.row()
         try:
-            row = dataclasses.replace(row, **self.numbers(setting))
+            numbers: dict[str, Any] = self.numbers(setting)
+            row = dataclasses.replace(row, **numbers)
         except InputError as error:
             row = dataclasses.replace(row, note=str(error))
         return dataclasses.replace(row, seconds=time.process_time() - began)
@@ -312,7 +313,7 @@ class Judge:
         most = min(WIDEST, basis.shape[1], len(drawn) - 1)
         choice = choose(sums, RIDGES, most)
         found |= {"columns": choice.shared, "nats": choice.information.get(choice.ridge, math.nan)}
-        if self.scored is not None:
+        if self.scored is not None and self.standard_scored is not None:
             solution = solve(*sums.all_but(None).covariances(), choice.ridge, choice.n_components)
             weights = basis @ solution.weights().float() @ rotation(len(solution.signal))
             pair = (self.data.x[:], self.space.standard), (self.scored, self.standard_scored)
@@ -331,7 +332,8 @@ class Judge:
             raise InputError("these views depend on a loss that is trained, and none is trained here")
         generator, x = stream(self.seed, "views"), self.data.x[:]
         maker.prepare(self.data.x)
-        drawn, alike = [], all(each.views_made == 2 for each in maker.makers)
+        drawn: list[Tensor] = []
+        alike = all(each.views_made == 2 for each in maker.makers)
         index = torch.arange(len(x))
         while len(drawn) < N_VIEWS:
             pair = maker(x, index=index, generator=generator)
@@ -383,7 +385,7 @@ class Judge:
         scored = score_embedding(
             train.numpy(), self.labels[0], test.numpy(), self.labels[1], protocols=names, target=self.target
         )
-        found = {}
+        found: dict[str, float] = {}
         for name, protocol in zip(("knn", "linear"), names, strict=True):
             values = scored.rows[protocol].mean(0) if protocol in scored.rows else np.array([math.nan])
             difference = values - self.baseline.setdefault(name, values)

@@ -407,7 +407,7 @@ def _recipe(
     name: Recipe,
     context: ViewContext,
     strength: float,
-    rates: Mapping[str, float],
+    rates: Mapping[str, Any],
     crop_minimum: Rate,
     gray: float,
     crops: int = 4,
@@ -473,7 +473,7 @@ def _crop(
 ) -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
     mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
-    rates = flip_rates(flip, upside_down, turn)
+    rates: dict[str, Any] = flip_rates(flip, upside_down, turn)
     return ImageViews(scale=(least, 1.0), jitter=0, gray=0, mean=mean, std=std, **rates)
 
 
