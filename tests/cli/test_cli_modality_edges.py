@@ -60,7 +60,7 @@ REFUSED = [
     ("color.npz", ("--set", "encoder_weights=absent.safetensors"), "no weights at absent.safetensors"),
     ("color.npz", ("--set", "color_strength=9"), "color_strength is '9'"),
     ("short.fa", ("--set", "mutation_rate=1"), "mutation_rate is 1.0"),
-    ("color.npz", ("--views", "dna"), "expected one of adversarial, byol"),
+    ("color.npz", ("--views", "dna"), "expected one of adversarial, blur, byol"),
     ("short.fa", ("--views", "simclr"), "expected one of adversarial, channel:RUN, deletion"),
     ("color.npz", ("--method", "pinda", "--set", "generator=sequence"), "generator is 'sequence'"),
     ("short.fa", ("--framework", "byol", "--set", "projector_dims=8"), "expected (hidden, output)"),
