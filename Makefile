@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda papers crl-tac study-metaug study-views study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-views study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -104,7 +104,7 @@ clean:             ## remove the environment, the runs and built files
 # Speed scripts without required options, on one thread.
 SPEED := engine_overhead methods.pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step \
 	methods.pinda_image_step soft_contrastive methods.diffusion_sampling methods.meta_features data.neighbor_graph \
-	data.small_fit data.default_fit
+	data.small_fit data.default_fit methods.linear_contrast_rows
 speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
 quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
 tables = $(PY) -m benchmarks.tables.$(1)
@@ -169,6 +169,10 @@ study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder
 
 study-pinda: $(TEST) ## PiNDA's table 2 with its published settings (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,pinda_table2)
+
+study-closed-form: $(TEST) ## the closed form beside raw and fixed features, and its page (VIEWSMITH_DATA=folder; AEON=folder; resumes; MINUTES=60 limits it)
+	$(call quality,linear_contrast)
+	$(call tables,linear_contrast)
 
 papers: $(TEST)    ## the papers' claims beside the results at hand: docs/papers.md, and the tables of the methods' pages
 	$(call tables,papers)

@@ -15,6 +15,7 @@ from benchmarks.tables import (
     harm,
     label_free,
     labels_and_groups,
+    linear_contrast,
     metaug,
     modalities,
     numbers,
@@ -44,6 +45,7 @@ PAGES = {
     "results_label_free.md": label_free,
     "when_views_help.md": regimes,
     "which_method.md": which_method,
+    "linear_contrast.md": linear_contrast,
     "papers.md": papers,
 } | {paper["page"]: papers for paper in papers.papers()}
 

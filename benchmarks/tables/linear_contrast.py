@@ -1,0 +1,96 @@
+"""The tables of docs/linear_contrast.md, between two comments in the page, from rows of quality/linear_contrast.py."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from benchmarks.common.runner import RESULTS, ROOT
+from benchmarks.quality.linear_contrast import IMAGES, SPEAKERS, UCR, UNEQUAL
+from benchmarks.tables.formatting import Lines, Table, collect, command, head, measured_with, values, write
+
+PATH = RESULTS / "linear_contrast.jsonl"
+PAGE = "linear_contrast.md"
+BEGIN, END = "<!-- written by benchmarks/tables/linear_contrast.py -->", "<!-- end of tables -->"
+METRICS = {"linear": "linear", "knn": "5 neighbors", "linear_1pct": "1 % labels", "cpu_seconds": "seconds"}
+TITLES = {
+    "cifar10": "CIFAR-10, 50,000 train, 10,000 test",
+    "cifar10_small": "CIFAR-10, 5,000 train, 1,000 test",
+    "fashion_mnist": "Fashion-MNIST, 10,000 train, 5,000 test",
+    "mnist": "MNIST, 10,000 train, 5,000 test",
+    "ifc_jurkat_16bit": "cells of flow cytometry, 3 channels, 7 phases",
+}
+OF_RECORDINGS = ("raw", "features", "linear-contrast", "contrastive")
+PAIRS = {"linear / 5 neighbors": ("linear", "knn"), "ridge / 1 neighbor": ("ridge_classifier", "nearest")}
+
+
+def short(found: Sequence[float], seconds: bool = False) -> str:
+    """Mean over seeds: as fractions are printed, or whole seconds."""
+    if not found:
+        return ""
+    mean = statistics.fmean(found)
+    return f"{mean:.0f}" if seconds else f"{mean:.3f}".lstrip("0")
+
+
+def of_images(table: Table) -> Lines:
+    """A line for each set and row."""
+    lines = head("data", [*METRICS.values(), "seeds"])
+    for name in (*IMAGES, "ifc_jurkat_16bit"):
+        methods = sorted({m for s, m in table if s == name}, key=lambda m: (m != "linear-contrast", m))
+        for method in methods:
+            cells = [short(values(table, name, method, metric), metric == "cpu_seconds") for metric in METRICS]
+            title = TITLES[name] if method == methods[0] else ""
+            seeds = len(values(table, name, method, "linear"))
+            lines.append(f"| {title} | {method} | {' | '.join(cells)} | {seeds} |")
+    lines[0] = lines[0].replace("| data |", "| data | row |", 1)
+    lines[1] += "---|"
+    return lines
+
+
+def of_recordings(table: Table, sets: Sequence[str], titles: Sequence[str]) -> Lines:
+    """A line for each set, linear / neighbors, and the means of sets by both pairs of classifiers."""
+    methods = [method for method in OF_RECORDINGS if all((name, method) in table for name in sets)]
+    lines = head("set", [*methods, "seconds"])
+    for name, title in zip(sets, titles, strict=True):
+        cells = [pair([values(table, name, method, metric) for metric in ("linear", "knn")]) for method in methods]
+        seconds = short(values(table, name, "linear-contrast", "cpu_seconds_fit"), seconds=True)
+        lines.append(f"| {title} | {' | '.join(cells)} | {seconds} |")
+    for title, metrics in PAIRS.items():
+        means = []
+        for method in methods:
+            found = [[values(table, name, method, metric) for name in sets] for metric in metrics]
+            means.append(pair([[statistics.fmean(each) for each in of] if all(of) else [] for of in found]))
+        if any(means):
+            lines.append(f"| mean, {title} | {' | '.join(means)} | |")
+    return lines
+
+
+def pair(found: Sequence[Sequence[float]]) -> str:
+    """Linear / neighbors."""
+    return " / ".join(map(short, found)) if found[0] else ""
+
+
+def main() -> None:
+    table = collect(PATH)
+    lines = [
+        "Images, means over seeds:",
+        "",
+        *of_images(table),
+        "",
+        "Recordings of the UCR and UEA archives, published splits, linear / 5 neighbors; `features` are MiniRocket's,",
+        "which are mostly used with ridge regression or one nearest neighbor:",
+        "",
+        *of_recordings(table, (*UCR, *UNEQUAL), (*UCR, *UNEQUAL)),
+        "",
+        "Spoken digits as sound, the speaker held out (settings were chosen on george, jackson and nicolas):",
+        "",
+        *of_recordings(table, [f"speaker {name}" for name in SPEAKERS], SPEAKERS),
+        "",
+        f"{measured_with(PATH)}; the lines of the file name their commits.",
+    ]
+    before, rest = (ROOT / "docs" / PAGE).read_text(encoding="utf-8").split(BEGIN)
+    write(PAGE, [*before.splitlines(), BEGIN, "", *lines, "", END, *rest.split(END)[1].splitlines()[1:]])
+
+
+if __name__ == "__main__":
+    command(__doc__, main)
