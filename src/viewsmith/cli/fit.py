@@ -54,10 +54,7 @@ def _saved_arguments(run: Path | None) -> list[str]:
     *(
         "image_size",
         "modality",
-        "length",
-        "step",
-        "rate",
-        "channels",
+        *options.OF_RECORDINGS,
         "drop",
         "one_hot",
         "columns",

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
         "use_rep",
         "normalization",
         "image_size",
-        "length",
-        "step",
-        "rate",
-        "channels",
+        *options.OF_RECORDINGS,
     ),
     *("modality", "drop", "one_hot", "columns", "impute", "threads", "debug"),
 )

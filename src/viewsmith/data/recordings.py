@@ -262,8 +262,8 @@ def _length(
             f"{first.time(points)}: --length and --step choose others"
         )
         return points, points
-    longest, usual = int(lengths.max()), int(np.quantile(lengths, MOST))
-    points = usual if longest > OUTLYING * usual else longest
+    longest, most = int(lengths.max()), int(np.quantile(lengths, MOST))
+    points = most if longest > OUTLYING * most else longest
     if lengths.min() < longest:
         cut = int((lengths > points).sum())
         longer = f"; {pluralize(cut, 'longer one is', 'longer ones are')} cut" if cut else ""

@@ -352,6 +352,21 @@ class PairMaker(nn.Module):
             self._check(maker, x, pair)
         return pair
 
+    def several(
+        self, x: Tensor, number: int, *, index: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> list[Tensor]:
+        """So many views of samples (B, ...); the second one is a view, even of makers that keep the first as it is."""
+        drawn: list[Tensor] = []
+        alike = all(maker.views_made == 2 for maker in self.makers)
+        while len(drawn) < number:
+            pair = self(x, index=index, generator=generator)
+            drawn += [pair.first, pair.second] if alike or not drawn else [pair.second]
+        return drawn[:number]
+
+    def symmetric_copies(self, x: Tensor) -> list[Tensor]:
+        """Copies of samples (B, ...) by the symmetries of the first maker that has some; else the samples alone."""
+        return next((copies for maker in self.makers if len(copies := maker.symmetric_copies(x)) > 1), [x])
+
     def _check(self, maker: ViewMaker, x: Tensor, pair: PositivePair) -> None:
         """Raise InputError unless both views, which a maker of the user may have made, fit the samples."""
         for view in (pair.first, pair.second):

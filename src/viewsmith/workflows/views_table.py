@@ -332,17 +332,12 @@ class Judge:
             raise InputError("these views depend on a loss that is trained, and none is trained here")
         generator, x = stream(self.seed, "views"), self.data.x[:]
         maker.prepare(self.data.x)
-        drawn: list[Tensor] = []
-        alike = all(each.views_made == 2 for each in maker.makers)
-        index = torch.arange(len(x))
-        while len(drawn) < N_VIEWS:
-            pair = maker(x, index=index, generator=generator)
-            drawn += [pair.first, pair.second] if alike or not drawn else [pair.second]
+        drawn = maker.several(x, N_VIEWS, index=torch.arange(len(x)), generator=generator)
         maker.release()
         if drawn[0].shape != x.shape:
             raise InputError("these views have another shape than samples")
         # The second view first: of makers that leave the first one unchanged, it is the view.
-        return torch.stack([self.space.standardized(view) for view in (*drawn[1:N_VIEWS], drawn[0])], 1)
+        return torch.stack([self.space.standardized(view) for view in (*drawn[1:], drawn[0])], 1)
 
     def distances(self, view: np.ndarray) -> dict[str, float]:
         """Ratio and moved, with standard errors from resampled samples, of the coordinates of a view of each sample.
@@ -369,12 +364,12 @@ class Judge:
 
     def represented(self, maker: PairMaker, x: Tensor, standard: Tensor, weights: Tensor) -> Tensor:
         """Representation of samples, the mean over their symmetric copies; `standard` has their own features."""
-        copies = next((c for each in maker.makers if len(c := each.symmetric_copies(x[:1])) > 1), [x])
+        copies = maker.symmetric_copies(x[:1])
         found = standard @ weights
         for number in range(1, len(copies)):
             for start in range(0, len(x), 256):
                 block = slice(start, start + 256)
-                each = next(c for m in maker.makers if len(c := m.symmetric_copies(x[block])) > 1)[number]
+                each = maker.symmetric_copies(x[block])[number]
                 found[block] += self.space.standardized(each) @ weights
         return found / len(copies)
 

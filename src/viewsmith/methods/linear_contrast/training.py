@@ -325,7 +325,7 @@ class LinearContrastMethod(Method):
         """Representation of scaled samples, (B, n_components): the mean over their symmetric copies."""
 
         def mean(rows: Tensor) -> Tensor:
-            copies = next((c for m in self.views.makers if len(c := m.symmetric_copies(rows)) > 1), [rows])
+            copies = self.views.symmetric_copies(rows)
             return torch.stack([self.framework.represent(copy, output) for copy in copies]).mean(0)
 
         return self.views.represent(mean, x)
@@ -344,14 +344,8 @@ class LinearContrastMethod(Method):
 
     def features_of_views(self, x: Tensor, index: Tensor | None, generator: torch.Generator) -> Tensor:
         """Standardized, reduced features of views of samples (B, ...), (B, `n_views`, p)."""
-        drawn: list[Tensor] = []
-        alike = all(maker.views_made == 2 for maker in self.views.makers)
-        while len(drawn) < self.n_views:
-            pair = self.views(x, index=index, generator=generator)
-            drawn += [pair.first, pair.second] if alike or not drawn else [pair.second]
-        encoder = self.framework.encoder
-        found = [encoder.reduced(view) for view in drawn[: self.n_views]]
-        return torch.stack(found, 1)
+        drawn = self.views.several(x, self.n_views, index=index, generator=generator)
+        return torch.stack([self.framework.encoder.reduced(view) for view in drawn], 1)
 
     @torch.no_grad()
     def moments(self, rows: Rows, seed: int) -> Sums:
