@@ -3,6 +3,7 @@ them."""
 
 import contextlib
 import difflib
+import importlib.util
 import os
 import shlex
 import sys
@@ -37,6 +38,12 @@ class MissingExtra(ImportError, InputError):
             f"{purpose} needs the package {package!r}, which is not installed; "
             f"install it with: pip install 'viewsmith[{extra}]'"
         )
+
+
+def require(package: str, extra: str, purpose: str) -> None:
+    """Raise MissingExtra unless an optional package is installed; it is not imported."""
+    if importlib.util.find_spec({"pillow": "PIL"}.get(package, package)) is None:
+        raise MissingExtra(package, extra, purpose)
 
 
 class TrainingError(RuntimeError):

@@ -1,6 +1,5 @@
 """Writing representations, views of tables, and locations with their crops, in the formats that people read."""
 
-import importlib.util
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, MissingExtra, join_names, one_line, pluralize
+from viewsmith.core.errors import InputError, join_names, one_line, pluralize, require
 from viewsmith.core.files import atomic_folder, atomic_path, spreadsheet_text, target_of, write_text_atomic
 from viewsmith.data.dataset import Dataset
 from viewsmith.data.places import check_parent, check_parquet, check_representations_path
@@ -292,8 +291,7 @@ def check_crops_path(path: Path, modality: str) -> None:
         return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"--out is {str(path)!r}, which exists and is not an empty folder: give another path")
-    if importlib.util.find_spec("PIL") is None:
-        raise MissingExtra("pillow", "image", "writing images")
+    require("pillow", "image", "writing images")
 
 
 def write_crops(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: np.ndarray) -> None:

@@ -1,6 +1,5 @@
 """What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
-import importlib.util
 import re
 import shutil
 import warnings
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core import __version__
-from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, name_list, pluralize, warn
+from viewsmith.core.errors import InputError, StoppedEarly, name_list, pluralize, require, warn
 from viewsmith.core.files import (
     atomic_folder,
     atomic_path,
@@ -101,8 +100,7 @@ def _one_channel(path: Path) -> bool:
 
 def _folder(path: Path) -> ImageList:
     """All readable images under a folder, in the order of their names."""
-    if importlib.util.find_spec("PIL") is None:
-        raise MissingExtra("pillow", "image", "reading folders of images")
+    require("pillow", "image", "reading folders of images")
     from PIL import Image, ImageOps
 
     files, shapes, damaged, too_large, color = [], [], [], [], False
@@ -378,8 +376,7 @@ def _write_crops(folder: Path, crops: np.ndarray, found: np.ndarray) -> None:
     """PNG files of squares around the parts, named by image and part; `load_dataset` reads the folder."""
     if not len(found):
         return
-    if importlib.util.find_spec("PIL") is None:
-        raise MissingExtra("pillow", "image", "writing crops")
+    require("pillow", "image", "writing crops")
     from PIL import Image
 
     with atomic_folder(folder) as whole:

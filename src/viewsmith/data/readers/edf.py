@@ -1,13 +1,12 @@
 """Reader of EDF and BDF files (EEG and other signals of clinics), by edfio."""
 
-import importlib.util
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, MissingExtra, name_list
+from viewsmith.core.errors import InputError, name_list, require
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
@@ -29,8 +28,7 @@ ENDINGS = (".edf", ".bdf")
 )
 def read_edf(path: Path, request: DataOptions) -> FileContents:
     """Signals as recordings (n, channels, time) in physical units; annotations are no channels."""
-    if importlib.util.find_spec("edfio") is None:
-        raise MissingExtra("edfio", "signals", "reading EDF and BDF files")
+    require("edfio", "signals", "reading EDF and BDF files")
     files, n_train = files_of(path, ENDINGS)
     wanted = request.channels or (request.schema or {}).get("signal", {}).get("channels")
     recordings = [_recording(file, name_in(path, file), label, wanted) for file, label in files]

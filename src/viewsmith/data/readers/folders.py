@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import math
 import os
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewsmith.core.device import check_size
-from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.data.formats import by_ending, reader
 from viewsmith.data.options import DataOptions
@@ -107,8 +106,7 @@ class _Images:
 def read_folder(path: Path, request: DataOptions) -> FileContents:
     """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in color, in the order of their names."""
     request.check_no_table_options(str(path), "the labels of images are the names of their folders")
-    if importlib.util.find_spec("PIL") is None:
-        raise MissingExtra("pillow", "image", "reading folders of images")
+    require("pillow", "image", "reading folders of images")
     with reading(str(path), "a folder of images"):
         images, n_train = _list_images(path)
     if not images.files:

@@ -5,7 +5,6 @@ Some damage to a file crashes HDF5 or keeps it in an endless loop, so a file is 
 
 import contextlib
 import dataclasses
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from viewsmith.core.device import check_size
-from viewsmith.core.errors import InputError, MissingExtra, check_unique, name_list, one_line, pluralize, suggest
+from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, require, suggest
 from viewsmith.core.files import atomic_path, target_of
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.formats import reader
@@ -280,8 +279,7 @@ def write_h5ad(path: Path, source: str, shape: tuple[int, ...], blocks: Iterable
 
 
 def _check_anndata(purpose: str) -> None:
-    if importlib.util.find_spec("anndata") is None:
-        raise MissingExtra("anndata", "omics", purpose)
+    require("anndata", "omics", purpose)
 
 
 def _values(file: Any, layer: str | None, use_rep: str | None, source_name: str) -> tuple[Any, str]:

@@ -1,11 +1,10 @@
 """Reader of sound files, alone or in folders, by soundfile."""
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
 
-from viewsmith.core.errors import MissingExtra, name_list, pluralize, warn
+from viewsmith.core.errors import name_list, pluralize, require, warn
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
@@ -30,8 +29,7 @@ ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 )
 def read_sound(path: Path, request: DataOptions) -> FileContents:
     """Sound as recordings (n, channels, time), full scale is 1; log-mel features are chosen for it."""
-    if importlib.util.find_spec("soundfile") is None:
-        raise MissingExtra("soundfile", "signals", "reading sound files")
+    require("soundfile", "signals", "reading sound files")
     import soundfile
 
     files, n_train = files_of(path, ENDINGS)

@@ -1,7 +1,6 @@
 """Readers of tables: .csv and .tsv with their separators and quotes, .parquet that may stay on disk, mixed columns."""
 
 import dataclasses
-import importlib.util
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -13,12 +12,12 @@ import pandas as pd
 
 from viewsmith.core.errors import (
     InputError,
-    MissingExtra,
     check_unique,
     name_list,
     one_line,
     pluralize,
     quoted,
+    require,
     suggest,
     warn,
 )
@@ -361,8 +360,7 @@ def read_tsv(path: Path, request: DataOptions) -> FileContents:
 )
 def read_parquet(path: Path, request: DataOptions) -> FileContents:
     """Parquet file; an index that pandas stored in it is not a column."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtra("pyarrow", "parquet", "reading parquet files")
+    require("pyarrow", "parquet", "reading parquet files")
     from pyarrow import parquet
 
     with reading(str(path), "a parquet file"), path.open("rb") as file:

@@ -1,7 +1,6 @@
 """Reader of counts of single cells as 10x writes them: a folder of matrix, genes and barcodes, or an .h5 file."""
 
 import gzip
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from viewsmith.core.device import check_size
-from viewsmith.core.errors import InputError, MissingExtra, name_list, pluralize, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
 from viewsmith.data.formats import reader
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
@@ -66,8 +65,7 @@ def read_tenx(path: Path, request: DataOptions) -> FileContents:
 )
 def read_tenx_file(path: Path, request: DataOptions) -> FileContents:
     """Cells, float32 (n, genes), of an HDF5 file; labels of a table of barcodes."""
-    if importlib.util.find_spec("h5py") is None:
-        raise MissingExtra("h5py", "omics", "reading .h5 files")
+    require("h5py", "omics", "reading .h5 files")
     import h5py
 
     try_attributes(path)

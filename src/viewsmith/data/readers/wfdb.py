@@ -1,13 +1,12 @@
 """Reader of records of PhysioNet (WFDB): a header .hea with its signals, by the library of that name."""
 
 import importlib
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.errors import InputError, require
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
@@ -27,8 +26,7 @@ from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, sam
 )
 def read_wfdb(path: Path, request: DataOptions) -> FileContents:
     """Signals as recordings (n, channels, time) in physical units, NaN where they are not valid."""
-    if importlib.util.find_spec("wfdb") is None:
-        raise MissingExtra("wfdb", "signals", "reading WFDB records")
+    require("wfdb", "signals", "reading WFDB records")
     files, n_train = files_of(path, (".hea",))
     recordings = [_recording(file, name_in(path, file), label) for file, label in files]
     return samples_of(recordings, request, str(path), n_train=n_train, folder=path if path.is_dir() else None)
