@@ -10,28 +10,30 @@ from viewsmith import Contrastive
 from viewsmith.core.registry import entries, register
 from viewsmith.estimator.options import check_options
 from viewsmith.modalities import modality_of
-from viewsmith.workflows.tune import Choices, Range, check_space, default_space, next_values, read_space
+from viewsmith.workflows.tune import check_space, default_space, next_values, read_space, shown
 
 optuna = pytest.importorskip("optuna")
+Int, Float = optuna.distributions.IntDistribution, optuna.distributions.FloatDistribution
+Categorical = optuna.distributions.CategoricalDistribution
 
 
 @pytest.mark.parametrize(
-    ("text", "dimension", "shown"),
+    ("given", "dimension", "text"),
     [
-        ("1e-4..1e-2", Range(1e-4, 1e-2), "0.0001 to 0.01 (logarithmic)"),
-        ("0.1..0.9", Range(0.1, 0.9), "0.1 to 0.9"),
-        ("0..1.5", Range(0, 1.5), "0 to 1.5"),
-        ("5..50", Range(5, 50), "5 to 50 (whole numbers, logarithmic)"),
-        (" 3 .. 9 ", Range(3, 9), "3 to 9 (whole numbers)"),
-        ("-5..5", Range(-5, 5), "-5 to 5 (whole numbers)"),
-        ("3.0..9", Range(3.0, 9), "3.0 to 9"),
-        ("mlp, resmlp", Choices(("mlp", "resmlp")), "mlp or resmlp"),
-        ("1,2,3", Choices(("1", "2", "3")), "1, 2 or 3"),
+        ("1e-4..1e-2", Float(1e-4, 1e-2, log=True), "0.0001 to 0.01 (logarithmic)"),
+        ("0.1..0.9", Float(0.1, 0.9), "0.1 to 0.9"),
+        ("0..1.5", Float(0, 1.5), "0 to 1.5"),
+        ("5..50", Int(5, 50, log=True), "5 to 50 (whole numbers, logarithmic)"),
+        (" 3 .. 9 ", Int(3, 9), "3 to 9 (whole numbers)"),
+        ("-5..5", Int(-5, 5), "-5 to 5 (whole numbers)"),
+        ("3.0..9", Float(3, 9), "3 to 9"),
+        ("mlp, resmlp", Categorical(("mlp", "resmlp")), "mlp or resmlp"),
+        ("1,2,3", Categorical(("1", "2", "3")), "1, 2 or 3"),
     ],
 )
-def test_ranges_are_read_from_text(text, dimension, shown):
-    found = read_space({"option": text})["option"]
-    assert found == dimension and str(found) == shown
+def test_ranges_are_read_from_text(given, dimension, text):
+    found = read_space({"option": given})["option"]
+    assert found == dimension and shown(found) == text
 
 
 def test_values_are_in_their_ranges_and_logarithms_where_it_is_said():

@@ -10,7 +10,6 @@ import shutil
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,46 +47,8 @@ DRAWS = 100
 DEFAULT_SPACE = {"learning_rate": "0.0005..0.02"}
 
 
-@dataclass(frozen=True)
-class Range:
-    """Numbers from `low` to `high`, both included: whole numbers if both are."""
-
-    low: int | float
-    high: int | float
-
-    @property
-    def whole(self) -> bool:
-        """Whether only whole numbers are drawn."""
-        return isinstance(self.low, int) and isinstance(self.high, int)
-
-    @property
-    def logarithmic(self) -> bool:
-        """Whether logarithms are drawn: the ends are positive and differ by a factor of at least 10."""
-        return self.low > 0 and self.high >= LOGARITHMIC * self.low
-
-    @property
-    def examples(self) -> tuple[int | float, ...]:
-        """The ends and, unless only whole numbers are drawn, a number between them that is not whole."""
-        return (
-            (self.low, self.high) if self.whole else (self.low, self.high, self.low + (self.high - self.low) / math.e)
-        )
-
-    def __str__(self) -> str:
-        kinds = [*(["whole numbers"] if self.whole else []), *(["logarithmic"] if self.logarithmic else [])]
-        return f"{self.low} to {self.high}" + (f" ({', '.join(kinds)})" if kinds else "")
-
-
-@dataclass(frozen=True)
-class Choices:
-    """One of several values, as text."""
-
-    examples: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return ", ".join(self.examples[:-1]) + f" or {self.examples[-1]}"
-
-
-Space = dict[str, Range | Choices]
+#: Dimensions by option: optuna's distributions of whole numbers, numbers or choices as text.
+Space = dict[str, Any]
 
 
 def read_space(texts: Mapping[str, str]) -> Space:
@@ -95,19 +56,39 @@ def read_space(texts: Mapping[str, str]) -> Space:
     return {name: _read(name, text) for name, text in texts.items()}
 
 
-def _read(name: str, text: str) -> Range | Choices:
+def _read(name: str, text: str) -> Any:
+    distributions = check_optuna().distributions
     low, dots, high = (part.strip() for part in text.partition(".."))
     if dots:
-        found = _number(name, text, low), _number(name, text, high)
-        if found[0] >= found[1]:
+        first, last = _number(name, text, low), _number(name, text, high)
+        if first >= last:
             raise InputError(f"the range of {name} is {text!r}, expected LOW..HIGH with LOW below HIGH")
-        return Range(*found)
+        whole = isinstance(first, int) and isinstance(last, int)
+        kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+        return kind(first, last, log=first > 0 and last >= LOGARITHMIC * first)
     choices = [part.strip() for part in text.split(",")]
     if len(choices) < 2 or not all(choices):
         raise InputError(f"the range of {name} is {text!r}, expected LOW..HIGH, or two or more choices, A,B")
     if twice := duplicates(choices):
         raise InputError(f"the range of {name} has {twice[0]!r} twice: leave one out")
-    return Choices(tuple(choices))
+    return distributions.CategoricalDistribution(choices)
+
+
+def examples(dimension: Any) -> tuple[Any, ...]:
+    """Choices, or the ends and, unless only whole numbers are drawn, a number between them that is not whole."""
+    if hasattr(dimension, "choices"):
+        return tuple(dimension.choices)
+    low, high = dimension.low, dimension.high
+    return (low, high) if isinstance(low, int) else (low, high, low + (high - low) / math.e)
+
+
+def shown(dimension: Any) -> str:
+    """A dimension in words: ``5 to 50 (whole numbers, logarithmic)``, ``a, b or c``."""
+    if hasattr(dimension, "choices"):
+        return ", ".join(dimension.choices[:-1]) + f" or {dimension.choices[-1]}"
+    whole = ["whole numbers"] if isinstance(dimension.low, int) else []
+    kinds = [*whole, *(["logarithmic"] if dimension.log else [])]
+    return f"{dimension.low:.12g} to {dimension.high:.12g}" + (f" ({', '.join(kinds)})" if kinds else "")
 
 
 def _number(name: str, text: str, end: str) -> int | float:
@@ -139,11 +120,10 @@ def next_values(space: Space, tried: Sequence[tuple[Values, float | None]], seed
     """The values to try next by optuna's tree-structured Parzen estimator (Bergstra et al. 2011), the first ten random,
     a failure worse than all: a function of those tried and the seed alone."""
     optuna = check_optuna()
-    distributions = {name: _distribution(optuna, dimension) for name, dimension in space.items()}
     complete, failed = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED
     past = [
         optuna.trial.create_trial(
-            params=values, distributions=distributions, value=score, state=failed if score is None else complete
+            params=values, distributions=space, value=score, state=failed if score is None else complete
         )
         for values, score in tried
     ]
@@ -153,17 +133,10 @@ def next_values(space: Space, tried: Sequence[tuple[Values, float | None]], seed
         with _quiet(optuna):
             study = optuna.create_study(direction="maximize", sampler=sampler)
             study.add_trials(past)
-            values = dict(study.ask(distributions).params)
+            values = dict(study.ask(space).params)
         if all(values != other for other, _ in tried):
             return values
     return None
-
-
-def _distribution(optuna: Any, dimension: Range | Choices) -> Any:
-    if isinstance(dimension, Choices):
-        return optuna.distributions.CategoricalDistribution(dimension.examples)
-    kind = optuna.distributions.IntDistribution if dimension.whole else optuna.distributions.FloatDistribution
-    return kind(dimension.low, dimension.high, log=dimension.logarithmic)
 
 
 @contextlib.contextmanager
@@ -279,7 +252,7 @@ def check_space(space: Space, make: Make, modality: str) -> None:
             raise InputError(f"{name} cannot be searched: use {RESERVED[name]}")
         if name in OF_DATA:
             raise InputError(f"{name} cannot be searched, because the data are read once: leave it out of --search")
-    parts = {name: dimension.examples for name, dimension in space.items() if name in KINDS}
+    parts = {name: examples(dimension) for name, dimension in space.items() if name in KINDS}
     for part, values in parts.items():
         for each in itertools.chain(*(str(value).split("+") for value in values)):
             if each != "auto":
@@ -287,7 +260,7 @@ def check_space(space: Space, make: Make, modality: str) -> None:
     for name, dimension in space.items():
         others = {part: values for part, values in parts.items() if part != name}
         chosen = [{}, *(dict(zip(others, each, strict=True)) for each in itertools.product(*others.values()))]
-        for value in dimension.examples:
+        for value in examples(dimension):
             _check_one(make, [given | {name: value} for given in chosen])
 
 
@@ -473,7 +446,7 @@ def format_search(result: Mapping[str, Any]) -> str:
 def _notes(result: Mapping[str, Any]) -> list[str]:
     rows, trials, metric = result["rows"], result["trials"], result["metric"]
     of_more = f" (all a random sample of {rows['sampled_from']:,} rows on disk)" if "sampled_from" in rows else ""
-    searched = "; ".join(f"{name} {dimension}" for name, dimension in read_space(result["search"]).items())
+    searched = "; ".join(f"{name} {shown(dimension)}" for name, dimension in read_space(result["search"]).items())
     notes = [
         f"Searched for {result['method']}: {searched}.",
         f"Scored on {rows['validation']:,} of {rows['fitted'] + rows['validation']:,} labeled train rows (seed "
