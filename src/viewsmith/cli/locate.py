@@ -10,8 +10,19 @@ import typer
 
 from viewsmith.cli import early
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.options import OF_RECORDINGS, Data, Run, Seed, check_out, load_run_and_data, names, with_flags
+from viewsmith.cli.options import (
+    OF_RECORDINGS,
+    Data,
+    Run,
+    Seed,
+    check_out,
+    flag_of,
+    load_run_and_data,
+    names,
+    with_flags,
+)
 from viewsmith.core.errors import InputError
+from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 MaxQ = Annotated[
@@ -108,7 +119,7 @@ def _flags() -> Iterator[None]:
         warnings.showwarning = shown
 
 
-@with_flags(*OF_RECORDINGS, "threads", "debug")
+@with_flags(*OF_RECORDINGS, "threads", "debug", **{name: flag_of(DiscoveryOptions, name) for name in FLAGS})
 def discover(
     data: Annotated[
         str,
@@ -117,43 +128,12 @@ def discover(
         ),
     ],
     read: dict[str, Any],
+    given: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
-    kinds: Annotated[int, typer.Option(min=1, help="Largest number of kinds of parts, e.g. of cells.")] = 1,
-    max_parts: Annotated[
-        int, typer.Option(min=1, help="Largest number of parts of a kind in an image, e.g. 12 if it is full of cells.")
-    ] = 1,
-    modality: Annotated[
-        str, typer.Option(help="auto, images, dna or series (recordings, which are never recognized)")
-    ] = "auto",
     one_strand: Annotated[bool, typer.Option("--one-strand", help="DNA: sites on the given strand only.")] = False,
-    max_q: Annotated[float, typer.Option(help="Largest q-value of a part, above 0 and at most 1.")] = 0.1,
-    image_size: Annotated[
-        int, typer.Option(min=32, help="Images: longer side to which they are reduced, in pixels.")
-    ] = 128,
-    features: Annotated[
-        str,
-        typer.Option(
-            metavar="patches|timm:NAME|RUN",
-            help="Images: dense features, learned from the images, or of a network of timm or of a trained model.",
-        ),
-    ] = "patches",
-    feature_layer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Layer of the network. Default: the deepest with small cells.")
-    ] = None,
-    feature_weights: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For timm: safetensors, or random. Default: those of timm.")
-    ] = None,
-    windows: Annotated[
-        str | None,
-        typer.Option(
-            metavar="K,K",
-            help="Windows that are tried: cells of 4 pixels (4,5,7,9), letters (8,12,16,22), points (1/24 to 1/8).",
-        ),
-    ] = None,
     crop_size: Annotated[
         int | None, typer.Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
     ] = None,
-    device: Annotated[str, typer.Option(help="Images: auto, cpu or cuda, where features are computed.")] = "auto",
     seed: Seed = 0,
 ) -> None:
     """Find what recurs in images, DNA or recordings, and where, without labels: places, crops and a report.
@@ -162,23 +142,13 @@ def discover(
     of the original files), crops/. DNA: parts.bed, motifs.meme, motifs.jaspar, logos, crops.fa. Recordings: crops.npz.
     If nothing recurs, this is said and no part is listed.
     """
-    options: dict[str, Any] = {
-        "kinds": kinds,
-        "max_parts": max_parts,
-        "max_q": max_q,
-        "modality": modality,
-        "image_size": image_size,
-        "features": features,
-        "feature_layer": feature_layer,
-        "feature_weights": feature_weights,
-        "both_strands": not one_strand,
-        "device": device,
-        "random_state": seed,
-    }
-    if windows is not None:
-        sides = names(windows)
+    options: dict[str, Any] = given | {"both_strands": not one_strand, "random_state": seed}
+    if "windows" in given:
+        sides = names(given["windows"])
         if not all(side.isdecimal() for side in sides):
-            raise InputError(f"--windows is {windows!r}, expected whole numbers separated by commas, such as 4,7")
+            raise InputError(
+                f"--windows is {given['windows']!r}, expected whole numbers separated by commas, such as 4,7"
+            )
         options["windows"] = [int(side) for side in sides]
     early.check_paths(data=data)
     from viewsmith.workflows.discover import as_flags, discover_to

@@ -30,9 +30,11 @@ from viewsmith.data.reading import reading
 from viewsmith.data.sources import check_recordings_table
 from viewsmith.data.unread import refuse_folder, tiles_of
 from viewsmith.data.write import spreadsheet_frame, write_npz
+from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
+from viewsmith.methods.discovery.options import FLAGS
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 from viewsmith.modalities import Images
 
@@ -179,6 +181,7 @@ def _discover(
     out: Path, cache: Path, data: str, options: dict[str, Any], crop_size: int | None, read: dict[str, Any]
 ) -> str:
     """`discover_to` in a folder that this process holds."""
+    check_options(Discovery, options)
     samples, names, modality, windows = read_samples(data, options.pop("modality", "auto"), **read)
     model = Discovery(modality=modality, cache=str(cache) if modality == "images" else None, **options)
     try:
@@ -196,8 +199,8 @@ def _discover(
     return sentence
 
 
-#: Options of `Discovery` in its messages: `max_parts=12`, `modality='series'`, or `max_q is 2`.
-OPTIONS = "kinds|max_parts|max_q|windows|image_size|features|feature_layer|feature_weights|modality|crop_size"
+#: Options in messages of `Discovery`: `max_parts=12`, `modality='series'`, or `max_q is 2`.
+OPTIONS = "|".join([*FLAGS, "crop_size"])
 
 
 def as_flags(text: str) -> str:

@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,12 +17,15 @@ from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.registry import find, get
 from viewsmith.core.tensors import load_tensors, save_tensors
+from viewsmith.estimator.arguments import with_shared
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
+from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.events import EventSearch
 from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images
 from viewsmith.methods.discovery.motifs import MotifSearch
 from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
+from viewsmith.methods.discovery.options import DiscoveryOptions
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_scaling
 from viewsmith.networks.base import EncoderContext
 from viewsmith.training.run import RunFolder
@@ -52,6 +54,11 @@ def features_of(features: Any, layer: str | None, weights: str | None, channels:
         return network_maps(copy.deepcopy(features), torch.zeros(channels), torch.ones(channels), layer)
     if layer is not None:
         raise InputError(f"feature_layer is {layer!r}, but the features are no network: leave it out")
+    if features != "patches" and not callable(features):
+        raise InputError(
+            f"features is {features!r}, expected 'patches', timm:NAME, a trained model or its folder, or a network or "
+            "function of images"
+        )
     return features
 
 
@@ -90,15 +97,10 @@ def _of_timm(name: str, layer: str | None, weights: str | None, channels: int) -
 
 SEARCHES: dict[str, Any] = {search.name: search for search in (ImageSearch, MotifSearch, EventSearch)}
 
-#: Options that only one kind of data has, and their values that have no effect.
+#: Options that only one kind of data has.
 OWN = {
-    "image_size": ("images", 128),
-    "features": ("images", "patches"),
-    "feature_layer": ("images", None),
-    "feature_weights": ("images", None),
-    "cache": ("images", None),
-    "device": ("images", "auto"),
-    "both_strands": ("dna", True),
+    **dict.fromkeys(("image_size", "features", "feature_layer", "feature_weights", "cache", "device"), "images"),
+    "both_strands": "dna",
 }
 
 FEATURES, WEIGHTS = "features", "features.safetensors"  # in the folder of a saved model
@@ -107,7 +109,7 @@ LEAST_WINDOW = {"images": 2, "dna": 4, "series": 8}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Discovery(BaseEstimator):
+class Discovery(DiscoveryOptions, BaseEstimator):
     """Find what recurs in images, DNA or recordings, and where, without labels.
 
     Windows are chosen that look alike across samples and unlike windows in general
@@ -118,39 +120,7 @@ class Discovery(BaseEstimator):
 
     Parameters
     ----------
-    modality : {"auto", "images", "dna", "series"}
-        "auto": letters are DNA, uint8 arrays (n, H, W) or (n, H, W, C) are images, other arrays (n, T) are recordings
-        of one channel. Recordings of several are never recognized.
-    windows : sequence of int or None
-        Windows that are tried: sides in cells of 4 pixels (images; half of the object's side or less is best), letters
-        (DNA), points (recordings). None: 4, 5, 7, 9 cells; 8, 12, 16, 22 letters; an eighth to a 24th of a piece.
-    features : "patches", "timm:NAME", path, fitted model, torch.nn.Module or callable
-        Images: dense features. "patches": learned from the images. Maps of a layer of a network: of timm (extra timm),
-        of the encoder of a run folder or of a fitted viewsmith model of images, or an own one that takes float32
-        (b, C, H, W), pixels in 0 to 1. A function of images, uint8 (b, H, W, C), gives maps, float32 (b, d, h, w).
-    feature_layer : str, optional
-        Name of the layer. Default: the deepest one with cells of at most 8 pixels, or the largest map if none has.
-    feature_weights : str, optional
-        For timm: a safetensors file, or "random". Default: those that timm publishes.
-    cache : str, optional
-        Images: a folder in which the features are kept in a file, computed once for `fit`, `locate` and `crops`, and
-        reused after a stop. For 10,000 images of 96 x 128 pixels it takes 2 GB.
-    device : {"auto", "cpu", "cuda", "cuda:N"}
-        Images: where features are computed. "auto": on a GPU, if there is one.
-    image_size : int
-        Images: longer side to which they are reduced, in pixels; smaller images stay as they are. For a network whose
-        cells have s pixels, they are larger by s / 4, so that there are as many cells.
-    both_strands : bool
-        DNA: whether a site may be on the other strand.
-    kinds : int
-        Number of kinds of parts: after the first, its places are masked and the next is sought; in images also one that
-        is small, and one that fills the images.
-    max_parts : int
-        Largest number of parts of a kind in a sample. In images, more than one also finds a first kind that fills the
-        images, of which one box in each is not enough to see what recurs.
-    max_q : float
-        Largest q-value of a part that `locate` returns, in (0, 1].
-    random_state : int
+    [shared]
 
     Attributes
     ----------
@@ -179,19 +149,6 @@ class Discovery(BaseEstimator):
     """
 
     name = "discovery"
-    modality: str = "auto"
-    windows: Sequence[int] | None = None
-    features: Any = "patches"
-    feature_layer: str | None = None
-    feature_weights: str | None = None
-    cache: str | None = None
-    device: str = "auto"
-    image_size: int = 128
-    both_strands: bool = True
-    kinds: int = 1
-    max_parts: int = 1
-    max_q: float = 0.1
-    random_state: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find what recurs in samples.
@@ -209,9 +166,9 @@ class Discovery(BaseEstimator):
             Less than four samples, samples that are too small for a window, or all the same; an option out of its
             range.
         """
-        self._check_options()
-        self.modality_ = kind_of(X) if self.modality == "auto" else self.modality
-        search = self._search(as_images(X).channels if self.modality_ == "images" else 0)
+        checked = self._checked()
+        self.modality_ = kind_of(X) if checked.modality == "auto" else checked.modality
+        search = checked._search(self.modality_, as_images(X).channels if self.modality_ == "images" else 0)
         search.fit(X)
         self.search_ = search
         if not search.parts:
@@ -267,7 +224,7 @@ class Discovery(BaseEstimator):
         """
         check_is_fitted(self)
         found = self.search_.candidates(X)
-        return np.asarray(found[found["q"] <= self.max_q])
+        return np.asarray(found[found["q"] <= self._checked().max_q])
 
     def score_samples(self, X: Any) -> np.ndarray:
         """The score of the best part of the first kind in each sample, float64 (n,); -inf if nothing recurs."""
@@ -359,56 +316,39 @@ class Discovery(BaseEstimator):
                     given[name] = str(folder.path / written)
             model = cls(**given)
             model.modality_ = config["modality"]
-            search = model._search(int(config["fitted"].get("channels", 0)))
+            search = model._search(model.modality_, int(config["fitted"].get("channels", 0)))
             search.restore(config["fitted"], load_tensors(folder.model))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{folder.path} is damaged ({error}): fit and save again") from error
         model.search_ = search
         return model
 
-    def _search(self, channels: int) -> Any:
+    def _checked(self) -> "Discovery":
+        """The same options with values of their types; raises InputError for one out of its range."""
+        return check_options(Discovery, self.get_params(deep=False))
+
+    def _search(self, modality: str, channels: int) -> Any:
         """The search in this kind of data, with the options that it has; `channels` of images."""
-        cls = SEARCHES[self.modality_]
-        options = {name: getattr(self, name) for name, (modality, _) in OWN.items() if modality == self.modality_}
-        for name, (modality, default) in OWN.items():
-            if modality != self.modality_ and getattr(self, name) != default:
-                raise InputError(f"{name} is an option for {modality}, and the data are {self.modality_}: leave it out")
-        if self.windows is not None and min(self.windows) < LEAST_WINDOW[self.modality_]:
+        options = {name: getattr(self, name) for name, of in OWN.items() if of == modality}
+        for name, of in OWN.items():
+            if of != modality and getattr(self, name) != getattr(DiscoveryOptions, name):
+                raise InputError(f"{name} is an option for {of}, and the data are {modality}: leave it out")
+        if self.windows is not None and min(self.windows, default=0) < LEAST_WINDOW[modality]:
             raise InputError(
-                f"windows is {list(self.windows)}, expected whole numbers of at least {LEAST_WINDOW[self.modality_]} "
-                f"for {self.modality_}"
+                f"windows is {list(self.windows)}, expected whole numbers of at least {LEAST_WINDOW[modality]} "
+                f"for {modality}"
             )
-        if cls is ImageSearch:
+        if modality == "images":
             layer, weights = options.pop("feature_layer"), options.pop("feature_weights")
             options["device"] = find_device(self.device)
             options["features"] = features_of(self.features, layer, weights, channels)
-        search: Any = cls(
+        search: Any = SEARCHES[modality](
             windows=self.windows, kinds=self.kinds, max_parts=self.max_parts, seed=self.random_state, **options
         )
         return search
 
-    def _check_options(self) -> None:
-        """Raise InputError for an option out of its range."""
-        for option, least in (("image_size", 32), ("kinds", 1), ("max_parts", 1)):
-            value = getattr(self, option)
-            if not isinstance(value, int) or value < least:
-                raise InputError(f"{option} is {value!r}, expected a whole number of at least {least}")
-        if self.windows is not None and not (
-            len(self.windows) and all(isinstance(side, int) and side >= 2 for side in self.windows)
-        ):
-            raise InputError(
-                f"windows is {self.windows!r}, expected whole numbers of at least 2: cells of 4 pixels, letters or "
-                "points"
-            )
-        if not 0 < self.max_q <= 1:
-            raise InputError(f"max_q is {self.max_q!r}, expected a number in (0, 1]")
-        if not (isinstance(self.features, str | os.PathLike | ViewsmithEstimator) or callable(self.features)):
-            raise InputError(
-                f"features is {self.features!r}, expected 'patches', timm:NAME, a trained model or its folder, or a "
-                "network or function of images"
-            )
-        if self.modality not in ("auto", *SEARCHES):
-            raise InputError(f"modality is {self.modality!r}, expected 'auto', {', '.join(map(repr, SEARCHES))}")
+
+Discovery.__doc__ = with_shared(Discovery, Discovery.__doc__ or "")
 
 
 def kind_of(X: Any) -> str:

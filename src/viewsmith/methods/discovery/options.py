@@ -1,0 +1,68 @@
+"""The options of `viewsmith.Discovery`, each declared once: checks, documentation and flags follow from here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from viewsmith.core.options import Flag, texts_of
+from viewsmith.core.registry import Bounds
+
+Count = Annotated[int, Bounds(ge=1)]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DiscoveryOptions:
+    """What recurs is sought with these options."""
+
+    modality: Literal["auto", "images", "dna", "series"] = "auto"
+    """auto, images, dna or series (recordings, in files never recognized).
+
+    "auto": letters are DNA, uint8 arrays (n, H, W) or (n, H, W, C) are images, other arrays (n, T) are recordings of
+    one channel. Recordings of several are never recognized."""
+    windows: Annotated[Sequence[int] | None, Flag("K,K")] = None
+    """Windows that are tried: cells of 4 pixels (4,5,7,9), letters (8,12,16,22), points (1/24 to 1/8).
+
+    They are sides of squares in images, where half of the object's side or less is best. None: those in brackets, of
+    recordings an eighth to a 24th of a piece."""
+    features: Annotated[Any, Flag("patches|timm:NAME|RUN")] = "patches"
+    """Images: dense features, learned from the images (default), or of a network of timm or of a trained model.
+
+    "patches": learned from the images. Maps of a layer of a network: "timm:NAME" (extra timm), the encoder of a run
+    folder or of a fitted viewsmith model of images, or an own module that takes float32 (b, C, H, W), pixels in 0 to 1.
+    A function of images, uint8 (b, H, W, C), gives maps, float32 (b, d, h, w)."""
+    feature_layer: Annotated[str | None, Flag("NAME")] = None
+    """Layer of the network; default: the deepest one with cells of at most 8 pixels.
+
+    If none has such cells, the largest map."""
+    feature_weights: Annotated[str | None, Flag("FILE")] = None
+    """For timm: a safetensors file, or "random"; default: those that timm publishes."""
+    cache: str | None = None
+    """Images: a folder in which the features are kept in a file, computed once for `fit`, `locate` and `crops`, and
+    reused after a stop. For 10,000 images of 96 x 128 pixels it takes 2 GB."""
+    device: str = "auto"
+    """Images: where features are computed, auto (a GPU, if there is one), cpu or cuda."""
+    image_size: Annotated[int, Bounds(ge=32)] = 128
+    """Images: longer side to which they are reduced, in pixels (default: 128).
+
+    Smaller images stay as they are. For a network whose cells have s pixels, they are larger by s / 4, so that there
+    are as many cells."""
+    both_strands: bool = True
+    """DNA: whether a site may be on the other strand."""
+    kinds: Count = 1
+    """Largest number of kinds of parts, e.g. of cells (default: 1).
+
+    After the first, its places are masked and the next is sought; in images also one that is small, and one that fills
+    the images."""
+    max_parts: Count = 1
+    """Largest number of parts of a kind in a sample (default: 1), e.g. 12 if an image is full of cells.
+
+    In images, more than one also finds a first kind that fills the images, of which one box in each is not enough to
+    see what recurs."""
+    max_q: Annotated[float, Bounds(gt=0, le=1)] = 0.1
+    """Largest q-value of a part that is listed, above 0 and at most 1 (default: 0.1)."""
+    random_state: int = 0
+    """Seed of the search."""
+
+
+#: Options that are flags under their own name.
+FLAGS = [o for o in texts_of(DiscoveryOptions) if o not in ("cache", "both_strands", "random_state")]
