@@ -182,8 +182,9 @@ def _discover(
 ) -> str:
     """`discover_to` in a folder that this process holds."""
     check_options(Discovery, options)
-    samples, names, modality, windows = read_samples(data, options.pop("modality", "auto"), **read)
-    model = Discovery(modality=modality, cache=str(cache) if modality == "images" else None, **options)
+    samples, names, modality, windows = read_samples(data, options.get("modality", "auto"), **read)
+    options |= {"modality": modality, "cache": str(cache) if modality == "images" else None}
+    model = Discovery(**options)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         model.fit(samples)
