@@ -1,4 +1,4 @@
-"""CLIP's vision models (ViT, ConvNeXt) as feature extractors for images; OpenCLIP and timm are not needed."""
+"""CLIP's vision models (ViT, ConvNeXt) of transformers as feature extractors for images, also from files of OpenCLIP."""
 
 import contextlib
 import importlib
@@ -28,63 +28,18 @@ OPEN_CLIP = "visual.trunk."
 FindFile = Callable[[str], Path | None]
 
 
-class ConvNeXt(nn.Module):
-    """ConvNeXt (Liu et al. 2022, A ConvNet for the 2020s) without its head: images (B, 3, H, W) to maps (B, D, h, w).
-
-    Its parameters have the names of timm, which OpenCLIP uses, too.
-
-    Parameters
-    ----------
-    widths, depths : sequence of int
-        Channels and blocks of each stage. A stage has half the resolution of the one before, the first one a quarter
-        of that of the image.
-    """
-
-    def __init__(self, widths: Sequence[int], depths: Sequence[int]) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 4, 4), _ChannelNorm(widths[0]))
-        before = [widths[0], *widths[:-1]]
-        self.stages = nn.Sequential(*map(_Stage, before, widths, depths))
-
-    def forward(self, x: Tensor) -> Tensor:
-        maps: Tensor = self.stages(self.stem(x))
-        return maps
-
-
-class _Stage(nn.Module):
-    def __init__(self, before: int, width: int, depth: int) -> None:
-        super().__init__()
-        shrinks = before != width
-        self.downsample = nn.Sequential(_ChannelNorm(before), nn.Conv2d(before, width, 2, 2)) if shrinks else None
-        self.blocks = nn.Sequential(*(_Block(width) for _ in range(depth)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        maps: Tensor = self.blocks(x if self.downsample is None else self.downsample(x))
-        return maps
-
-
-class _Block(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.conv_dw = nn.Conv2d(width, width, 7, 1, 3, groups=width)
-        self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.mlp = nn.ModuleDict({"fc1": nn.Linear(width, 4 * width), "fc2": nn.Linear(4 * width, width)})
-        self.gamma = nn.Parameter(torch.ones(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.norm(self.conv_dw(x).movedim(1, 3))
-        h = self.gamma * self.mlp["fc2"](F.gelu(self.mlp["fc1"](h)))
-        return x + h.movedim(3, 1)
-
-
-class _ChannelNorm(nn.LayerNorm):
-    """LayerNorm over the channels of maps (B, C, H, W)."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__(width, eps=1e-6)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x.movedim(1, 3)).movedim(3, 1)
+#: From names of weights in these layouts to those of transformers.
+RENAMED = (
+    (r"^stem\.0\.", "embeddings.patch_embeddings."),
+    (r"^stem\.1\.", "embeddings.layernorm."),
+    (r"^stages\.", "encoder.stages."),
+    (r"\.downsample\.", ".downsampling_layer."),
+    (r"\.blocks\.", ".layers."),
+    (r"\.conv_dw\.", ".dwconv."),
+    (r"\.norm\.", ".layernorm."),
+    (r"\.mlp\.fc", ".pwconv"),
+    (r"\.gamma$", ".layer_scale_parameter"),
+)
 
 
 def find_convnext(find: FindFile) -> dict[str, Any] | None:
@@ -102,8 +57,8 @@ def find_convnext(find: FindFile) -> dict[str, Any] | None:
     return None
 
 
-def load_convnext(find: FindFile, config: Mapping[str, Any]) -> ConvNeXt:
-    """Load a ConvNeXt; the shapes of its weights determine its widths and depths."""
+def load_convnext(transformers: Any, find: FindFile, config: Mapping[str, Any]) -> nn.Module:
+    """Load a ConvNeXt without its head; the shapes of its weights determine its widths and depths."""
     path = find(config["weights"])
     if path is None:
         raise InputError(f"the file {config['weights']} is missing")
@@ -122,7 +77,11 @@ def load_convnext(find: FindFile, config: Mapping[str, Any]) -> ConvNeXt:
     if not found or sorted(found) != list(range(len(found))):
         raise InputError(f"{config['weights']} has no stages of a ConvNeXt")
     widths, depths = zip(*(found[stage] for stage in sorted(found)), strict=True)
-    network = ConvNeXt(widths, depths)
+    sizes = transformers.ConvNextConfig(hidden_sizes=widths, depths=depths, num_stages=len(widths), image_size=SIZE)
+    network: nn.Module = transformers.ConvNextModel(sizes)
+    network.layernorm = nn.Identity()  # of the pooled output
+    for pattern, name in RENAMED:
+        tensors = {re.sub(pattern, name, given): value for given, value in tensors.items()}
     load_weights(network, tensors, config["weights"], "a ConvNeXt")
     return network
 
@@ -139,8 +98,7 @@ class ClipMaps(nn.Module):
 
     Parameters
     ----------
-    model : transformers.CLIPVisionModel, CLIPVisionModelWithProjection, or ConvNeXt
-        A ConvNeXt gets images of 224 x 224 pixels.
+    model : transformers.CLIPVisionModel, CLIPVisionModelWithProjection, or ConvNextModel
     mean, std : sequence of 3 float
         Normalization of the colors that the model was trained with.
     center, scale : Tensor, shape (C,)
@@ -154,18 +112,20 @@ class ClipMaps(nn.Module):
         self, model: nn.Module, mean: Sequence[float], std: Sequence[float], center: Tensor, scale: Tensor
     ) -> None:
         super().__init__()
-        config: Any = getattr(model, "config", None)
-        self.model, self.size = model, SIZE if config is None else int(config.image_size)
+        config: Any = model.config
+        self.model, self.size = model, int(config.image_size)
+        self.convolutional = config.model_type == "convnext"
         self.mean, self.std = list(mean), list(std)
         self.register_buffer("center", center.detach().clone()[:, None, None])
         self.register_buffer("scale", scale.detach().clone()[:, None, None])
 
     def forward(self, x: Tensor) -> Tensor:
+        size = self.size, self.size
         pixels = (x.float() * self.scale + self.center).clamp(0, 1).expand(-1, 3, -1, -1)
-        if isinstance(self.model, ConvNeXt):
-            of_network: Tensor = self.model(_normalized(pixels, (self.size, self.size), self.mean, self.std))
-            return of_network
-        _, maps = clip_features(self.model, pixels, (self.size, self.size), self.mean, self.std)
+        if self.convolutional:
+            found: Tensor = self.model(_normalized(pixels, size, self.mean, self.std)).last_hidden_state
+            return found
+        _, maps = clip_features(self.model, pixels, size, self.mean, self.std)
         return maps.movedim(3, 1)
 
 
@@ -207,7 +167,9 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
         with _quiet(transformers, local):
             find = partial(_find_file, transformers, where, local)
             if (convnext := find_convnext(find)) is not None:
-                return ClipMaps(load_convnext(find, convnext), convnext["mean"], convnext["std"], center, scale)
+                return ClipMaps(
+                    load_convnext(transformers, find, convnext), convnext["mean"], convnext["std"], center, scale
+                )
             settings, _ = processors.ImageProcessingMixin.get_image_processor_dict(where, local_files_only=local)
             kind = transformers.PreTrainedConfig.get_config_dict(where, local_files_only=local)[0].get("model_type")
             if kind not in KINDS:
