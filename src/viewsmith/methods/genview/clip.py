@@ -1,4 +1,4 @@
-"""CLIP's vision models (ViT, ConvNeXt) of transformers as feature extractors for images, also from files of OpenCLIP."""
+"""CLIP's vision models (ViT, ConvNeXt) of transformers as features of images, from files of OpenCLIP, too."""
 
 import contextlib
 import importlib
