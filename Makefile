@@ -179,6 +179,7 @@ papers: $(TEST)    ## the papers' claims beside the results at hand: docs/papers
 
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,study_metaug)
+	$(call quality,metaug_table1)
 	$(call tables,metaug)
 
 study-views: $(TEST) ## studies of symmetries and of what numbers say about views, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)

@@ -7,12 +7,14 @@ only the missing cells. A cell that raises an error is recorded with the error a
 from __future__ import annotations
 
 import json
+import multiprocessing
 import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +40,24 @@ class Cell:
         return self.dataset, self.method, self.seed
 
 
-def run(cells: Iterable[Cell], path: Path, *, minutes: float | None = None) -> None:
-    """Run the cells that `path` lacks, in order, and append their results; start no cell after `minutes`."""
+def run(cells: Iterable[Cell], path: Path, *, minutes: float | None = None, jobs: int = 1) -> None:
+    """Run the cells that `path` lacks, in order, and append their results; start no cell after `minutes`.
+
+    With several `jobs` each is a process with its share of the cells.
+    """
     cells = list(cells)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if jobs > 1:
+        missing = [cell for cell in cells if cell.key not in done(path)]
+        # Forked, because the work of a cell cannot be sent to another process.
+        start = partial(multiprocessing.get_context("fork").Process, target=run, kwargs={"minutes": minutes})
+        processes = [start(args=(missing[first::jobs], path)) for first in range(jobs)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        print(progress(cells, path))
+        return
     began = time.monotonic()
     machine = environment()
     for cell in cells:
@@ -66,6 +82,7 @@ def run(cells: Iterable[Cell], path: Path, *, minutes: float | None = None) -> N
             "processor": machine["hardware"]["processor"],
             "threads": machine["hardware"]["threads"],
             "torch": machine["versions"]["torch"],
+            **{name: machine["hardware"][name] for name in ("gpu",) if name in machine["hardware"]},
         }
         append(row, path)
         note = result.get("error") or f"{row['seconds_cell']:.0f} s"

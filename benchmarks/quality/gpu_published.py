@@ -1,6 +1,8 @@
 """Trainings with the published sizes on a GPU. They take hours and run in parts, each of which ends with a checkpoint.
 
 simclr, pinda   CIFAR-10 with a ResNet-18, 1,000 epochs (PiNDA's table 3), seed 0
+random alone    the same without other views: Gaussian noise on both views
+pinda alone     the same with learned noise on one of two equal views
 crl-tac         MNIST digits at one of nine places of 84 x 84 pixels, all 60,000 (table 1), seeds 0 to 3, 30 epochs
 diffaug         MNIST as 60,000 vectors of 784 with the published settings, seed 0
 
@@ -45,9 +47,18 @@ class Published:
 
 
 CIFAR = DataSet("cifar10", "images", test_rows=None)
+ALONE = {"view_maker": "noise", "noise_strength": 1.0}
 ROWS = {
     "simclr": Published("contrastive", CIFAR, "paper-images", quick={"encoder": "cnn"}),
     "pinda": Published("pinda", CIFAR, "paper-images", quick={"encoder": "cnn", "generator": "low-resolution"}),
+    "random alone": Published("contrastive", CIFAR, "paper-images", options=ALONE, quick={"encoder": "cnn"}),
+    "pinda alone": Published(
+        "pinda",
+        CIFAR,
+        "paper-images",
+        options={"view_maker": "identity"},
+        quick={"encoder": "cnn", "generator": "low-resolution"},
+    ),
     "crl-tac": Published("crl-tac", SETS["84 x 84"], seeds=(0, 1, 2, 3), options={"epochs": 30, "encoder": "crl-cnn"}),
     "diffaug": Published(
         "diffaug", DataSet("mnist", test_rows=None), "paper", quick={"sampler": "ddim", "sampler_steps": 2}

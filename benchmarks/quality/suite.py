@@ -318,6 +318,7 @@ def command(
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", type=float, nargs="?", help="no cell starts after this many minutes")
     parser.add_argument("names", nargs="*", metavar="name", help="sets and rows; default: all")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with its share of the cells; default 1")
     parser.add_argument("--results", type=Path, default=path.parent, help="folder of the results file")
     parser.add_argument("--quick", action="store_true", help="tiny data, few steps; writes no results")
     given = parser.parse_args(arguments)
@@ -331,7 +332,7 @@ def command(
         wanted = list(few.values())[::-1]
     with tempfile.TemporaryDirectory() as folder, tiny_data(given.quick):
         path = (Path(folder) if given.quick else given.results) / path.name
-        run(wanted, path, minutes=given.minutes)
+        run(wanted, path, minutes=given.minutes, jobs=given.jobs)
         if given.quick and any("error" in row for row in rows(path)):
             raise SystemExit(1)
     return path

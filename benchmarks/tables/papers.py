@@ -84,7 +84,9 @@ def hardware(found: list[dict[str, Any]]) -> str:
     for line in found:
         machine = line.get("hardware", {})
         names.add(
-            machine.get("gpu") or str(line.get("processor", "a CPU")).replace("(R)", "").removesuffix(" Processor")
+            machine.get("gpu")
+            or line.get("gpu")
+            or str(line.get("processor", "a CPU")).replace("(R)", "").removesuffix(" Processor")
         )
     dates = sorted(line["date"][:10] for line in found)
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"

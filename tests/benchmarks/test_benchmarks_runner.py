@@ -1,6 +1,7 @@
 """The benchmark runner: cells run once, failed cells run again, and the progress counts finished cells."""
 
 import json
+import os
 
 import numpy as np
 
@@ -45,3 +46,13 @@ def test_results_are_plain_json(tmp_path):
     runner.run([runner.Cell("a", "m", 0, lambda: {"score": np.float32(0.25), "count": np.int64(3)})], path)
     row = json.loads(path.read_text())
     assert (row["score"], row["count"]) == (0.25, 3)
+
+
+def test_several_jobs_share_the_missing_cells(tmp_path):
+    path = tmp_path / "results.jsonl"
+    cells = [runner.Cell("a", "m", seed, lambda: {"process": os.getpid()}) for seed in range(5)]
+    runner.run(cells[:1], path)
+    runner.run(cells, path, jobs=2)
+    found = runner.rows(path)
+    assert sorted(row["seed"] for row in found) == [0, 1, 2, 3, 4]
+    assert len({row["process"] for row in found}) == 3

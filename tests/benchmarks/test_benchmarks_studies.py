@@ -9,6 +9,7 @@ from benchmarks.common import data
 from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     metaug_objective,
+    metaug_table1,
     pinda_table2,
     study_closed_form,
     study_discovery,
@@ -46,6 +47,7 @@ STUDIES = [
         diffaug_sampler,
         diffaug_strength,
         metaug_objective,
+        metaug_table1,
         study_cells,
         short_training,
         do_no_harm,
@@ -79,6 +81,7 @@ SIZES = {
     "diffaug_sampler": 30,
     "diffaug_strength": 36,
     "metaug_objective": 30,
+    "metaug_table1": 22,
     "short_training": 126,
     "do_no_harm": 208,
     "crl_tac_mnist": 33,
@@ -229,7 +232,7 @@ def test_a_quick_study_with_an_error_ends_with_one(monkeypatch):
 def test_quick_has_each_row_on_each_kind_of_data_without_a_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("VIEWSMITH_DATA", str(tmp_path))
     found = []
-    monkeypatch.setattr(suite, "run", lambda cells, path, minutes: found.extend(cells) or data.data_folder())
+    monkeypatch.setattr(suite, "run", lambda cells, path, **how: found.extend(cells) or data.data_folder())
     suite.main(study_modalities.STUDY, None, ["--quick"])
     kinds = {(cell.method, study_modalities.SETS[cell.dataset].modality) for cell in found}
     assert len(kinds) == len(found) < len(study_modalities.STUDY.cells())

@@ -94,6 +94,7 @@ REFUSED = [
     ("checkpoint_every", -1, "greater than or equal to 0"),
     ("callbacks", 7, "a list of viewsmith.training.Callback or of names: tensorboard, mlflow, wandb"),
     ("verbose", "loud", "boolean"),
+    ("compile", "loud", "boolean"),
     ("random_state", -1, "a non-negative integer, a RandomState or None"),
     ("random_state", "luck", "a non-negative integer, a RandomState or None"),
     ("random_state", 0.5, "a non-negative integer, a RandomState or None"),

@@ -139,6 +139,11 @@ class Update:
     may_diverge : bool
         If True, training continues when gradients of this update are not finite: they are set to zero, and so is a loss
         that is not finite. For parts that the rest of the training does not need.
+    static : bool
+        Every step launches the same kernels with the same shapes: it reads no value, changes no Python number, and does
+        not depend on the progress. A GPU can then replay it, see `viewsmith.networks.wrappers.is_static`.
+    network : nn.Module, optional
+        The network that takes most of the time, for a training that compiles it.
     continues : bool
         The optimizer keeps its state over all phases with an update of this name that continues, as one optimizer for
         the whole training would. These updates train the same parameters with the same `optimizer`, apart from its
@@ -158,6 +163,8 @@ class Update:
     after: Callable[[], None] | None = None
     may_diverge: bool = False
     continues: bool = False
+    static: bool = False
+    network: nn.Module | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.trains, list | tuple):

@@ -236,6 +236,8 @@ class Arguments(ModelDataOptions):
     """Largest norm of the gradient; None: no clipping."""
     precision: Literal["32", "bf16"] = "32"
     """32 bits, or bfloat16 in forward passes."""
+    compile: bool = False
+    """On a GPU, with contrastive and pinda: `torch.compile` makes the encoder faster, after half a minute."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N"""
     minutes: Positive | None = None

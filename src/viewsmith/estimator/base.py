@@ -248,6 +248,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             seed = folder.read_config().get("parameters", {}).get("random_state")
             options = dataclasses.replace(options, random_state=seed)
         device = find_device(options.device)
+        if options.compile and device.type != "cuda":
+            raise InputError(f"compile is on and the device is {device.type}, expected a GPU: leave compile out")
         if self.trains:
             check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)

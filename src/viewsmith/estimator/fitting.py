@@ -122,6 +122,7 @@ def train(
         batch_size=options.batch_size,
         device=data.device,
         precision=options.precision,
+        compile=options.compile,
         callbacks=[*watching, ProgressBar()] if options.verbose else watching,
         minutes=options.minutes,
         spent=spent,

@@ -33,6 +33,7 @@ class BarlowTwins(Framework):
         lambda, weight of the squared correlations between different features, at least 0.
     """
 
+    static_step = True
     off_diagonal_weight: Weight = 0.0051
 
     @classmethod

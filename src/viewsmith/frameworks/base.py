@@ -112,6 +112,8 @@ class Framework(nn.Module):
     training_roles: ClassVar[Mapping[Role, str]] = {}
     #: Whether the framework needs labels. If True, ``fit(X, y)`` passes them to `read_labels`.
     reads_labels: ClassVar[bool] = False
+    #: Whether every forward pass launches the same kernels, see `viewsmith.networks.wrappers.is_static`.
+    static_step: ClassVar[bool] = False
     #: What `queue_size` "auto" is at most, half of the rows being less; 0: a queue has to be asked for.
     largest_queue: ClassVar[int] = 0
 

@@ -30,6 +30,7 @@ class SimCLR(Framework):
     """
 
     training_roles: ClassVar[Mapping[Role, str]] = {"head": "head"}
+    static_step = True
 
     temperature: Temperature = 0.5
     kernel: Kernel = "cosine"

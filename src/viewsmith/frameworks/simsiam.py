@@ -37,6 +37,7 @@ class SimSiam(PredictorFramework):
 
     projector, predicts = staticmethod(projector), staticmethod(predictor)
     small_dims = ((512, 512), (128,))
+    static_step = True
 
     def forward(self, pair: PositivePair, progress: float = 0.0) -> Tensor:
         """Losses, shape (B,): mean of the two directions (equation 4); `progress` has no effect."""

@@ -152,6 +152,6 @@ def supervised_phases(method: Method, x: Rows, labels: FewLabels, device: torch.
             value = term(batch, loss)
             return losses + labels.weight * value, {**logs, "supervised": value.detach()}
 
-        return replace(update, step=step)
+        return replace(update, step=step, static=False)
 
     return [replace(phase, updates=[with_term(update) for update in phase.updates]) for phase in method.phases()]

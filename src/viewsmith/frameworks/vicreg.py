@@ -40,6 +40,7 @@ class VICReg(Framework):
         nu, weight of the squared covariances between features, at least 0.
     """
 
+    static_step = True
     invariance_weight: Weight = 25.0
     variance_weight: Weight = 25.0
     covariance_weight: Weight = 1.0

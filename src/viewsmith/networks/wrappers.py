@@ -42,6 +42,17 @@ def batch_norm_momentum(norms: Sequence[nn.Module], momentum: float | None) -> I
             norm.momentum = own
 
 
+def is_static(*modules: nn.Module) -> bool:
+    """Whether a training step of modules launches the same kernels every time (`viewsmith.core.schedule.Update`).
+
+    Layers of torch and networks of this package do, unless their attribute ``static_step`` is False; frameworks and
+    view makers only where it is True; modules of others are not known.
+    """
+    parts = [part for module in modules for part in module.modules()]
+    own = all(type(part).__module__.startswith(("torch.", "viewsmith.")) for part in parts)
+    return own and all(getattr(part, "static_step", True) for part in parts)
+
+
 M = TypeVar("M", bound=nn.Module)
 
 

@@ -19,9 +19,10 @@ from viewsmith.core.device import TRAINING, on_host, return_blocks, return_freed
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.random import derive_seed
 from viewsmith.core.rows import Rows, batches
-from viewsmith.core.schedule import Batch, Method, Phase
+from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.core.tensors import load_weights
 from viewsmith.training import updates
+from viewsmith.training.replay import Compiled, Passes, ReplayedPasses
 from viewsmith.training.run import CheckpointFolder
 
 Status = Literal["finished", "interrupted", "time limit"]
@@ -69,6 +70,11 @@ class Trainer:
     device : torch.device or str
     precision : {"32", "bf16"}
         "bf16": forward passes use bfloat16 autocast.
+    replay : bool
+        On a GPU, in one process: steps that launch the same kernels every time (`Update.static`) are replayed as one
+        CUDA graph.
+    compile : bool
+        The network of each update (`Update.network`) is compiled by `torch.compile`, which takes half a minute.
     callbacks : sequence of Callback
     minutes : float, optional
         Stop after this time, including `Method.prepare` and the time before a resume, but take at least one step,
@@ -110,6 +116,8 @@ class Trainer:
         batch_size: int = 256,
         device: torch.device | str = "cpu",
         precision: Literal["32", "bf16"] = "32",
+        replay: bool = True,
+        compile: bool = False,
         callbacks: Sequence[Callback] = (),
         minutes: float | None = None,
         spent: float = 0.0,
@@ -122,6 +130,7 @@ class Trainer:
         self.settings = settings
         self.method, self.seed, self.batch_size = method, seed, batch_size
         self.device, self.precision = torch.device(device), precision
+        self.replay, self.compile = replay, compile
         self.callbacks, self.minutes, self.spent = list(callbacks), minutes, spent
         self.prepared = False
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
@@ -131,6 +140,11 @@ class Trainer:
         self.seconds = 0.0
         self.loss = float("nan")
         updates.check_continued(self.phases)
+        if compile and not any(update.network for phase in self.phases for update in phase.updates):
+            raise InputError(
+                f"compile is on, and {type(method).__name__} names no network to compile (Update.network): leave "
+                "compile out"
+            )
         self.running: list[updates.RunningUpdate] = []
         self._kept: dict[str, Tensor] = {}  # states of optimizers that continue in a later phase
         self._stop = False
@@ -181,7 +195,6 @@ class Trainer:
         self.steps_per_epoch = max(1, len(x) // (self.local_batch * world))
         self._started = self._saved = time.monotonic()
         self._generator = torch.Generator(self.device)
-        self._autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
         seed = derive_seed(self.seed, "global")
         with _global_randomness(seed, self.device), self._signals(), distributed.equal_batches():
             if not self._prepare():
@@ -223,7 +236,8 @@ class Trainer:
             if self.epoch == 0 and self.step == 0 and phase.start is not None:
                 phase.start(derive_seed(self.seed, "phase", self.phase_index))
             self.running = [updates.prepare_update(update, self.method) for update in phase.updates]
-            for run in self.running:
+            for run, update in zip(self.running, phase.updates, strict=True):
+                run.passes = self._passes_of(run, update)
                 if restored is not None:
                     run.restore(restored, self.device)
                 elif run.continues:
@@ -270,16 +284,30 @@ class Trainer:
             self._save_if_due()
         return None
 
+    def _passes_of(self, run: updates.RunningUpdate, update: Update) -> Passes:
+        """Forward and backward pass of an update; on a GPU replayed, if every step is the same."""
+        compiled = Compiled(update.network) if self.compile and update.network is not None else contextlib.nullcontext
+        replayed = update.static and self.replay and self.device.type == "cuda" and not distributed.is_distributed()
+        # Half-precision copies of weights are not kept for later uses in a recorded step.
+        autocast = torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.precision == "bf16", cache_enabled=not replayed
+        )
+
+        def passes(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+            with compiled(), autocast:
+                found = run.step(batch)
+            updates.check_result(found, run, batch, self.method)
+            losses, logs = found
+            loss = (losses if batch.weight is None else batch.weight * losses).mean()
+            run.clear_gradients()
+            loss.backward()
+            return loss.detach(), {name: value.detach() for name, value in logs.items()}
+
+        return ReplayedPasses(passes, run.parameters) if replayed else passes
+
     def _update(self, run: updates.RunningUpdate, batch: Batch) -> None:
         updates.set_rates(run.optimizer, run.spec, batch.progress)
-        with self._autocast:
-            found = run.step(batch)
-        updates.check_result(found, run, batch, self.method)
-        losses, logs = found
-        loss = (losses if batch.weight is None else batch.weight * losses).mean()
-        run.clear_gradients()
-        loss.backward()
-        loss = loss.detach()
+        loss, logs = run.passes(batch)
         if run.may_diverge:
             loss = run.drop_divergence(loss)
         if on_host(loss) and not math.isfinite(loss):

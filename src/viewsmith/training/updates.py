@@ -17,6 +17,7 @@ from viewsmith.core import distributed
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Role, Step, Update
+from viewsmith.training.replay import Passes
 from viewsmith.training.run import pack_optimizer, unpack_optimizer
 
 
@@ -173,6 +174,7 @@ class RunningUpdate:
     after: Callable[[], None] | None = None
     may_diverge: bool = False
     continues: bool = False
+    passes: Passes = field(init=False)  # set by the engine
     loss: Tensor | None = None
     logs: dict[str, Tensor] = field(default_factory=dict)
     count: int = 0
@@ -193,9 +195,9 @@ class RunningUpdate:
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
         """Add a step to the sums of the epoch, without waiting for the device."""
-        self.loss = loss.detach() if self.loss is None else self.loss + loss.detach()
+        self.loss = loss if self.loss is None else self.loss + loss
         for name, value in logs.items():
-            self.logs[name] = self.logs[name] + value.detach() if name in self.logs else value.detach()
+            self.logs[name] = self.logs[name] + value if name in self.logs else value
         self.count += 1
 
     def clear(self) -> None:

@@ -79,6 +79,8 @@ class ViewMaker(nn.Module):
     needs_loss : bool
         Whether views depend on the pair loss. `pair` and the call then get the framework as ``loss=``, a function of a
         `PositivePair`. Other makers are called without ``loss``.
+    static_step : bool
+        Whether every call launches the same kernels, see `viewsmith.networks.wrappers.is_static`.
     mixes_rows : bool
         Whether views are rows of the pool or weighted means of rows, so that they can also be made of coordinates on
         principal axes.
@@ -89,6 +91,7 @@ class ViewMaker(nn.Module):
     views_made: int = 2
     needs_pool: bool = False
     needs_loss: bool = False
+    static_step: bool = False
     mixes_rows: bool = False
     pool: Rows | None = None
 
@@ -256,6 +259,7 @@ class RepresentationNoise(nn.Module):
     """
 
     stream: Tensor
+    static_step = False  # the seed of a draw is a Python number
 
     def __init__(self, strength: float = 0.1, *, seed: int | None = None) -> None:
         super().__init__()
@@ -307,6 +311,11 @@ class PairMaker(nn.Module):
     def needs_pool(self) -> bool:
         """Whether any maker uses other rows."""
         return any(maker.needs_pool for maker in self.makers)
+
+    @property
+    def static_step(self) -> bool:
+        """Whether neighbors are never searched again; see `ViewMaker`."""
+        return not self.refreshed
 
     @property
     def mixes_rows(self) -> bool:

@@ -11,7 +11,7 @@ from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.methods.linear_contrast.training import LinearContrastMethod
 from viewsmith.methods.pairs import PairMethod
-from viewsmith.networks.wrappers import eval_mode
+from viewsmith.networks.wrappers import eval_mode, is_static
 from viewsmith.views.base import PairMaker
 
 #: Squared length of the columns of the closed form, as a multiple of that of the trained ones, by so many rows.
@@ -49,7 +49,14 @@ class ContrastiveMethod(PairMethod):
             self.register_buffer("length", torch.ones(()))
 
     def phases(self) -> list[Phase]:
-        update = Update("encoder", self.encoder_step, (self.framework, self.views), self.optimizer)
+        update = Update(
+            "encoder",
+            self.encoder_step,
+            (self.framework, self.views),
+            self.optimizer,
+            static=is_static(self.framework, self.views),
+            network=self.framework.encoder,
+        )
         return [Phase("train", self.epochs, [update])]
 
     def encoder_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:

@@ -29,7 +29,7 @@ OF_TRAINING = (
     *("representation_noise", "input_components", "neighbor_space", "supervision", "supervision_weight", "epochs"),
     *("optimizer", "learning_rate", "weight_decay", "final_weight_decay", "exclude_norm_and_bias"),
     *("trust_coefficient", "warmup", "schedule", "constant_predictor_rate", "freeze", "freeze_last_layer"),
-    *("gradient_clip", "precision"),
+    *("gradient_clip", "precision", "compile"),
 )
 #: Most columns, and of so many samples or more, from which further ones are still certain.
 MOST_COLUMNS, LARGE, MOST_OF_LARGE = 256, 20_000, 512

@@ -16,6 +16,7 @@ from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.methods.pairs import PairMethod
 from viewsmith.methods.pinda.views import PiNoise, inverse_norm, log_barrier
+from viewsmith.networks.wrappers import is_static
 from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PairMaker, PositivePair
 
@@ -47,7 +48,15 @@ class PiNDAMethod(PairMethod):
 
     def phases(self) -> list[Phase]:
         trains = (self.framework, self.views, self.noise)
-        return [Phase("train", self.epochs, [Update("encoder and noise", self.joint_step, trains, self.optimizer)])]
+        update = Update(
+            "encoder and noise",
+            self.joint_step,
+            trains,
+            self.optimizer,
+            static=is_static(*trains),
+            network=self.framework.encoder,
+        )
+        return [Phase("train", self.epochs, [update])]
 
     def joint_step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Losses of noisy views plus the penalty on the noise; trains encoder and generator."""

@@ -71,6 +71,8 @@ class PiNoise(ViewMaker):
         The last layer of the network has no bias.
     """
 
+    static_step = True
+
     def __init__(
         self,
         network: nn.Module,

@@ -38,6 +38,7 @@ class ChannelGain(ViewMaker):
 
     mean: Tensor
     std: Tensor
+    static_step = True
 
     def __init__(self, strength: float = 0.3, mean: Sequence[float] = (0.0,), std: Sequence[float] = (1.0,)) -> None:
         super().__init__()

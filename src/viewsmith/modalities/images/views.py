@@ -85,6 +85,7 @@ class ImageViews(ViewMaker):
     mean: Tensor
     std: Tensor
     jitter_ranges: Tensor
+    static_step = True
 
     def __init__(
         self,
@@ -239,6 +240,8 @@ class ImageViews(ViewMaker):
 
 class PairedImageViews(ViewMaker):
     """Different view makers for the two views of a pair, and optionally additional small crops (multi-crop)."""
+
+    static_step = True
 
     def __init__(
         self,

@@ -21,6 +21,8 @@ class TimeWindow(ViewMaker):
         Probability that the part runs backward.
     """
 
+    static_step = True
+
     def __init__(self, minimum: float = 0.5, reversal: float = 0.0) -> None:
         super().__init__()
         check_fraction("minimum", minimum)
@@ -52,6 +54,8 @@ class Speed(ViewMaker):
         Largest factor of the speed, at least 1; the factor is log-uniform between its inverse and it.
     """
 
+    static_step = True
+
     def __init__(self, limit: float = 1.18) -> None:
         super().__init__()
         if not limit >= 1:
@@ -78,6 +82,8 @@ class Jitter(ViewMaker):
         s, in scaled units: 1 is the standard deviation of a channel.
     """
 
+    static_step = True
+
     def __init__(self, strength: float = 0.1) -> None:
         super().__init__()
         check_weight("strength", strength)
@@ -97,6 +103,8 @@ class Amplitude(ViewMaker):
     sign_flip : float
         Probability that all channels change their sign.
     """
+
+    static_step = True
 
     def __init__(self, strength: float = 0.1, sign_flip: float = 0.0) -> None:
         super().__init__()
@@ -119,6 +127,8 @@ class ChannelMask(ViewMaker):
     rate : float
         The probability, 0 to 1.
     """
+
+    static_step = True
 
     def __init__(self, rate: float = 0.2) -> None:
         super().__init__()

@@ -69,6 +69,7 @@ def unit_noise(like: Tensor, distribution: Noise, generator: torch.Generator | N
 class Identity(ViewMaker):
     """The unchanged sample."""
 
+    static_step = True
     mixes_rows = True
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -85,6 +86,8 @@ class GaussianNoise(ViewMaker):
     distribution : {"gaussian", "uniform"}
         Distribution of the noise, with the same standard deviation.
     """
+
+    static_step = True
 
     def __init__(self, strength: float = 1.0, distribution: Noise = "gaussian") -> None:
         super().__init__()
@@ -112,6 +115,7 @@ class Corruption(ViewMaker):
     """
 
     needs_pool = True
+    static_step = True
 
     def __init__(self, rate: float = 0.6, columns: TableColumns | None = None) -> None:
         super().__init__()
@@ -299,6 +303,7 @@ class Masking(ViewMaker):
     """
 
     zero: Tensor
+    static_step = True
 
     def __init__(self, rate: float = 0.5, zero: Tensor | float = 0.0) -> None:
         super().__init__()
