@@ -133,25 +133,25 @@ MUTATIONS = {
         "methods/discovery/motif_models.py",
         "F.pad(log_p, (0, -log_p.shape[1] % (4 * WORD)))",
         "F.pad(log_p, (-log_p.shape[1] % (4 * WORD), 0))",
-        "tests/methods/test_methods_motifs.py -k words",
+        "tests/methods/test_methods_discovery_motifs.py -k words",
     ),
     "own sites left out": Mutation(
         "methods/discovery/motif_search.py",
         "(letters.sum(0) - letters).reshape(n, -1, 4)",
         "letters.sum(0).expand(n, -1).reshape(n, -1, 4)",
-        "tests/methods/test_methods_motifs.py -k loops",
+        "tests/methods/test_methods_discovery_motifs.py -k loops",
     ),
     "draws of the clearest motif": Mutation(
         "methods/discovery/motif_search.py",
         "near = motif is clearest or ",
         "near = ",
-        "tests/methods/test_methods_motifs.py -k draws",
+        "tests/methods/test_methods_discovery_motifs.py -k draws",
     ),
     "q over all samples": Mutation(
         "methods/discovery/contrast.py",
         "np.minimum.accumulate(samples * p[order]",
         "np.minimum.accumulate(len(p) * p[order]",
-        "tests/estimator/test_estimators_discovery.py -k q_values",
+        "tests/methods/test_methods_discovery_images.py -k q_values",
     ),
     # Equations.
     "distances of positives": Mutation(

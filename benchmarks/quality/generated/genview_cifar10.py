@@ -67,7 +67,7 @@ def reproduce(
 
 def tiny(out: Path) -> tuple[Path, str, str]:
     """Save random images, and the pipeline and CLIP with random weights; return data, weights and features."""
-    sys.path[:0] = [str(ROOT / "tests" / "views"), str(ROOT / "tests")]
+    sys.path[:0] = [str(ROOT / "tests" / "methods"), str(ROOT / "tests")]
     from unclip_toys import tiny_pipeline
 
     from clip_toys import save_clip

@@ -1,6 +1,6 @@
 """Time and memory of the parts of GenView: Stable unCLIP, foreground, quality, and viewsmith's generator.
 
-- unclip: views of 16 images by Stable unCLIP, with tiny random weights in the published pipeline class (tests/views),
+- unclip: views of 16 images by Stable unCLIP, with tiny random weights in the published pipeline class (tests/methods),
   20 steps, guidance 10. All images in one batch, against one call of the published pipeline for each image, which
   encodes prompt and image in every call and returns a PIL image. Also with DPM-Solver++ in 10 steps, which gives other
   views. `network_ms_per_row` is the time of the denoising network for one row of a batch; an image has 2 rows in each
@@ -64,7 +64,7 @@ def seconds(work: Callable[[], Any]) -> float:
 def unclip(quick: bool) -> dict[str, Any]:
     """Time of Stable unCLIP in a batch and image by image."""
     rounds = 1 if quick else 3
-    sys.path.insert(0, str(ROOT / "tests" / "views"))
+    sys.path.insert(0, str(ROOT / "tests" / "methods"))
     from unclip_toys import tiny_pipeline
 
     with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
 aeon needs an older numba than other packages here, so it has an environment of its own:
 
     pip install aeon==1.6.0
-    python tests/networks/make_minirocket_fixture.py [FILE]
+    python tests/modalities/make_minirocket_fixture.py [FILE]
 
 ``make test-interop`` runs it where aeon is installed, and compares with the fixture.
 """

@@ -1,0 +1,51 @@
+"""Tests stand where the code is: those of a package in the folder of its name, with which their own names begin."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+import viewsmith
+
+ROOT = Path(__file__).parent
+PACKAGES = {folder.name: folder for folder in Path(viewsmith.__file__).parent.iterdir() if folder.is_dir()}
+OF_NO_PACKAGE = ("benchmarks", "docs", "examples", "gpu")  # of code that is not in src, or of several packages
+FILES = [file for file in sorted(ROOT.glob("*/test_*.py")) if file.parent.name not in OF_NO_PACKAGE]
+
+
+def defined_in(module, name):
+    """The module in which a name is defined that may be imported from another one."""
+    found = getattr(importlib.import_module(module), name, None)
+    return getattr(found, "__module__", None) if callable(found) else module
+
+
+def modules_of(file):
+    """Modules of viewsmith of whose names a file, or a helper beside it, makes use."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = str(node.module)
+            beside = file.with_name(f"{module}.py")
+            if module.split(".")[0] == "viewsmith":
+                for name in node.names:
+                    yield from (module, f"{module}.{name.name}", str(defined_in(module, name.name)))
+            elif beside.exists() and beside != file:
+                yield from modules_of(beside)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "viewsmith":
+            yield str(defined_in("viewsmith", node.attr))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_tests_stand_where_the_code_is(file):
+    package = file.parent.name
+    assert package in PACKAGES, f"no package viewsmith.{package}"
+    topic = file.stem.removeprefix(f"test_{package.rstrip('s')}").lstrip("s").lstrip("_")
+    assert file.stem.startswith(f"test_{package.rstrip('s')}"), f"its name does not begin with test_{package}"
+    inner = [f.stem for f in PACKAGES[package].iterdir() if f.is_dir() and topic.startswith(f.name)]
+    wanted = ".".join(["viewsmith", package, *inner[:1]])
+    if package not in ("cli", "core", "estimator"):  # these run commands, read all files, or fit any of the estimators
+        assert any(f"{module}.".startswith(f"{wanted}.") for module in modules_of(file)), (
+            f"it tests nothing of {wanted}"
+        )
