@@ -40,15 +40,16 @@ def test_byol_and_simsiam_equal_the_loops(name, slow):
     assert_value_and_gradient(framework, losses, slow(framework, batch))
 
 
+@pytest.mark.parametrize("name", ["byol", "moco-v3"])
 @pytest.mark.parametrize(("progress", "momentum"), [(0.0, 0.7), (0.5, 0.85), (1.0, 1.0)])
-def test_the_momentum_of_the_copies_rises_to_one(progress, momentum):
-    framework = build("byol")
+def test_the_momentum_of_the_copies_rises_to_one(name, progress, momentum):
+    framework = build(name)
     before = state(framework)
     framework(pair(), progress=progress)
-    for name, value in framework.state_dict().items():
-        if "_copy" in name:
-            source = before[name.replace("_copy", "")]
-            torch.testing.assert_close(value, momentum * before[name] + (1 - momentum) * source)
+    for key, value in framework.state_dict().items():
+        if "_copy" in key:
+            source = before[key.replace("_copy", "")]
+            torch.testing.assert_close(value, momentum * before[key] + (1 - momentum) * source)
 
 
 def test_by_hand():

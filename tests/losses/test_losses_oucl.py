@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from loss_cases import assert_value_and_gradient
 
 from refusals import refusal
 from viewsmith.losses import nt_xent
@@ -66,11 +67,7 @@ def test_value_and_gradient_equal_the_double_sum(logits, masked):
     excluded = torch.rand(5, 7, generator=torch.Generator().manual_seed(1)) < 0.3 if masked else None
     found = oucl(positives, negatives, logits, excluded=excluded)
     expected = double_sum(positives, negatives, logits, excluded)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
-    weights = torch.arange(1.0, 6.0, dtype=torch.float64)
-    gradients = [torch.autograd.grad((weights * loss).sum(), (positives, negatives)) for loss in (found, expected)]
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    assert_value_and_gradient(found, expected, (positives, negatives), rtol=1e-10, atol=1e-10)
 
 
 @every_form

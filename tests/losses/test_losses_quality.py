@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from loss_cases import assert_value_and_gradient
 
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality, quality_weights
 
@@ -62,15 +63,7 @@ def test_the_foreground_map_equals_the_loop(dtype):
 def test_quality_equals_the_loop_in_value_and_gradient(dtype):
     features, others, axis = draws(dtype)
     fast, slow = quality(features, others, axis), slow_quality(features, others, axis)
-    assert fast.shape == (4,) and fast.dtype == dtype
-    torch.testing.assert_close(fast, slow, **TOLERANCE[dtype])
-    factors = torch.arange(1, 5, dtype=dtype)
-    for one, other in zip(
-        torch.autograd.grad((factors * fast).sum(), (features, others)),
-        torch.autograd.grad((factors * slow).sum(), (features, others)),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other, **TOLERANCE[dtype])
+    assert_value_and_gradient(fast, slow, (features, others), **TOLERANCE[dtype])
 
 
 def test_quality_by_hand():
