@@ -14,6 +14,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import pytest
 
+from cases import SEED
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -29,6 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
         import torch
 
         torch.set_num_threads(1)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which cases were drawn, to repeat them."""
+    terminalreporter.write_line(f"slow cases are drawn with VIEWSMITH_CASES={SEED}")
 
 
 def pytest_collection_finish() -> None:
