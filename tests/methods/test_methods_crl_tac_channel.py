@@ -161,8 +161,3 @@ def test_predicates_that_do_not_return_bool_per_view_are_an_error(predicate, ret
     with pytest.raises(InputError) as error:
         channel().probability_of(torch.ones(3, 6), predicate)
     assert str(error.value) == f"nonempty returned {returned} for views (12, 6), expected bool (12,)"
-
-
-def test_unknown_inference_is_refused():
-    with pytest.raises(InputError, match="expected 'expectation', 'top' or 'uniform'"):
-        channel().inference_weights(torch.ones(1, 6), "mode")

@@ -278,8 +278,8 @@ class Modality:
         return type(self).latents is not Modality.latents
 
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> Any:
-        """The `Latents` that a diffusion model is trained on instead of samples; InputError if there is no model."""
-        raise InputError(f"there is no generator of views for {self.name}: use another method")
+        """The `Latents` that a diffusion model is trained on instead of samples."""
+        raise NotImplementedError
 
     def denoiser(self, kind: str, latents: Any, row_shape: Sequence[int], condition: int) -> nn.Module:
         """A network that denoises latents, given a condition of width `condition`; `kind` is one of `denoisers`."""

@@ -138,8 +138,7 @@ class AugmentationChannel(ViewMaker):
         if how == "top":
             count = min(count or TOP, self.family.size)
             return torch.zeros_like(p).scatter(1, p.topk(count, dim=1).indices, 1 / count)
-        if how != "expectation":
-            raise InputError(f"inference is {how!r}, expected 'expectation', 'top' or 'uniform'")
+        assert how == "expectation"
         if count is None:
             return p
         quantiles = (torch.arange(count, device=p.device, dtype=p.dtype) + 0.5) / count
