@@ -48,14 +48,14 @@ example: $(CORE)   ## find objects in clutter without labels, and draw them: run
 test: $(TEST)      ## tests without the slow ones, in minutes (ARGS="-k name" selects)
 	$(PYTEST) -m "not slow and not gpu" $(ARGS)
 
-test-all: $(TEST)  ## tests that `make test` leaves out: slow ones, all combinations, more random examples
+test-all: $(TEST)  ## tests that `make test` leaves out: slow ones, combinations drawn anew each day, more random examples
 	$(PYTEST) -m "(slow or hypothesis) and not gpu" --hypothesis-profile thorough $(ARGS)
 
 # In an environment of its own, because these libraries bring many others.
 test-interop:  ## tests with scanpy, polars, datasets of Hugging Face, Lightning, Ray, Spark and Dask (aeon, if it is there), which other tests skip
 	test -x build/interop/bin/python || $(PYTHON) -m venv build/interop
 	build/interop/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(TEST_EXTRAS),test-interop]"
-	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging or lightning or engines or aeon" tests/data tests/estimator tests/examples tests/networks $(ARGS)
+	OMP_NUM_THREADS=1 build/interop/bin/python -m pytest -k "scanpy or polars or hugging or lightning or engines or aeon" tests/data tests/estimator tests/examples tests/modalities $(ARGS)
 
 test-lowest:   ## `make test` with the lowest versions that pyproject.toml allows
 	mkdir -p build && $(PYTHON) tests/lowest_versions.py $(TEST_EXTRAS) > build/lowest.txt
