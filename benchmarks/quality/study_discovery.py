@@ -45,10 +45,10 @@ from benchmarks.common.runner import RESULTS, Cell, rows
 from benchmarks.quality.crl_tac import what_and_where
 from benchmarks.quality.suite import command, rounded
 from viewsmith import CRLTAC, Discovery
+from viewsmith.data.any_size import ImageList, as_images, read_samples, reduced
 from viewsmith.methods.discovery.events import random_phases
 from viewsmith.methods.discovery.image_parts import window_means
-from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images, reduced
-from viewsmith.workflows.discover import read_samples
+from viewsmith.methods.discovery.images import ImageSearch
 
 PATH = RESULTS / "study_discovery.jsonl"
 DRAWS = 20
@@ -69,7 +69,7 @@ def folder() -> Path:
 @lru_cache(maxsize=3)
 def smears(thing: str = "WBC") -> tuple[Any, list[np.ndarray]]:
     """Blood smears, and the boxes of one thing (white cells) in each, (k, 4): left, top, right, bottom."""
-    images, names, _ = read_samples(str(folder() / "objects" / "bccd" / "images"))
+    images, names, *_ = read_samples(str(folder() / "objects" / "bccd" / "images"))
     boxes: dict[str, list[list[float]]] = {name: [] for name in names or []}
     with (folder() / "objects" / "bccd" / "boxes.csv").open() as file:
         for row in csv.DictReader(file):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from benchmarks.speed.timing import parser, read, record, time_interleaved
 
@@ -41,8 +42,14 @@ ERRORS = {
     "unknown flag": "fit digits --out run --epoch 3",
     "table with one row": "fit one.csv --out run",
     "array with one row": "fit one.npy --out run",
+    "array of five axes, with options": "fit five.npy --out run --epochs 3 --threads 1",
+    "wrong letter in FASTA": "fit wrong.fa --out run",
+    "damaged .h5ad": "fit damaged.h5ad --out run",
+    "images of two sizes": "fit images --out run",
+    "compare, table with one row": "compare one.csv --out run",
+    "discover, two images": "discover images --out run",
 }
-FAULTY_DATA = ("table with one row", "array with one row")
+FAULTY_DATA = tuple(ERRORS)[4:]
 
 
 def cpu_time() -> float:
@@ -67,6 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "one.csv").write_text("a,b\n1,2\n")
         np.save(Path(folder) / "one.npy", np.ones((1, 3)))
+        np.save(Path(folder) / "five.npy", np.ones((3, 2, 2, 2, 2)))
+        (Path(folder) / "wrong.fa").write_text(">a\nACGT\n>b\nACXT\n")
+        (Path(folder) / "damaged.h5ad").write_text("none")
+        (Path(folder) / "images").mkdir()
+        for side in (16, 20):
+            Image.new("RGB", (side, 16)).save(Path(folder) / "images" / f"{side}.png")
         works |= {name: partial(refused, line, folder) for name, line in ERRORS.items()}
         # The round that is not recorded fills the disk cache.
         seconds = time_interleaved(works, given.rounds, cpu_time, warm=0 if given.quick else 1)

@@ -15,12 +15,12 @@ from matplotlib.transforms import Affine2D
 from saving import save
 
 from viewsmith import Discovery
+from viewsmith.data.any_size import read_samples
 from viewsmith.methods.discovery.report import COLORS, LETTERS, letter_heights
-from viewsmith.workflows.discover import read_samples
 
 SHOWN = 6
 
-sequences, names, _ = read_samples(str(Path(os.environ["VIEWSMITH_DATA"]) / "motifs" / "crp.fa"))
+sequences, names, *_ = read_samples(str(Path(os.environ["VIEWSMITH_DATA"]) / "motifs" / "crp.fa"))
 model = Discovery().fit(sequences)
 motif = model.parts_[0]
 crops, found = model.crops(sequences, motif.width)

@@ -14,11 +14,11 @@ from matplotlib.patches import Rectangle
 from saving import save
 
 from viewsmith import Discovery
-from viewsmith.workflows.discover import read_samples
+from viewsmith.data.any_size import read_samples
 
 SHOWN, WIDTH, CROPS = 4, 132, 12
 
-images, _, _ = read_samples(str(Path(os.environ["VIEWSMITH_DATA"]) / "objects" / "bccd" / "images"))
+images, *_ = read_samples(str(Path(os.environ["VIEWSMITH_DATA"]) / "objects" / "bccd" / "images"))
 model = Discovery().fit(images)
 crops, found = model.crops(images, 44)
 shown = np.linspace(0, len(found) - 1, SHOWN + 2).astype(int)[1:-1]

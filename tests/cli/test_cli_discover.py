@@ -17,7 +17,8 @@ import viewsmith
 from refusals import refusal
 from viewsmith.core.files import locked_folder
 from viewsmith.data import load_dataset
-from viewsmith.methods.discovery.images import PARTS, ImageList, square
+from viewsmith.data.any_size import ImageList
+from viewsmith.methods.discovery.images import PARTS, square
 from viewsmith.workflows.discover import bed, coco
 
 pytestmark = pytest.mark.usefixtures("small_searches")
@@ -170,7 +171,7 @@ def test_short_sequences_are_left_out(tmp_path):
     ],
 )
 def test_messages_name_options_as_they_are_typed(text, typed):
-    from viewsmith.workflows.discover import as_flags
+    from viewsmith.methods.discovery.options import as_flags
 
     assert as_flags(text) == typed
 
@@ -399,16 +400,16 @@ def test_images_that_cannot_be_used_are_left_out_by_name(few, tmp_path):
 
 
 def test_a_file_that_is_damaged_meanwhile_is_named(few, tmp_path, monkeypatch):
-    from viewsmith.workflows import discover
+    from viewsmith.data import any_size
 
-    photos, read = shutil.copytree(few, tmp_path / "photos"), discover._folder
+    photos, read = shutil.copytree(few, tmp_path / "photos"), any_size._folder
 
     def damaged(path):
         images = read(path)
         (photos / "03.png").write_bytes(b"no image")
         return images
 
-    monkeypatch.setattr(discover, "_folder", damaged)
+    monkeypatch.setattr(any_size, "_folder", damaged)
     assert call("discover", photos, "--out", tmp_path / "out").refused("03.png as an image; is it damaged")
     assert not (tmp_path / "out").exists()
 

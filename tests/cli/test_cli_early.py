@@ -1,12 +1,16 @@
 """Errors that a command finds before it imports torch."""
 
 import json
+import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from cli_tools import call
+from PIL import Image
 
+from viewsmith.cli.early import reads_quickly
 from viewsmith.cli.options import LISTED
 from viewsmith.data.places import REPRESENTATIONS
 from viewsmith.data.write import _WRITERS
@@ -100,15 +104,120 @@ def test_faults_of_a_command_line_are_found_without_slow_imports(place):
     assert sorted(place.rglob("*")) == before
 
 
-def test_faults_of_data_are_found_before_estimators_are_imported(place):
-    (place / "one.csv").write_text("a,b\n1,2\n")
-    lines = json.dumps(["fit one.csv --out new --label a", "fit data.csv --out new --label c"])
-    run = subprocess.run([sys.executable, "-c", CODE, lines, '["sklearn"]'], capture_output=True, text=True)
+#: Faults of data of every kind, each with a part of its message.
+FAULTY = [
+    ("fit one.csv --out new", "expected at least 2"),
+    ("fit one.csv --out new --epochs 3 --framework byol --threads 1 --set hidden=20", "expected at least 2"),
+    ("fit data.csv --out new --label c", "no column 'c'"),
+    ("fit data.csv --out new --groups c --method pinda", "no column 'c'"),
+    ("fit infinite.csv --out new", "1 infinite value"),
+    ("fit ragged.csv --out new", "cannot read ragged.csv"),
+    ("fit text.csv --out new --label c", "no column 'c'"),
+    ("fit long.csv --out new --modality series", "long format"),
+    ("fit damaged.h5ad --out new", "cannot read damaged.h5ad"),
+    ("fit one.npy --out new", "expected at least 2"),
+    ("fit missing.npy --out new", "1 missing value"),
+    ("fit five.npy --out new", "5 dimensions"),
+    ("fit first.npy --out new", "put the channels last"),
+    ("fit sixteen.npy --out new", "which keeps their order"),
+    ("fit damaged.npy --out new", "damaged.npy"),
+    ("fit other.npz --out new", "expected X_train"),
+    ("fit short.npy --out new --modality series", "at least 8 points in time"),
+    ("fit wrong.fa --out new", "position 3 is 'X'"),
+    ("fit sizes --out new", "expected images of the same size"),
+    ("fit broken --out new", "cannot read broken/0.png"),
+    ("fit wrong.wav --out new", "cannot read wrong.wav"),
+    ("fit wrong.ts --out new", "line 2"),
+    ("compare one.csv --out new", "expected at least 2"),
+    ("tune data.csv --out new --label c", "no column 'c'"),
+    ("symmetries one.npy", "expected at least 2"),
+    ("views-table one.npy", "expected at least 2"),
+    ("generate one.csv --out new", "expected at least 2"),
+    ("discover sizes --out new", "expected at least 4"),
+    ("discover wrong.fa --out new", "position 3 is 'X'"),
+    ("discover one.npy --out new", "expected at least 2"),
+]
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """What each command says, and which slow packages it has imported, by its line."""
+    place = tmp_path_factory.mktemp("faulty")
+    texts = {
+        "one.csv": "a,b\n1,2\n",
+        "data.csv": "a,b\n1,2\n3,4\n",
+        "infinite.csv": "a,b\n1,2\n3,inf\n5,6\n",
+        "ragged.csv": "a,b\n1,2\n3,4,5\n",
+        "text.csv": "name,b\n" + "".join(f"word{i} other{7 * i},{i}\n" for i in range(40)),
+        "long.csv": "id,time,value\n" + "".join(f"{i // 20},{i % 20},{i % 7}\n" for i in range(100)),
+        "damaged.h5ad": "none",
+        "damaged.npy": "none",
+        "wrong.fa": ">a\nACGT\n>b\nACXT\n",
+        "wrong.wav": "RIFF",
+        "wrong.ts": "@data\n1,2:a\n",
+    }
+    for name, text in texts.items():
+        (place / name).write_text(text)
+    arrays = {
+        "one": np.ones((1, 3)),
+        "missing": np.array([[1, np.nan], [2, 3]]),
+        "five": np.ones((3, 2, 2, 2, 2)),
+        "first": np.zeros((10, 3, 16, 16), np.uint8),
+        "sixteen": np.arange(2560, dtype=np.uint16).reshape(10, 16, 16),
+        "short": np.ones((4, 2, 5)),
+    }
+    for name, array in arrays.items():
+        np.save(place / f"{name}.npy", array)
+    np.savez(place / "other.npz", a=np.ones(3))
+    for folder in ("sizes", "broken"):
+        (place / folder).mkdir()
+    for number, side in enumerate((16, 20)):
+        Image.new("RGB", (side, 16)).save(place / "sizes" / f"{number}.png")
+    (place / "broken" / "0.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    command = [sys.executable, "-c", CODE, json.dumps([line for line, _ in FAULTY]), '["torch", "sklearn"]']
+    run = subprocess.run(command, capture_output=True, text=True, cwd=place)
     assert run.returncode == 0, run.stderr
-    for (code, err, imported), part in zip(
-        map(json.loads, run.stdout.splitlines()), ("expected at least 2", "no column 'c'"), strict=True
-    ):
-        assert code == 2 and part in err and imported == [], err
+    return dict(zip((line for line, _ in FAULTY), map(json.loads, run.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize(("line", "part"), FAULTY)
+def test_faults_of_data_are_found_before_torch_is_imported(faulty, line, part):
+    code, err, imported = faulty[line]
+    assert code == 2 and err.splitlines()[-1].startswith("error: ") and part in err and imported == [], err
+
+
+def test_data_that_take_long_to_read_are_read_after_the_options_are_checked(place, monkeypatch):
+    line = ("fit", "data.csv", "--out", "new", "--epochs", "many", "--label", "c")
+    assert call(*line).refused("no column 'c'")
+    monkeypatch.setattr("viewsmith.cli.early.QUICK_BYTES", 3)
+    assert call(*line).refused("epochs is 'many'")
+
+
+def test_what_is_read_in_little_time(place, monkeypatch):
+    assert reads_quickly("digits") and reads_quickly("data.csv") and reads_quickly("data.csv::table")
+    assert reads_quickly("folder")
+    monkeypatch.setattr("viewsmith.cli.early.QUICK_FILES", 1)
+    monkeypatch.setattr("viewsmith.cli.early.QUICK_BYTES", 3)
+    assert not reads_quickly("data.csv")
+    (place / "folder" / "second.txt").write_text("")
+    assert not reads_quickly("folder")
+
+
+def test_threads_are_set_for_torch_before_and_after_it_is_imported():
+    code = """
+import os
+from viewsmith.cli.options import set_threads
+set_threads(None)
+set_threads(1)
+import torch
+print(torch.get_num_threads())
+set_threads(3)
+print(torch.get_num_threads())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "2"}
+    )
+    assert done.stdout.split() == ["1", "3"], done.stderr
 
 
 def test_names_of_plug_ins_are_not_refused_early(place, monkeypatch):

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from viewsmith.core import progress
 from viewsmith.core.progress import with_progress
 
 
@@ -36,7 +35,7 @@ def test_a_short_loop_shows_no_bar(capfd, monkeypatch):
 def test_no_bar_without_a_terminal_or_in_other_processes(capfd, monkeypatch):
     assert list(with_progress(range(3), "embed", 3, "rows", after=0)) == [0, 1, 2]
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(progress, "rank", lambda: 1)
+    monkeypatch.setattr("viewsmith.core.distributed.rank", lambda: 1)
     assert list(with_progress(range(3), "embed", 3, "rows", after=0)) == [0, 1, 2]
     assert capfd.readouterr().err == ""
 

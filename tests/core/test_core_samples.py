@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith.core import rows as samples
-from viewsmith.core.rows import ArrayRows, Samples, apply_in_blocks, batches
+from viewsmith.core import samples
+from viewsmith.core.rows import ArrayRows
+from viewsmith.core.samples import Samples, apply_in_blocks, batches
 
 
 def test_samples_are_scaled_when_they_are_read():

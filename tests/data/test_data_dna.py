@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from properties import examples
 from refusals import refusal
-from viewsmith.core import device as memory
+from viewsmith.core import memory
 from viewsmith.data import load_dataset
 from viewsmith.modalities.dna import modality as dna
 from viewsmith.modalities.dna.modality import dna_rows, kmer_frequencies

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image, features
 
 from refusals import refusal
-from viewsmith.core import device as memory
+from viewsmith.core import memory
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
 from viewsmith.data.readers import folders

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from refusals import refusal
-from viewsmith.core import device as memory
+from viewsmith.core import memory
 from viewsmith.core import rows as row_source
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.data import load_dataset, write_representations

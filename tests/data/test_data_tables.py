@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from refusals import refusal
-from viewsmith.core import device as memory
+from viewsmith.core import memory
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset as load_table
 

@@ -10,7 +10,7 @@ from refusals import refusal
 from registered import DEFAULT_VIEWS, ENCODERS, FRAMEWORKS, TRAINED, VIEWS, heads, labels, taken_by
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.registry import find
-from viewsmith.core.rows import block_size
+from viewsmith.core.samples import block_size
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -12,7 +12,8 @@ from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.series.modality import ChannelScaler, channel_statistics
+from viewsmith.modalities.series.modality import channel_statistics
+from viewsmith.modalities.series.scaling import ChannelScaler
 from viewsmith.modalities.series.views import Amplitude, ChannelMask, Speed, TimeWindow
 from viewsmith.networks import PositionScores, SequenceCNN
 from viewsmith.views import Windows

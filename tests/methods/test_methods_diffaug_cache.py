@@ -3,8 +3,8 @@
 import torch
 from diffaug_cases import X
 
-from viewsmith.core.rows import Samples
-from viewsmith.modalities.images.modality import PixelLatents
+from viewsmith.core.samples import Samples
+from viewsmith.modalities.images.pixels import PixelLatents
 from viewsmith.networks import Pixels
 from viewsmith.views.generated.diffusion_views import ViewCache
 

@@ -20,6 +20,7 @@ from small_searches import smaller
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
 from viewsmith.core.tensors import save_tensors
+from viewsmith.data.any_size import as_images, read_samples
 from viewsmith.methods.discovery import image_parts
 from viewsmith.methods.discovery.contrast import (
     MIXED,
@@ -32,8 +33,7 @@ from viewsmith.methods.discovery.contrast import (
     q_values,
     sized_boxes,
 )
-from viewsmith.methods.discovery.images import as_images, random_phases
-from viewsmith.workflows.discover import read_samples
+from viewsmith.methods.discovery.images import random_phases
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 

@@ -9,9 +9,9 @@ from scipy.ndimage import zoom
 from sklearn.datasets import load_digits
 
 from viewsmith import Discovery
+from viewsmith.data.any_size import as_images
 from viewsmith.methods.discovery import image_parts, images
 from viewsmith.methods.discovery.image_parts import Part, area_variance, most_outstanding, stands_out
-from viewsmith.methods.discovery.images import as_images
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 

@@ -11,7 +11,7 @@ from viewsmith.frameworks import BYOL, SimCLR
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods import ContrastiveMethod, GenViewMethod
 from viewsmith.methods.genview.quality import ViewQuality
-from viewsmith.modalities.vectors.modality import VectorLatents
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.networks import MLP
 from viewsmith.networks.feature_maps import FrozenMaps
 from viewsmith.networks.wrappers import cosine_momentum

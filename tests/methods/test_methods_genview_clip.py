@@ -12,7 +12,7 @@ from clip_toys import processor, save_clip
 from refusals import refusal
 from viewsmith.core.errors import MissingExtra
 from viewsmith.methods.genview.clip import load_clip
-from viewsmith.modalities.images.modality import Pixels
+from viewsmith.modalities.images.pixels import Pixels
 
 KINDS = ("CLIPVisionModel", "CLIPVisionModelWithProjection", "CLIPModel")
 

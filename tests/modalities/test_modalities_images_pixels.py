@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith.modalities.images.modality import Pixels
+from viewsmith.modalities.images.pixels import Pixels
 
 
 def random_images(shape, seed=0):

@@ -15,8 +15,9 @@ from properties import examples
 from refusals import refusal
 from viewsmith.data.labels import leaking_columns, warn_leaks
 from viewsmith.modalities.tables import TableArray, table_of
-from viewsmith.modalities.tables.encoder import TableEncoder, fit_scaler, fit_table
+from viewsmith.modalities.tables.encoder import TableEncoder, fit_table
 from viewsmith.modalities.tables.roles import choose_roles, describe_roles, infer_role
+from viewsmith.modalities.tables.scaling import fit_scaler
 from viewsmith.networks.scaling import Scaler
 
 # --- roles

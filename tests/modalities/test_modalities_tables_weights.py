@@ -16,8 +16,9 @@ from refusals import refusal
 from viewsmith.modalities.checks import check_container
 from viewsmith.modalities.frames import as_frame
 from viewsmith.modalities.tables import speaks_table
-from viewsmith.modalities.tables.encoder import facts_for_views, fit_scaler, known_values
+from viewsmith.modalities.tables.encoder import facts_for_views, known_values
 from viewsmith.modalities.tables.roles import choose_roles
+from viewsmith.modalities.tables.scaling import fit_scaler
 from viewsmith.networks.scaling import Scaler
 
 # --- weights

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from refusals import refusal
-from viewsmith.modalities.vectors.counts import count_unit, counted_as
+from viewsmith.modalities.vectors.thinning import count_unit, counted_as
 from viewsmith.networks.scaling import Scaler
 from viewsmith.views import Masking, Thinning
 

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 import torch
 
 from viewsmith.core import rows as row_source
-from viewsmith.core.rows import ArrayRows, Samples, SparseRows
+from viewsmith.core.rows import ArrayRows, SparseRows
+from viewsmith.core.samples import Samples
 from viewsmith.networks import PrincipalAxes, Scaler
 from viewsmith.networks import scaling as streamed
 

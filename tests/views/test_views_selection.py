@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from viewsmith.core.rows import Samples
+from viewsmith.core.samples import Samples
 from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.views.generated.diffusion_views import ViewCache, choose_among, choose_views
 

@@ -23,7 +23,7 @@ from benchmarks.quality.suite import SEEDS, Budget, Stage, Study, Trained, main
 from benchmarks.tables.formatting import collect, gain
 from viewsmith import DiffAug
 from viewsmith.core.random import stream
-from viewsmith.core.rows import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.networks.wrappers import Reference
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import AdaptiveStrength

@@ -44,8 +44,9 @@ from benchmarks.quality.suite import SEEDS, Scores, command, score
 from viewsmith import Contrastive
 from viewsmith.evaluation.baselines import pca
 from viewsmith.modalities.tables.columns import Category
-from viewsmith.modalities.tables.encoder import TableEncoder, fit_scaler, fit_table
+from viewsmith.modalities.tables.encoder import TableEncoder, fit_table
 from viewsmith.modalities.tables.roles import choose_roles
+from viewsmith.modalities.tables.scaling import fit_scaler
 from viewsmith.networks.scaling import Scaler
 
 PATH = RESULTS / "study_tables.jsonl"

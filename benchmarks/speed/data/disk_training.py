@@ -26,7 +26,7 @@ from torch import Tensor
 from benchmarks.speed.data.large_data import write_dense
 from benchmarks.speed.timing import parser, read, record
 from viewsmith import Contrastive
-from viewsmith.core.rows import Rows, batches
+from viewsmith.core.samples import Rows, batches
 from viewsmith.data.sources import load_dataset
 from viewsmith.training import engine
 

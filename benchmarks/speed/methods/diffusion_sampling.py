@@ -15,7 +15,7 @@ from functools import partial
 import torch
 
 from benchmarks.speed.timing import clock, milliseconds, parser, ratio, read, record, time_interleaved
-from viewsmith.modalities.vectors.modality import VectorLatents
+from viewsmith.modalities.vectors.latents import VectorLatents
 from viewsmith.modalities.vectors.networks import VectorDenoiser
 from viewsmith.views.generated.diffusion import ConditionalDiffusion, Sampler
 

@@ -21,7 +21,7 @@ import torch
 from benchmarks.quality.study_discovery import many_smears
 from benchmarks.speed.timing import clock, parser, read, record
 from viewsmith import Discovery
-from viewsmith.methods.discovery.images import as_images
+from viewsmith.data.any_size import as_images
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

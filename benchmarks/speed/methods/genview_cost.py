@@ -43,7 +43,7 @@ from benchmarks.common.runner import ROOT
 from benchmarks.common.tiny import tiny_data
 from benchmarks.speed.timing import clock, parser, read, record
 from viewsmith import DiffAug, GenView
-from viewsmith.core.rows import Samples
+from viewsmith.core.samples import Samples
 from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.methods.genview.training import GenViewMethod
 from viewsmith.methods.genview.unclip import StableUnCLIP

@@ -66,15 +66,14 @@ def compare(
     from viewsmith.data import Dataset
     from viewsmith.data.formats import is_table
     from viewsmith.data.sources import read_dataset
-    from viewsmith.evaluation.leaderboard import format_comparison
-    from viewsmith.workflows.compare import BOARD, compare_methods
 
     options.check_out(out, data)
     given = {name: value for name, value in read.items() if name in options.OF_MODEL}
     chosen = methods if methods in ("auto", "all") else options.names(methods)
     # How the data are read is an option of all methods.
     first = None if isinstance(chosen, str) else next(iter(chosen), None)
-    model = options.make_estimator(first, None, None, set_ or [], given)
+    early_read = early.reads_quickly(data) and not options.of_data(set_ or [])
+    model = None if early_read else options.make_estimator(first, None, None, set_ or [], given)
     columns: list[str | None] = [*dict.fromkeys(label or ())] or [None]
 
     def load_with(column: str | None, split: int) -> Dataset:
@@ -94,8 +93,12 @@ def compare(
         return dataset.in_memory()
 
     with writing(out), lines_once():
+        read_first = load(0) if early_read else None  # before the imports, which take seconds
+        from viewsmith.evaluation.leaderboard import format_comparison
+        from viewsmith.workflows.compare import BOARD, compare_methods
+
         result = compare_methods(
-            load,
+            lambda split: read_first if split == 0 and read_first is not None else load(split),
             out,
             lambda method, seed, kind: options.make_estimator(
                 method, None, None, set_ or [], given | {"random_state": seed}, kind

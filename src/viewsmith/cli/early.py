@@ -1,6 +1,7 @@
 """What a command refuses before it imports torch: paths that do not exist, places that cannot be written to, and names
 of parts that nothing has. Everything is checked again, with all reasons, by the code that uses it."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -36,6 +37,18 @@ def check_paths(
         raise InputError(f"labels: {labels} {there}; expected a file")
     if file is not None:
         check_parent(file)
+
+
+#: Data with at most so many bytes, or files in a folder, are read before the options of a method are checked.
+QUICK_BYTES, QUICK_FILES = 2**25, 1000
+
+
+def reads_quickly(data: str) -> bool:
+    """Whether reading data takes less time than importing estimators: then faults of the data are found first."""
+    path = Path(data.partition("::")[0])
+    if path.is_dir():
+        return next(itertools.islice(path.rglob("*"), QUICK_FILES, None), None) is None
+    return not path.exists() or path.stat().st_size <= QUICK_BYTES
 
 
 def check_names(kind: Kind, given: Iterable[str | None], also: Iterable[str] = ()) -> None:

@@ -109,20 +109,23 @@ def fit(
 ) -> None:
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
     _check_early(data, read, given, out, method, config, set_ or [])
-    from viewsmith.core.distributed import fork_processes
     from viewsmith.data.sources import read_dataset
 
     if processes > 1:
+        from viewsmith.core.distributed import fork_processes
+
         fork_processes(processes)
     given |= {name: value for name, value in read.items() if name in options.OF_MODEL}
     given |= {} if log is None else {"callbacks": options.names(log)}
     given |= {} if supervise is None else {"supervision": "labels"}
     make = partial(options.make_estimator, method, preset, config, set_ or [], given)
-    # Estimators take a second to import: if nothing is given that only they check, faults of the data are found first.
-    model = make() if preset or config or set_ or given.keys() - CHECKED else None
+    # Estimators take seconds to import: unless one says how to read the data, or that takes longer, data come first.
+    checked = not given.keys() - CHECKED and not set_
+    by_model = preset or config or options.of_data(set_ or [])
+    model = None if not by_model and (checked or early.reads_quickly(data)) else make()
     options.set_threads(threads)
     read["label"] = options.label_column(read.get("label"), supervise)
-    few = model is not None and model.supervision != "none"
+    few = supervise is not None if model is None else model.supervision != "none"
     dataset = read_dataset(data, options.data_options(read, model, out, few_labels=few))
     if supervise is not None and dataset.target == "number":
         given["supervision"] = "numbers"

@@ -26,17 +26,19 @@ def generate(
     """Generate views of DATA for `fit --method genview`; a stopped job is resumed; several jobs can fill a folder."""
     early.check_paths(data=data, read=read, run=given.get("run"))
     from viewsmith.data.sources import read_dataset
-    from viewsmith.workflows.generate import fill_cache
-    from viewsmith.workflows.runs import OF_CELLS, load_run
 
     if "shard" in given:
         given["shard"] = parse_shard(given["shard"])
     options = GeneratorOptions(**given)
     options.check()  # before the data are read
     if options.run is not None:  # as the run has read them
+        from viewsmith.workflows.runs import OF_CELLS, load_run
+
         fitted = load_run(options.run)
         read |= {name: getattr(fitted, name) for name in (*OF_CELLS, "normalization")}
     dataset = read_dataset(data, data_options(read, run=out))
+    from viewsmith.workflows.generate import fill_cache
+
     with writing(out):
         made = fill_cache(dataset, out, options, transductive=transductive, progress=True)
     if missing := made.missing():

@@ -21,8 +21,10 @@ from viewsmith.cli.options import (
     names,
     with_flags,
 )
-from viewsmith.core.errors import InputError
-from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions
+from viewsmith.core.errors import InputError, check_choice
+from viewsmith.core.options import annotations_of
+from viewsmith.data.places import check_free_for_parts
+from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 MaxQ = Annotated[
@@ -103,8 +105,6 @@ def _find(
 @contextlib.contextmanager
 def _flags() -> Iterator[None]:
     """Within the context, messages of discovery name its options as flags."""
-    from viewsmith.workflows.discover import as_flags
-
     shown = warnings.showwarning
 
     def show(message: Any, *rest: Any, **further: Any) -> None:
@@ -151,9 +151,15 @@ def discover(
             )
         options["windows"] = [int(side) for side in sides]
     early.check_paths(data=data)
-    from viewsmith.workflows.discover import as_flags, discover_to
+    check_free_for_parts(out)
+    from viewsmith.data.any_size import read_samples
 
     with writing(out), _flags():
-        sentence = discover_to(out, data, options, crop_size, **read)
+        modality = options.get("modality", "auto")
+        check_choice("modality", modality, annotations_of(DiscoveryOptions)["modality"])
+        samples = read_samples(data, modality, **read)
+        from viewsmith.workflows.discover import discover_to
+
+        sentence = discover_to(out, samples, options, crop_size, title=Path(data).name)
     echo(as_flags(sentence))
     echo(str(out / "report.html"))

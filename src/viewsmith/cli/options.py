@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from importlib import metadata
@@ -280,12 +281,21 @@ def roles(text: str | None) -> dict[str, str] | None:
     return found
 
 
-def set_threads(threads: int | None) -> None:
-    """Set the number of CPU threads of torch; None: leave it unchanged."""
-    if threads is not None:
-        import torch
+def of_data(pairs: Sequence[str]) -> set[str]:
+    """The options, of those that are set, which say how data are read."""
+    return assignments(pairs).keys() & {*OF_MODEL, "modality", "supervision"}
 
-        torch.set_num_threads(threads)
+
+def set_threads(threads: int | None) -> None:
+    """Set the number of CPU threads of torch, which may be imported later; None: leave it unchanged."""
+    if threads is None:
+        return
+    if "torch" not in sys.modules:
+        os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)))
+        return
+    import torch
+
+    torch.set_num_threads(threads)
 
 
 def load_run_and_data(

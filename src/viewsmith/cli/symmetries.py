@@ -39,10 +39,11 @@ def symmetries(
     early.check_names("view maker", views.split("+"), also=["auto"])
     early.check_paths(data=data, read=read)
     from viewsmith.data.sources import read_dataset
+
+    dataset = read_dataset(data, data_options(read))
     from viewsmith.evaluation.symmetries import Symmetries
     from viewsmith.evaluation.symmetries import symmetries as tested
 
-    dataset = read_dataset(data, data_options(read))
     if option is not None and values is not None:
         from viewsmith.workflows.views import strength_curve
 

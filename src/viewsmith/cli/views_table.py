@@ -56,11 +56,11 @@ def views_table(
         check_out(out, data)
     from viewsmith.core.files import write_json_atomic, write_text_atomic
     from viewsmith.data.sources import read_dataset
+
+    dataset = read_dataset(data, data_options(read))
     from viewsmith.workflows.runs import data_record
     from viewsmith.workflows.views_table import ViewRow, ViewsTable
     from viewsmith.workflows.views_table import views_table as judged
-
-    dataset = read_dataset(data, data_options(read))
 
     def each(table: ViewsTable, row: ViewRow) -> None:
         if len(table) == 1:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any, TypeVar
 
-from viewsmith.core.distributed import rank
-
 
 def in_notebook() -> bool:
     """Whether the code runs in a notebook: an IPython kernel, not a terminal."""
@@ -46,6 +44,15 @@ def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[ob
 T = TypeVar("T")
 
 
+def _is_first() -> bool:
+    """Whether this process is the first of its group, or alone."""
+    if "torch.distributed" not in sys.modules:  # without it there is no group, and it is slow to import
+        return True
+    from viewsmith.core.distributed import rank
+
+    return rank() == 0
+
+
 def with_progress(
     items: Iterable[T],
     source_name: str,
@@ -56,10 +63,11 @@ def with_progress(
     after: float = 1.0,
 ) -> Iterator[T]:
     """Yield the items; after `after` seconds a progress bar appears on stderr if it is a terminal, or in a notebook."""
-    if rank() == 0 and in_notebook():
+    first = _is_first()
+    if first and in_notebook():
         yield from _in_notebook(items, source_name, total, unit, size, after)
         return
-    if not sys.stderr.isatty() or rank() != 0:
+    if not sys.stderr.isatty() or not first:
         yield from items
         return
     from rich.console import Console

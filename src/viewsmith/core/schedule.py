@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 
 
 @dataclass

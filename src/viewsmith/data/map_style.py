@@ -9,8 +9,8 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 
-from viewsmith.core.device import memory_limit
 from viewsmith.core.errors import InputError, join_names, name_list, one_line
+from viewsmith.core.memory import memory_limit
 from viewsmith.modalities.dna.modality import is_dna_text
 from viewsmith.modalities.images.modality import pixels_of_unit
 

@@ -14,6 +14,10 @@ REPRESENTATIONS = (".npz", ".npy", ".csv", ".parquet", ".h5ad")
 
 CONFIG, LOCK = "config.toml", ".lock"
 
+#: In the folder of a discovery until it is complete; of images with the features, which a stopped one reuses. Its name
+#: says that the folder is ours: no other one is written over.
+PARTS_CACHE = "discover.cache"
+
 
 def extension_of(path: Path) -> str:
     """The extension of a file; compressed files have two: reads.fa.gz."""
@@ -57,7 +61,7 @@ def is_in_run(path: Path) -> bool:
 
 def is_result(folder: Path) -> bool:
     """Whether a folder is a run or a discovery, whose images are crops and figures, not samples."""
-    if (folder / "discover.cache").is_dir():  # of a discovery that was stopped
+    if (folder / PARTS_CACHE).is_dir():  # of a discovery that was stopped
         return True
     weights = ("model.safetensors", "initial.safetensors")
     return (folder / CONFIG).is_file() and any((folder / name).is_file() for name in weights)
@@ -72,6 +76,14 @@ def check_free(run: str | Path) -> None:
         or not ((path / CONFIG).exists() or all(f.name.startswith((".config-", LOCK)) for f in path.iterdir()))
     ):
         raise InputError(f"{path} exists and is not a run of viewsmith: choose an empty or new folder")
+
+
+def check_free_for_parts(out: Path) -> None:
+    """Raise InputError if a discovery is to be written where something else is than one that was stopped."""
+    if out.exists() and (
+        not out.is_dir() or (any(entry.name != LOCK for entry in out.iterdir()) and not (out / PARTS_CACHE).is_dir())
+    ):
+        raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
 
 
 def check_parent(path: Path) -> None:

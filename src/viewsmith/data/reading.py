@@ -21,9 +21,9 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from viewsmith.core.device import check_size, return_freed_memory
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped, write_text_atomic
+from viewsmith.core.memory import check_size, return_freed_memory
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, stamp
 from viewsmith.data.dataset import Windows
 from viewsmith.data.labels import as_classes, lacks_labels, numbers_of, partial_labels, without_label

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest, warn
+from viewsmith.core.memory import check_size
 from viewsmith.data.dataset import Windows
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from viewsmith.core import __version__, distributed
 from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.deadline import time_limit
-from viewsmith.core.device import PREPARATION, return_blocks
 from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.memory import PREPARATION, return_blocks
 from viewsmith.core.registry import Kind, get
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset

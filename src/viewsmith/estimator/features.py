@@ -14,7 +14,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.hub import downloaded
 from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find, get, names
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, pluralize, say, warn
 from viewsmith.core.random import stream
-from viewsmith.core.rows import Rows, RowSource
+from viewsmith.core.rows import RowSource
+from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
 from viewsmith.data.formats import is_table

@@ -11,7 +11,7 @@ from torch import nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import stream
 from viewsmith.core.registry import get
-from viewsmith.core.rows import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.core.registry import find, get
-from viewsmith.core.rows import RowSource, apply_in_blocks
+from viewsmith.core.rows import RowSource
+from viewsmith.core.samples import apply_in_blocks
 from viewsmith.data.labels import check_no_leak, few_label_codes, few_label_numbers, group_codes
 from viewsmith.data.map_style import collect, is_map_style
 from viewsmith.data.readers.h5ad import WHAT, is_anndata, matrix_of

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.estimator.options import check_renamed

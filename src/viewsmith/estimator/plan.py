@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import Entry
-from viewsmith.core.rows import Rows, RowSource, too_large_for_memory
+from viewsmith.core.rows import RowSource, too_large_for_memory
+from viewsmith.core.samples import Rows
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities import Modality

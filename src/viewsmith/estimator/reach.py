@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import warn
-from viewsmith.core.rows import Rows, RowSource, evenly_spaced
+from viewsmith.core.rows import RowSource
+from viewsmith.core.samples import Rows, evenly_spaced
 
 SEEN = 1000  # rows that are looked at
 

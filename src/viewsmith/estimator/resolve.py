@@ -18,7 +18,8 @@ from viewsmith.core import distributed
 from viewsmith.core.deadline import check_time
 from viewsmith.core.errors import InputError, join_names, name_list, pluralize, warn
 from viewsmith.core.registry import Entry, Kind, entries, find, get, names
-from viewsmith.core.rows import Rows, too_large_for_memory
+from viewsmith.core.rows import too_large_for_memory
+from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Role
 from viewsmith.estimator.arguments import Arguments, roles_of
 from viewsmith.estimator.options import check_part_options, check_renamed

@@ -16,18 +16,8 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.files import read_mapped, write_mapped
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
-from viewsmith.core.rows import (
-    ArrayRows,
-    Rows,
-    RowSource,
-    Samples,
-    batches,
-    block_size,
-    blocks,
-    row_blocks,
-    shared_tensor,
-    too_large_for_memory,
-)
+from viewsmith.core.rows import ArrayRows, RowSource, row_blocks, too_large_for_memory
+from viewsmith.core.samples import Rows, Samples, batches, block_size, blocks, shared_tensor
 from viewsmith.core.schedule import Method
 from viewsmith.data.map_style import is_map_style
 from viewsmith.estimator.plan import Resolved

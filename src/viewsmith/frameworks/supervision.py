@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows, Samples
+from viewsmith.core.samples import Rows, Samples
 from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.frameworks.base import Framework
 from viewsmith.losses.sup_con import rank_n_contrast, sup_con

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.frameworks import Framework
 from viewsmith.views.base import PairMaker

@@ -1,6 +1,6 @@
 """Modalities: how each kind of samples is read, checked, scaled, encoded, augmented and drawn.
 
-The modules that only models need, of view makers and larger encoders, are imported with the estimators.
+The modules that only models need, of encoders and view makers, import torch, and are imported on use.
 """
 
 import viewsmith.modalities.vectors.modality  # noqa: F401, listed first
@@ -15,6 +15,8 @@ from viewsmith.modalities.series.modality import Series
 from viewsmith.modalities.vectors.counts import log_normalize
 from viewsmith.modalities.vectors.modality import Vectors
 
+LATER["encoder"] += [f"viewsmith.modalities.{each}" for each in ("vectors.networks", "dna.networks", "images.encoders")]
+LATER["view maker"] += ["viewsmith.modalities.vectors.thinning"]
 LATER["features"] += [f"viewsmith.modalities.{each}.features" for each in ("vectors", "images", "dna", "series")]
 
 __all__ = [

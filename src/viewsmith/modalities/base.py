@@ -6,19 +6,24 @@ an instance of it, and register encoders, view makers and, for the methods that 
 of transformations.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Entry, entries, find, names
-from viewsmith.core.rows import AnyRows, Rows, RowSource, Samples
+from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.modalities.checks import check_array, check_finite, check_numbers, to_rows
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from viewsmith.core.samples import Rows
 
 Picture = Literal["curve", "pixels", "letters", "traces"]
 Transformation = Callable[[np.ndarray], np.ndarray]
@@ -82,6 +87,8 @@ class SampleType:
 
     def rounded(self, x: Tensor) -> Tensor:
         """Numbers in the range and the type of the elements, the nearest ones."""
+        import torch
+
         return x.round().clamp(self.low, self.high).to(getattr(torch, self.dtype))
 
 
@@ -219,6 +226,8 @@ class Modality:
 
     def scaled(self, raw: Tensor | RowSource, layer: Any) -> Rows:
         """Scaled rows: scaled now, or on access (`Samples`) if that saves memory, as it does for rows on disk."""
+        from viewsmith.core.samples import Samples
+
         return Samples(raw, layer)
 
     def channels(self, row_shape: Sequence[int]) -> int:
@@ -227,10 +236,14 @@ class Modality:
 
     def blank(self, row_shape: Sequence[int]) -> Tensor:
         """A scaled sample of zeros, (1, ...)."""
+        import torch
+
         return torch.zeros(1, *row_shape)
 
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
         """Two samples to trace an encoder with, and the input layer to trace before it (None for scaled samples)."""
+        import torch
+
         return torch.zeros(2, *row_shape), layer
 
     def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:

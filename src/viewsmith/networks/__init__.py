@@ -18,7 +18,7 @@ __getattr__ = lazily(
         "viewsmith.modalities.images.encoders": (
             "CropCNN DenseResNet18 ResNet SmallCNN resnet18 resnet50 timm_encoder"
         ),
-        "viewsmith.modalities.images.modality": "Pixels",
+        "viewsmith.modalities.images.pixels": "Pixels",
         "viewsmith.modalities.vectors.networks": "vector_encoder",
     },
 )

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 
 
 @dataclass(frozen=True)

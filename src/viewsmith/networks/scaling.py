@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.device import return_freed_memory
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import AnyRows, Rows, RowSource, Samples, read_ahead
+from viewsmith.core.memory import return_freed_memory
+from viewsmith.core.rows import AnyRows, RowSource, read_ahead
+from viewsmith.core.samples import Rows, Samples
 
 Scaling = Literal["auto", "standard", "global", "none"]
 

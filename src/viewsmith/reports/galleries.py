@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError
+from viewsmith.modalities.dna import ALPHABET
 from viewsmith.modalities.dna.modality import UNKNOWN
-from viewsmith.modalities.dna.networks import ALPHABET
 from viewsmith.reports.figure import INK, PALETTE, Figure, Picture, new_axes
 
 _VECTOR_SAMPLES, _IMAGE_SAMPLES, _DNA_SAMPLES = 4, 8, 6

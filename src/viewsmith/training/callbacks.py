@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.core.device import resident_bytes, return_freed_memory
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import TrainingError, pluralize, warn
 from viewsmith.core.files import write_text_atomic
+from viewsmith.core.memory import resident_bytes, return_freed_memory
 from viewsmith.core.progress import NotebookBar, in_notebook
 from viewsmith.core.random import stream
 from viewsmith.losses.diagnostics import alignment, effective_rank, feature_std, told_apart, uniformity, view_distance

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.deadline import OutOfTime, check_time, time_limit
-from viewsmith.core.device import TRAINING, on_host, return_blocks, return_freed_memory
+from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
+from viewsmith.core.memory import TRAINING, return_blocks, return_freed_memory
 from viewsmith.core.random import derive_seed
-from viewsmith.core.rows import Rows, batches
+from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.core.tensors import load_weights
 from viewsmith.training import updates

@@ -13,7 +13,7 @@ __getattr__ = lazily(
         "viewsmith.methods.pinda.views": "PiNoise",
         "viewsmith.modalities.dna.views": "DNAMixup DNANoise DNAViews",
         "viewsmith.modalities.images.views": "ImageViews image_recipe",
-        "viewsmith.modalities.vectors.counts": "Thinning",
+        "viewsmith.modalities.vectors.thinning": "Thinning",
         "viewsmith.modalities.vectors.views": (
             "AdversarialViews ConditionalCorruption Corruption GaussianNoise Identity "
             "Masking Mixup NeighborMix Neighbors"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import rank
 from viewsmith.core.errors import InputError, check_weight
 from viewsmith.core.random import stream
-from viewsmith.core.rows import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.core.schedule import Batch
 from viewsmith.networks.wrappers import eval_mode
 

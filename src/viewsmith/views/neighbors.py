@@ -17,7 +17,7 @@ from viewsmith.core.device import on_host
 from viewsmith.core.distributed import world_size
 from viewsmith.core.errors import check
 from viewsmith.core.random import stream
-from viewsmith.core.rows import Rows, apply_in_blocks
+from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.losses.nt_xent import unit
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.views.base import PrecomputedGraph, ViewMaker, randint

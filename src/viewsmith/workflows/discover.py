@@ -1,9 +1,6 @@
 """What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
-import re
 import shutil
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,186 +8,55 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core import __version__
-from viewsmith.core.errors import InputError, StoppedEarly, name_list, pluralize, require, warn
+from viewsmith.core.errors import InputError, StoppedEarly, require
 from viewsmith.core.files import (
     atomic_folder,
     atomic_path,
     check_no_link,
-    check_regular,
     locked_folder,
     target_of,
     write_json_atomic,
     write_text_atomic,
 )
-from viewsmith.data import load_dataset
+from viewsmith.data.any_size import ImageList, Samples, read_samples
 from viewsmith.data.dataset import Windows
-from viewsmith.data.formats import by_ending, find_reader
-from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
-from viewsmith.data.reading import reading
-from viewsmith.data.sources import check_recordings_table
-from viewsmith.data.unread import refuse_folder, tiles_of
+from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
 from viewsmith.data.write import spreadsheet_frame, write_npz
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.estimator import CROP, Discovery
-from viewsmith.methods.discovery.images import ImageList, as_images
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
-from viewsmith.methods.discovery.options import FLAGS
+from viewsmith.methods.discovery.options import as_flags
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
-from viewsmith.modalities import Images
-
-# In the folder of a discovery until it is complete; of images with the features, which a stopped one reuses.
-# Its name says that the folder is ours: no other one is written over.
-CACHE = "discover.cache"
-LOCK = ".lock"
-
-FEWEST = 4  # images, as in `ImageSearch`
-
-EXPECTED = {
-    "images": f"images (a folder of image files, or an array {Images.samples.dtype})",
-    "dna": "DNA (a FASTA file)",
-    "series": "recordings (--modality series)",
-}
-
-# `Dataset.schema` of samples for a fitted model: a single one is enough, and they may have any shape.
-FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": None, "drop": [], "one_hot": {}}
 
 
-def read_samples(
-    data: str, modality: str = "auto", fitted: bool = False, **read: Any
-) -> tuple[Any, list[str] | None, str, Windows | None]:
-    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, modality, and of
-    windows of recordings where they are; `read` has options of `load_dataset`, such as the length of windows."""
-    path = Path(data)
-    if path.is_dir() and modality in ("auto", "images") and "images" in find_reader(path).modalities:
-        images = _folder(path)
-        if len(images) < FEWEST and not fitted:
-            raise InputError(
-                f"{data} has {pluralize(len(images), 'image')}, expected at least {FEWEST}: what recurs is seen across "
-                f"images; cut a large one into tiles: {tiles_of(path / images.names[0])}"
-            )
-        return images, list(images.names), "images", None
-    series = modality == "series"
-    # Missing values stay NaN, which discovery refuses with what can be done here.
-    impute: Any = "median" if series else "none"
-    if series and not fitted:
-        check_recordings_table(path, wide=True)
-    wanted = "series" if series and not _one_channel(path) else None
-    schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
-    dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
-    found, x = dataset.modality, np.asarray(dataset.x)
-    if series and found == "vectors":
-        found = "series"
-    if found == "vectors" or modality not in ("auto", found):
-        kinds = [EXPECTED[modality]] if fitted else list(EXPECTED.values())
-        raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
-    if found == "dna":
-        names = dataset.row_names
-        return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found, None
-    samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
-    return samples, dataset.row_names, found, dataset.windows
-
-
-def _one_channel(path: Path) -> bool:
-    """Whether the file has recordings of one channel, numbers (n, T)."""
-    if path.suffix.lower() == ".npy" and path.is_file():
-        return np.load(path, mmap_mode="r", allow_pickle=False).ndim == 2
-    if path.suffix.lower() == ".npz" and path.is_file():
-        with np.load(path, allow_pickle=False) as content:
-            return any(content[name].ndim == 2 for name in content.files if name.lower().startswith("x"))
-    return path.suffix.lower() not in (".npy", ".npz")
-
-
-def _folder(path: Path) -> ImageList:
-    """All readable images under a folder, in the order of their names."""
-    require("pillow", "image", "reading folders of images")
-    from PIL import Image, ImageOps
-
-    files, shapes, damaged, too_large, color = [], [], [], [], False
-    given = image_files(path)
-    for file in given:
-        try:
-            check_regular(file)
-            with warnings.catch_warnings(), Image.open(file) as image:
-                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large photographs are welcome
-                color = is_color(image, file, given) or color
-                rotated = image.getexif().get(0x0112, 1) >= 5
-                width, height = image.size[::-1] if rotated else image.size
-                # Decodes a small version of a JPEG file, so that a damaged one is found before the search.
-                image.draft("RGB", (32, 32))
-                image.load()
-        except Image.DecompressionBombError:
-            too_large.append(file.relative_to(path).as_posix())
-            continue
-        except InputError:  # whole, but of a kind that would be clipped or cut
-            raise
-        except Exception:  # damaged headers raise all kinds
-            damaged.append(file.relative_to(path).as_posix())
-            continue
-        files.append(file)
-        shapes.append((height, width))
-    if damaged:
-        warn(f"{pluralize(len(damaged), 'file')} cannot be read as an image, left out: {name_list(damaged)}")
-    if too_large:
-        pixels = 2 * (Image.MAX_IMAGE_PIXELS or 0)
-        warn(f"{pluralize(len(too_large), 'image')} with more than {pixels:,} pixels, left out: {name_list(too_large)}")
-    if not given:
-        refuse_folder(path, by_ending())
-        raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)})")
-    if not files:
-        raise InputError(f"{path} has no image that can be read")
-
-    def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
-        with reading(str(files[i]), "an image"), warnings.catch_warnings(), Image.open(files[i]) as image:
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            if size is not None:
-                image.draft("RGB" if color else "L", (max(size), max(size)))
-            upright = ImageOps.exif_transpose(image).convert("RGB" if color else "L")
-        if size is not None and upright.size != size[::-1]:
-            smaller = size[0] <= upright.size[1]
-            upright = upright.resize(size[::-1], Image.Resampling.BOX if smaller else Image.Resampling.BICUBIC)
-        pixels = np.asarray(upright)
-        return pixels if pixels.ndim == 3 else pixels[..., None]
-
-    def contents() -> Iterator[bytes]:
-        for file in files:
-            status = file.stat()
-            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
-
-    names = [file.relative_to(path).as_posix() for file in files]
-    return ImageList(shapes, read, 3 if color else 1, contents, names)
-
-
-def discover_to(out: Path, data: str, options: dict[str, Any], crop_size: int | None = None, **read: Any) -> str:
-    """Find what recurs in the samples of DATA, and write the folder `out`: model, ``parts.csv``, crops as samples,
+def discover_to(
+    out: Path, found: Samples, options: dict[str, Any], crop_size: int | None = None, *, title: str = "data"
+) -> str:
+    """Find what recurs in samples that were read, and write the folder `out`: model, ``parts.csv``, crops as samples,
     ``report.html``, and for images ``coco.json``, for DNA ``parts.bed``, motifs and logos. Return what was found, in
-    plain words; `read` has options of `load_dataset`.
+    plain words.
 
     Raises InputError if `out` is not empty, unless a discovery was stopped there.
     """
-    cache = out / CACHE
-    if out.exists() and (
-        not out.is_dir() or (any(entry.name != LOCK for entry in out.iterdir()) and not cache.is_dir())
-    ):
-        raise InputError(f"--out is {str(out)!r}, which exists and is not empty: choose a new folder")
-    check_no_link(cache)
+    check_free_for_parts(out)
+    check_no_link(out / PARTS_CACHE)
     with locked_folder(out, LOCK):
-        return _discover(out, cache, data, options, crop_size, read)
+        return _discover(out, found, options, crop_size, title)
 
 
-def _discover(
-    out: Path, cache: Path, data: str, options: dict[str, Any], crop_size: int | None, read: dict[str, Any]
-) -> str:
+def _discover(out: Path, found: Samples, options: dict[str, Any], crop_size: int | None, title: str) -> str:
     """`discover_to` in a folder that this process holds."""
     check_options(Discovery, options)
-    samples, names, modality, windows = read_samples(data, options.get("modality", "auto"), **read)
+    samples, names, modality, windows = found
+    cache = out / PARTS_CACHE
     options |= {"modality": modality, "cache": str(cache) if modality == "images" else None}
     model = Discovery(**options)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         model.fit(samples)
-        sentence = _write_discovery(out, model, samples, names, crop_size, title=Path(data).name, windows=windows)
+        sentence = _write_discovery(out, model, samples, names, crop_size, title=title, windows=windows)
     except InputError:
-        if {path.name for path in out.iterdir()} <= {CACHE, LOCK}:
+        if {path.name for path in out.iterdir()} <= {PARTS_CACHE, LOCK}:
             shutil.rmtree(cache, ignore_errors=True)
         raise
     except KeyboardInterrupt as error:
@@ -198,17 +64,6 @@ def _discover(
         raise StoppedEarly(f"interrupted in {out}: the same command starts again{kept}") from error
     shutil.rmtree(cache)
     return sentence
-
-
-#: Options in messages of `Discovery`: `max_parts=12`, `modality='series'`, or `max_q is 2`.
-OPTIONS = "|".join([*FLAGS, "crop_size"])
-
-
-def as_flags(text: str) -> str:
-    """A message with options written as the flags of the command."""
-    text = re.sub(rf"\b({OPTIONS})=(['\"]?)([\w.]+)\2", lambda m: f"--{m[1].replace('_', '-')} {m[3]}", text)
-    text = re.sub(rf"\b({OPTIONS})(?= is )", lambda m: f"--{m[1].replace('_', '-')}", text)
-    return re.sub(r"(?<!-)\bmax_(q|parts)\b", r"--max-\1", text)
 
 
 def _write_discovery(

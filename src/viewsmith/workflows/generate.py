@@ -30,7 +30,8 @@ from viewsmith.methods.genview.parts import (
 )
 from viewsmith.methods.genview.unclip import GUIDANCE, STEPS, StableUnCLIP
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.images.modality import Images, Pixels
+from viewsmith.modalities.images.modality import Images
+from viewsmith.modalities.images.pixels import Pixels
 from viewsmith.training.run import RunFolder
 from viewsmith.workflows.generator_training import DiffusionGenerator, train_generator
 from viewsmith.workflows.runs import OF_CELLS, data_record, load_run

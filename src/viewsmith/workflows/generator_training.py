@@ -13,7 +13,8 @@ from torch import Tensor
 
 from viewsmith.core import __version__
 from viewsmith.core.errors import InputError, StoppedEarly, printable
-from viewsmith.core.rows import AnyRows, RowSource, apply_in_blocks, take_rows
+from viewsmith.core.rows import AnyRows, RowSource
+from viewsmith.core.samples import apply_in_blocks, take_rows
 from viewsmith.data import Dataset
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device

@@ -7,8 +7,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from viewsmith.core.device import memory_limit
 from viewsmith.core.errors import InputError, name_list, warn
+from viewsmith.core.memory import memory_limit
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions

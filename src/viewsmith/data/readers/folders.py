@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
+from viewsmith.core.memory import check_size
 from viewsmith.data.formats import by_ending, reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import is_result

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
+from viewsmith.core.memory import check_size
 from viewsmith.data.formats import reader
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.random import derive_seed
-from viewsmith.core.rows import Rows, evenly_spaced
+from viewsmith.core.samples import Rows, evenly_spaced
 from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.methods.linear_contrast.training import LinearContrastMethod

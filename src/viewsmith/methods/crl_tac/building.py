@@ -17,6 +17,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
+from viewsmith.data.any_size import as_images
 from viewsmith.estimator.plan import Resolved, TrainingData, check_crops
 from viewsmith.estimator.resolve import MODULE, part_options
 from viewsmith.estimator.strength import mean_of_processes, train_briefly
@@ -26,7 +27,7 @@ from viewsmith.methods.crl_tac.families import is_custom, transforms_of
 from viewsmith.methods.crl_tac.locations import KnownPlaces, near_views
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Crops, Family, crop_grid
-from viewsmith.methods.discovery.images import ImageSearch, as_images
+from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.modalities import Modality
 from viewsmith.modalities.images.encoders import CropCNN
 

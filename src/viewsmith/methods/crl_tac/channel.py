@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from viewsmith.core.distributed import gather
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import register
-from viewsmith.core.rows import Rows, apply_in_blocks, block_size
+from viewsmith.core.samples import Rows, apply_in_blocks, block_size
 from viewsmith.frameworks.base import replace_oldest, updates_state
 from viewsmith.losses.info_max import entropy, recurrence
 from viewsmith.methods.crl_tac.transforms import Crops, Family, crop_grid

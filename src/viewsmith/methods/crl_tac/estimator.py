@@ -14,7 +14,8 @@ from torch import nn
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
-from viewsmith.core.rows import RowSource, apply_in_blocks
+from viewsmith.core.rows import RowSource
+from viewsmith.core.samples import apply_in_blocks
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import ADAM, Auto, Count, Positive, Rate, Widths

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import Entry, entries, find, register
-from viewsmith.core.rows import block_size
+from viewsmith.core.samples import block_size
 from viewsmith.core.tensors import load_weights
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.plan import TrainingData, check_crops

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.data import Dataset
 from viewsmith.estimator.figures import figure_rows, gallery_samples
 from viewsmith.estimator.plan import Resolved

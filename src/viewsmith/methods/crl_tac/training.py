@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.rows import apply_in_blocks, block_size
+from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.core.schedule import Batch, Method, Optimizer, Phase, Update
 from viewsmith.frameworks.base import full_precision
 from viewsmith.losses.info_max import (

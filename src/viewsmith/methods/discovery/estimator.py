@@ -17,12 +17,13 @@ from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.registry import find, get
 from viewsmith.core.tensors import load_tensors, save_tensors
+from viewsmith.data.any_size import ImageList, as_images
 from viewsmith.estimator.arguments import with_shared
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.events import EventSearch
-from viewsmith.methods.discovery.images import ImageList, ImageSearch, as_images
+from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.methods.discovery.motifs import MotifSearch
 from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
 from viewsmith.methods.discovery.options import DiscoveryOptions

@@ -1,7 +1,7 @@
 """Discovery in images of any sizes: dense features of reduced images, parts of several kinds, boxes in pixels."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list
 from viewsmith.core.progress import with_progress
+from viewsmith.data.any_size import ImageList, as_images, reduced
 from viewsmith.methods.discovery import image_kinds, image_parts
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
@@ -45,55 +46,6 @@ PARTS = np.dtype(
         *(("score", np.float64), ("q", np.float64)),
     ]
 )
-
-
-@dataclass(frozen=True)
-class ImageList:
-    """Images of any sizes, read one by one."""
-
-    shapes: list[tuple[int, int]]  # height and width of each
-    # Image i, uint8 (height, width, channels), reduced to a size (height, width) if that is given.
-    read: Callable[[int, tuple[int, int] | None], np.ndarray]
-    channels: int
-    contents: Callable[[], Iterable[bytes]] = tuple  # what tells them from others, for the cache of their features
-    names: Sequence[str] = ()
-
-    def __len__(self) -> int:
-        return len(self.shapes)
-
-
-def as_images(X: Any) -> ImageList:
-    """Images as an array uint8 (n, H, W) or (n, H, W, 1 or 3), a list of such images of any sizes, or `ImageList`."""
-    if isinstance(X, ImageList):
-        return X
-    expected = "expected uint8 images, (n, H, W) or (n, H, W, 1 or 3), or a list of images of any sizes"
-    expected += " (recordings: modality='series')"
-    images = list(X) if isinstance(X, list | tuple | np.ndarray) else []
-    for i, image in enumerate(images):
-        given = f"{getattr(image, 'dtype', type(image).__name__)} of shape {np.shape(image)}"
-        plain = isinstance(image, np.ndarray) and image.dtype == np.uint8
-        if not plain or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 3))):
-            raise InputError(f"sample {i} is {given}, {expected}")
-    if not images:
-        raise InputError(f"the data are of type {type(X).__name__} without images, {expected}")
-    channels = max(image.shape[2] if image.ndim == 3 else 1 for image in images)
-
-    def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
-        image = images[i] if images[i].ndim == 3 else images[i][..., None]
-        image = np.broadcast_to(image, (*image.shape[:2], channels))
-        return image if size is None else reduced(image, size)
-
-    shapes = [image.shape[:2] for image in images]
-    return ImageList(shapes, read, channels, lambda: (image.tobytes() for image in images))
-
-
-def reduced(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """An image uint8 (H, W, C) in another size, each pixel the mean of those that it covers."""
-    if image.shape[:2] == size:
-        return image
-    x = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()  # a copy, for torch wants to write
-    y = torch.nn.functional.interpolate(x, size=size, mode="bilinear", antialias=True, align_corners=False)
-    return np.asarray(y[0].permute(1, 2, 0).round().clamp(0, 255).byte())
 
 
 @dataclass(frozen=True)

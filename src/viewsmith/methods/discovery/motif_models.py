@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.modalities.dna.networks import ALPHABET
+from viewsmith.modalities.dna import ALPHABET
 
 ORDER = 2  # letters before, on which a letter of the background depends
 CLEAR = 4.5  # least clarity of a motif that recurs

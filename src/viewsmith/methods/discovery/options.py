@@ -1,5 +1,6 @@
 """The options of `viewsmith.Discovery`, each declared once: checks, documentation and flags follow from here."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -66,3 +67,12 @@ class DiscoveryOptions:
 
 #: Options that are flags under their own name.
 FLAGS = [o for o in texts_of(DiscoveryOptions) if o not in ("cache", "both_strands", "random_state")]
+
+_NAMES = "|".join([*FLAGS, "crop_size"])
+
+
+def as_flags(text: str) -> str:
+    """A message of discovery, with options such as `max_parts=12` or `max_q is 2`, written with flags."""
+    text = re.sub(rf"\b({_NAMES})=(['\"]?)([\w.]+)\2", lambda m: f"--{m[1].replace('_', '-')} {m[3]}", text)
+    text = re.sub(rf"\b({_NAMES})(?= is )", lambda m: f"--{m[1].replace('_', '-')}", text)
+    return re.sub(r"(?<!-)\bmax_(q|parts)\b", r"--max-\1", text)

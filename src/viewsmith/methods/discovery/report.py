@@ -10,7 +10,7 @@ from markupsafe import Markup
 from viewsmith.core import __version__
 from viewsmith.core.files import write_text_atomic
 from viewsmith.core.progress import html_table
-from viewsmith.modalities.dna.networks import ALPHABET
+from viewsmith.modalities.dna import ALPHABET
 from viewsmith.modalities.images.patches import CELL
 from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION

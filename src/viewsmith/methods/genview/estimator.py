@@ -11,7 +11,7 @@ from torch import nn
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.random import stream
 from viewsmith.core.registry import register
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.data.generator_options import ForegroundMap

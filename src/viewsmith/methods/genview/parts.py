@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
-from viewsmith.core.rows import Rows, RowSource, Samples, take_rows
+from viewsmith.core.rows import RowSource
+from viewsmith.core.samples import Rows, Samples, take_rows
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.generated import GeneratorSettings, make_generator
 from viewsmith.estimator.model import AnyContext, modality_in
@@ -24,7 +25,7 @@ from viewsmith.estimator.resolve import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import load_clip
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.images.modality import Pixels
+from viewsmith.modalities.images.pixels import Pixels
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import (

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.distributed import gather
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.losses.quality import quality_weights

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.rows import RowSource, take_rows
+from viewsmith.core.rows import RowSource
+from viewsmith.core.samples import take_rows
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import clip_features, is_local_folder
 from viewsmith.modalities import Images

@@ -31,7 +31,7 @@ from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
-from viewsmith.core.rows import Rows, batches
+from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Method, Phase
 from viewsmith.estimator.features import rows_to_fit
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework

@@ -12,7 +12,7 @@ from torch import nn
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.random import stream
 from viewsmith.core.registry import Bounds, entries, find, names, register
-from viewsmith.core.rows import apply_in_blocks, block_size
+from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Auto, Fraction, Positive, Rate, Widths

@@ -1,1 +1,3 @@
 """DNA sequences."""
+
+ALPHABET = "ACGT"

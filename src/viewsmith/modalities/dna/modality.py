@@ -1,21 +1,24 @@
 """DNA: strings to rows of letters, checks of letters, k-mer frequencies, and the modality."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from viewsmith.core.device import check_size
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
+from viewsmith.core.memory import check_size
 from viewsmith.core.registry import register
-from viewsmith.core.rows import shared_tensor
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
-from viewsmith.modalities.dna import networks
-from viewsmith.modalities.dna.networks import ALPHABET, LetterLatents, Nucleotides, SequenceDenoiser
+from viewsmith.modalities.dna import ALPHABET
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from viewsmith.modalities.dna.networks import LetterLatents, Nucleotides
 
 UNKNOWN = "N"
 
@@ -177,6 +180,10 @@ def kmer_frequencies(x: np.ndarray, k: int = 4) -> np.ndarray:
     """
     if not 1 <= k <= 10:
         raise InputError(f"k is {k}, expected the length of a word, 1 to 10")
+    import torch
+
+    from viewsmith.modalities.dna import networks
+
     code, step = networks.Nucleotides(), max(1, _BLOCK // max(4**k, 4 * x.shape[1]))
     frequencies = np.empty((len(x), 4**k), dtype=np.float32)
     for start in range(0, len(x), step):
@@ -245,6 +252,10 @@ def _reversed(x: np.ndarray) -> np.ndarray:
 
 def _compared(x: np.ndarray, places: int = 128) -> tuple[np.ndarray, np.ndarray]:
     """Roots of 4-mer frequencies, and one-hot letters averaged to at most so many places."""
+    import torch
+
+    from viewsmith.modalities.dna.networks import Nucleotides
+
     code, length = Nucleotides(), min(places, x.shape[1])
     blocks = (code(torch.tensor(x[start : start + 500])) for start in range(0, len(x), 500))
     letters = [torch.nn.functional.adaptive_avg_pool1d(block, length).flatten(1) for block in blocks]
@@ -308,19 +319,29 @@ class DNA(Modality):
         return True
 
     def input_layer(self, row_shape: Sequence[int]) -> Nucleotides:
+        from viewsmith.modalities.dna.networks import Nucleotides
+
         return Nucleotides()
 
     def channels(self, row_shape: Sequence[int]) -> int:
         return 4
 
     def blank(self, row_shape: Sequence[int]) -> Tensor:
+        import torch
+
         return torch.zeros(1, 4, 32)
 
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
+        import torch
+
         # The lookup of letters cannot be exported to ONNX.
         return torch.full((2, 4, *row_shape), 0.25), None
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        import torch
+
+        from viewsmith.core.samples import shared_tensor
+
         with torch.no_grad():
             scaled = layer(shared_tensor(rows).to(layer.codes.device)).cpu()
         return {"one-hot bases": scaled.flatten(1).numpy(), "4-mer frequencies": kmer_frequencies(rows)}
@@ -337,12 +358,18 @@ class DNA(Modality):
         return list(zip(_compared(samples), _compared(transformed), strict=True))
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
-        return networks.kmer_frequencies(x)
+        from viewsmith.modalities.dna.networks import kmer_frequencies
+
+        return kmer_frequencies(x)
 
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> LetterLatents:
+        from viewsmith.modalities.dna.networks import LetterLatents
+
         return LetterLatents()
 
     def denoiser(self, kind: str, latents: LetterLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
+        from viewsmith.modalities.dna.networks import SequenceDenoiser
+
         return SequenceDenoiser(condition)
 
 

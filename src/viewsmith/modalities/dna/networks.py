@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
+from viewsmith.modalities.dna import ALPHABET
 from viewsmith.networks.base import EncoderContext, Latents, Modulation, TimestepEmbedding, zero_initialized
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
@@ -32,7 +33,6 @@ class LetterLatents(Latents):
         return real_positions(x)[:, None]
 
 
-ALPHABET = "ACGT"
 LETTERS = ALPHABET.encode()
 
 

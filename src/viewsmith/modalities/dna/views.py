@@ -17,7 +17,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randint, randn
 

@@ -1,118 +1,23 @@
-"""Images: checks of arrays (dtype, shape, channels), scaling and latents of pixels, and the modality."""
+"""Images: checks of arrays (dtype, shape, channels), and the modality."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import register
-from viewsmith.core.rows import AnyRows, RowSource, as_source
+from viewsmith.core.rows import AnyRows, as_source
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
-from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
-from viewsmith.networks.base import Latents
-from viewsmith.networks.scaling import tensor_blocks
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
-class PixelLatents(Latents):
-    """Latents of images (B, C, H, W): pixels from -1 to 1.
-
-    Parameters
-    ----------
-    channels : int
-        C.
-    center, scale : float or sequence of float
-        Scaling of the images, per channel or for all channels, as in `viewsmith.networks.Pixels`: a scaled image is
-        (pixel - center) / scale, with pixels from 0 to 1.
-
-    Raises
-    ------
-    InputError
-        `center` or `scale` has neither 1 nor C values.
-    """
-
-    center: Tensor
-    scale: Tensor
-
-    def __init__(
-        self, channels: int, center: float | Sequence[float] = 0.0, scale: float | Sequence[float] = 1.0
-    ) -> None:
-        super().__init__()
-        for name, given in (("center", center), ("scale", scale)):
-            values = torch.as_tensor(given, dtype=torch.float32).flatten()
-            if len(values) not in (1, channels):
-                raise InputError(f"{name} of the pixels has {len(values)} values, expected 1 or {channels}")
-            self.register_buffer(name, values.expand(channels).clone().view(-1, 1, 1))
-
-    def encode(self, x: Tensor) -> Tensor:
-        """Latents (B, C, H, W) of scaled images (B, C, H, W)."""
-        return (x * self.scale + self.center) * 2 - 1
-
-    def decode(self, u: Tensor, x: Tensor) -> Tensor:
-        """Scaled images (B, C, H, W) from latents (B, C, H, W), in the dtype of `x`."""
-        return (((u + 1) / 2 - self.center) / self.scale).to(x.dtype)
-
-
-BLOCK = 4096  # images that are counted at once
-
-
-class Pixels(nn.Module):
-    """uint8 images (n, H, W) or (n, H, W, C) to scaled images (n, C, H, W), and back to the form of `row_shape`.
-
-    ``standard``: each channel of pixel / 255 is centered and divided by its standard deviation over the training
-    images; ``global``: one mean and one standard deviation for all channels; ``none``: pixel / 255.
-
-    Parameters
-    ----------
-    row_shape : (H, W) or (H, W, C)
-        Shape of an image. Later images may have other H and W.
-    """
-
-    center: Tensor
-    scale: Tensor
-
-    def __init__(self, row_shape: Sequence[int]) -> None:
-        super().__init__()
-        self.flat = len(row_shape) == 2
-        self.channels = 1 if self.flat else row_shape[2]
-        self.register_buffer("center", torch.zeros(self.channels))
-        self.register_buffer("scale", torch.ones(self.channels))
-
-    @torch.no_grad()
-    def fit(
-        self, x: Tensor | RowSource, scaling: Literal["auto", "standard", "global", "none"]
-    ) -> Literal["standard", "global", "none"]:
-        """Compute the statistics of uint8 images, (n, H, W) or (n, H, W, C); return the scaling that is used."""
-        scaling = "standard" if scaling == "auto" else scaling
-        if scaling != "none":
-            # From the histogram of each channel: exact, and without a float copy of the images.
-            values = torch.arange(256, dtype=torch.float64) / 255
-            counts = torch.zeros(self.channels, 256, dtype=torch.int64)
-            for part in (rows for block in tensor_blocks(x) for rows in block.split(BLOCK)):
-                planes = part.reshape(-1, self.channels)
-                counts += torch.stack([torch.bincount(planes[:, c].int(), minlength=256) for c in range(self.channels)])
-            frequency = (counts.sum(0, keepdim=True).expand_as(counts) if scaling == "global" else counts).double()
-            frequency = frequency / frequency.sum(1, keepdim=True)
-            mean = frequency @ values
-            variance = frequency @ values.square() - mean.square()
-            self.center.copy_(mean)
-            self.scale.copy_(torch.where(variance > 1e-12, variance.clamp_min(0).sqrt(), 1.0))
-        return scaling
-
-    def forward(self, x: Tensor) -> Tensor:
-        # Gray images may have no dimension for their channel. `len` would fix the batch of an exported graph.
-        x = x[:, None] if x.ndim == 3 else x.movedim(3, 1)
-        return ((x / 255 - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
-
-    def inverse(self, x: Tensor) -> Tensor:
-        """uint8 images from scaled ones; values outside the range of pixels are clipped."""
-        x = (x * self.scale[:, None, None] + self.center[:, None, None]) * 255
-        x = x.round().clamp(0, 255).to(torch.uint8)
-        return x[:, 0] if self.flat else x.movedim(1, 3)
+    from viewsmith.modalities.images.pixels import PixelLatents, Pixels
 
 
 SMALLEST_SIDE = 4
@@ -223,6 +128,8 @@ def _gray(x: np.ndarray) -> np.ndarray:
 
 def _small_pixels(x: np.ndarray, side: int = 14) -> np.ndarray:
     """Pixels of images reduced to at most `side` rows and columns, (n, d)."""
+    import torch
+
     pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2) / 255
     size = (min(side, x.shape[1]), min(side, x.shape[2]))
     return torch.nn.functional.adaptive_avg_pool2d(pixels, size).flatten(1).double().numpy()
@@ -303,6 +210,8 @@ class Images(Modality):
         return squeezed[0] == squeezed[1]
 
     def input_layer(self, row_shape: Sequence[int]) -> Pixels:
+        from viewsmith.modalities.images.pixels import Pixels
+
         return Pixels(row_shape)
 
     def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
@@ -313,9 +222,13 @@ class Images(Modality):
         return 1 if len(row_shape) == 2 else int(row_shape[2])
 
     def blank(self, row_shape: Sequence[int]) -> Tensor:
+        import torch
+
         return torch.zeros(1, self.channels(row_shape), *row_shape[:2])
 
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
+        import torch
+
         return torch.zeros(2, *row_shape, dtype=torch.uint8), layer
 
     def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
@@ -341,9 +254,13 @@ class Images(Modality):
         return x.flatten(1)
 
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> PixelLatents:
+        from viewsmith.modalities.images.pixels import PixelLatents
+
         return PixelLatents(self.channels(row_shape), statistics["pixel_mean"], statistics["pixel_scale"])
 
     def denoiser(self, kind: str, latents: PixelLatents, row_shape: Sequence[int], condition: int) -> nn.Module:
+        from viewsmith.modalities.images.denoiser import ImageDenoiser, PublishedImageDenoiser
+
         if kind == "published":
             return PublishedImageDenoiser(self.channels(row_shape), condition)
         return ImageDenoiser(self.channels(row_shape), condition, width=16 if kind == "small" else 32)

@@ -1,41 +1,26 @@
-"""Multi-channel recordings, (n, channels, time): checks, scaling by channel, and the modality.
+"""Multi-channel recordings, (n, channels, time): checks, and the modality.
 
 An array (n, a, b) may also hold gray images, so recordings are never recognized: users say ``modality="series"``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, one_line, warn
 from viewsmith.core.registry import register
-from viewsmith.core.rows import AnyRows, shared_tensor
+from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import Modality, SampleType, Transformation
 from viewsmith.modalities.checks import LONG, check_finite, check_numbers, in_pieces, warn_lost_digits
-from viewsmith.networks.scaling import Scaler, Scaling
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-class ChannelScaler(nn.Module):
-    """Recordings (n, C, T) to scaled recordings and back, by the statistics of channels over recordings and times."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.each = Scaler(channels)
-
-    def fit(self, x: Tensor, scaling: Scaling) -> Scaling:
-        """Compute the statistics of training recordings, (n, C, T); return the scaling that is used."""
-        return self.each.fit(x.mT.flatten(0, 1), scaling)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.each(x.mT).mT.contiguous()
-
-    def inverse(self, x: Tensor) -> Tensor:
-        """Scaled recordings, (n, C, T), in the units of the data."""
-        return self.each.inverse(x.mT).mT.contiguous()
+    from viewsmith.modalities.series.scaling import ChannelScaler
 
 
 SHORTEST = 8  # points in time
@@ -179,12 +164,18 @@ class Series(Modality):
             raise InputError(f"{said}; a model of what they are now can be fitted in Python")
 
     def input_layer(self, row_shape: Sequence[int]) -> ChannelScaler:
+        from viewsmith.modalities.series.scaling import ChannelScaler
+
         return ChannelScaler(row_shape[0])
 
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
         return sigma * (layer.each.scale * layer.each.varies)[:, None]
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
+        import torch
+
+        from viewsmith.core.samples import shared_tensor
+
         with torch.no_grad():
             x = layer(shared_tensor(rows).to(layer.each.center.device)).cpu().numpy()
         return {"scaled values": x.reshape(len(x), -1), "statistics of each channel": channel_statistics(x)}

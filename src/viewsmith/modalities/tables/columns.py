@@ -4,20 +4,23 @@ A column is fitted by `fit` to a column of the training rows; what it learns are
 character n-grams on their principal axes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, warn
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import warn_lost_digits, warn_outer_spaces
 from viewsmith.modalities.tables import roles
 from viewsmith.modalities.tables.roles import Rare, list_cells
-from viewsmith.networks.scaling import PrincipalAxes
+
+if TYPE_CHECKING:
+    from viewsmith.networks.scaling import PrincipalAxes
 
 HASHES = 1024
 AXES = 16
@@ -36,6 +39,10 @@ def ngram_counts(texts: list[str]) -> np.ndarray:
 
 def fit_axes(texts: list[str]) -> PrincipalAxes:
     """Principal axes of the n-grams of texts, at most `AXES`."""
+    import torch
+
+    from viewsmith.networks.scaling import PrincipalAxes
+
     step = -(-len(texts) // FITTED)
     rows = torch.from_numpy(ngram_counts(texts[::step]))
     axes = PrincipalAxes(HASHES, min(AXES, len(rows)))
@@ -45,6 +52,8 @@ def fit_axes(texts: list[str]) -> PrincipalAxes:
 
 def on_axes(texts: list[str], axes: PrincipalAxes) -> np.ndarray:
     """Coordinates of texts, float32 (n, k)."""
+    import torch
+
     made = []
     with torch.no_grad():
         for start in range(0, len(texts), FITTED):
@@ -69,7 +78,7 @@ class Number:
     filled: bool = False  # without a word: the user asked for it
 
     @classmethod
-    def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> "Number":
+    def fit(cls, column: pd.Series, source_name: str, indicator: bool = True, rows: Any = slice(None)) -> Number:
         """Of a whole column, so that messages have its row numbers; `rows` are the training rows."""
         name, numbers = str(column.name), _numbers(column)
         lost = column[numbers.isna() & column.notna()]
@@ -132,7 +141,7 @@ class Category:
     dtype: Literal["text", "bool", "number"] = "text"
 
     @classmethod
-    def fit(cls, column: pd.Series, source_name: str) -> "Category":
+    def fit(cls, column: pd.Series, source_name: str) -> Category:
         frames.categories(column, source_name)  # raises for values that cannot be compared
         given = _as_text(column)
         counts = given.dropna().value_counts()
@@ -206,10 +215,12 @@ class Text:
 
     def __post_init__(self) -> None:
         if self.axes is None:
+            from viewsmith.networks.scaling import PrincipalAxes
+
             object.__setattr__(self, "axes", PrincipalAxes(HASHES, self.components))
 
     @classmethod
-    def fit(cls, column: pd.Series, source_name: str) -> "Text":
+    def fit(cls, column: pd.Series, source_name: str) -> Text:
         given = _as_text(column).dropna().tolist()
         if not given:
             raise InputError(f"{source_name}: column {one_line(column.name, 60)} has no text; leave it out (drop)")
@@ -234,6 +245,8 @@ class Text:
     def decode(self, block: np.ndarray, known: Any = None) -> np.ndarray:
         values = np.empty(len(block), dtype=object)
         if known is not None and len(known):
+            import torch
+
             places = torch.from_numpy(on_axes([str(value) for value in known], self.axes))
             rows = torch.from_numpy(np.ascontiguousarray(block[:, : self.components], dtype=np.float32))
             near = [torch.cdist(part, places).argmin(dim=1) for part in rows.split(4096)]
@@ -256,7 +269,7 @@ class Date:
     gaps: bool = False
 
     @classmethod
-    def fit(cls, column: pd.Series, source_name: str) -> "Date":
+    def fit(cls, column: pd.Series, source_name: str) -> Date:
         form = "" if roles.is_date_dtype(column) else roles.date_format(column.dropna())
         given = pd.Series(dtype="datetime64[ns]") if form is None else roles.parse(column, form).dropna()
         if form is None or len(given) == 0:

@@ -6,16 +6,16 @@ for a number, 1 for two different categories, and for text and dates as much, on
 searched in these units, and noise of strength s is s of them.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, name_list
 from viewsmith.modalities.checks import check_finite, match_columns, to_rows
@@ -23,7 +23,9 @@ from viewsmith.modalities.frames import as_frame
 from viewsmith.modalities.tables import TableArray, speaks_table
 from viewsmith.modalities.tables.columns import KINDS, Category, Column, Date, Number, Text
 from viewsmith.modalities.tables.roles import LEFT_OUT, Role, choose_roles, describe_roles, is_plain
-from viewsmith.networks.scaling import Scaler, Scaling
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,7 @@ class TableEncoder:
         return {"roles": dict(self.roles), "columns": columns}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "TableEncoder":
+    def from_dict(cls, content: Mapping[str, Any]) -> TableEncoder:
         """Inverse of `as_dict`; the axes of text are zero until `arrays` are loaded."""
         columns = []
         for each in content["columns"]:
@@ -103,6 +105,8 @@ class TableEncoder:
 
     def arrays(self) -> nn.ModuleDict:
         """The axes of text columns, by the number of the column: modules whose buffers a run saves as weights."""
+        from torch import nn
+
         return nn.ModuleDict({str(i): c.axes for i, c in enumerate(self.columns) if isinstance(c, Text)})
 
 
@@ -135,42 +139,6 @@ def known_values(columns: Sequence[Column], frame: pd.DataFrame) -> dict[str, An
     """Distinct values of the columns of text and dates, by name."""
     of = [column.name for column in columns if isinstance(column, Text | Date)]
     return {name: frame[name].dropna().unique() for name in of}
-
-
-@torch.no_grad()
-def fit_scaler(layer: Scaler, raw: Tensor, scaling: Scaling, table: TableEncoder) -> str:
-    """Fit the input layer to encoded rows, (n, d), and weigh their columns; returns the scaling that is used.
-
-    `scaling` is that of numbers (`Scaler`): "auto" looks at them alone. Without scaling nothing is weighed.
-
-    - category: two rows differ in two indicators or in none; divided by sqrt(2) each, the distance is 1 or 0
-    - text: all axes are divided by the root of the sum of their variances
-    - date: its k features are standardized and divided by sqrt(k)
-    - an indicator of gaps is not divided: the distance is 1 or 0
-    """
-    numbers = [a for column, (a, _) in zip(table.columns, table.spans, strict=True) if isinstance(column, Number)]
-    of_numbers = Scaler(len(numbers))
-    used = of_numbers.fit(raw[:, numbers], scaling) if numbers else ("standard" if scaling == "auto" else scaling)
-    layer.fit(raw, "none" if used == "none" else "standard")
-    if used == "none":
-        return used
-    deviation = layer.scale.clone()
-    for column, (first, end) in zip(table.columns, table.spans, strict=True):
-        if isinstance(column, Category):
-            layer.scale[first:end] = 2**0.5
-            continue
-        if column.gaps:
-            end -= 1
-            layer.scale[end] = 1.0
-        if column.role == "text":
-            varies = layer.varies[first:end]
-            total = (deviation[first:end] * varies).square().sum().sqrt()
-            layer.scale[first:end] = torch.where(total > 0, total, 1.0)
-        elif column.role == "date":
-            layer.scale[first:end] = deviation[first:end] * max(1, int(layer.varies[first:end].sum())) ** 0.5
-    for name in ("center", "scale", "varies"):
-        getattr(layer, name)[numbers] = getattr(of_numbers, name)
-    return str(used)
 
 
 def facts_for_views(table: TableEncoder) -> dict[str, Any]:

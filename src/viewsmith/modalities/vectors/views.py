@@ -11,7 +11,7 @@ from viewsmith.core.deadline import check_time
 from viewsmith.core.device import HostNumbers
 from viewsmith.core.errors import InputError, check_choice, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
-from viewsmith.core.rows import Rows, some_rows
+from viewsmith.core.samples import Rows, some_rows
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import eval_mode
 from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, rand, randint, randn

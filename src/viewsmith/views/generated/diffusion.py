@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows
+from viewsmith.core.samples import Rows
 from viewsmith.networks.base import Latents
 from viewsmith.networks.wrappers import momentum_copy
 from viewsmith.views.base import Generators, rand, randint, randn

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.rows import Rows, apply_in_blocks, evenly_spaced
+from viewsmith.core.samples import Rows, apply_in_blocks, evenly_spaced
 from viewsmith.losses.quality import foreground_map
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.neighbors import nearest_neighbors

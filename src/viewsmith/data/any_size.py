@@ -1,0 +1,188 @@
+"""Samples for discovery: images of any sizes, sequences, recordings; without torch, which is slow to import."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
+from viewsmith.core.files import check_regular
+from viewsmith.data.dataset import Windows
+from viewsmith.data.formats import by_ending, find_reader
+from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
+from viewsmith.data.reading import reading
+from viewsmith.data.sources import check_recordings_table, load_dataset
+from viewsmith.data.unread import refuse_folder, tiles_of
+from viewsmith.modalities.images.modality import Images
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """Images of any sizes, read one by one."""
+
+    shapes: list[tuple[int, int]]  # height and width of each
+    # Image i, uint8 (height, width, channels), reduced to a size (height, width) if that is given.
+    read: Callable[[int, tuple[int, int] | None], np.ndarray]
+    channels: int
+    contents: Callable[[], Iterable[bytes]] = tuple  # what tells them from others, for the cache of their features
+    names: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+
+def as_images(X: Any) -> ImageList:
+    """Images as an array uint8 (n, H, W) or (n, H, W, 1 or 3), a list of such images of any sizes, or `ImageList`."""
+    if isinstance(X, ImageList):
+        return X
+    expected = "expected uint8 images, (n, H, W) or (n, H, W, 1 or 3), or a list of images of any sizes"
+    expected += " (recordings: modality='series')"
+    images = list(X) if isinstance(X, list | tuple | np.ndarray) else []
+    for i, image in enumerate(images):
+        given = f"{getattr(image, 'dtype', type(image).__name__)} of shape {np.shape(image)}"
+        plain = isinstance(image, np.ndarray) and image.dtype == np.uint8
+        if not plain or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 3))):
+            raise InputError(f"sample {i} is {given}, {expected}")
+    if not images:
+        raise InputError(f"the data are of type {type(X).__name__} without images, {expected}")
+    channels = max(image.shape[2] if image.ndim == 3 else 1 for image in images)
+
+    def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
+        image = images[i] if images[i].ndim == 3 else images[i][..., None]
+        image = np.broadcast_to(image, (*image.shape[:2], channels))
+        return image if size is None else reduced(image, size)
+
+    shapes = [image.shape[:2] for image in images]
+    return ImageList(shapes, read, channels, lambda: (image.tobytes() for image in images))
+
+
+def reduced(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """An image uint8 (H, W, C) in another size, each pixel the mean of those that it covers."""
+    if image.shape[:2] == size:
+        return image
+    import torch
+
+    x = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()  # a copy, for torch wants to write
+    y = torch.nn.functional.interpolate(x, size=size, mode="bilinear", antialias=True, align_corners=False)
+    return np.asarray(y[0].permute(1, 2, 0).round().clamp(0, 255).byte())
+
+
+FEWEST = 4  # images, as in `ImageSearch`
+
+EXPECTED = {
+    "images": f"images (a folder of image files, or an array {Images.samples.dtype})",
+    "dna": "DNA (a FASTA file)",
+    "series": "recordings (--modality series)",
+}
+
+# `Dataset.schema` of samples for a fitted model: a single one is enough, and they may have any shape.
+FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": None, "drop": [], "one_hot": {}}
+
+
+Samples = tuple[Any, list[str] | None, str, Windows | None]
+
+
+def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read: Any) -> Samples:
+    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, modality, and of
+    windows of recordings where they are; `read` has options of `load_dataset`, such as the length of windows."""
+    path = Path(data)
+    if path.is_dir() and modality in ("auto", "images") and "images" in find_reader(path).modalities:
+        images = _folder(path)
+        if len(images) < FEWEST and not fitted:
+            raise InputError(
+                f"{data} has {pluralize(len(images), 'image')}, expected at least {FEWEST}: what recurs is seen across "
+                f"images; cut a large one into tiles: {tiles_of(path / images.names[0])}"
+            )
+        return images, list(images.names), "images", None
+    series = modality == "series"
+    # Missing values stay NaN, which discovery refuses with what can be done here.
+    impute: Any = "median" if series else "none"
+    if series and not fitted:
+        check_recordings_table(path, wide=True)
+    wanted = "series" if series and not _one_channel(path) else None
+    schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
+    dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
+    found, x = dataset.modality, np.asarray(dataset.x)
+    if series and found == "vectors":
+        found = "series"
+    if found == "vectors" or modality not in ("auto", found):
+        kinds = [EXPECTED[modality]] if fitted else list(EXPECTED.values())
+        raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
+    if found == "dna":
+        names = dataset.row_names
+        return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found, None
+    samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
+    return samples, dataset.row_names, found, dataset.windows
+
+
+def _one_channel(path: Path) -> bool:
+    """Whether the file has recordings of one channel, numbers (n, T)."""
+    if path.suffix.lower() == ".npy" and path.is_file():
+        return np.load(path, mmap_mode="r", allow_pickle=False).ndim == 2
+    if path.suffix.lower() == ".npz" and path.is_file():
+        with np.load(path, allow_pickle=False) as content:
+            return any(content[name].ndim == 2 for name in content.files if name.lower().startswith("x"))
+    return path.suffix.lower() not in (".npy", ".npz")
+
+
+def _folder(path: Path) -> ImageList:
+    """All readable images under a folder, in the order of their names."""
+    require("pillow", "image", "reading folders of images")
+    from PIL import Image, ImageOps
+
+    files, shapes, damaged, too_large, color = [], [], [], [], False
+    given = image_files(path)
+    for file in given:
+        try:
+            check_regular(file)
+            with warnings.catch_warnings(), Image.open(file) as image:
+                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large photographs are welcome
+                color = is_color(image, file, given) or color
+                rotated = image.getexif().get(0x0112, 1) >= 5
+                width, height = image.size[::-1] if rotated else image.size
+                # Decodes a small version of a JPEG file, so that a damaged one is found before the search.
+                image.draft("RGB", (32, 32))
+                image.load()
+        except Image.DecompressionBombError:
+            too_large.append(file.relative_to(path).as_posix())
+            continue
+        except InputError:  # whole, but of a kind that would be clipped or cut
+            raise
+        except Exception:  # damaged headers raise all kinds
+            damaged.append(file.relative_to(path).as_posix())
+            continue
+        files.append(file)
+        shapes.append((height, width))
+    if damaged:
+        warn(f"{pluralize(len(damaged), 'file')} cannot be read as an image, left out: {name_list(damaged)}")
+    if too_large:
+        pixels = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        warn(f"{pluralize(len(too_large), 'image')} with more than {pixels:,} pixels, left out: {name_list(too_large)}")
+    if not given:
+        refuse_folder(path, by_ending())
+        raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)})")
+    if not files:
+        raise InputError(f"{path} has no image that can be read")
+
+    def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
+        with reading(str(files[i]), "an image"), warnings.catch_warnings(), Image.open(files[i]) as image:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            if size is not None:
+                image.draft("RGB" if color else "L", (max(size), max(size)))
+            upright = ImageOps.exif_transpose(image).convert("RGB" if color else "L")
+        if size is not None and upright.size != size[::-1]:
+            smaller = size[0] <= upright.size[1]
+            upright = upright.resize(size[::-1], Image.Resampling.BOX if smaller else Image.Resampling.BICUBIC)
+        pixels = np.asarray(upright)
+        return pixels if pixels.ndim == 3 else pixels[..., None]
+
+    def contents() -> Iterator[bytes]:
+        for file in files:
+            status = file.stat()
+            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
+
+    names = [file.relative_to(path).as_posix() for file in files]
+    return ImageList(shapes, read, 3 if color else 1, contents, names)
