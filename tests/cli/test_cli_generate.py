@@ -71,6 +71,25 @@ def test_views_are_chosen_among_candidates(made, data, tmp_path):
     assert refused.refused("candidates is 3 there, 1 now")
 
 
+def test_the_time_limit_is_one_of_the_views_too(made, data, tmp_path):
+    line = ("generate", data / "given.npz", "--out", tmp_path / "cache", "--run", made / "generator", "--batch-size", 8)
+    for done in (1, 2, 3):
+        stopped = call(*line, "--minutes", 1e-9)
+        assert stopped.code == 130 and f"after {done} of 4 blocks of views: the same command" in stopped.err
+        assert len(list((tmp_path / "cache" / "blocks").iterdir())) == done
+        assert not (tmp_path / "cache" / "manifest.csv").exists()
+    good(*line, "--minutes", 1e-9)  # the last one
+    assert torch.equal(ViewCacheFolder(tmp_path / "cache").read_views(), ViewCacheFolder(made).read_views())
+
+
+def test_the_time_limit_ends_the_search_of_noise_levels(made, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("viewsmith.core.deadline.GRACE", 0.0)
+    line = ("generate", data / "given.npz", "--out", tmp_path / "cache", "--run", made / "generator")
+    stopped = call(*line, "--minutes", 1e-9, "--noise", "adaptive")
+    assert stopped.code == 130 and "noise levels of all samples" in stopped.err
+    assert not (tmp_path / "cache").exists()
+
+
 def test_shards(made, data, tmp_path):
     options = ("--run", made / "generator", "--batch-size", 8)
     first = good("generate", data / "given.npz", "--out", tmp_path / "cache", *options, "--shard", "1/2")
@@ -240,7 +259,8 @@ def test_views_and_a_training_with_features_of_clip(pictures):
     good("embed", run, pictures / "images", "--out", pictures / "h.npz")
     assert call("views", run, pictures / "images", *out).refused("no CLIP at")
     assert call(*fit[:-1], pictures / "new").refused("no CLIP at") and not (pictures / "new").exists()
-    assert call("fit", pictures / "images", *features, "--out", pictures / "new").refused("no option 'features'")
+    plain = ("--method", "contrastive", *features, "--out", pictures / "new")
+    assert call("fit", pictures / "images", *plain).refused("no option 'features'")
 
 
 def test_views_of_a_view_cache_of_resized_images(pictures):

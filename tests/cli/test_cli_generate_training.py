@@ -104,10 +104,9 @@ def test_a_time_limit_applies_to_each_call(whole, data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--run", "here", "--minutes", 1), "trained already: leave --minutes out"),
         (("--run", "here", "--epochs", 1), "trained already: leave --epochs out"),
         (("--generator", "folder:views.npz", "--epochs", 1), "has no option epochs"),
-        (("--generator", "unclip:here", "--minutes", 1), "has no option minutes"),
+        (("--generator", "unclip:here", "--epochs", 1), "has no option epochs"),
     ],
 )
 def test_training_options_without_a_training_are_refused(data, tmp_path, monkeypatch, options, expected):

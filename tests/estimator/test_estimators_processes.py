@@ -32,7 +32,7 @@ def test_a_run_of_two_processes_is_resumed(group, tmp_path, wine, name):
     group(name, whole)
     group(name, parts, minutes=1e-9)
     summary = json.loads((parts / "summary.json").read_text())
-    assert summary["status"] == "time limit" and summary["processes"] == 2 and summary["epochs"] == 1
+    assert summary["status"] == "time limit" and summary["processes"] == 2 and summary["steps"] == 1
     h, _ = group(name, parts, resume=True)
     assert json.loads((parts / "summary.json").read_text())["status"] == "finished"
     for file in ("model.safetensors", "initial.safetensors", "config.toml"):
@@ -98,7 +98,7 @@ def test_trainings_with_frozen_copies_are_resumed(group, tmp_path, cache, name, 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     group(name, whole, **options)
     while not parts.exists() or json.loads((parts / "summary.json").read_text())["status"] != "finished":
-        group(name, parts, resume=True, minutes=1e-9, **options)  # one epoch
+        group(name, parts, resume=True, minutes=1e-9, **options)  # one step
     for file in ("model.safetensors", "config.toml"):
         assert (parts / file).read_bytes() == (whole / file).read_bytes(), file
 
@@ -109,8 +109,8 @@ def test_trainings_with_state_stop_and_resume(group, tmp_path, name, options):
     options = {"projector_dims": (8, 4)} | options
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     group(name, whole, **options)
-    for _ in range(3):
-        group(name, parts, resume=True, minutes=1e-9, **options)  # one epoch
+    for limit in (1e-9, 1e-9, 1e-9, None):  # after a step, an epoch, a step of the next one, and to the end
+        group(name, parts, resume=True, minutes=limit, **options)
     assert json.loads((parts / "summary.json").read_text())["status"] == "finished"
     for file in ("model.safetensors", "config.toml"):
         assert (parts / file).read_bytes() == (whole / file).read_bytes(), file

@@ -266,6 +266,21 @@ def test_a_time_limit_uses_fewer_samples_and_says_so(recwarn):
     assert made.facts["samples_of_views"] == 16
 
 
+def test_the_time_for_the_features_counts(monkeypatch):
+    """The time limit begins when the method is made, not with the first view."""
+    waited = [0.0]
+    clock = training.time.monotonic
+    monkeypatch.setattr(training.time, "monotonic", lambda: clock() + waited[0])
+    fit_features = training.LinearContrastMethod.initialize
+    monkeypatch.setattr(
+        training.LinearContrastMethod,
+        "initialize",
+        lambda self, *given: (fit_features(self, *given), waited.__setitem__(0, 3600.0))[0],
+    )
+    with pytest.warns(UserWarning, match="the time was up"):
+        fitted(samples(), GaussianNoise(0.5), minutes=5, batch_size=16)
+
+
 class Mirrored(GaussianNoise):
     """Noise, and a symmetry that reverses the columns."""
 

@@ -14,7 +14,7 @@ from viewsmith.core import Optimizer, distributed
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods import GenViewMethod
 from viewsmith.methods.genview.quality import ViewQuality
-from viewsmith.training import Callback, CheckpointFolder, History, Trainer
+from viewsmith.training import Callback, CheckpointFolder, History, Trainer, engine
 from viewsmith.views import Identity, Neighbors
 
 SGD = Optimizer("sgd", learning_rate=0.1)
@@ -54,12 +54,13 @@ def train(folder, which, resume=False, stop=None):
     """Train in float64; save the weights after every step and at the end."""
     folder = Path(folder)
     steps, seeds = [], []
+    engine.AGREE = 0.0  # in this process: they ask each other after every step
 
     class Note(Callback):
         def step(self, trainer):
             steps.append([p.detach().clone() for p in trainer.method.parameters()])
             seeds.append(trainer._generator.initial_seed() % 2**62)
-            # A signal reaches one process, but all processes stop at the end of the epoch.
+            # A signal reaches one process, but all processes stop at the same step.
             trainer._stop |= trainer.steps == stop and distributed.rank() == 1
 
     trainer = Trainer(
@@ -163,7 +164,8 @@ def test_two_processes_resume(pair_of_processes, tmp_path):
     parts.mkdir()
     expected = pair_of_processes(whole, "players")
     pair_of_processes(parts, "players", stop=9)
-    assert json.loads((parts / "checkpoint" / "latest.json").read_text())["record"]["steps"] == 12
+    record = json.loads((parts / "checkpoint" / "latest.json").read_text())["record"]
+    assert record["steps"] == 9 and record["step"] == 1  # not at the end of an epoch
     found = pair_of_processes(parts, "players", resume=True)
     for rank in (0, 1):
         for name, value in expected[rank]["final"].items():

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from viewsmith.core.deadline import check_time
 from viewsmith.core.rows import BLOCK, BLOCK_VALUES, RowSource, read_ahead
 
 #: The same for images and sequences, whose activations are large.
@@ -119,10 +120,12 @@ def apply_in_blocks(
     function: Callable[[Tensor], Tensor], rows: Rows, size: int = 1024, *, equal: bool = False
 ) -> Tensor:
     """Apply a function to scaled rows, `size` rows at a time, and concatenate the results."""
-    if equal:
-        parts = (rows[start : start + size] for start in range(0, len(rows), size))
-        return torch.cat([function(_padded(part, size))[: len(part)] for part in parts])
-    return torch.cat([function(rows[start : start + size]) for start in range(0, len(rows), size)])
+    found = []
+    for start in range(0, len(rows), size):
+        check_time()  # for the preparation of a training
+        part = rows[start : start + size]
+        found.append(function(_padded(part, size))[: len(part)] if equal else function(part))
+    return torch.cat(found)
 
 
 def _padded(x: Tensor, size: int) -> Tensor:

@@ -16,7 +16,7 @@ ForegroundMap = Literal["projection", "min-max"]
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
 
 #: Options that not every generator has, besides `features`.
-OF_ONE_KIND = ("run", "guidance", "scheduler", "noise", "steps", "candidates", "epochs", "minutes")
+OF_ONE_KIND = ("run", "guidance", "scheduler", "noise", "steps", "candidates", "epochs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,9 @@ class GeneratorOptions:
     epochs: Annotated[int | None, Bounds(ge=1)] = None
     """Epochs of a generator's training; default: as many as fit the minutes."""
     minutes: float | None = None
-    """Time for a generator's training; default: at most 10, on two cores.
+    """Stop after this many minutes, a generator's training included; default: its training takes at most 10.
 
-    A training that takes longer stops (`viewsmith.workflows.generator_training.plan_training`)."""
+    The same call makes what is missing. For the default see `viewsmith.workflows.generator_training.plan_training`."""
     device: str = "auto"
     """auto, cpu or cuda."""
 
@@ -92,7 +92,7 @@ class GeneratorOptions:
         if name == "folder" and not where:
             raise InputError("the generator folder needs a path: give folder:PATH")
         accepted = {
-            "diffusion": ("run", "noise", "steps", "candidates", "features", "epochs", "minutes"),
+            "diffusion": ("run", "noise", "steps", "candidates", "features", "epochs"),
             "unclip": ("guidance", "scheduler", "noise", "steps"),  # it includes a CLIP network
             "folder": ("features",),
         }[name]
@@ -105,8 +105,8 @@ class GeneratorOptions:
                 f"candidates is {self.candidates}, and the noise is random, which gives each view a level of its own: "
                 "use adaptive or constant:L, or leave --candidates out"
             )
-        if self.run is not None and (length := [o for o in given if o in ("epochs", "minutes")]):
-            raise InputError(f"the generator of {self.run} is trained already: leave --{length[0]} out, or --run")
+        if self.run is not None and self.epochs is not None:
+            raise InputError(f"the generator of {self.run} is trained already: leave --epochs out, or --run")
 
 
 def parse_shard(text: str) -> tuple[int, int]:

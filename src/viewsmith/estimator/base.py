@@ -253,8 +253,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         if self.trains:
             check_batch(len(rows), options.batch_size)
         seed = distributed.max_over_processes(find_seed(options.random_state), device)
-        alone = options.minutes is not None and not distributed.is_distributed()
-        with time_limit(options.minutes * 60 if alone else None):
+        with time_limit(None if options.minutes is None else options.minutes * 60, device):
             data = with_groups(
                 scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal), options, groups
             )

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from viewsmith.core import distributed
-from viewsmith.core.deadline import check_time
+from viewsmith.core.deadline import check_time, together
 from viewsmith.core.errors import InputError, join_names, name_list, pluralize, warn
 from viewsmith.core.registry import Entry, Kind, entries, find, get, names
 from viewsmith.core.rows import too_large_for_memory
@@ -350,7 +350,8 @@ def resolve_rates(
     rates: dict[str, float] = {}
     tests: dict[str, dict[str, Any]] = {}
     for option, (name, untested) in asked.items():
-        check_time()
+        with together():
+            check_time()
         transformation = {name: data.modality.transformations(data.row_shape)[name]}
         try:
             (test,) = symmetries(data.rows, data.modality.name, transformation, groups=groups, seed=data.seed)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from viewsmith.core import distributed
-from viewsmith.core.deadline import check_time
+from viewsmith.core.deadline import check_time, together
 from viewsmith.core.errors import warn
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.estimator.plan import Resolved, TrainingData
@@ -84,7 +84,8 @@ def choose_strength(
     epochs = max(1, TRIAL_STEPS // max(1, len(kept) // batch_size))
     scores = {}
     for value in GRID:
-        check_time()
+        with together():
+            check_time()
         tried = {name: value, **changes, "epochs": epochs}
         trial = train_briefly(estimator, data, order[cut:], "strength trial", **tried)
         x_kept, x_held = (list(trial.raw_features(part).values())[-1] for part in (kept, held))

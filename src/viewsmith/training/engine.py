@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.deadline import OutOfTime, check_time, time_limit
+from viewsmith.core.deadline import OutOfTime, check_time, time_limit, together
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.memory import TRAINING, return_blocks, return_freed_memory
@@ -56,6 +56,10 @@ class Callback:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
+
+
+#: Seconds, about, after which several processes ask each other whether to stop.
+AGREE = 1.0
 
 
 class Trainer:
@@ -220,10 +224,9 @@ class Trainer:
         return status
 
     def _prepare(self) -> bool:
-        """Prepare the method; whether it was done within the time limit. Several processes have none here: they would
-        reach it in different places, and wait for each other."""
+        """Prepare the method; whether it was done within the time limit."""
         try:
-            with time_limit(None if distributed.is_distributed() else self.seconds_left()):
+            with time_limit(self.seconds_left(), self.device):
                 self.method.prepare(self.x, self.seed)
             self.prepared = True
         except OutOfTime:
@@ -244,6 +247,7 @@ class Trainer:
                 elif run.continues:
                     run.restore(self._kept, self.device)
             restored = None
+            self._asked, self._ask_at = (self.steps, time.monotonic()), self.steps
             self.method.train()
             while self.epoch < phase.epochs:
                 stopped = self._one_epoch(phase)
@@ -369,15 +373,25 @@ class Trainer:
         return None if self.minutes is None else self.minutes * 60 - self.spent - self.elapsed
 
     def _stopped(self) -> Status | None:
-        if self.minutes is None:
-            check_time()  # a short training that prepares another one
+        if self.minutes is None and (self.step == self.steps_per_epoch or not distributed.is_distributed()):
+            with together():
+                check_time()  # a short training that prepares another one
         late = (left := self.seconds_left()) is not None and left < 0
         code = 2 if self._stop else int(late)
         if distributed.is_distributed():
-            # All processes must stop at the same step. They communicate only at the end of an epoch, to save time.
-            code = distributed.max_over_processes(code, self.device) if self.step == self.steps_per_epoch else 0
+            code = self._agreed(code)
         reasons: list[Status | None] = [None, "time limit", "interrupted"]
         return reasons[code]
+
+    def _agreed(self, code: int) -> int:
+        """The largest code of all processes, which must stop at the same step; they ask each other about once in
+        `AGREE` seconds, and have 0 in between."""
+        if self.steps < self._ask_at:
+            return 0
+        now = time.monotonic()
+        steps = max(1, int(AGREE * (self.steps - self._asked[0]) / max(now - self._asked[1], 1e-6)))
+        self._asked, self._ask_at = (self.steps, now), self.steps - distributed.max_over_processes(-steps, self.device)
+        return distributed.max_over_processes(code, self.device)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from viewsmith.core.deadline import check_time
+from viewsmith.core.deadline import check_time, together
 from viewsmith.core.device import on_host
 from viewsmith.core.distributed import world_size
 from viewsmith.core.errors import check
@@ -238,7 +238,7 @@ class NeighborGraph(ViewMaker):
 
     def _connect(self, coordinates: Tensor) -> None:
         # In training the encoder may run under autocast, but the search needs full precision.
-        with torch.autocast(coordinates.device.type, enabled=False):
+        with together(), torch.autocast(coordinates.device.type, enabled=False):
             search = NeighborSearch(coordinates, self.k)
             self.edges, summary = search.graph(), search.summary
         self.found = torch.tensor([summary.recall, summary.lists, summary.probes], dtype=torch.float64)

@@ -1,6 +1,7 @@
 """Generate the view cache of a data set: generators, precomputed views, and cleanup after errors."""
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def generate_cache(
     InputError
         Invalid options, missing weights, another view cache in the folder.
     StoppedEarly
-        The training of a generator was stopped, by a signal or after `minutes`. The same call resumes it.
+        The training of a generator was stopped, by a signal, or all after `minutes`. The same call goes on.
     """
     return fill_cache(dataset, out, GeneratorOptions(**options), transductive=transductive, progress=progress)
 
@@ -146,6 +147,7 @@ def fill_cache(
     dataset: Dataset, out: Path, options: GeneratorOptions, *, transductive: bool, progress: bool
 ) -> ViewCacheFolder:
     """`generate_cache`, with its options as one object."""
+    end = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     rows = dataset.fit_rows(transductive)
     rows = rows if isinstance(rows, RowSource) else np.ascontiguousarray(rows)
     name, separate = options.name, uses_extractor(options.features, dataset.modality)
@@ -179,7 +181,8 @@ def fill_cache(
             made = diffusion = _diffusion(cache, rows, dataset, options, context, progress)
             choose = diffusion.choose
         cache.open_for(record | {"views_per_sample": views, "generator": made.describe()})
-        generate(cache, unscaled(rows), made, shard=options.shard, choose=choose, progress=progress)
+        left = None if end is None else end - time.monotonic()
+        generate(cache, unscaled(rows), made, shard=options.shard, choose=choose, progress=progress, seconds=left)
     return cache
 
 

@@ -3,7 +3,9 @@
 import contextlib
 import copy
 import hashlib
+import math
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.deadline import OutOfTime, time_limit
+from viewsmith.core.errors import InputError, StoppedEarly, pluralize
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream
 from viewsmith.core.rows import RowSource
@@ -94,6 +97,7 @@ def generate(
     shard: tuple[int, int] = (1, 1),
     choose: Choose | None = None,
     progress: bool = False,
+    seconds: float | None = None,
 ) -> None:
     """Generate the blocks that are missing in a view cache.
 
@@ -113,15 +117,29 @@ def generate(
         Selects views if the record of the cache has several candidates for each view.
     progress : bool
         Show a progress bar on stderr if it is a terminal.
+    seconds : float, optional
+        Stop after the block in which this time ends.
+
+    Raises
+    ------
+    StoppedEarly
+        The time ended before the last block. The same call makes the others.
     """
-    record = cache.read_record()
-    with cache.claims.hold("levels", wait=True):
+    record, end = cache.read_record(), math.inf if seconds is None else time.monotonic() + seconds
+    with cache.claims.hold("levels", wait=True), time_limit(seconds):
         if cache.read_levels() is None:
-            cache.write_levels(*find_levels(record, rows, generator))
+            try:
+                cache.write_levels(*find_levels(record, rows, generator))
+            except OutOfTime as error:
+                raise StoppedEarly(
+                    "the time limit ended while the noise levels of all samples were computed: give more minutes "
+                    "(--minutes), or another noise (--noise)"
+                ) from error
     known, axis = cache.read_levels(), cache.read_axis()
     assert known is not None
     (part, parts), compared = shard, _needs_features(record)
-    todo = [number for number in cache.missing() if number % parts == part - 1]
+    own = [number for number in cache.numbers() if number % parts == part - 1]
+    todo = [number for number in own if not cache.block(number).exists()]
     with contextlib.closing(cache.claims.each(todo, lambda number: cache.block(number).exists())) as claimed:
         bar = with_progress(claimed, "generate", len(todo), "blocks", after=0) if progress else claimed
         for number in bar:
@@ -142,6 +160,9 @@ def generate(
                 columns = [generator.quality(block, view, axis).float().cpu() for view in views.unbind(1)]
                 quality = torch.stack(columns, dim=1)
             cache.write_block(number, views, seed=seed, level=level, quality=quality)
+            if time.monotonic() > end and (left := sum(not cache.block(each).exists() for each in todo)):
+                done = f"{len(own) - left:,} of {pluralize(len(own), 'block')} of views"
+                raise StoppedEarly(f"the time limit ended after {done}: the same command makes the others")
     if not cache.missing():
         cache.finish()
         cache.claims.clear()

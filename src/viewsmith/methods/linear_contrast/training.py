@@ -266,7 +266,7 @@ class LinearContrastMethod(Method):
     max_samples : int or None
         Of more samples, so many random ones are used; None: all.
     minutes : float or None
-        After so many minutes no further block is added.
+        So long after the method was made no further block is added.
     """
 
     def __init__(
@@ -287,6 +287,7 @@ class LinearContrastMethod(Method):
         self.view_names = f"the views {view_names}".rstrip()
         self.n_views, self.ridge, self.n_components = n_views, ridge, n_components
         self.batch_size, self.max_samples, self.minutes = batch_size, max_samples, minutes
+        self.made_at = time.monotonic()
         self.rows: Rows | None = None
         self.sums: Sums | None = None
         self.facts: dict[str, Any] = {}
@@ -355,14 +356,14 @@ class LinearContrastMethod(Method):
         size = min(self.batch_size, max(1, len(chosen) // (2 * FOLDS)))
         parts = list(enumerate(chosen.split(size)))[distributed.rank() :: distributed.world_size()]
         sums = Sums.empty(self.framework.encoder.n_reduced, device)
-        started, done = time.monotonic(), 0
+        done = 0
         indices = [index.to(device) for _, index in parts]
         blocks = zip(parts, indices, batches(rows, indices), strict=True)
         for (number, _), index, x in with_progress(blocks, "views", len(parts), "blocks"):
             views = self.features_of_views(x, index, stream(seed, "views", number, device=device))
             sums.folds[number % FOLDS].add(views)
             done += len(index)
-            if self.minutes is not None and time.monotonic() - started > 60 * self.minutes and done < len(chosen):
+            if self.minutes is not None and time.monotonic() - self.made_at > 60 * self.minutes and done < len(chosen):
                 warn(f"the views of {done:,} of {len(chosen):,} samples were used: the time was up (minutes)")
                 break
         return sums.over_processes()

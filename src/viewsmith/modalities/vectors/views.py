@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.deadline import check_time
+from viewsmith.core.deadline import check_time, together
 from viewsmith.core.device import HostNumbers
 from viewsmith.core.errors import InputError, check_choice, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
@@ -500,7 +500,7 @@ class ConditionalCorruption(ViewMaker):
         self._initialize(generator)
         self.network.requires_grad_(True)
         optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-3, fused=True)
-        with torch.enable_grad(), torch.autocast(pool.device.type, enabled=False):
+        with together(), torch.enable_grad(), torch.autocast(pool.device.type, enabled=False):
             for _ in range(self.steps):
                 check_time()
                 x = pool[torch.randint(len(pool), (self.batch,), device=pool.device, generator=generator)]
