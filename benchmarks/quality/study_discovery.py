@@ -270,7 +270,9 @@ def kinds_in_smears(seed: int) -> dict[str, Any]:
     began = time.process_time()
     model = Discovery(kinds=3, max_parts=12, random_state=seed).fit(images)
     result: dict[str, Any] = {"kinds": len(model.parts_), "cpu_seconds": time.process_time() - began}
-    parts = model.locate(images)
+    listed = model.locate(images)
+    result |= {"listed": len(listed), "listed: kinds": len(set(listed["kind"]))}
+    parts = model.set_params(unjudged=True).locate(images)
     middle = np.stack([parts["left"] + parts["right"], parts["top"] + parts["bottom"]], 1) / 2
     for thing, boxes in known.items():
         for kind in range(len(model.parts_)):

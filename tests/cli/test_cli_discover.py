@@ -165,6 +165,7 @@ def test_short_sequences_are_left_out(tmp_path):
         ("nothing; give max_parts=12", "nothing; give --max-parts 12"),
         ("max_q is 2.0, expected a number", "--max-q is 2.0, expected a number"),
         ("give a max_q above 0.1", "give a --max-q above 0.1"),
+        ("not known: unjudged=True lists them", "not known: --unjudged lists them"),
         ("recordings: modality='series'", "recordings: --modality series"),
         ("at image_size=128, --max-q is 2", "at --image-size 128, --max-q is 2"),
         ("kinds of things, features of a network", "kinds of things, features of a network"),

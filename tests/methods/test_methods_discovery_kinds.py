@@ -195,6 +195,14 @@ def scene(n, seed, many_alone=False):
 def test_large_small_and_many_discs_are_three_kinds(tmp_path):
     x, discs = scene(60, 0)
     model = Discovery(kinds=3, max_parts=8).fit(x)
+    parts = model.locate(x)
+    assert set(parts["kind"]) == {0}
+    write_parts_report(tmp_path / "first.html", model, as_images(x), parts, None, title="discs")
+    assert "2 further kinds were found, but" in (said := model.describe(parts, 60)) and "unjudged=True lists" in said
+    model.set_params(unjudged=True)
+    parts = model.locate(x)
+    assert set(parts["kind"]) == {0, 1, 2} and "further" not in model.describe(parts)
+    assert model.describe(parts).count("how many of these are wrong is not known") == 2
     assert [(part.boxed, part.count) for part in model.parts_] == [(True, 1), (False, 1), (True, COUNT)]
     assert model.parts_[1].window in SMALL
     for words in ("one kind of thing recurs", "one kind of small thing stands out", "fills the images"):

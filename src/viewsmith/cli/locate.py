@@ -32,6 +32,8 @@ MaxQ = Annotated[
     typer.Option(help="A run of discover: largest q-value of a part, above 0 and at most 1. Default: as fitted."),
 ]
 
+Unjudged = Annotated[bool, flag_of(DiscoveryOptions, "unjudged").__metadata__[0]]
+
 
 #: Flags of both commands.
 of_run = with_flags("label", "labels", "stream", "cache", "threads", "debug")
@@ -45,6 +47,7 @@ def locate(
     out: Annotated[Path, typer.Option(metavar="FILE", help=".csv; for sequences also .bed")],
     n: N = 1,
     max_q: MaxQ = None,
+    unjudged: Unjudged = False,
 ) -> None:
     """Write the locations that a run of crl-tac, or discover, finds in DATA: boxes, windows of sequences, features.
 
@@ -54,7 +57,7 @@ def locate(
     from viewsmith.workflows.discover import locate_again
     from viewsmith.workflows.locate import locate_to
 
-    _find(locate_again, locate_to, run, data, read, out, n, max_q)
+    _find(locate_again, locate_to, run, data, read, out, n, max_q, unjudged)
 
 
 @of_run
@@ -65,13 +68,14 @@ def crop(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder of images; or .npz; for DNA .fasta")],
     n: N = 1,
     max_q: MaxQ = None,
+    unjudged: Unjudged = False,
 ) -> None:
     """Write crops of images or windows of sequences at the locations that a run of crl-tac, or discover, finds."""
     early.check_paths(run=run, data=data, read=read, file=out)
     from viewsmith.workflows.discover import crop_again
     from viewsmith.workflows.locate import crop_to
 
-    _find(crop_again, crop_to, run, data, read, out, n, max_q)
+    _find(crop_again, crop_to, run, data, read, out, n, max_q, unjudged)
 
 
 def _find(
@@ -83,6 +87,7 @@ def _find(
     out: Path,
     n: int,
     max_q: float | None,
+    unjudged: bool,
 ) -> None:
     """Work with a run of discover, or of crl-tac."""
     from viewsmith.workflows.runs import is_discovery
@@ -92,7 +97,9 @@ def _find(
         raise InputError(f"--max-q is {max_q}, expected a number in (0, 1]")
     if is_discovery(run):
         with writing(out), _flags():
-            again(out, run, data, n, max_q)
+            again(out, run, data, n, max_q, unjudged)
+    elif unjudged:
+        raise InputError(f"--unjudged is for a run of discover, and {run} is none: leave it out")
     elif max_q is not None:
         raise InputError(f"--max-q is {max_q}, but {run} is no run of discover, so its locations have none")
     else:

@@ -98,9 +98,9 @@ def _write_discovery(
     return model.describe(found, len(samples))
 
 
-def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None) -> None:
+def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False) -> None:
     """Write where the parts of a discovery are in DATA: a table, or for DNA also BED (``.bed``)."""
-    model, found, names, _, windows = _found_in(run, data, n, max_q)
+    model, found, names, _, windows = _found_in(run, data, n, max_q, unjudged)
     found = found if windows is None else found[_distinct(found, windows)]
     if out.suffix.lower() == ".bed" and model.modality_ == "dna":
         write_text_atomic(target_of(out), bed(found, names))
@@ -110,9 +110,9 @@ def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = 
         raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for DNA .bed")
 
 
-def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None) -> None:
+def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False) -> None:
     """Write what is at the parts of a discovery in DATA: a folder of images, ``.fasta`` or ``.npz``."""
-    model, found, names, samples, _ = _found_in(run, data, n, max_q)
+    model, found, names, samples, _ = _found_in(run, data, n, max_q, unjudged)
     suffix = {"images": "", "dna": ".fasta", "series": ".npz"}[model.modality_]
     if out.suffix.lower() != suffix:
         expected = f"a file that ends in {suffix}" if suffix else "a new folder"
@@ -130,13 +130,15 @@ def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = No
 
 
 def _found_in(
-    run: Path, data: str, n: int, max_q: float | None = None
+    run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False
 ) -> tuple[Discovery, np.ndarray, list[str] | None, Any, Windows | None]:
     """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names, samples and windows; with
     q-values up to `max_q`, by default that of the run."""
     model = Discovery.load(run)
     if max_q is not None:
         model.set_params(max_q=max_q)
+    if unjudged:
+        model.set_params(unjudged=True)
     samples, names, _, windows = read_samples(data, model.modality_, fitted=True)
     model.search_.max_parts = n
     return model, model.locate(samples), names, samples, windows

@@ -316,19 +316,29 @@ class Search:
         """What the parts of one kind are, with their typical size."""
         raise NotImplementedError
 
-    def summary(self, found: np.ndarray, samples: int, max_q: float) -> str:
+    def judged(self, kind: int) -> bool:
+        """Whether the q-values of a kind hold."""
+        return True
+
+    def summary(self, found: np.ndarray, samples: int, max_q: float, unjudged: bool) -> str:
         """What the parts that are listed are, in how many samples, and how many of them may be wrong."""
-        lines = []
+        lines, hidden = [], 0
         for kind in range(len(self.parts)):
             own = found[found["kind"] == kind]
             if not len(own):
+                hidden += kind > 0 and not self.judged(kind) and not unjudged
                 continue
             count, wrong = len(np.unique(own["sample"])), round(len(own) * float(own["q"].max()))
             times = "" if len(own) == count else f", {len(own):,} times"
             doubt = f"about {wrong:,} of these may be wrong" if wrong else "probably none of these is wrong"
+            if not self.judged(kind):
+                doubt = "how many of these are wrong is not known"
             lines.append(f"{self.extent(own)} is in {count:,} of {samples:,} {self.samples_name}{times}; {doubt}")
         if not self.parts:
             return f"nothing recurs: {self.describe()}"
+        if hidden:
+            which = "a further kind was" if hidden == 1 else f"{hidden} further kinds were"
+            lines.append(f"{which} found, but how many of its places are wrong is not known: unjudged=True lists them")
         unsure = f"no place is sure enough to be listed: give a max_q above {max_q:g} to see those that are less sure"
         return "; ".join(lines) if lines else f"something may recur, but {unsure}"
 

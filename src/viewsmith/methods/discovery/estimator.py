@@ -140,7 +140,7 @@ class Discovery(DiscoveryOptions, BaseEstimator):
     part; where most images have a second one, and of small kinds, in images with the same spectra and random phases; in
     such recordings; in sequences drawn from the background. All samples count as if they had no part. The first part of
     a sample is judged as if no other was sought. It says whether this sample has the part, not whether the part is
-    meaningful.
+    meaningful. In images q-values of small kinds, and of a kind that fills the images, do not hold.
 
     Examples
     --------
@@ -208,7 +208,7 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         if parts is None:
             return str(self.search_.describe())
         count = int(parts["sample"].max(initial=-1)) + 1 if n_samples is None else n_samples
-        return str(self.search_.summary(parts, count, self.max_q))
+        return str(self.search_.summary(parts, count, self.max_q, self.unjudged))
 
     def locate(self, X: Any) -> np.ndarray:
         """Places of the parts in samples.
@@ -221,11 +221,12 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             The place, from 0, is ``left``, ``top``, ``right``, ``bottom`` (the last two
             outside) in the pixels of the image; ``start``, ``end`` (outside) in letters and ``reverse`` (on the other
             strand); or ``start``, ``end`` in points. Only parts with a q-value of at most ``max_q`` are listed, so a
-            sample may have none.
+            sample may have none; parts of kinds whose q-values do not hold with ``unjudged`` alone.
         """
         check_is_fitted(self)
-        found = self.search_.candidates(X)
-        return np.asarray(found[found["q"] <= self._checked().max_q])
+        found, checked, kinds = self.search_.candidates(X), self._checked(), range(len(self.parts_))
+        listed = np.array([checked.unjudged or kind == 0 or self.search_.judged(kind) for kind in kinds], bool)
+        return np.asarray(found[(found["q"] <= checked.max_q) & listed[found["kind"]]])
 
     def score_samples(self, X: Any) -> np.ndarray:
         """The score of the best part of the first kind in each sample, float64 (n,); -inf if nothing recurs."""

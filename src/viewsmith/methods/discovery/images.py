@@ -292,6 +292,12 @@ class ImageSearch(Search):
         given = "" if part.boxed else ", the size of the windows"
         return f"{what}, about {CELL * cells:.0f} pixels large in images of {self.image_size}{given}"
 
+    def judged(self, kind: int) -> bool:
+        """Whether it is a kind of boxes, or of windows that stand out. Random phases have nothing that is rare and
+        small, and what is beside the places of a kind that fills the images may be one of its own."""
+        part = self.parts[kind]
+        return not part.border and part.count == 1
+
     def extent(self, found: np.ndarray) -> str:
         """The typical size of the parts of one kind."""
         sides = (found["right"] - found["left"] + found["bottom"] - found["top"]) / 2

@@ -61,6 +61,10 @@ class DiscoveryOptions:
     see what recurs."""
     max_q: Annotated[float, Bounds(gt=0, le=1)] = 0.1
     """Largest q-value of a part that is listed, above 0 and at most 1 (default: 0.1)."""
+    unjudged: bool = False
+    """Images: also list parts of further kinds of which it is not known how many are wrong.
+
+    Those are the small kind and the one that fills the images: their q-values do not hold, see the documentation."""
     random_state: int = 0
     """Seed of the search."""
 
@@ -73,6 +77,7 @@ _NAMES = "|".join([*FLAGS, "crop_size"])
 
 def as_flags(text: str) -> str:
     """A message of discovery, with options such as `max_parts=12` or `max_q is 2`, written with flags."""
+    text = re.sub(rf"\b({_NAMES})=True\b", lambda m: f"--{m[1].replace('_', '-')}", text)
     text = re.sub(rf"\b({_NAMES})=(['\"]?)([\w.]+)\2", lambda m: f"--{m[1].replace('_', '-')} {m[3]}", text)
     text = re.sub(rf"\b({_NAMES})(?= is )", lambda m: f"--{m[1].replace('_', '-')}", text)
     return re.sub(r"(?<!-)\bmax_(q|parts)\b", r"--max-\1", text)
