@@ -174,7 +174,7 @@ study-closed-form: $(TEST) ## the closed form beside raw and fixed features, and
 	$(call quality,linear_contrast)
 	$(call tables,linear_contrast)
 
-papers: $(TEST)    ## the papers' claims beside the results at hand: docs/papers.md, and the tables of the methods' pages
+papers: $(TEST)    ## the papers' claims beside the results at hand: docs/results/papers.md, and the tables of the methods' pages
 	$(call tables,papers)
 
 study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)

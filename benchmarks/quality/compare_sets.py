@@ -2,7 +2,7 @@
 
 Of each set, 2,000 train and 1,000 test rows, drawn with seed 0, or all if there are fewer; the split of the file stays,
 so the spread is that of training seeds. A small budget, for the table that the command prints, not for claims about
-methods. Resumed by set and, within a set, by training. --table writes docs/results_compare.md from the results.
+methods. Resumed by set and, within a set, by training. --table writes docs/results/compare.md from the results.
 
     OMP_NUM_THREADS=1 python -m benchmarks.quality.compare_sets [satimage ...] [--epochs 50] [--folder DIR] [--table]
 """
@@ -69,7 +69,7 @@ def compared(name: str, epochs: int, folder: Path) -> dict[str, Any]:
 
 
 def write_table() -> None:
-    """Write docs/results_compare.md."""
+    """Write docs/results/compare.md."""
     protocols = [name for name in MAIN if name in PURPOSE and not name.startswith(("r2", "knn_r2"))]
     found = [row for row in rows(FILE) if "error" not in row]
     processors = " or ".join(dict.fromkeys(row["processor"].split("(R)")[0] for row in found))
@@ -97,7 +97,7 @@ def write_table() -> None:
         size, first = row["sizes"], next(iter(row["level_everywhere"]), "none")
         sizes, cpu = f"{size['train']:,} + {size['test']:,}", "" if row["cpu"] is None else f" {row['cpu']:.0f}"
         lines.append(f"| {row['dataset']} | {sizes} | {' | '.join(cells)} | {first} |{cpu} |")
-    (ROOT / "docs" / "results_compare.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (ROOT / "docs" / "results" / "compare.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Tables of the study of views of cells: writes docs/results_cells.md."""
+"""Tables of the study of views of cells: writes docs/results/cells.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of CRL-TAC on MNIST and of its study: writes docs/results_crl_tac.md."""
+"""Tables of CRL-TAC on MNIST and of its study: writes docs/results/crl_tac.md."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def main() -> None:
         "Mean ± standard deviation over seeds; accuracy on test rows.",
         *study(),
     ]
-    write("results_crl_tac.md", lines)
+    write("results/crl_tac.md", lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables and answers of the decisive experiments (benchmarks/quality/PLAN.md): writes docs/results_decisive.md."""
+"""Tables and answers of the decisive experiments (benchmarks/quality/PLAN.md): writes docs/results/decisive.md."""
 
 from __future__ import annotations
 
@@ -223,17 +223,17 @@ class Question:
     cells: Sequence[Cell]
     path: Path
     answer: Callable[[], str]
-    page: str = "results_decisive.md"
+    page: str = "decisive.md"
 
 
 QUESTIONS = (
     Question(
         "Do MetAug's augmented features and its one loss for all pairs improve a contrast?",
-        *(study_metaug.STUDY.cells(), study_metaug.STUDY.path, metaug, "results_metaug.md"),
+        *(study_metaug.STUDY.cells(), study_metaug.STUDY.path, metaug, "metaug.md"),
     ),
     Question(
         "Do GenView's generated views, adaptive noise and quality weights each add to a framework?",
-        *(study_genview.STUDY.cells(), study_genview.STUDY.path, genview, "results_genview.md"),
+        *(study_genview.STUDY.cells(), study_genview.STUDY.path, genview, "genview.md"),
     ),
     Question(
         "Do they on images and DNA, with a generator that was trained as `generate` does by default?",
@@ -358,7 +358,7 @@ def main() -> None:
         "Written by `benchmarks/tables/decisive.py`; questions and what counts as a yes: `benchmarks/quality/PLAN.md`.",
         f"The answers are in [when_views_help.md](when_views_help.md#answers). {hardware}.",
     ]
-    write("results_decisive.md", [*lines, *itertools.chain(*measured)])
+    write("results/decisive.md", [*lines, *itertools.chain(*measured)])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables of DiffAug's study: writes docs/results_diffaug.md."""
+"""Tables of DiffAug's study: writes docs/results/diffaug.md."""
 
 from __future__ import annotations
 

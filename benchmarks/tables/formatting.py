@@ -249,7 +249,7 @@ def method_page(
     more: Callable[[Table, list[str]], Lines],
     note: Sequence[str] = (),
 ) -> None:
-    """Write docs/results_METHOD.md for tables/METHOD.py: a table for each metric, and what `more` returns."""
+    """Write docs/results/METHOD.md for tables/METHOD.py: a table for each metric, and what `more` returns."""
     table = collect(study.path)
     sets = measured(table, list(study.sets))
     (script,) = (ROOT / "benchmarks" / "quality").rglob(f"{study.name}.py")
@@ -264,7 +264,7 @@ def method_page(
         *note,
         *sections(table, metrics, sets, order),
     ]
-    write(f"results_{method}.md", lines + more(table, sets))
+    write(f"results/{method}.md", lines + more(table, sets))
 
 
 def sections(table: Table, metrics: Mapping[str, str], sets: Sequence[str], order: Sequence[str]) -> Lines:
@@ -324,5 +324,6 @@ def command(doc: str | None, main: Callable[[], None], arguments: Sequence[str] 
 
 def write(name: str, lines: Lines) -> None:
     """Write a page of the documentation."""
+    (DOCS / name).parent.mkdir(exist_ok=True)
     (DOCS / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(DOCS / name)

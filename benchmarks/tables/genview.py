@@ -1,4 +1,4 @@
-"""Tables of GenView's study: writes docs/results_genview.md."""
+"""Tables of GenView's study: writes docs/results/genview.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default representation against raw features and PCA on all sets: writes docs/results_harm.md."""
+"""The default representation against raw features and PCA on all sets: writes docs/results/harm.md."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def main() -> None:
     lines += ["", "## Columns that are not learned", "", *COLUMNS.splitlines(), "", *gained(table, FURTHER)]
     lines += ["", *gained(table, tuple(MODALITIES))]
     lines += ["", "## Foretold without labels?", "", *FORETOLD.splitlines(), "", *foretold(results(further=False))]
-    write("results_harm.md", lines)
+    write("results/harm.md", lines)
 
 
 INTRODUCTION = """# Measured: does the default harm?
@@ -190,7 +190,7 @@ FEW_ROWS = """sc_pbmc68k_reduced has 140 test rows; one of them is .007. Here ea
 once, in the fifth that is left out: means over the five folds, of seeds 0, 1, 2."""
 COLUMNS = """The last columns of the default representation of wide vectors are coordinates on up to 256 principal axes,
 those of images and DNA coordinates of pixels, or of bases and 4-mers
-([contrastive.md](contrastive.md#coordinates-of-the-input)). All columns minus the learned ones alone; in brackets the
+([how](../contrastive.md#coordinates-of-the-input)). All columns minus the learned ones alone; in brackets the
 learned ones."""
 FORETOLD = """Numbers without labels, of seed 0 and the sets that have them: do they foretell harm? Those of
 wide vectors, and their harm, are of the learned columns alone. R^2 of neighbors: 20 principal coordinates of a test

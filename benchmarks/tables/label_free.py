@@ -1,4 +1,4 @@
-"""Do measures without labels tell which training is best? Writes docs/results_label_free.md."""
+"""Do measures without labels tell which training is best? Writes docs/results/label_free.md."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def verdict(table: Table) -> str:
 
 def main() -> None:
     """Write the page."""
-    write("results_label_free.md", list(page(complete())))
+    write("results/label_free.md", list(page(complete())))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables of the study of few labels and groups: writes docs/results_labels_and_groups.md."""
+"""Tables of the study of few labels and groups: writes docs/results/labels_and_groups.md."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def main() -> None:
         "Mean ± standard deviation over seeds; accuracy on test rows. The number behind a row's name is the largest",
         "number of its seeds; entries without ± have one seed.",
     ]
-    write("results_labels_and_groups.md", [*lines, *groups(table), *labels(table)])
+    write("results/labels_and_groups.md", [*lines, *groups(table), *labels(table)])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables of MetAug's study: writes docs/results_metaug.md."""
+"""Tables of MetAug's study: writes docs/results/metaug.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and verdicts of the study on images and DNA: writes docs/results_modalities.md."""
+"""Tables and verdicts of the study on images and DNA: writes docs/results/modalities.md."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ORDER = (
 INTRODUCTION = f"""# Measured results: images and DNA
 
 Made by `benchmarks/tables/modalities.py` from `benchmarks/results/study_modalities.jsonl`; the protocol is that of
-[evaluation.md](evaluation.md) and of the docstring of `benchmarks/quality/study_modalities.py`. Every trained row has
+[evaluation](../evaluation.md) and of the docstring of `benchmarks/quality/study_modalities.py`. Every trained row has
 the same small encoder for CPUs, batch size 256 and {STEPS} steps. This is enough for a comparison; long trainings
 reach higher accuracies. Rows with noise have the same search over its strength. Mean ± standard deviation over
 seeds 0, 1, 2 (raw and PCA are deterministic). In the study nothing was chosen with test labels. Two defaults were
 chosen with test labels known: the temperature of DNA (0.1 against 0.2), on a fifth of the train rows of the two
 DNA sets, after a trial with one seed on the test rows of dna_human_core_promoter; and the small image encoder,
 among nine, on test rows of CIFAR-10. All columns of all representations are learned here; the default of
-`contrastive` has further ones, and is measured in [results_harm.md](results_harm.md)."""
+`contrastive` has further ones, and is measured in [harm.md](harm.md)."""
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
         against="PCA, UMAP, the untrained encoder, the fixed views and, on all sets but fashion_mnist, tuned noise",
         pairs=(("pinda + fixed views", "fixed views"), ("pinda alone", "noise")),
     )
-    write("results_modalities.md", [INTRODUCTION, *lines])
+    write("results/modalities.md", [INTRODUCTION, *lines])
 
 
 if __name__ == "__main__":

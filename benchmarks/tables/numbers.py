@@ -1,4 +1,4 @@
-"""Supervision by numbers: writes docs/results_numbers.md."""
+"""Supervision by numbers: writes docs/results/numbers.md."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def main() -> None:
             f"{better}, worse in {worse} of {len(gains)} pairs of a table, a seed and a score; median difference "
             f"{np.median(gains):+.3f}.".replace("%", " %", 1)
         )
-    write("results_numbers.md", lines)
+    write("results/numbers.md", lines)
 
 
 if __name__ == "__main__":

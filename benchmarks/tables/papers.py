@@ -1,4 +1,4 @@
-"""The claims of the five papers beside our numbers: docs/papers.md, a table in each method's page, one in the README.
+"""The claims of the five papers beside our numbers: docs/results/papers.md, methods' pages and the README.
 
 The claims, their commands and the verdicts stand in claims.toml; numbers are computed from committed results. In the
 methods' pages and in the README the table stands between two comments, and the rest of the page is not touched.
@@ -118,20 +118,20 @@ def main() -> None:
         "results; `make` runs what is missing. A claim that holds only with a setting that the paper does not name",
         "counts as not reproduced. Written by `benchmarks/tables/papers.py`.",
         "",
-        *summary(""),
+        *summary("../"),
     ]
     for paper in papers():
         lines += [
             "",
             f"## {paper['name']}",
             "",
-            f"{paper['source']}; [the method's page]({paper['page']}).",
+            f"{paper['source']}; [the method's page](../{paper['page']}).",
             "",
-            *table(paper),
+            *table(paper, "../"),
         ]
         page = (ROOT / "docs" / paper["page"]).read_text(encoding="utf-8")
         write(paper["page"], between(page, table(paper)))
-    write("papers.md", lines)
+    write("results/papers.md", lines)
     if formatting.DOCS == ROOT / "docs":
         readme = ROOT / "README.md"
         text = "\n".join(between(readme.read_text(encoding="utf-8"), summary("docs/")))

@@ -1,4 +1,4 @@
-"""The map of regimes: where a learned or generated view beats the best fixed one. Writes docs/when_views_help.md."""
+"""Where a learned or generated view beats the best fixed one: writes docs/results/when_views_help.md."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ Every method of viewsmith learns or generates views. This page says on which kin
 fixed view we could put in its place, with one measured number each. It is written by `benchmarks/tables/regimes.py`
 from the files in `benchmarks/results`, so that it cannot say more than they do.
 
-![Kinds of data by methods: mean differences to fixed views, better, tied or worse](_static/map.png)
+![Kinds of data by methods: mean differences to fixed views, better, tied or worse](../_static/map.png)
 
 *The map: mean difference of accuracy (named below each number) to the fixed view of the table below. Blue: better,
 orange: worse, gray: a tie. Empty: not measured. Made by `docs/pictures/map.py` from the same files.*"""
@@ -183,11 +183,11 @@ Each number is the mean difference of accuracy on test rows, method minus the ro
 number of training steps, over pairs of a set and a seed; ± is half of the 95 % interval, which one or two pairs do not
 have. The seeds of one set are not independent, so the true intervals are wider. The verdict is a tie if the mean is at
 most .015 (kNN, linear), .05 (k-means) or .03 (1 % labels), or if the interval has a zero
-([evaluation.md](evaluation.md)).
-Sets and rows by name, with all metrics: [vectors](results.md), [images and DNA](results_modalities.md),
-[CRL-TAC](results_crl_tac.md) and [in clutter](results_what_and_where.md), [DiffAug](results_diffaug.md),
-[GenView](results_genview.md), [MetAug](results_metaug.md),
-[few rows, other persons and batches, few labels](results_decisive.md)."""
+([evaluation.md](../evaluation.md)).
+Sets and rows by name, with all metrics: [vectors](vectors.md), [images and DNA](modalities.md),
+[CRL-TAC](crl_tac.md) and [in clutter](what_and_where.md), [DiffAug](diffaug.md),
+[GenView](genview.md), [MetAug](metaug.md),
+[few rows, other persons and batches, few labels](decisive.md)."""
 ANSWERS = """The questions, and what would count as a yes, were written down before the experiments were run
 (`benchmarks/quality/PLAN.md`); the one about genes was added after the one about few labels was answered. Mean
 difference ± half of the 95 % interval, paired by set and seed; one thread of an AMD EPYC or Intel Xeon, torch
@@ -195,14 +195,14 @@ difference ± half of the 95 % interval, paired by set and seed; one thread of a
 RULE = """## Rule of thumb
 
 - **What matters is at an unknown place in an image**: train `crl-tac`. A learned view is clearly better there, because
-  a fixed crop mostly shows something else ([objects in clutter](tutorial_objects.md)). In recordings with drift it
-  ties, and is better with windows without trend ([recordings.md](recordings.md)).
+  a fixed crop mostly shows something else ([objects in clutter](../tutorial_objects.md)). In recordings with drift it
+  ties, and is better with windows without trend ([recordings.md](../recordings.md)).
 - **New rows come from other persons, machines or batches** than the training rows: learned noise ties with none, too.
-  With a column that names them, compare `--groups` ([labels and groups](labels_and_groups.md)) with the default on rows
+  With a column that names them, compare `--groups` ([groups](../labels_and_groups.md)) with the default on rows
   held out by group. Random noise of equal strength on all features can cost accuracy at few labels; learned noise does
-  not ([pinda.md](pinda.md#measured)).
+  not ([pinda.md](../pinda.md#measured)).
 - **Few labeled cells, and a classifier on genes**: generate ten views of each labeled cell with `diffaug`, trained on
-  all cells without labels, and fit the classifier on them, too ([diffaug.md](diffaug.md#views-as-training-data)). A
+  all cells without labels, and fit the classifier on them, too ([diffaug.md](../diffaug.md#views-as-training-data)). A
   classifier on the representation is as good or better, without views.
 - **Everything else**: take the default of `contrastive`. Learned noise and generated samples tie with fixed views on
   vectors, images and DNA, or lose (MetAug on images, GenView on DNA), and cost more time. They say something about the
@@ -253,7 +253,7 @@ def interval(found: Sequence[float]) -> str:
 
 def main() -> None:
     answers = ["## Answers", "", ANSWERS, "", *decisive.answers()]
-    write("when_views_help.md", [INTRODUCTION, "", *lines(), "", READING, "", *answers, "", RULE])
+    write("results/when_views_help.md", [INTRODUCTION, "", *lines(), "", READING, "", *answers, "", RULE])
 
 
 if __name__ == "__main__":

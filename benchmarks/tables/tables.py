@@ -1,4 +1,4 @@
-"""Tables of the study on mixed tables: writes docs/results_tables.md."""
+"""Tables of the study on mixed tables: writes docs/results/tables.md."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def main() -> None:
     for metric, title in METRICS.items():
         lines += section(title, by_set(table, metric, sets, (*FIXED, *DRAWN)))
     lines += section("CPU seconds", by_set(table, "cpu_seconds_fit", sets, DRAWN, bold=False))
-    write("results_tables.md", lines)
+    write("results/tables.md", lines)
 
 
 if __name__ == "__main__":

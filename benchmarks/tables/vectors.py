@@ -1,4 +1,4 @@
-"""Tables and verdicts of the study on vectors: writes docs/results.md."""
+"""Tables and verdicts of the study on vectors: writes docs/results/vectors.md."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ORDER = (
 INTRODUCTION = """# Measured results: vectors
 
 Made by `benchmarks/tables/vectors.py` from `benchmarks/results/study.jsonl`; the protocol is that of
-[evaluation.md](evaluation.md) and of the docstring of `benchmarks/quality/vectors/study.py`. Every trained row has the
+[evaluation](../evaluation.md) and of the docstring of `benchmarks/quality/vectors/study.py`. Every trained row has the
 same encoder, batch size and number of steps; rows with noise have the same search over its strength. Mean ±
 standard deviation over seeds 0, 1, 2 (raw and PCA are deterministic). In the study nothing was chosen with test
-labels; [contrastive.md](contrastive.md#limits) names the sets on which defaults of the neighbor recipe were
+labels; [contrastive.md](../contrastive.md#limits) names the sets on which defaults of the neighbor recipe were
 chosen. All columns are learned here; on cells and text the default of `contrastive` has further ones, and is measured
-in [results_harm.md](results_harm.md)."""
+in [harm.md](harm.md)."""
 
 
 # Metrics of the short training, in the order of its table.
@@ -86,7 +86,7 @@ def main() -> None:
         ),
         of_pairs=table | same,
     )
-    write("results.md", [INTRODUCTION, *lines, *short(table)])
+    write("results/vectors.md", [INTRODUCTION, *lines, *short(table)])
 
 
 if __name__ == "__main__":

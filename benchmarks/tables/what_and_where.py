@@ -1,4 +1,4 @@
-"""Tables of what matters, and where: writes docs/results_what_and_where.md.
+"""Tables of what matters, and where: writes docs/results/what_and_where.md.
 
 A seed of a regime counts if all of its rows in `ALWAYS` are done. Other rows may have fewer seeds; their number is then
 behind the value.
@@ -255,7 +255,7 @@ def main() -> None:
     ]
     lines += section("Trainings", *costs, text="Means over seeds.")
     lines += sizes()
-    write("results_what_and_where.md", lines)
+    write("results/what_and_where.md", lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which method for my data? Writes docs/which_method.md: the cheapest row that is level with the best one, by set."""
+"""The cheapest row that is level with the best one, by set: writes docs/results/which_method.md."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def main() -> None:
     """Write the page."""
     tables = collect(RESULTS / "study.jsonl"), collect(RESULTS / "study_modalities.jsonl")
     lines: Lines = [
-        "# Which method for my data?",
+        "# The cheapest method that is level with the best",
         "",
-        "Written by `benchmarks/tables/which_method.py` from the studies of [vectors](results.md) and of [images and",
-        "DNA](results_modalities.md): the same encoder, steps and protocol for all trained rows of a set, three seeds.",
+        "Written by `benchmarks/tables/which_method.py` from the studies of [vectors](vectors.md) and of [images and",
+        "DNA](modalities.md): the same encoder, steps and protocol for all trained rows of a set, three seeds.",
         "Each cell is the cheapest row that is level with the best one, as in the command `compare`",
-        "([evaluation.md](evaluation.md#several-methods)), with its score; in parentheses the best one, where it is",
+        "([evaluation.md](../evaluation.md#several-methods)), with its score; in parentheses the best one, where it is",
         "another. The order of costs is raw, PCA, untrained, contrastive, pinda, UMAP. On your own data,",
         "`viewsmith compare DATA --label COLUMN --out DIR` makes the same choice.",
         "",
@@ -85,11 +85,11 @@ def main() -> None:
     lines += [
         "",
         "On some of these sets the defaults of `contrastive` were chosen, on validation rows",
-        "([which](contrastive.md#limits)). Without labels no measure chose better than always taking `contrastive`",
-        "([results](results_label_free.md)). When a learned view is better than a fixed one:",
+        "([which](../contrastive.md#limits)). Without labels no measure chose better than always taking `contrastive`",
+        "([results](label_free.md)). When a learned view is better than a fixed one:",
         "[when views help](when_views_help.md).",
     ]
-    write("which_method.md", lines)
+    write("results/which_method.md", lines)
 
 
 if __name__ == "__main__":

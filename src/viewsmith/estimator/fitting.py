@@ -194,7 +194,7 @@ def compared_with_untrained(method: Method, initial: Mapping[str, Tensor], x: Ro
     """One line if rows of features are told from their neighbors clearly worse than before training.
 
     In one process: a pass of synchronized BatchNorm layers needs all. On images the measure does not tell
-    (docs/results_label_free.md).
+    (docs/results/label_free.md).
     """
     from viewsmith.evaluation.label_free import below_untrained
 

@@ -26,7 +26,7 @@ MEASURES: dict[str, str] = {
 
 MEASURED_ROWS, VIEWED_ROWS, VIEWS = 400, 100, 8  # rows, and those of LiDAR with the views of each
 
-#: docs/results_label_free.md: sets, and the mean regret there of always taking contrastive, and of chance.
+#: docs/results/label_free.md: sets, and the mean regret there of always taking contrastive, and of chance.
 STUDY = {"sets": 15, "always": 0.012, "chance": 0.037}
 
 
