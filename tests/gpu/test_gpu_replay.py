@@ -40,7 +40,7 @@ def replays(monkeypatch):
 
     def counted(self, batch):
         found = call(self, batch)
-        Counted.count += self.graph is not None
+        Counted.count += self.replay is not None
         return found
 
     def create(self, *given, **more):

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +12,36 @@ from viewsmith.core.schedule import Batch
 #: Forward and backward pass of a batch: the loss, a scalar, and scalars to log, without gradient.
 Passes = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 
+Result = TypeVar("Result")
+
 #: Steps before the recording, in which libraries choose algorithms and allocate memory.
 WARM_UP = 2
+
+
+def record(work: Callable[[], None], generator: torch.Generator) -> Callable[[], None]:
+    """Record the kernels that `work` launches, without running them; return a function that launches them again, with
+    the seed and the position that `generator` has then."""
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay
+
+
+def beside(work: Callable[[], Result]) -> Result:
+    """The result of `work` on another stream than the current one, as a recording needs it."""
+    stream, current = torch.cuda.Stream(), torch.cuda.current_stream()
+    stream.wait_stream(current)
+    with torch.cuda.stream(stream):
+        found = work()
+    current.wait_stream(stream)
+    return found
 
 
 class ReplayedPasses:
     """Passes that launch the same kernels at every step (`Update.static`), recorded as a CUDA graph and replayed.
 
-    The first steps run as they are. Random numbers are those of the passes: a graph reads seed and position of the
-    batch's generator when it is replayed.
+    The first steps run as they are. Random numbers are those of the passes.
 
     Parameters
     ----------
@@ -31,40 +53,26 @@ class ReplayedPasses:
     def __init__(self, passes: Passes, parameters: Sequence[nn.Parameter]) -> None:
         self.passes, self.parameters = passes, parameters
         self.steps = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.replay: Callable[[], None] | None = None
 
     def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        if self.graph is None and self.steps < WARM_UP:
+        if self.steps < WARM_UP:
             self.steps += 1
-            return self._beside(batch)
-        if self.graph is None:
-            self._record(batch)
-        assert self.graph is not None
-        self.x.copy_(batch.x)
-        self.index.copy_(batch.index)
-        self.graph.replay()
+            return beside(lambda: self.passes(batch))
+        if self.replay is None:
+            self.batch = Batch(batch.x.clone(), batch.index.clone(), batch.generator)
+            self.replay = record(self._run, batch.generator)
+            self.gradients = [parameter.grad for parameter in self.parameters]
+        self.batch.x.copy_(batch.x)
+        self.batch.index.copy_(batch.index)
+        self.replay()
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             parameter.grad = gradient
         # Copies, because the next replay writes to the same memory.
         return self.loss.clone(), {name: value.clone() for name, value in self.logs.items()}
 
-    def _beside(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The passes on another stream, as recordings need it."""
-        stream, current = torch.cuda.Stream(), torch.cuda.current_stream()
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            found = self.passes(batch)
-        current.wait_stream(stream)
-        return found
-
-    def _record(self, batch: Batch) -> None:
-        self.x, self.index = batch.x.clone(), batch.index.clone()
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(batch.generator)
-        with torch.cuda.graph(graph):
-            self.loss, self.logs = self.passes(Batch(self.x, self.index, batch.generator))
-        self.gradients = [parameter.grad for parameter in self.parameters]
-        self.graph = graph
+    def _run(self) -> None:
+        self.loss, self.logs = self.passes(self.batch)
 
 
 class Compiled:
