@@ -131,6 +131,7 @@ bench-gpu:     ## speed scripts with --device cuda; results go to results/NAME_c
 	for script in image_views dna_views nt_xent; do $(GPU) -m benchmarks.speed.$$script --device cuda || exit 1; done
 	$(GPU) -m benchmarks.speed.image_views --device cuda --side 96 --batch 64
 	$(GPU) -m benchmarks.speed.resnet_step --device cuda --batch 256 --rounds 30
+	$(GPU) -m benchmarks.speed.training_step --device cuda
 	$(GPU) -m benchmarks.speed.methods.pinda_image_step --device cuda --batch 256 --rounds 30
 	$(GPU) -m benchmarks.speed.recipe_training --device cuda --batch 256
 	$(GPU) -m benchmarks.speed.soft_contrastive --device cuda
@@ -213,5 +214,6 @@ study-labels: $(TEST) ## study of few labels and groups and its tables (VIEWSMIT
 
 study-genview: $(TEST) ## study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,generated.study_genview)
+	$(call quality,generated.genview_upper_bound)
 	$(call speed,methods.genview_cost)
 	$(call tables,genview)
