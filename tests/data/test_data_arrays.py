@@ -268,7 +268,7 @@ def test_object_labels_say_how_to_save_them(npz):
         ({"X": np.where(X > 1, np.nan, X)}, "missing value"),
         ({"X": np.where(X > 1, np.inf, X)}, "infinity"),
         ({"X": X.astype(float) * 1e39}, "too large for float32"),
-        ({"X": IMAGES / 255}, "expected images as uint8"),
+        ({"X": IMAGES / 255}, "expected images, uint8, uint16 or float32"),
         ({"X": ["ACGT", "ACRT"]}, "X in"),
         ({"X": ["ACGT", "ACRT"]}, "row 1, position 2 (counted from 0) is 'R', expected A C G T N"),
         ({"X": ["ACGT", ""]}, "row 1 (counted from 0) is an empty string"),

@@ -155,9 +155,9 @@ class Dataset:
     ----------
     x : ndarray, shape (n, ...), or RowSource
         All rows in input order; with a given split the train rows, then the test rows. Vectors are float32 (n, d),
-        images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII letters (n, L), 0 after the end of a sequence. Of a
-        table that is not plain numbers, a `viewsmith.modalities.tables.TableArray` of encoded rows. Vectors that
-        are too large for memory are a source, from which slices and rows by index are read.
+        images uint8, uint16 or float32 (n, H, W) or (n, H, W, C), DNA uint8 ASCII letters (n, L), 0 after the end of a
+        sequence. Of a table that is not plain numbers, a `viewsmith.modalities.tables.TableArray` of encoded rows.
+        Vectors that are too large for memory are a source, from which slices and rows by index are read.
     y : ndarray, shape (n,), or None
         Labels of the rows: classes as integers, booleans or text, or numbers (a continuous target) as float64.
     train_index, test_index : ndarray of int64, increasing; test_index is None without a split

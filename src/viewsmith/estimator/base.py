@@ -161,6 +161,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def _adapt(self, options: Any, modality: Modality, rows: Any, signal: Mapping[str, Any]) -> Any:
         """Adapt the arguments to the modality, the rows and what a file says of them (`inputs.signal_of`), before rows
         are scaled."""
+        if options.view_maker == "auto" and (fitting := modality.views_for(rows)) is not None:
+            given = fitting[1] | (options.view_options or {})
+            options = dataclasses.replace(options, view_maker=fitting[0], view_options=given)
         if options.view_maker != "auto":
             for entry in view_entries(options.view_maker, modality):
                 if adapt := entry.tag("adapt"):
@@ -199,8 +202,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         Parameters
         ----------
         X : array-like, n samples
-            At least two. Vectors: array, tensor, sparse matrix, DataFrame or AnnData. Images: uint8 (n, H, W) or (n, H,
-            W, 1 or 3). DNA: strings, or ASCII letters, uint8 (n, L), 0 after the end. Or a map-style dataset of them.
+            At least two. Vectors: array, tensor, sparse matrix, DataFrame or AnnData. Images: uint8, uint16 or
+            float32 (n, H, W, C), C up to 500, or (n, H, W). DNA: strings, or ASCII letters, uint8 (n, L), 0 after the
+            end. Or a map-style dataset of them.
         y : array-like, optional
             Ignored, except with ``supervision``, the framework supcon, and DiffAug's ``condition="labels"``.
         neighbors : sparse matrix (n, n) or int array (n, k), optional
@@ -459,7 +463,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _make_modules(self) -> None:
         """Make the input layer and the method for weights that follow."""
-        self.scaler_ = self.modality_.input_layer(self.resolved_.row_shape)
+        self.scaler_ = self.modality_.layer_for(self.resolved_.row_shape, self.resolved_.statistics)
         self.method_ = self._build(BuildContext(self.options_, self.resolved_, layer=self.scaler_))
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Figures of a model and its data for a report; methods add further figures."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -61,9 +62,25 @@ def shared_figures(model: Any, draw: Callable[..., np.ndarray] | None, dataset: 
         views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
         caption = f"{len(samples)} {split} rows and six views of each"
         found.append(gallery("Views", caption, samples, views, dataset.modality))
+    if (channels := channel_strip(model, dataset)) is not None:
+        found.append(channels)
     if tested := transformed(model.resolved_.symmetries, dataset):
         found.append(tested)
     return found
+
+
+def channel_strip(model: Any, dataset: Dataset) -> Figure | None:
+    """Composites of samples beside each of their channels, with names and colors; None where they show all."""
+    samples, kind = gallery_samples(dataset), modality_of(dataset.modality)
+    found = kind.channels_of(samples, model.resolved_.statistics)
+    if found is None:
+        return None
+    names, pictures = found
+    left = samples.shape[-1] - len(names)
+    rest = f" and {left} more" if left else ""
+    caption = f"Composites, and their channels from left to right, each in its range: {', '.join(names)}{rest}"
+    drawn = draw_gallery("Channels", kind.drawn(samples), pictures, kind.picture, caption)
+    return dataclasses.replace(drawn, note="")
 
 
 def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Figure | None:
@@ -72,7 +89,7 @@ def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Fig
     if not tests:
         return None
     samples = gallery_samples(dataset)
-    known = modality_of(dataset.modality).transformations(samples.shape[1:])
+    known = modality_of(dataset.modality).transformations_of(samples)
     views = np.stack([known[name](samples) for name in tests], axis=1)
     caption = f"Samples and transformed samples. From a distance ratio of {OFF_THE_DATA} a transformation is off."
     keys = ("told_apart", "distance_ratio")
@@ -89,6 +106,7 @@ def gallery(
     """Samples (n, ...) beside their views (n, K, ...), drawn as their modality says."""
     kind = modality_of(modality)
     n, k = views.shape[:2]
-    drawn = kind.drawn(views.reshape(n * k, *views.shape[2:]))
-    beside = drawn.reshape(n, k, *drawn.shape[1:])
-    return draw_gallery(title, kind.drawn(samples), beside, kind.picture, caption, tables)
+    # Together, so that both are drawn in one range.
+    drawn = kind.drawn(np.concatenate([samples, views.reshape(n * k, *views.shape[2:])]))
+    beside = drawn[n:].reshape(n, k, *drawn.shape[1:])
+    return draw_gallery(title, drawn[:n], beside, kind.picture, caption, tables)

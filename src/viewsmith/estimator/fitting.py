@@ -61,7 +61,8 @@ def scale(
     signal: Mapping[str, Any] = MappingProxyType({}),
 ) -> TrainingData:
     """Fit the input layer to the rows and scale them."""
-    layer, raw, table = modality.input_layer(rows.shape[1:]), unscaled(rows), table_of(rows)
+    layer = modality.layer_for(rows.shape[1:], {"dtype": rows.dtype.name} | dict(signal))
+    raw, table = unscaled(rows), table_of(rows)
     if table is None:
         used, statistics = modality.fit_input(layer, raw, scaling)
     else:

@@ -352,10 +352,14 @@ def resolve_rates(
     for option, (name, untested) in asked.items():
         with together():
             check_time()
-        transformation = {name: data.modality.transformations(data.row_shape)[name]}
+        transformations = data.modality.transformations_of(data.rows)
         try:
-            (test,) = symmetries(data.rows, data.modality.name, transformation, groups=groups, seed=data.seed)
+            if name not in transformations:
+                raise InputError(f"not of samples of shape {data.row_shape}")
+            one = {name: transformations[name]}
+            (test,) = symmetries(data.rows, data.modality.name, one, groups=groups, seed=data.seed)
         except InputError as error:
+            untested = untested if name in transformations else 0.0
             verdict = f"{name}: {'on' if untested else 'off'}, not tested: {error}"
             rates[option], tests[name] = untested, {"rate": untested, "verdict": verdict}
             continue

@@ -115,7 +115,7 @@ def symmetries(
     Parameters
     ----------
     x : ndarray or RowSource, shape (n, ...)
-        Samples in the form of `viewsmith.data.Dataset`: images uint8 (n, H, W) or (n, H, W, 1 or 3), DNA uint8 ASCII
+        Samples in the form of `viewsmith.data.Dataset`: images (n, H, W) or (n, H, W, C), DNA uint8 ASCII
         letters (n, L), series (n, channels, time), vectors (n, d). At most 3,000 random ones are tested.
     modality : str
     transformations : mapping of str to callable, optional
@@ -141,7 +141,7 @@ def symmetries(
         )
     kinds = kinds.ravel() if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
     kind = modality_of(modality)
-    plain = transformations or kind.transformations(x.shape[1:])
+    plain = transformations or kind.transformations_of(x)
     if not plain:
         raise InputError(
             f"no transformations are known for {modality}: give your own, transformations={{name: function}}"

@@ -38,37 +38,43 @@ class SampleType:
 
     Attributes
     ----------
-    axes : mapping of str to tuple of int, or None
-        Names of the axes of a sample, the sizes that each may have; None: any.
+    axes : mapping of str to collection of int, or None
+        Names of the axes of a sample, the sizes that each may have, a tuple or a range; None: any.
     dtype : str
         Type of the elements, as numpy and torch call it.
     low, high : float or None
-        Range of the elements; None: any number.
+        Range of elements of type `dtype`; None: any number.
     alphabet : str
         Of letters, those that samples are made of, beside an unknown one; otherwise empty.
     unit : str
         What the elements are.
+    further : tuple of str
+        Other types that elements may have.
     """
 
-    axes: Mapping[str, tuple[int, ...] | None]
+    axes: Mapping[str, tuple[int, ...] | range | None]
     dtype: str = "float32"
     low: float | None = None
     high: float | None = None
     alphabet: str = ""
     unit: str = "any"
+    further: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        def sized(name: str, sizes: tuple[int, ...] | None) -> str:
+        def sized(name: str, sizes: tuple[int, ...] | range | None) -> str:
+            if isinstance(sizes, range):
+                return f"{name} {sizes[0]} to {sizes[-1]}"
             return name if sizes is None else f"{name} {' or '.join(map(str, sizes))}"
 
         shape = ", ".join(["n", *(sized(name, sizes) for name, sizes in self.axes.items())])
         reach = "" if self.low is None or self.high is None else f", {self.low:g} to {self.high:g}"
         letters = f", letters {' '.join(self.alphabet)}" if self.alphabet else ""
-        return f"{self.dtype} ({shape}){reach}{letters}"
+        others = f", or {' or '.join(self.further)}" if self.further else ""
+        return f"{self.dtype} ({shape}){reach}{others}{letters}"
 
     def is_type(self, dtype: Any) -> bool:
         """Whether elements of a dtype of numpy or torch are of this type."""
-        return str(dtype).removeprefix("torch.") == self.dtype
+        return str(dtype).removeprefix("torch.") in (self.dtype, *self.further)
 
     def has_shape(self, shape: Sequence[int]) -> bool:
         """Whether a sample of this shape has the axes."""
@@ -213,6 +219,11 @@ class Modality:
         """The module, not yet fitted, that scales rows and inverts the scaling of views."""
         raise NotImplementedError
 
+    def layer_for(self, row_shape: Sequence[int], statistics: Mapping[str, Any]) -> nn.Module:
+        """`input_layer` for rows of one of several types: ``dtype`` in the statistics of a fitted layer, if it is not
+        the first one. For rows to fit on there is that, and what their file says of them."""
+        return self.input_layer(row_shape)
+
     def fit_input(self, layer: Any, raw: Any, scaling: str) -> tuple[str, dict[str, Any]]:
         """Fit the input layer to the training rows; return the scaling that is used, and statistics for views.
 
@@ -254,6 +265,11 @@ class Modality:
         """Samples (n, ...) in the form that `picture` stands for, such as clouds of points as images."""
         return samples
 
+    def channels_of(self, samples: np.ndarray, statistics: Mapping[str, Any]) -> tuple[list[str], np.ndarray] | None:
+        """Names of the channels of samples, and pictures (n, channels, H, W, 3) of them, where a report shows these
+        beside the samples; else None."""
+        return None
+
     def in_data_units(self, sigma: Tensor, layer: Any) -> Tensor:
         """Standard deviations of scaled values, (n, ...), in the units of the data."""
         return sigma
@@ -265,6 +281,14 @@ class Modality:
     def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
         """Transformations that may be symmetries of data of this shape, by name: functions of samples (n, ...)."""
         return {}
+
+    def transformations_of(self, x: AnyRows) -> Mapping[str, Transformation]:
+        """`transformations` that these samples may have."""
+        return self.transformations(x.shape[1:])
+
+    def views_for(self, x: AnyRows) -> tuple[str, dict[str, Any]] | None:
+        """View makers and their options for these rows, if `default_views` do not fit them; else None."""
+        return None
 
     def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Pairs of features (n, d) by which a transformation is told apart; distances are computed from the first."""
@@ -362,4 +386,5 @@ def find_modality(x: AnyRows, modality: str | None = None, source_name: str = "t
 
 
 def _all() -> list[Modality]:
-    return [entry.build() for entry in entries("modality")]
+    """All modalities, those of other packages first: they recognize what they were made for."""
+    return [entry.build() for entry in sorted(entries("modality"), key=lambda entry: entry.origin == "viewsmith")]

@@ -31,6 +31,7 @@ from viewsmith.methods.genview.parts import (
 )
 from viewsmith.methods.genview.unclip import GUIDANCE, STEPS, StableUnCLIP
 from viewsmith.modalities import modality_of
+from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.pixels import Pixels
 from viewsmith.training.run import RunFolder
@@ -175,7 +176,7 @@ def fill_cache(
             made = precomputed = _precomputed(options, rows, dataset, transductive, extractor)
             views = precomputed.n_views
         elif name == "unclip":
-            made = _unclip(options, dataset.modality)
+            made = _unclip(options, dataset.modality, rows)
         else:
             context = data_record(dataset, transductive)
             made = diffusion = _diffusion(cache, rows, dataset, options, context, progress)
@@ -245,11 +246,13 @@ def _diffusion(
     return DiffusionGenerator(model, options.steps, options.features)
 
 
-def _unclip(options: GeneratorOptions, modality: str) -> ViewGenerator:
+def _unclip(options: GeneratorOptions, modality: str, rows: Any) -> ViewGenerator:
     if not modality_of(modality).is_image:
         raise InputError(
             f"the generator unclip is for images, but the data are {modality}: use the generator 'diffusion'"
         )
+    channels = modality_of(modality).channels(rows.shape[1:])
+    check_photographs("the generator unclip is", channels, rows.dtype, "use the generator 'diffusion'")
     return StableUnCLIP.load(
         options.where,
         device=find_device(options.device),

@@ -18,6 +18,7 @@ from viewsmith.methods.crl_tac.locations import crop_boxes, largest_effective, l
 from viewsmith.methods.crl_tac.training import KEPT, CRLTACMethod
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
 from viewsmith.modalities import Modality
+from viewsmith.modalities.images.channels import composites, is_photograph
 from viewsmith.reports import Figure, Picture, color_by, draw_bars, draw_gallery, draw_profile, new_axes
 from viewsmith.reports.charts import OTHER_KINDS
 from viewsmith.reports.figure import MUTED, PALETTE, RULE, VERMILION, shorten, style
@@ -181,7 +182,9 @@ def draw_box(image: np.ndarray, top: float, left: float, height: float, width: f
 
 
 def _in_color(images: np.ndarray) -> np.ndarray:
-    """Gray or color images (n, H, W[, 1 or 3]) as (n, H, W, 3)."""
+    """Images (n, H, W[, C]) as pictures (n, H, W, 3)."""
+    if not is_photograph(images.shape[1:], images.dtype):
+        return composites(images)
     given = images if images.ndim == 4 else images[..., None]
     return np.repeat(given, 3, axis=3) if given.shape[3] == 1 else given.copy()
 

@@ -202,14 +202,14 @@ def crop_boxes(images: Tensor, boxes: Tensor, side: int) -> Tensor:
 
     Parameters
     ----------
-    images : Tensor of uint8, shape (k, H, W, C)
+    images : Tensor, shape (k, H, W, C)
     boxes : Tensor, shape (k, 4)
         Inside the images.
     side : int
 
     Returns
     -------
-    Tensor of uint8, shape (k, side, side, C)
+    Tensor of the same dtype, shape (k, side, side, C)
     """
     made = images.new_empty(len(images), side, side, images.shape[3])
     whole = boxes.round().long()
@@ -220,7 +220,8 @@ def crop_boxes(images: Tensor, boxes: Tensor, side: int) -> Tensor:
         if (height, width) != (side, side):
             planes = pixels.movedim(2, 0)[None].float()
             pixels = F.interpolate(planes, (side, side), mode="bilinear", antialias=True)[0].movedim(0, 2)
-            pixels = Images.samples.rounded(pixels)
+            pixels = pixels.round() if images.dtype == torch.uint16 else pixels
+            pixels = Images.samples.rounded(pixels) if images.dtype == torch.uint8 else pixels.to(images.dtype)
         crop[:] = pixels
     return made
 

@@ -25,6 +25,7 @@ from viewsmith.estimator.rows import extent, fingerprint
 from viewsmith.methods.genview import parts
 from viewsmith.methods.genview.quality import ViewQuality
 from viewsmith.methods.genview.training import GenViewMethod
+from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.reports import Figure
 from viewsmith.views.generated.noise_level import MAX_ROWS, strength_to_level
 
@@ -208,6 +209,9 @@ class GenView(arguments.GeneratorArguments, ViewsmithEstimator):
         _check_fraction(options, shared["epochs"], parts.uses_extractor(options.features, data.modality.name))
         found, maps = resolve_generator(options, data.modality, shared["epochs"], GENERATOR), None
         if parts.uses_extractor(options.features, data.modality.name):
+            if isinstance(options.features, str):
+                channels, dtype = data.modality.channels(data.row_shape), data.rows.dtype
+                check_photographs("features of CLIP are", channels, dtype, "leave features out")
             maps = parts.feature_maps(options.features, *parts.scaling_of(data.statistics), x=data.x[:1])
             weights = parts.digest(maps.network().state_dict())
             found |= {"feature_shape": maps.shape, "feature_weights": weights}

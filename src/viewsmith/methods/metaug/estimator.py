@@ -24,6 +24,7 @@ from viewsmith.frameworks.base import head_width
 from viewsmith.losses.oucl import Logits
 from viewsmith.methods.metaug.networks import SPACES, ColorSplit, MetaFeatures, Space
 from viewsmith.methods.metaug.training import MetAugMethod
+from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
 from viewsmith.reports import Figure, draw_similarities
 
@@ -181,7 +182,9 @@ def make_metaug_framework(plan: model.AnyContext) -> Framework:
     if not has_encoders(options):
         return Unified(model.make_encoder(plan), model.make_head(plan, dims), contrast)
     if options.split != "none":
-        space = SPLITS[options.split]
+        space, statistics = SPLITS[options.split], resolved.statistics
+        dtype, todo = statistics.get("dtype", "uint8"), "set split='none'"
+        check_photographs(f"split={options.split!r} is", len(statistics["pixel_mean"]), dtype, todo)
         split = ColorSplit(resolved.statistics["pixel_mean"], resolved.statistics["pixel_scale"], space)
         shape = resolved.row_shape[:2]
         encoders = [model.make_encoder(plan, (*shape, channels)) for channels in split.channels]

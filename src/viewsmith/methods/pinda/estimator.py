@@ -26,6 +26,7 @@ from viewsmith.methods.contrastive.estimator import PRESETS as SIMCLR
 from viewsmith.methods.pinda import networks  # noqa: F401, it registers the noise generators
 from viewsmith.methods.pinda.training import PiNDAMethod
 from viewsmith.methods.pinda.views import PiNoise
+from viewsmith.modalities.images.channels import composites, is_photograph
 from viewsmith.networks.base import NoiseContext
 from viewsmith.reports import Figure, draw_gallery, draw_profile
 
@@ -69,6 +70,13 @@ def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Figure
     """Images beside the noise made for them (`PiNDA.noise_parts`)."""
     sigma = made["sigma"]
     # White is the largest sigma; gray is a mean or noise of 0.
+    view = made["view"]
+    if not is_photograph(samples.shape[1:], samples.dtype):
+        both = composites(np.concatenate([samples, view]))
+        samples, view = both[: len(samples)], both[len(samples) :]
+        # Of all channels their mean, in gray.
+        made = {name: np.repeat(part.mean(1, keepdims=True), 3, 1) for name, part in made.items() if name != "view"}
+        sigma = made["sigma"]
     parts = [255 * sigma / max(sigma.max(), 1e-12)]
     parts += [
         127.5 + 127.5 * made[name] / max(abs(made[name]).max(), 1e-12) for name in ("mean", "noise") if name in made
@@ -79,7 +87,7 @@ def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Figure
         f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); {mean}"
         "a draw of the noise; the image with it"
     )
-    return draw_gallery("Learned noise", samples, np.stack([*tiles, made["view"]], axis=1), "pixels", caption)
+    return draw_gallery("Learned noise", samples, np.stack([*tiles, view], axis=1), "pixels", caption)
 
 
 OneOrTwo = Annotated[int, Bounds(ge=1, le=2)]

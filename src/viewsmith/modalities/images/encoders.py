@@ -100,7 +100,7 @@ class ResNet(nn.Module):
     depths : sequence of 4 int
         Blocks in each stage, whose widths are 64, 128, 256 and 512, times the block's expansion.
     channels : int
-        C: 1 or 3.
+        C.
     stem : {"small", "standard"}
         First layer. "small": 3x3, no stride, no pooling, for images up to about 64 pixels. "standard": 7x7 with
         stride 2, then 3x3 max-pooling with stride 2.
@@ -255,7 +255,7 @@ class DenseResNet18(nn.Module):
     Parameters
     ----------
     channels : int
-        C: 1 or 3.
+        C.
     stem : {"small", "standard"}
         First layer. "small": 3x3. "standard": 7x7 with stride 2, for larger crops, in a quarter of the time.
     zero_init : bool
@@ -396,7 +396,7 @@ class SmallCNN(nn.Module):
     Parameters
     ----------
     channels : int
-        C: 1 or 3.
+        C.
     n_components : int
         Width of the representation.
     widths : sequence of int
@@ -454,7 +454,7 @@ class CropCNN(nn.Module):
     Parameters
     ----------
     channels : int
-        C: 1 or 3.
+        C.
     n_components : int
         Width of the representation.
     bias : bool

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line
+from viewsmith.core.errors import InputError, one_line, pluralize
 from viewsmith.core.registry import register
-from viewsmith.core.rows import AnyRows, as_source
+from viewsmith.core.rows import AnyRows, RowSource, as_source
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
+from viewsmith.modalities.images.channels import COLORS, composites, is_photograph
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from viewsmith.modalities.images.pixels import PixelLatents, Pixels
 
-
 SMALLEST_SIDE = 4
+MOST_CHANNELS = 500
+DEEP = ("uint16", "float32")  # types of images beside uint8
+SHOWN = 6  # channels that a report shows beside the samples
+EXPECTED = f"uint8, uint16 or float32 (n, H, W) or (n, H, W, C), C from 1 to {MOST_CHANNELS}"
 
 
 def pixels_of_unit(x: np.ndarray) -> np.ndarray | None:
@@ -36,20 +40,20 @@ def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
 
     Parameters
     ----------
-    X : array-like of uint8, shape (n, H, W) or (n, H, W, C)
-        Values 0 to 255; C is 1 (gray) or 3 (red, green, blue), H and W are at least 4.
+    X : array-like, shape (n, H, W) or (n, H, W, C)
+        uint8, uint16 or floats, all of which are kept; C is 1 to 500, H and W are at least 4.
     source_name : str
         Name of the data in messages.
 
     Returns
     -------
-    rows : ndarray of uint8, shape (n, H, W, C)
-        Shares memory with `X` if that is contiguous.
+    rows : ndarray, shape (n, H, W, C)
+        uint8, uint16 or float32; shares memory with `X` if that is contiguous.
 
     Raises
     ------
     InputError
-        Another dtype or shape.
+        Another dtype or shape, or values that are not finite.
     """
     try:
         rows = np.asarray(X)
@@ -59,66 +63,77 @@ def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
             f"({one_line(error, 100)})"
         ) from error
     if rows.ndim and len(rows) == 0:
-        raise InputError(f"{source_name}: no images, shape {rows.shape}; expected uint8 (n, H, W) or (n, H, W, 1 or 3)")
+        raise InputError(f"{source_name}: no images, shape {rows.shape}; expected {EXPECTED}")
     check_images(rows, source_name)
-    return np.ascontiguousarray(rows if rows.ndim == 4 else rows[..., None])
+    rows = rows if rows.ndim == 4 else rows[..., None]
+    return _native(rows) if rows.dtype.kind == "u" else _finite(rows, source_name)
 
 
-def is_images(x: np.ndarray) -> bool:
-    """Whether an array is uint8 (n, H, W) or (n, H, W, 1 or 3) with sides of at least 4 pixels."""
-    image_shape = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))
-    return x.dtype == np.uint8 and image_shape and min(x.shape[1:3]) >= SMALLEST_SIDE
+def _native(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x, dtype=x.dtype.newbyteorder("="))
+
+
+def _is_whole(dtype: Any) -> bool:
+    """Whether a dtype is uint8 or uint16, in any order of bytes."""
+    return getattr(dtype, "kind", "") == "u" and dtype.itemsize <= 2
+
+
+def _finite(x: np.ndarray, source_name: str) -> np.ndarray:
+    """Images of floats as float32; raises InputError for missing and infinite values, with their number."""
+    with np.errstate(over="ignore"):
+        x = np.ascontiguousarray(x, dtype=np.float32)
+    wrong = ~np.isfinite(x)
+    if wrong.any():
+        kinds = [(int(np.isnan(x).sum()), "missing value", " (NaN)"), (int(np.isinf(x).sum()), "infinite value", "")]
+        found = " and ".join(pluralize(count, noun) + more for count, noun, more in kinds if count)
+        n = int(wrong.reshape(len(x), -1).any(axis=1).sum())
+        raise InputError(
+            f"{source_name}: {found} in {pluralize(n, 'image')} of {len(x):,}: leave these images out, "
+            "X[np.isfinite(X).all(axis=(1, 2, 3))], or fill the values"
+        )
+    return x
+
+
+def is_images(x: np.ndarray, *, named: bool = True) -> bool:
+    """Whether an array is uint8, uint16 or floats (n, H, W) or (n, H, W, 1 to 500) with sides of at least 4 pixels, and
+    its channels are last; unless it is `named` so, floats (n, H, W) are none, because they may be recordings."""
+    image_shape = x.ndim == 3 or (x.ndim == 4 and 1 <= x.shape[3] <= MOST_CHANNELS and not _channels_first(x.shape))
+    fits = _is_whole(x.dtype) or (x.dtype.kind == "f" and (named or x.ndim == 4))
+    return bool(fits and image_shape and min(x.shape[1:3]) >= SMALLEST_SIDE)
+
+
+def _channels_first(shape: Sequence[int]) -> bool:
+    """Whether images (n, a, b, c) are squares b x c of fewer channels a."""
+    return shape[1] < shape[2] == shape[3]
 
 
 def check_images(x: np.ndarray, source_name: str = "the data") -> None:
     """Raise InputError for an array that is not images."""
     if not is_images(x):
-        raise InputError(
-            f"{source_name}: {x.dtype} of shape {x.shape}; images are uint8 (n, H, W) or (n, H, W, 1 or 3), values 0 "
-            f"to 255; {image_advice(x)}"
-        )
+        raise InputError(f"{source_name}: {x.dtype} of shape {x.shape}; images are {EXPECTED}; {image_advice(x)}")
 
 
 def image_advice(x: np.ndarray) -> str:
     """What the user can do with an array that is not images, for a message."""
-    advice = []
     if x.ndim not in (3, 4):
-        return "reshape them with X.reshape(n, H, W), or (n, H, W, 3)"
-    sides = x.shape[1:3]
-    if x.ndim == 4 and x.shape[3] not in (1, 3):
-        if x.shape[1] in (1, 3):
-            advice.append("put the channels last: X.transpose(0, 2, 3, 1)")
-            sides = x.shape[2:]
-        elif x.shape[3] == 4:
-            advice.append("leave out the alpha channel: X[..., :3]")
-        else:
-            advice.append("keep 1 or 3 channels, as the last dimension")
+        return "reshape them with X.reshape(n, H, W), or (n, H, W, C)"
+    advice, sides = [], x.shape[1:3]
+    if x.ndim == 4 and (_channels_first(x.shape) or (x.shape[1] < SMALLEST_SIDE <= min(x.shape[2:]))):
+        advice.append("put the channels last: X.transpose(0, 2, 3, 1)")
+        sides = x.shape[2:]
+    elif x.ndim == 4 and x.shape[3] > MOST_CHANNELS:
+        advice.append(f"keep at most {MOST_CHANNELS} channels, as the last dimension")
     if min(sides) < SMALLEST_SIDE:
         advice.append(
             f"sides must have at least {SMALLEST_SIDE} pixels: enlarge the images, or use the rows as flat vectors "
             "with modality='vectors' (--modality vectors)"
         )
-    elif x.dtype.kind == "f" and x.size and not (np.nanmin(x) >= 0 and np.nanmax(x) <= 1):
-        low, high = np.nanmin(x), np.nanmax(x)
-        advice.append(
-            f"scale values of {low:.4g} to {high:.4g} to 0 to 255: ((X - X.min()) / np.ptp(X) * 255)"
-            ".astype(np.uint8), or use the rows as flat vectors with modality='vectors' (--modality vectors)"
-        )
     elif x.dtype.kind == "f":
-        advice.append(
-            "multiply values of 0 to 1 by 255 and cast: (X * 255).astype(np.uint8), or use the rows as flat vectors "
-            "with modality='vectors' (--modality vectors)"
-        )
-    elif x.dtype != np.uint8:
+        advice.append("if they are images, set modality='images' (--modality images)")
+    elif not _is_whole(x.dtype):
         low, high = (float(value) for value in (x.min(), x.max()))
-        if low >= 0 and high <= 255:
-            advice.append("cast values of 0 to 255 with X.astype(np.uint8)")
-        else:  # a cast would wrap
-            least = "X" if low == 0 else f"(X {'-' if low > 0 else '+'} {abs(low):g})"
-            advice.append(
-                f"scale the values, {low:g} to {high:g}, to 0 to 255, which keeps their order: "
-                f"({least} / {(high - low) / 255:.6g}).astype(np.uint8)"
-            )
+        smallest = "uint8" if high < 2**8 else "uint16" if high < 2**16 else "float32"
+        advice.append(f"cast them, which keeps their values: X.astype(np.{smallest if low >= 0 else 'float32'})")
     return "; ".join(advice)
 
 
@@ -126,21 +141,48 @@ def _gray(x: np.ndarray) -> np.ndarray:
     return np.repeat((x @ np.array([0.299, 0.587, 0.114])).round().astype(np.uint8)[..., None], 3, 3)
 
 
-def _small_pixels(x: np.ndarray, side: int = 14) -> np.ndarray:
-    """Pixels of images reduced to at most `side` rows and columns, (n, d)."""
+def _inverted(x: np.ndarray) -> np.ndarray:
+    """Images of instruments with the highest value of each channel for its lowest."""
+    axes = (0, 1, 2)
+    return np.asarray(x.max(axes, keepdims=True) - x + x.min(axes, keepdims=True))
+
+
+def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray:
+    """Pixels of images over `scale` reduced to at most `side` rows and columns, (n, d)."""
     import torch
 
-    pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2) / 255
+    pixels = torch.from_numpy(np.ascontiguousarray(x if x.ndim == 4 else x[..., None])).permute(0, 3, 1, 2)
+    pixels = pixels.float() / scale
     size = (min(side, x.shape[1]), min(side, x.shape[2]))
     return torch.nn.functional.adaptive_avg_pool2d(pixels, size).flatten(1).double().numpy()
 
 
+def _check_type(dtype: Any, row_shape: Sequence[int] | None, estimator: Any) -> None:
+    """Raise InputError for images of another type than those that a model was fitted on."""
+    fitted = getattr(estimator, "resolved_", None)
+    if row_shape is None or fitted is None:
+        return
+    expected = fitted.statistics.get("dtype", "uint8")
+    if str(dtype) != expected:
+        raise InputError(
+            f"the images are {dtype}, but the model was fitted on {expected}: give images as the instrument writes "
+            "them, of one depth"
+        )
+
+
 class Images(Modality):
-    """Images, uint8 (n, H, W) or (n, H, W, 1 or 3)."""
+    """Images, uint8, uint16 or float32 (n, H, W) or (n, H, W, 1 to 500)."""
 
     name = "images"
-    samples = SampleType({"height": None, "width": None, "channel": (1, 3)}, "uint8", 0, 255, unit="gray or color")
-    help = "uint8 pixels, gray or color: arrays, folders of image files"
+    samples = SampleType(
+        {"height": None, "width": None, "channel": range(1, MOST_CHANNELS + 1)},
+        dtype="uint8",
+        further=DEEP,
+        low=0,
+        high=255,
+        unit="gray, color, or that of an instrument",
+    )
+    help = "pixels of any depth, of one or many channels: arrays, folders of image files"
     default_views = "simclr"
     default_encoder, default_encoder_on_gpu = "cnn", "resnet18"
     default_method = "linear-contrast"
@@ -161,17 +203,17 @@ class Images(Modality):
     def recognizes(self, X: Any) -> bool:
         if isinstance(X, list | tuple):
             return bool(X) and not isinstance(X[0], list | tuple) and np.ndim(X[0]) > 1
-        return isinstance(X, np.ndarray) and is_images(X)
+        return isinstance(X, np.ndarray) and is_images(X, named=False)
 
     def dtype_on_disk(self, shape: Sequence[int], dtype: Any) -> Any:
-        return np.dtype(dtype) if len(shape) > 2 and self.samples.is_type(dtype) else None
+        return np.dtype(dtype).newbyteorder("=") if len(shape) > 2 and _is_whole(dtype) else None
 
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
         if x.ndim > 2:
             series = "; recordings (n, channels, time) need modality='series' (--modality series)" * (x.ndim == 3)
             raise InputError(
-                f"{source_name}: {x.dtype} of shape {x.shape}; expected images as uint8 (n, H, W) or (n, H, W, 1 or "
-                f"3), values 0 to 255, or vectors (n, d); {image_advice(x)}{series}"
+                f"{source_name}: {x.dtype} of shape {x.shape}; expected images, {EXPECTED}, or vectors (n, d); "
+                f"{image_advice(x)}{series}"
             )
 
     def check(self, x: np.ndarray, source_name: str = "the data") -> None:
@@ -180,9 +222,10 @@ class Images(Modality):
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
     ) -> AnyRows:
-        source = None if hasattr(X, "tocsr") else as_source(X, dtype=np.uint8)
+        source = None if hasattr(X, "tocsr") else self._on_disk(X, "the data", always=False)
         if source is not None:
             check_images(source)  # type: ignore[arg-type]  # of which it looks at shape and dtype
+            _check_type(source.dtype, row_shape, estimator)
             if row_shape is not None and not self.same_shape(source.shape[1:], row_shape):
                 raise InputError(f"the images have shape {source.shape[1:]}, but the model was fitted on {row_shape}")
             return source
@@ -190,19 +233,28 @@ class Images(Modality):
             X = to_rows(X)[0]
         if X is None or hasattr(X, "tocsr"):
             raise InputError(
-                f"the data are of type {type(X).__name__}, expected an array, uint8 (n, H, W, channels), for the "
-                "modality 'images'"
+                f"the data are of type {type(X).__name__}, expected an array (n, H, W, channels) for the modality "
+                "'images'"
             )
         rows = image_rows(X)
         given = np.shape(X)[1:]
         shape = given if row_shape is None else tuple(row_shape)
         if not self.same_shape(rows.shape[1:], shape):
             raise InputError(f"the images have shape {given}, but the model was fitted on {shape}")
+        _check_type(rows.dtype, row_shape, estimator)
         return np.ascontiguousarray(rows.reshape(-1, *shape))
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
-        source = as_source(x, source_name, always=True, dtype=np.uint8)
-        return super().from_file(x, names, impute, source_name) if source is None else source
+        source = self._on_disk(x, source_name, always=True)
+        if source is not None:
+            return source
+        x = np.asarray(x)
+        return _native(x) if x.dtype.kind == "u" else _finite(x, source_name)
+
+    def _on_disk(self, x: Any, source_name: str, *, always: bool) -> RowSource | None:
+        """A source of images that can stay on disk, or None."""
+        dtype = self.dtype_on_disk(getattr(x, "shape", ()), getattr(x, "dtype", None))
+        return None if dtype is None else as_source(x, source_name, always=always, dtype=dtype)
 
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
         """Whether two images have the same shape; gray images (H, W, 1) and (H, W) do."""
@@ -214,9 +266,18 @@ class Images(Modality):
 
         return Pixels(row_shape)
 
+    def layer_for(self, row_shape: Sequence[int], statistics: Mapping[str, Any]) -> Pixels:
+        from viewsmith.modalities.images.intensities import Intensities
+
+        dtype = statistics.get("dtype", "uint8")
+        if dtype == "uint8":
+            return self.input_layer(row_shape)
+        return Intensities(row_shape, dtype, statistics.get("channel_names", ()))
+
     def fit_input(self, layer: Any, raw: Tensor, scaling: str) -> tuple[str, dict[str, Any]]:
         used = layer.fit(raw, scaling)
-        return str(used), {"pixel_mean": layer.center.tolist(), "pixel_scale": layer.scale.tolist()}
+        found = {"pixel_mean": layer.center.tolist(), "pixel_scale": layer.scale.tolist()}
+        return str(used), found | ({"dtype": layer.dtype} if hasattr(layer, "dtype") else {})
 
     def channels(self, row_shape: Sequence[int]) -> int:
         return 1 if len(row_shape) == 2 else int(row_shape[2])
@@ -229,7 +290,7 @@ class Images(Modality):
     def onnx_example(self, row_shape: Sequence[int], layer: nn.Module) -> tuple[Tensor, nn.Module | None]:
         import torch
 
-        return torch.zeros(2, *row_shape, dtype=torch.uint8), layer
+        return torch.zeros(2, *row_shape, dtype=getattr(torch, getattr(layer, "dtype", "uint8"))), layer
 
     def in_input_format(self, views: np.ndarray, given: tuple[int, ...]) -> np.ndarray:
         # Gray images may be given with or without a channel dimension; crops are smaller than their image.
@@ -239,7 +300,35 @@ class Images(Modality):
         return sigma * layer.scale[:, None, None]
 
     def raw_features(self, rows: np.ndarray, layer: Any) -> dict[str, np.ndarray]:
-        return {"pixels / 255": rows.reshape(len(rows), -1).astype(np.float32) / 255}
+        if not hasattr(layer, "dtype"):
+            return {"pixels / 255": rows.reshape(len(rows), -1).astype(np.float32) / 255}
+        low, span = layer.low.cpu().numpy(), layer.span.cpu().numpy()
+        unit = ((rows if rows.ndim == 4 else rows[..., None]).astype(np.float32) - low) / span
+        return {"pixels in the range of their channel": unit.reshape(len(rows), -1)}
+
+    def drawn(self, samples: np.ndarray) -> np.ndarray:
+        return samples if is_photograph(samples.shape[1:], samples.dtype) else composites(samples)
+
+    def channels_of(self, samples: np.ndarray, statistics: Mapping[str, Any]) -> tuple[list[str], np.ndarray] | None:
+        if is_photograph(samples.shape[1:], samples.dtype) or samples.ndim < 4 or samples.shape[3] == 1:
+            return None
+        channels = range(min(samples.shape[3], SHOWN))
+        names = list(statistics.get("channel_names", ())) or [f"channel {i}" for i in range(samples.shape[3])]
+        colors = list(COLORS)
+        said = [f"{names[i]} ({colors[i % len(colors)]})" for i in channels]
+        return said, np.stack([composites(samples[..., i]) for i in channels], axis=1)
+
+    def views_for(self, x: AnyRows) -> tuple[str, dict[str, Any]] | None:
+        # Colors and brightness are measurements there, and hardly an instrument knows what is up.
+        return None if is_photograph(x.shape[1:], x.dtype) else ("crop", {"upside_down": "auto", "turn": "auto"})
+
+    def transformations_of(self, x: AnyRows) -> Mapping[str, Transformation]:
+        known = self.transformations(x.shape[1:])
+        if is_photograph(x.shape[1:], x.dtype):
+            return known
+        return {name: known[name] for name in known if name not in ("hue-turn", "gray")} | {
+            "color-inversion": _inverted
+        }
 
     def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
         turns = {"quarter-turn": lambda x: np.rot90(x, axes=(1, 2))} if row_shape[0] == row_shape[1] else {}
@@ -248,7 +337,13 @@ class Images(Modality):
         return mirrors | turns | {"color-inversion": lambda x: 255 - x} | of_color
 
     def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [(_small_pixels(samples), _small_pixels(transformed))]
+        import torch
+
+        if is_photograph(samples.shape[1:], samples.dtype):
+            return [(_small_pixels(samples), _small_pixels(transformed))]
+        deviation = samples.reshape(-1, samples.shape[3] if samples.ndim == 4 else 1).std(axis=0, dtype=np.float64)
+        scale = torch.from_numpy(np.where(deviation > 0, deviation, 1)).float()[:, None, None]
+        return [(_small_pixels(samples, scale=scale), _small_pixels(transformed, scale=scale))]
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
         return x.flatten(1)

@@ -8,8 +8,18 @@ from torch import Tensor
 
 from viewsmith.core.errors import check_weight
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.images.views import MIRROR, Chance, ImageViews, Rate, flip_rates
+from viewsmith.modalities.images.channels import check_photographs
+from viewsmith.modalities.images.views import SYMMETRY, Chance, ImageViews, Rate, Turning, flip_rates
 from viewsmith.views.base import ViewContext, ViewMaker, randn
+
+
+def _colored(context: ViewContext, name: str) -> ViewContext:
+    """The context; raises InputError for images without colors of 8 bits."""
+    channels, dtype = len(context.statistics["pixel_mean"]), context.statistics.get("dtype", "uint8")
+    todo = "choose crop, turns, blur, or gain, which changes each channel by itself"
+    check_photographs(f"the views {name!r} are", channels, dtype, todo)
+    return context
+
 
 WHOLE = (1.0, 1.0)  # the part of an image that is shown
 Strength = Annotated[float, Bounds(ge=0, le=5)]
@@ -24,14 +34,16 @@ def _unchanged(context: ViewContext, **changes: float | tuple[float, float]) -> 
 
 
 class ChannelGain(ViewMaker):
-    """Each channel of each image times a random factor exp(s e), with Gaussian e, in pixels; clipped to their range.
+    """Each channel of each image times a random factor exp(s e), plus t e', with Gaussian e and e', in pixels.
 
     Where the brightness of a channel is a measurement, as of a stain, this destroys it.
 
     Parameters
     ----------
-    strength : float
-        s.
+    strength, offset : float
+        s and t.
+    clips : bool
+        Clip pixels to [0, 1].
     mean, std : sequence of float
         Scaling of the images: (pixel - mean) / std with pixels in [0, 1].
     """
@@ -40,17 +52,29 @@ class ChannelGain(ViewMaker):
     std: Tensor
     static_step = True
 
-    def __init__(self, strength: float = 0.3, mean: Sequence[float] = (0.0,), std: Sequence[float] = (1.0,)) -> None:
+    def __init__(
+        self,
+        strength: float = 0.3,
+        mean: Sequence[float] = (0.0,),
+        std: Sequence[float] = (1.0,),
+        *,
+        offset: float = 0.0,
+        clips: bool = True,
+    ) -> None:
         super().__init__()
         check_weight("strength", strength)
-        self.strength = strength
+        check_weight("offset", offset)
+        self.strength, self.offset, self.clips = strength, offset, clips
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1).float(), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1).float(), persistent=False)
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         factor = (self.strength * randn(x[..., :1, :1], generator)).exp()
         mean, std = self.mean.to(x), self.std.to(x)
-        return ((x * std + mean) * factor).clamp(0, 1).sub(mean).div(std)
+        changed = (x * std + mean) * factor
+        if self.offset:
+            changed = changed + self.offset * randn(x[..., :1, :1], generator)
+        return (changed.clamp(0, 1) if self.clips else changed).sub(mean).div(std)
 
 
 @register(
@@ -58,7 +82,7 @@ class ChannelGain(ViewMaker):
     "turns",
     help="mirror images, images upside down and quarter turns",
     modalities="images",
-    symmetry=MIRROR,
+    symmetry=SYMMETRY,
     strengths=(
         {"flip": 0.5, "upside_down": 0.0, "turn": 0.0},
         {"flip": 0.0, "upside_down": 0.5, "turn": 0.0},
@@ -66,7 +90,7 @@ class ChannelGain(ViewMaker):
         {"flip": 0.5, "upside_down": 0.5, "turn": 0.5},
     ),
 )
-def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Chance = 0.5, turn: Chance = 0.5) -> ImageViews:
+def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Turning = 0.5, turn: Turning = 0.5) -> ImageViews:
     return _unchanged(context, jitter=0.0, **flip_rates(flip, upside_down, turn))
 
 
@@ -78,7 +102,7 @@ def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Chance = 0
     strengths=tuple({"light_strength": strength} for strength in (0.4, 0.2, 0.8)),
 )
 def _light(context: ViewContext, *, light_strength: Strength = 0.4) -> ImageViews:
-    return _unchanged(context, brightness=light_strength, contrast=light_strength)
+    return _unchanged(_colored(context, "light"), brightness=light_strength, contrast=light_strength)
 
 
 @register(
@@ -89,12 +113,12 @@ def _light(context: ViewContext, *, light_strength: Strength = 0.4) -> ImageView
     strengths=tuple({"hue_strength": strength} for strength in (0.4, 0.8)),
 )
 def _color(context: ViewContext, *, hue_strength: Strength = 0.4) -> ImageViews:
-    return _unchanged(context, saturation=hue_strength, hue=min(hue_strength / 4, 0.5))
+    return _unchanged(_colored(context, "color"), saturation=hue_strength, hue=min(hue_strength / 4, 0.5))
 
 
 @register("view maker", "gray", help="gray, some of the time", modalities="images", strengths=({"gray_rate": 0.5},))
 def _gray(context: ViewContext, *, gray_rate: Chance = 0.5) -> ImageViews:
-    return _unchanged(context, jitter=0.0, gray=gray_rate)
+    return _unchanged(_colored(context, "gray"), jitter=0.0, gray=gray_rate)
 
 
 @register(
@@ -111,9 +135,10 @@ def _blur(context: ViewContext, *, blur_sigma: Annotated[float, Bounds(gt=0.1, l
 @register(
     "view maker",
     "gain",
-    help="each channel times a random factor",
+    help="each channel times a random factor, plus a random offset if wanted",
     modalities="images",
     strengths=tuple({"gain_strength": strength} for strength in (0.3, 0.1)),
 )
-def _gain(context: ViewContext, *, gain_strength: Strength = 0.3) -> ChannelGain:
-    return ChannelGain(gain_strength, context.statistics["pixel_mean"], context.statistics["pixel_scale"])
+def _gain(context: ViewContext, *, gain_strength: Strength = 0.3, offset_strength: Strength = 0.0) -> ChannelGain:
+    mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
+    return ChannelGain(gain_strength, mean, std, offset=offset_strength, clips="dtype" not in context.statistics)

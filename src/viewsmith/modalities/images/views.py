@@ -42,6 +42,8 @@ class ImageDraws:
 class ImageViews(ViewMaker):
     """Random resized crop, flip, color jitter, grayscale, blur and solarization, drawn independently for each image.
 
+    Colors, grayscale and solarization are for images with 1 or 3 channels, the rest for any number.
+
     The color operations are one matrix per image; values are clamped to the range of pixels once, after all of them.
     Saturation, hue and grayscale have no effect on images with one channel. Differentiable in the images.
 
@@ -79,7 +81,8 @@ class ImageViews(ViewMaker):
     Raises
     ------
     InputError
-        A setting is out of range, or a batch does not have the shape (B, 1 or 3, H, W) with H and W at least 2.
+        A setting is out of range, or a batch does not have the shape (B, C, H, W) with H and W at least 2, and C 1 or
+        3 if colors change.
     """
 
     mean: Tensor
@@ -221,10 +224,12 @@ class ImageViews(ViewMaker):
 
     def check(self, x: Tensor) -> None:
         """Raise InputError if `x` is not a batch of images."""
-        if x.ndim != 4 or x.shape[1] not in (1, 3) or min(x.shape[2:]) < 2 or not x.is_floating_point():
+        colors = "1 or 3" if self.recolors else "at least 1"
+        fits = x.ndim == 4 and (x.shape[1] in (1, 3) if self.recolors else x.shape[1] > 0)
+        if not fits or min(x.shape[2:]) < 2 or not x.is_floating_point():
             raise InputError(
                 f"a batch of shape {tuple(x.shape)}, {x.dtype}: image views need images (B, C, H, W) as floating-point "
-                "numbers, C 1 or 3, H and W at least 2"
+                f"numbers, C {colors}, H and W at least 2"
             )
         if {len(self.mean), len(self.std)} - {1, x.shape[1]}:
             raise InputError(
@@ -396,14 +401,26 @@ def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
 
 # "auto" is resolved by a test of the data; without data it is the published rate.
 Rate = float | Literal["auto"]
-MIRROR = {"flip": ("mirror", 0.5)}
-# No test without labels tells where these help (docs/symmetries.md), so that they are never chosen.
+SYMMETRY = {"flip": ("mirror", 0.5), "upside_down": ("upside-down", 0.0), "turn": ("quarter-turn", 0.0)}
+# Of photographs no test without labels tells where these help (docs/symmetries.md), so that they are never chosen.
 Chance = Annotated[float, Bounds(ge=0, le=1)]
+# "auto" for images of instruments, which hardly know what is up (`Images.views_for`).
+Turning = Chance | Literal["auto"]
 
 
-def flip_rates(flip: Rate, upside_down: float, turn: float) -> dict[str, float]:
+def flip_rates(flip: Rate, upside_down: Turning, turn: Turning) -> dict[str, float]:
     """Probabilities of the three."""
-    return {"flip": 0.5 if flip == "auto" else flip, "upside_down": upside_down, "turn": turn}
+    rates = {"flip": flip, "upside_down": upside_down, "turn": turn}
+    return {name: SYMMETRY[name][1] if rate == "auto" else rate for name, rate in rates.items()}
+
+
+#: What changes colors or brightness, in a recipe for images of instruments: where these measure something, none.
+UNCHANGED = {"jitter": 0.0, "gray": 0.0, "solarize": 0.0}
+
+
+def of_photographs(context: ViewContext) -> bool:
+    """Whether the images are gray or have colors of 8 bits."""
+    return "dtype" not in context.statistics and len(context.statistics["pixel_mean"]) in (1, 3)
 
 
 def _recipe(
@@ -416,12 +433,12 @@ def _recipe(
     crops: int = 4,
 ) -> ViewMaker:
     scale: dict[str, Any] = {} if crop_minimum == "auto" else {"scale": (crop_minimum, 1.0)}
+    scale |= {"gray": gray} if of_photographs(context) else UNCHANGED
     height, width = context.row_shape[:2]
     return image_recipe(
         name,
         size=(height, width),
         strength=strength,
-        gray=gray,
         crops=crops,
         mean=context.statistics["pixel_mean"],
         std=context.statistics["pixel_scale"],
@@ -440,14 +457,14 @@ PARTS = {
 
 
 def _register_recipe(name: Recipe, help: str, source: str, **tags: Any) -> None:
-    @register("view maker", name, help=help, modalities="images", source=source, symmetry=MIRROR, **tags)
+    @register("view maker", name, help=help, modalities="images", source=source, symmetry=SYMMETRY, **tags)
     def recipe(
         context: ViewContext,
         *,
         crop_minimum: Rate = "auto",
         flip: Rate = "auto",
-        upside_down: Chance = 0.0,
-        turn: Chance = 0.0,
+        upside_down: Turning = 0.0,
+        turn: Turning = 0.0,
         color_strength: float = 1.0,
         gray: float = 0.2,
     ) -> ViewMaker:
@@ -462,7 +479,7 @@ _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen e
     "crop",
     help="random crop and flip, unchanged colors",
     modalities="images",
-    symmetry=MIRROR,
+    symmetry=SYMMETRY,
     strengths=tuple({"crop_minimum": least} for least in (0.4, 0.7, 0.08)),
     alone={"flip": 0.0},
 )
@@ -471,8 +488,8 @@ def _crop(
     *,
     crop_minimum: Rate = "auto",
     flip: Rate = "auto",
-    upside_down: Chance = 0.0,
-    turn: Chance = 0.0,
+    upside_down: Turning = 0.0,
+    turn: Turning = 0.0,
 ) -> ViewMaker:
     least = 0.08 if crop_minimum == "auto" else crop_minimum
     mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
@@ -498,7 +515,7 @@ def _local_size(row_shape: Sequence[int], derived: Mapping[str, Any]) -> tuple[s
     modalities="images",
     source="Caron et al. 2020",
     local_views=True,
-    symmetry=MIRROR,
+    symmetry=SYMMETRY,
     smaller=_local_size,
 )
 def _multicrop(
@@ -506,8 +523,8 @@ def _multicrop(
     *,
     crop_minimum: Rate = "auto",
     flip: Rate = "auto",
-    upside_down: Chance = 0.0,
-    turn: Chance = 0.0,
+    upside_down: Turning = 0.0,
+    turn: Turning = 0.0,
     color_strength: float = 1.0,
     gray: float = 0.2,
     local_crops: int = 4,
