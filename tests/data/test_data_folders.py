@@ -163,8 +163,8 @@ def test_layouts_refused(put, folder, names, part):
 def test_options_that_do_not_fit_a_folder(put, folder):
     put("1.png")
     put("2.png")
-    assert "is not a table" in refusal(load_dataset, folder, label="x")
-    assert "so labels=x has no effect" in refusal(load_dataset, folder, labels="x")
+    assert "has no table of labels for label=x" in refusal(load_dataset, folder, label="x")
+    assert "is not a table" in refusal(load_dataset, folder, drop=["x"])
     assert "is not an .h5ad file" in refusal(load_dataset, folder, layer="x")
     assert load_dataset(folder, modality="vectors").x.shape == (2, 30)
 
@@ -229,7 +229,7 @@ def sixteen_bit_color(path):
             "deep.tif",
             Image.fromarray(pixels(6, 5).astype(np.uint16) * 256),
             {},
-            "expected 8 bits; scale all to 0 to 255",
+            "and 0.png 8 bits: expected files of one depth",
         ),
         ("float.tiff", Image.fromarray(pixels(6, 5) / np.float32(255)), {}, "floating-point values"),
         ("ink.jpg", Image.fromarray(pixels(6, 5, 4), mode="CMYK"), {}, "has the color mode CMYK"),
@@ -269,8 +269,8 @@ def test_animations_and_pages_are_refused(put, folder, suffix):
     put("0.png")
     more = [Image.fromarray(pixels(6, 5)) for _ in range(2)]
     put(f"1{suffix}", Image.fromarray(pixels(6, 5)), save_all=True, append_images=more)
-    said = "3 pages or channels" if suffix == ".tif" else "3 frames"
-    assert f"1{suffix} has {said}, expected one" in refusal(load_dataset, folder)
+    said = "3 pages or channels, and 0.png one" if suffix == ".tif" else "3 frames, expected one"
+    assert f"1{suffix} has {said}" in refusal(load_dataset, folder)
 
 
 def test_broken_files_are_named(put, folder):

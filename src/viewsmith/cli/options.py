@@ -57,8 +57,8 @@ Settings = Annotated[
 #: Flags of many commands that are no options of `load_dataset`.
 COMMON = {"threads": Threads, "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]}
 
-#: Options of `load_dataset` of recordings.
-OF_RECORDINGS = ("length", "step", "rate", "channels")
+#: Options of `load_dataset` of recordings and of images of instruments.
+OF_RECORDINGS = ("length", "step", "rate", "channels", "axes")
 
 #: Options of `load_dataset` that estimators have, too.
 OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))

@@ -16,7 +16,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, check_source, extension_of, is_result
 from viewsmith.data.unread import MOST_FILES, advice, refuse
 
-_BUILT_IN = ("arrays", "tables", "h5ad", "tenx", "fasta", "folders", "sound", "edf", "wfdb", "ts")
+_BUILT_IN = ("arrays", "tables", "h5ad", "tenx", "fasta", "folders", "microscopy", "sound", "edf", "wfdb", "ts")
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
 
 R = TypeVar("R", bound=Callable[..., Any])

@@ -46,10 +46,10 @@ class DataOptions(ModelDataOptions):
 
     It is never a feature."""
     labels: Annotated[Path | None, Flag("FILE")] = None
-    """Labels of a FASTA file, name and label in two columns; or a table of recordings.
+    """Labels of a FASTA file, name and label in two columns; or a table of recordings or images.
 
-    The columns are separated by a tab or a comma. A table of recordings has a column of file names and others, which
-    `label` and `groups` name; the one in a folder of recordings is found."""
+    The columns are separated by a tab or a comma. A table of recordings or images has a column of file names and
+    others, which `label` and `groups` name; the one in their folder is found."""
     target: Annotated[Literal["auto", "class", "number"] | None, Flag("KIND")] = None
     """Labels are class or number (default: number if they have a fraction, or are a quantity).
 
@@ -86,7 +86,11 @@ class DataOptions(ModelDataOptions):
     rate: Annotated[float | None, Flag("HZ"), Bounds(gt=0)] = None
     """Points per second of recordings; files of another rate are resampled."""
     channels: Annotated[Sequence[str] | None, Flag("NAME,...")] = None
-    """Channels of recordings, by name or number from 0 (default: all)."""
+    """Channels of recordings and of images of instruments, by name or number from 0 (default: all)."""
+    axes: Annotated[str | None, Flag("LETTERS")] = None
+    """Axes of image files: CYX, ZCYX (default: as the file says).
+
+    A letter for each axis: Y rows, X columns, C channels; of others, such as Z, each place is an image."""
     modality: Annotated[str | None, Flag(lists="modality")] = None
     """Kind of the data (default: found from the data)."""
     drop: Annotated[Sequence[str], Flag("COL,COL")] = ()

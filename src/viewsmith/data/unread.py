@@ -4,11 +4,10 @@ A line of code is meant to be run as it stands: it is Python in quotes of a shel
 into the working folder. The tests run these lines.
 """
 
-import contextlib
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,7 @@ _ADVICE = {
     ),
     **dict.fromkeys(
         (".czi", ".lif", ".nd2", ".oib", ".oif", ".svs", ".ndpi", ".mrxs"),
-        "save it as 8-bit PNG or TIFF files of one channel, or of red, green and blue, in the program of the "
-        "microscope or in Fiji",
+        "save it as OME-TIFF, which keeps depth and channels, in the program of the microscope or in Fiji",
     ),
 }
 
@@ -49,7 +47,8 @@ _SERIES, _CUT = (
     " --modality series",
     "; np.save({out}, x[:len(x) // n * n].reshape(-1, n, x.shape[1]).transpose(0, 2, 1))",
 )
-_PIXELS = "; l, h = x.min(), x.max(); np.save({out}, ((x - l) / (h - l) * 255).astype('uint8'))"
+_PIXELS = "; np.save({out}, x.astype('uint16' if x.dtype == 'uint16' else 'float32'))"
+_NAMED = " --modality images"
 _TILES = (
     "; s = 64; np.save({out}, [x[i:i+s, j:j+s] for i in range(0, len(x)-s+1, s) for j in range(0, x.shape[1]-s+1, s)])"
 )
@@ -91,9 +90,10 @@ _EEG = Format(
 )
 _FITS = Format(
     "an image of astronomy (FITS)",
-    "import numpy as np; from astropy.io import fits; x = fits.getdata({path}).astype(float); "
-    "l, h = np.nanpercentile(x, [1, 99]); x = (np.clip((x - l) / (h - l), 0, 1) * 255).astype('uint8')" + _TILES,
+    "import numpy as np; from astropy.io import fits; x = np.nan_to_num(fits.getdata({path}).astype('float32'))"
+    + _TILES,
     "astropy",
+    options=_NAMED,
 )
 _DICOM = Format(
     "a medical image (DICOM)",
@@ -101,11 +101,13 @@ _DICOM = Format(
     "x = np.stack([pydicom.dcmread(p).pixel_array for p in sorted(pathlib.Path({folder}).glob('*{suffix}'))])"
     + _PIXELS,
     "pydicom",
+    options=_NAMED,
 )
 _NIFTI = Format(
     "a medical volume (NIfTI)",
     "import numpy as np, nibabel; x = np.moveaxis(nibabel.load({path}).get_fdata(), 2, 0)" + _PIXELS,
     "nibabel",
+    options=_NAMED,
 )
 _MATLAB = Format(
     "a file of MATLAB",
@@ -189,7 +191,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     extension, form, key = extension.lower(), FORMATS.get(extension.lower()), ""
     if not path.is_file():
         return
-    if extension in SUFFIXES:
+    if extension in SUFFIXES and extension not in TIFF:
         raise InputError(f"{path} is one image, expected a folder of images; cut it into tiles: {tiles_of(path)}")
     if extension == ".h5mu":
         key = _h5mu_key(path)
@@ -423,7 +425,8 @@ def is_tenx(folder: Path) -> bool:
 
 
 #: Endings of images, and of text tables, which in a folder of samples may be annotations.
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+TIFF = (".tif", ".tiff")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm")
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 MOST_FILES = 100_000  # that are looked at in a folder
@@ -491,61 +494,19 @@ def deep(image: Any) -> str:
     return "more than 8 bits per channel" if image.mode[0] == "I" or "16" in stored else ""
 
 
-_SCALED = "((x - x.min()) / np.ptp(x) * 255).astype('uint8')"
-_SCALED_RGB = "(np.moveaxis(x, {axis}, -1) / np.maximum(x.max({others}), 1) * 255).astype('uint8')"
-
-
 def tiles_of(path: Path) -> str:
-    """The line that cuts one image into tiles of 8 bits, an array of images; of small pages, into its pages."""
+    """The line that cuts one image into tiles, an array of images of its depth."""
     from PIL import Image
 
-    read, scale, package, side = "np.asarray(Image.open({path}))", "", "", 64
+    read, tool, package = "np.asarray(Image.open({path}))", "; from PIL import Image", ""
     try:
         with Image.open(path) as image:
-            planes, wide, side = planes_of(image), deep(image), min(image.size)
+            planes = planes_of(image)
             if image.mode in ("P", "RGBA", "LA", "CMYK"):
                 read = "np.asarray(Image.open({path}).convert('RGB'))"
     except (OSError, ValueError, SyntaxError):  # what Pillow does not read, such as floats of several channels
-        planes, wide = 3, "unknown"
-    if wide:
-        scale = f"; x = {_SCALED}"
-    tool = "; from PIL import Image"
+        planes = 2
     if planes > 1:
-        tool, package = ", tifffile", "tifffile"
-        read = "tifffile.imread({path})"
-        if side < 2 * 64:
-            return command(
-                path, Format("", f"import numpy as np{tool}; x = {read}; np.save({{out}}, {_SCALED})", package)
-            )
-        read += "[:3].astype(float)" if planes >= 3 else "[0].astype(float)"
-        scale = "; x = " + (_SCALED_RGB.format(axis=0, others="(1, 2)") if planes >= 3 else _SCALED)
-    return command(path, Format("", f"import numpy as np{tool}; x = {read}{scale}{_TILES}", package))
-
-
-def eight_bits(files: Sequence[Path], file: Path, planes: int) -> str:
-    """The line that scales images by one range to 8 bits, into an array, or a folder if they differ in size."""
-    from PIL import Image
-
-    root = Path(os.path.commonpath([each.parent for each in files]))
-    same, sizes = sorted(root.rglob(f"*{file.suffix}")), set()
-    for each in same:
-        with contextlib.suppress(OSError, ValueError, SyntaxError), Image.open(each) as image:
-            sizes.add(image.size)
-    tool, read, package = "; from PIL import Image", "np.asarray(Image.open(p), float)", ""
-    if planes > 1:
-        tool, package = ", tifffile", "tifffile"
-        read = f"tifffile.imread(p)[{':3' if planes >= 3 else 0}].astype(float)"
-    start = f"import numpy as np, pathlib{tool}; f = sorted(pathlib.Path({{path}}).rglob('*{file.suffix}')); "
-    start += f"x = {'' if len(sizes) > 1 else 'np.array('}[{read} for p in f]{'' if len(sizes) > 1 else ')'}; "
-    if len(sizes) < 2:
-        classes = ", y=[p.parent.name for p in f]" if len({each.parent for each in same}) > 1 else ""
-        scaled = _SCALED_RGB.format(axis=1, others="(0, 2, 3)") if planes >= 3 else _SCALED
-        return command(root, Format("", f"{start}np.savez({{out}}, X={scaled}{classes})", package, ".npz"))
-    of_one = "np.moveaxis(v, 0, -1)" if planes >= 3 else "v"
-    start = start.replace("; from PIL import Image", "").replace("import numpy", "from PIL import Image; import numpy")
-    end = (
-        "o = pathlib.Path({out}); o.mkdir(); h = max(v.max() for v in x); "
-        f"[Image.fromarray(({of_one}.clip(0) / h * 255).astype('uint8')).save(o / (p.stem + '.png')) "
-        "for v, p in zip(x, f)]"
-    )
-    return command(root, Format("", start + end, package, "_8bit", options=" (fit: with --image-size 64)"))
+        tool, package = ", tifffile", "'viewsmith[microscopy]'"
+        read = "tifffile.imread({path}); x = np.moveaxis(x, np.argmin(x.shape), -1)"
+    return command(path, Format("", f"import numpy as np{tool}; x = {read}{_TILES}", package))

@@ -8,20 +8,22 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.core.memory import check_size
 from viewsmith.data.formats import by_ending, reader
+from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import is_result
+from viewsmith.data.readers.microscopy import OPTIONS, Stack, contents_of, in_memory, is_deep, stack_of
 from viewsmith.data.reading import Claims, FileContents, reading
-from viewsmith.data.unread import SUFFIXES, deep, eight_bits, planes_of, refuse_folder, tiles_of
+from viewsmith.data.unread import SUFFIXES, deep, planes_of, refuse_folder
 from viewsmith.modalities.images.modality import SMALLEST_SIDE, Images
 
 if TYPE_CHECKING:
@@ -61,11 +63,11 @@ class ImageCache:
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"the decoded images {self.pixels} are damaged ({error}): delete this file") from error
 
-    def write(self, images: Iterable[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    def write(self, images: Iterable[np.ndarray], shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Decode the images into the file, and map it."""
         self.pixels.parent.mkdir(parents=True, exist_ok=True)
         self.record.unlink(missing_ok=True)
-        write_mapped((image[None] for image in images), shape, self.pixels, Images.samples.dtype)
+        write_mapped((image[None] for image in images), shape, self.pixels, dtype)
         record = {"source": str(self.source), "files": self._digest, "shape": list(shape)}
         write_json_atomic(self.record, record | {"digest": digest_of(self.pixels)})
         return read_mapped(self.pixels)
@@ -99,13 +101,13 @@ class _Images:
     help="a folder of image files, or of folders of them, which are the labels",
     noun="a folder of images",
     modality="images",
-    options=("image_size", "cache"),
+    options=("cache", "labels", *OPTIONS),
     extra="image",
     example="photos/ --image-size 64",
 )
 def read_folder(path: Path, request: DataOptions) -> FileContents:
-    """Images as uint8 (n, H, W, 1), or (n, H, W, 3) if any is in color, in the order of their names."""
-    request.check_no_table_options(str(path), "the labels of images are the names of their folders")
+    """Images in the order of their names: of 8 bits (n, H, W, 1), or (n, H, W, 3) if any is in color; or those of
+    instruments, uint8, uint16 or float32 (n, H, W, C)."""
     require("pillow", "image", "reading folders of images")
     with reading(str(path), "a folder of images"):
         images, n_train = _list_images(path)
@@ -119,12 +121,61 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
             f"{name_list(names)}"
         )
     size = request.or_fitted("image_size")
+    names = [file.relative_to(path).as_posix() for file in images.files]
+    y, groups = _labels(path, names, images.labels, request)
+    if request.axes or request.channels or is_deep(images.files[0]):
+        stack = stack_of(images.files, request, size)
+        if request.schema is None:
+            say(stack.described(path))
+        each = np.repeat(np.arange(len(names)), [file.count for file in stack.files])
+        of_file = {"y": y, "groups": groups}
+        found = {name: None if values is None else values[each] for name, values in of_file.items()}
+        train = None if n_train is None else int((each < n_train).sum())
+        cached = request.cache is not None or request.cache_if_large is not None
+        x = _cached(path, images.files, stack, request) if cached else in_memory(stack, str(path))
+        return contents_of(stack, x, request, path, n_train=train, table=_table(request), **found)
     fitted = request.schema["row_shape"] if request.schema else []
     x = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
-    y = np.array(images.labels, dtype=np.str_) if images.labels else None
-    names = [file.relative_to(path).as_posix() for file in images.files]
     options = {} if size is None else {"image_size": size}
-    return FileContents(x, y, n_train, options=options, row_names=names, modality="images")
+    return FileContents(
+        x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=_table(request)
+    )
+
+
+def _table(request: DataOptions) -> dict[str, Any]:
+    """What a table of labels adds to the schema."""
+    label = request.or_fitted("label")
+    return {} if label is None else {"columns": None, "one_hot": {}, "drop": [], "label": label}
+
+
+def _labels(
+    path: Path, names: list[str], of_folders: list[str], request: DataOptions
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Labels and groups of files: columns of a table of their names, if they are named; else the names of folders."""
+    y = np.array(of_folders, dtype=np.str_) if of_folders else None
+    replace(request, label=None).check_no_table_options(str(path))
+    label, group = request.or_fitted("label"), request.or_fitted("groups")
+    if request.few_labels and label == "y":
+        label = None
+    table = table_of_names(names, request, path) if label or group else None
+    y = y if label is None else column_of(table, "label", label, str(path))
+    return y, None if group is None else column_of(table, "groups", group, str(path))
+
+
+def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -> np.ndarray:
+    """The images of a stack, decoded once into a cache if they are large."""
+    place = request.cache or request.cache_if_large
+    assert place is not None
+    given = {"side": stack.side, "channels": request.channels, "axes": request.axes, "dtype": stack.dtype.name}
+    cache = ImageCache(place, path, files, given)
+    if (known := cache.read()) is not None:
+        return known
+    if request.cache is None and not request.maps(stack.shape, stack.dtype):
+        return in_memory(stack, str(path))
+    with Claims(place / "claims").hold(cache.pixels.stem, wait=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the folder has changed was said above
+        known = cache.read()  # another process may have decoded them meanwhile
+        return cache.write(stack.images(), stack.shape, stack.dtype) if known is None else known
 
 
 def _pixels(path: Path, files: list[Path], side: int | None, color: bool, request: DataOptions) -> np.ndarray:
@@ -141,7 +192,8 @@ def _pixels(path: Path, files: list[Path], side: int | None, color: bool, reques
     with Claims(place / "claims").hold(cache.pixels.stem, wait=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the folder has changed was said above
         known = cache.read()  # another process may have decoded them meanwhile
-        return cache.write(decoded(files, shape, side), shape) if known is None else known
+        found = decoded(files, shape, side)
+        return cache.write(found, shape, Images.samples.dtype) if known is None else known
 
 
 def _list_images(root: Path) -> tuple[_Images, int | None]:
@@ -264,23 +316,17 @@ def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iter
 
 
 def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:
-    """Whether one of the image files is in color, by its header; raises InputError if it is not 8-bit gray or RGB, with
-    the line that converts all files."""
-
-    def way(planes: int) -> str:
-        # A few large images are scenes, of which tiles are the samples.
-        return tiles_of(file) if len(files) < 4 else eight_bits(files, file, planes)
-
+    """Whether one of the image files is in color, by its header; raises InputError if it is not 8-bit gray or RGB, as
+    the first one is."""
     planes = planes_of(image)
     if planes > 1 and image.format == "TIFF":
         raise InputError(
-            f"{file} has {planes} pages or channels, expected one, or red, green and blue; "
-            f"{'of the first three' if planes >= 3 else 'of the first'}: {way(planes)}"
+            f"{file} has {planes} pages or channels, and {files[0].name} one, or colors: expected files of one kind"
         )
     if planes > 1:
         raise InputError(f"{file} has {pluralize(planes, 'frame')}, expected one; save a single frame as an image")
     if wide := deep(image):
-        raise InputError(f"{file} has {wide}, expected 8 bits; scale all to 0 to 255: {way(1)}")
+        raise InputError(f"{file} has {wide}, and {files[0].name} 8 bits: expected files of one depth")
     # Many programs write an alpha channel without a transparent pixel.
     opaque = image.mode in ("LA", "RGBA") and image.getchannel("A").getextrema()[0] == Images.samples.high
     if image.has_transparency_data and not opaque:

@@ -1,0 +1,193 @@
+"""Image files of instruments: TIFF of any depth and channels, OME, 16-bit PNG; axes, channels, what is refused."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.refusals import refusal
+from viewsmith.core.errors import MissingExtra
+from viewsmith.data import load_dataset
+from viewsmith.data.readers import microscopy
+
+tifffile = pytest.importorskip("tifffile")
+RNG = np.random.default_rng(0)
+
+
+def planes(*shape, dtype="uint16"):
+    return RNG.integers(0, 4000, shape).astype(dtype)
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(name, x, **options):
+        path = tmp_path / "set" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tifffile.imwrite(path, x, **options)
+        return path
+
+    return write
+
+
+def test_channels_of_16_bits_in_class_folders(put, tmp_path, capsys):
+    given = [planes(3, 8, 10) for _ in range(6)]
+    for i, x in enumerate(given):
+        put(f"{'ab'[i % 2]}/{i}.tif", x, photometric="minisblack", planarconfig="separate", compression="zlib")
+    data = load_dataset(tmp_path / "set")
+    assert data.modality == "images" and data.x.dtype == np.uint16 and data.x.shape == (6, 8, 10, 3)
+    np.testing.assert_array_equal(data.x, np.stack([given[i] for i in (0, 2, 4, 1, 3, 5)]).transpose(0, 2, 3, 1))
+    assert data.y.tolist() == list("aaabbb") and data.row_names[0] == "a/0.tif"
+    said = capsys.readouterr().err
+    assert "6 files SYX 3 x 8 x 10 uint16: 6 images of 3 channels" in said
+    again = load_dataset(tmp_path / "set", schema=data.schema)
+    np.testing.assert_array_equal(again.x, data.x)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("dtype", "kept"), [("float32", "float32"), ("int16", "float32"), ("uint8", "uint8")])
+def test_types_keep_their_values(put, tmp_path, dtype, kept):
+    given = [planes(2, 8, 8, dtype=dtype) for _ in range(3)]
+    for i, x in enumerate(given):
+        put(f"{i}.tif", x, photometric="minisblack")
+    data = load_dataset(tmp_path / "set", modality="images")
+    assert data.x.dtype == kept and data.x.shape == (3, 8, 8, 2)  # pages without a meaning are channels
+    np.testing.assert_array_equal(data.x, np.stack(given).transpose(0, 2, 3, 1))
+
+
+def test_gray_of_16_bits_and_bigtiff_and_png(put, tmp_path):
+    x = planes(8, 9)
+    put("a.tif", x, bigtiff=True)
+    put("b.tif", x)
+    np.testing.assert_array_equal(load_dataset(tmp_path / "set").x[0, ..., 0], x)
+    (tmp_path / "png").mkdir()
+    for name in "ab":
+        Image.fromarray(x).save(tmp_path / "png" / f"{name}.png")
+    data = load_dataset(tmp_path / "png")
+    assert data.x.dtype == np.uint16
+    np.testing.assert_array_equal(data.x[1, ..., 0], x)
+
+
+def test_colors_of_16_bits_in_png(tmp_path):
+    codecs = pytest.importorskip("imagecodecs")
+    (tmp_path / "set").mkdir()
+    x = planes(8, 9, 3)
+    for name in "ab":
+        (tmp_path / "set" / f"{name}.png").write_bytes(codecs.png_encode(x))
+    np.testing.assert_array_equal(load_dataset(tmp_path / "set").x[1], x)
+
+
+def test_names_of_channels_and_their_choice(put, tmp_path):
+    given = [planes(4, 8, 8) for _ in range(3)]
+    metadata = {"axes": "CYX", "Channel": {"Name": ["DNA", "ER", "AGP", "Mito"]}, "PhysicalSizeX": 0.65}
+    for i, x in enumerate(given):
+        put(f"{i}.ome.tif", x, metadata=metadata | {"PhysicalSizeY": 0.65})
+    data = load_dataset(tmp_path / "set")
+    assert data.schema["signal"] == {"channel_names": ["DNA", "ER", "AGP", "Mito"], "micrometers": 0.65}
+    some = load_dataset(tmp_path / "set", channels=["AGP", "0"])
+    np.testing.assert_array_equal(some.x, data.x[..., [2, 0]])
+    assert some.schema["signal"]["channel_names"] == ["AGP", "DNA"]
+    np.testing.assert_array_equal(load_dataset(tmp_path / "set", schema=some.schema).x, some.x)
+    assert "no channel 'DNB', given as channels; did you mean DNA" in refusal(
+        load_dataset, tmp_path / "set", channels=["DNB"]
+    )
+    assert "it has 4" in refusal(
+        load_dataset, put("x/1.tif", planes(6, 4, 8, 8), metadata={"axes": "ZCYX"}), channels=["9"]
+    )
+
+
+def test_axes_that_are_no_channels_count_images(put, tmp_path, capsys):
+    x = planes(5, 2, 8, 10)
+    path = put("a.ome.tif", x, metadata={"axes": "ZCYX"})
+    data = load_dataset(path)
+    np.testing.assert_array_equal(data.x, x.transpose(0, 2, 3, 1))
+    assert data.row_names[1] == "a.ome.tif#1"
+    flat = put("b.tif", planes(7, 8, 10), photometric="minisblack")
+    assert load_dataset(flat).x.shape == (7, 8, 10, 1)  # of one file pages are images
+    assert load_dataset(flat, axes="XZY").x.shape == (8, 10, 7, 1)
+
+
+def test_given_axes(put, tmp_path):
+    x = planes(3, 8, 10)
+    for name in "ab":
+        put(f"{name}.tif", x, photometric="minisblack")
+    np.testing.assert_array_equal(load_dataset(tmp_path / "set", axes="ZYX").x[:3, ..., 0], x)
+    names = load_dataset(tmp_path / "set", axes="ZYX").row_names
+    assert names == [f"{name}.tif#{i}" for name in "ab" for i in range(3)]
+    for axes in ("YX", "CCYX", "CZT", "CYY"):
+        assert "give a letter for each, Y for rows" in refusal(load_dataset, tmp_path / "set", axes=axes)
+
+
+def test_labels_and_groups_of_a_table(put, tmp_path):
+    for i in range(6):
+        put(f"{i}.tif", planes(2, 8, 8), photometric="minisblack")
+    (tmp_path / "set" / "labels.csv").write_text(
+        "file,phase,plate\n" + "".join(f"{i}.tif,{'MG'[i % 2]},p{i // 3}\n" for i in range(6))
+    )
+    data = load_dataset(tmp_path / "set", label="phase", groups="plate")
+    assert data.y.tolist() == list("MGMGMG") and data.groups.tolist() == ["p0"] * 3 + ["p1"] * 3
+    assert data.label_name == "phase"
+    assert "no column 'phas', given as label; did you mean phase" in refusal(
+        load_dataset, tmp_path / "set", label="phas"
+    )
+
+
+def test_sizes_that_differ_are_resized_as_photographs_are(put, tmp_path):
+    put("a.tif", np.full((2, 8, 8), 300, np.uint16), photometric="minisblack")
+    put("b.tif", np.full((2, 16, 12), 5000, np.uint16), photometric="minisblack")
+    assert "(--image-size)" in refusal(load_dataset, tmp_path / "set")
+    data = load_dataset(tmp_path / "set", image_size=8)
+    assert data.x.shape == (2, 8, 8, 2) and set(data.x[1].ravel()) == {5000}
+
+
+def test_large_folders_are_decoded_into_a_cache(put, tmp_path):
+    given = [planes(2, 8, 8) for _ in range(3)]
+    for i, x in enumerate(given):
+        put(f"{i}.tif", x, photometric="minisblack")
+    for _ in range(2):
+        data = load_dataset(tmp_path / "set", cache=tmp_path / "cache")
+        assert data.x.dtype == np.uint16
+        np.testing.assert_array_equal(np.asarray(data.x[:]), np.stack(given).transpose(0, 2, 3, 1))
+
+
+def test_what_is_refused(put, tmp_path, monkeypatch):
+    good = put("a/0.tif", planes(3, 8, 8), photometric="minisblack")
+    put("a/1.tif", planes(3, 8, 8, dtype="uint8"), photometric="minisblack")
+    assert "1.tif is uint8, and 0.tif uint16: expected one depth" in refusal(load_dataset, tmp_path / "set")
+    put("a/1.tif", planes(2, 8, 8), photometric="minisblack")
+    assert "1.tif has 2 channels" in refusal(load_dataset, tmp_path / "set")
+    with tifffile.TiffWriter(tmp_path / "set" / "a" / "1.tif") as writer:
+        writer.write(planes(8, 8))
+        writer.write(planes(8, 9))
+    assert "images of different shapes, such as (8, 8) and (8, 9)" in refusal(load_dataset, tmp_path / "set")
+    (tmp_path / "set" / "a" / "1.tif").write_bytes(good.read_bytes()[:300])
+    assert "1.tif as a" in refusal(load_dataset, tmp_path / "set")
+    x = planes(3, 8, 8, dtype="float32")
+    x[0, 0, 0] = np.nan
+    for name in ("b/0.tif", "b/1.tif"):
+        put(name, x, photometric="minisblack")
+    assert "2 missing values (NaN) in 2 images of 2" in refusal(load_dataset, tmp_path / "set" / "b")
+    single = put("c.tif", planes(130, 130))
+    assert "is one image (YX 130 x 130 uint16), expected several: python -c" in refusal(load_dataset, single)
+    # Photographs first, then what is none.
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "set" / "b" / "0.png")
+    (tmp_path / "set" / "b" / "0.tif").unlink()
+    (tmp_path / "set" / "b" / "1.tif").unlink()
+    put("b/1.tif", planes(8, 8))
+    assert "1.tif has more than 8 bits per channel, and 0.png 8 bits" in refusal(load_dataset, tmp_path / "set" / "b")
+
+
+def test_a_missing_codec_and_a_missing_package_name_the_extra(put, tmp_path, monkeypatch):
+    path = put("z.tif", planes(3, 8, 8), metadata={"axes": "ZYX"})
+
+    def fails(self, *args, **options):
+        raise ValueError("<COMPRESSION.LZW: 5> requires the 'imagecodecs' package")
+
+    monkeypatch.setattr(tifffile.TiffPageSeries, "asarray", fails)
+    with pytest.raises(MissingExtra, match=r"'imagecodecs'.*viewsmith\[microscopy\]"):
+        load_dataset(path)
+
+    def missing(package, extra, purpose):
+        raise MissingExtra(package, extra, purpose)
+
+    monkeypatch.setattr(microscopy, "require", missing)
+    with pytest.raises(MissingExtra, match=r"TIFF files of instruments needs the package 'tifffile'"):
+        load_dataset(path)
