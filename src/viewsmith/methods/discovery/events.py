@@ -15,8 +15,6 @@ are those of Theiler et al. (1992).
 
 Symbols: z a window; w its points; n pieces of C channels and T points; s(z) = log p_P(z) / p_U(z).
 
-Discovery in recordings: events of several kinds, their places in pieces, and q-values of the places.
-
 After an event is found, its places are masked, and the next one is sought. The q-value of a place compares its score
 with the best scores of pieces with the same spectra and random phases, so a piece may have no event.
 """
