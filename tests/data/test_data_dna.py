@@ -14,7 +14,9 @@ from properties import examples
 from refusals import refusal
 from viewsmith.core import memory
 from viewsmith.data import load_dataset
+from viewsmith.modalities.dna import letters as letters_module
 from viewsmith.modalities.dna import modality as dna
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
 from viewsmith.modalities.dna.modality import dna_rows, kmer_frequencies
 
 rng = np.random.default_rng(0)
@@ -100,7 +102,7 @@ def test_rows_refused(given, part):
 
 
 def test_invalid_letters_are_found_in_any_block(monkeypatch):
-    monkeypatch.setattr(dna, "_BLOCK", 7)
+    monkeypatch.setattr(letters_module, "BLOCK", 7)
     letters = ["ACGTACGT"] * 9
     letters[5] = "ACGTACXT"
     assert "row 5, position 6" in refusal(dna_rows, letters)
@@ -112,7 +114,7 @@ def test_invalid_letters_are_found_in_any_block(monkeypatch):
 def test_an_array_is_dna_when_every_row_is_letters_then_zeros(rows):
     x = np.array([[*row.encode()] for row in rows], dtype=np.uint8)
     expected = all(row.rstrip("\0") and not set(row.rstrip("\0")) - set("ACGTNacgtn") for row in rows)
-    assert dna.is_dna(x) == expected
+    assert letters_module.has_letters(x, NUCLEOTIDES) == expected
     if not expected:
         refusal(dna_rows, x)
 
@@ -130,7 +132,7 @@ def slow_frequencies(text, k):
 @pytest.mark.parametrize("k", [1, 2, 4])
 @pytest.mark.parametrize("block", [1, 4_000_000])
 def test_words_against_a_loop(monkeypatch, k, block):
-    monkeypatch.setattr(dna, "_BLOCK", block)
+    monkeypatch.setattr(dna, "BLOCK", block)
     given = ["".join(rng.choice([*"ACGTNacgtn"], size=rng.integers(1, 30))) for _ in range(20)] + ["N", "ACGT" * 5]
     frequencies = kmer_frequencies(dna_rows(given), k)
     assert frequencies.dtype == np.float32 and frequencies.shape == (22, 4**k)

@@ -11,7 +11,8 @@ from torch.utils.data import Dataset as TorchDataset
 
 from viewsmith.core.errors import InputError, join_names, name_list, one_line
 from viewsmith.core.memory import memory_limit
-from viewsmith.modalities.dna.modality import is_dna_text
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.dna.letters import is_text_of
 from viewsmith.modalities.images.modality import pixels_of_unit
 
 # Kinds of columns of Hugging Face datasets that hold samples, by the class of their feature.
@@ -68,7 +69,7 @@ def collect(X: Any) -> np.ndarray | list[str]:
         raise InputError(f"X is an empty {type(X).__name__}, expected samples")
     first = take(0)
     if isinstance(first, str):
-        if _is_hugging_face(X) and not is_dna_text(first):
+        if _is_hugging_face(X) and not is_text_of(first, NUCLEOTIDES):
             raise InputError(
                 f"the column {column} of X has text ({one_line(repr(first), 40)}) that is not DNA: choose another one "
                 "with X.select_columns([name]), or give X.to_pandas() if it is a table"

@@ -8,8 +8,7 @@ from typing import Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.modalities.dna import ALPHABET
-from viewsmith.modalities.dna.modality import UNKNOWN
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
 from viewsmith.reports.figure import INK, PALETTE, Figure, Picture, new_axes
 
 _VECTOR_SAMPLES, _IMAGE_SAMPLES, _DNA_SAMPLES = 4, 8, 6
@@ -172,7 +171,7 @@ def _strand(name: str, codes: list[int], differs: list[bool]) -> str:
     cells = []
     for code, marked in zip(codes, differs, strict=True):
         letter = chr(code) if code else "-"
-        kind = letter.upper() if letter.upper() in ALPHABET else UNKNOWN
+        kind = letter.upper() if letter.upper() in NUCLEOTIDES.letters else NUCLEOTIDES.unknown
         cells.append(f'<i class="{"d " if marked else ""}{kind}">{escape(letter)}</i>')
     return f'<div class="strand{"" if name == "sample" else " view"}"><b>{name}</b>{"".join(cells)}</div>'
 

@@ -11,7 +11,8 @@ from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.unread import letters_way
-from viewsmith.modalities.dna.modality import first_other_letter, letter_fault, letters_of, pad_rows
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.dna.letters import first_other_letter, letter_fault, letters_of, pad_rows
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -35,11 +36,11 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
     lengths = np.diff(starts, append=len(letters))
     if not lengths.all():
         raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} has no sequence; leave it out")
-    fault = first_other_letter(letters, starts)
+    fault = first_other_letter(letters, starts, NUCLEOTIDES)
     if fault is not None:
         record, position = fault
         sequence = letters[starts[record] : starts[record] + lengths[record]].tobytes().decode("latin-1")
-        said = letter_fault(sequence[position], sequence)
+        said = letter_fault(sequence[position], sequence, NUCLEOTIDES)
         raise InputError(
             f"{path}: {_record(headers, record)}, position {position + 1} is {said}{letters_way(path, said)}"
         )

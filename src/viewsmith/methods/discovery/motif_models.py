@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.modalities.dna import ALPHABET
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
 
+ALPHABET = NUCLEOTIDES.letters
 ORDER = 2  # letters before, on which a letter of the background depends
 CLEAR = 4.5  # least clarity of a motif that recurs
 LEAST_SPREAD = 0.02  # nats; of held-out halves, whose mean gain in nothing is below 0, the only one

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from viewsmith.core import __version__
 from viewsmith.core.files import write_text_atomic
 from viewsmith.core.progress import html_table
-from viewsmith.modalities.dna import ALPHABET
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
 from viewsmith.modalities.images.patches import CELL
 from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION
@@ -37,7 +37,7 @@ def draw_logo(probabilities: np.ndarray, background: np.ndarray, name: str) -> P
     from matplotlib.transforms import Affine2D
 
     heights = letter_heights(probabilities, background)
-    paths = [TextPath((0, 0), letter, size=1) for letter in ALPHABET]
+    paths = [TextPath((0, 0), letter, size=1) for letter in NUCLEOTIDES.letters]
     with new_axes(0.8 + 0.3 * len(heights), 1.8) as (figure, axes):
         for position, row in enumerate(heights):
             bottom = 0.0

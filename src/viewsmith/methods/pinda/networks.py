@@ -166,21 +166,23 @@ class SharedTrunkMap(nn.Module):
 
 
 class SequenceMap(nn.Module):
-    """Three convolutions along DNA, (B, 4, L) to (B, outputs, L); the output of a base does not depend on padding.
+    """Three convolutions along letters, (B, C, L) to (B, outputs, L); no output depends on padding.
 
     Parameters
     ----------
     outputs : int
-        Number of maps: 4, or 1 for all letters together.
+        Number of maps: C, or 1 for all letters together.
     width : int
         Channels of the hidden layers.
     kernel : int
-        Kernel size of the first two convolutions, in bases, odd.
+        Kernel size of the first two convolutions, in letters, odd.
+    channels : int
+        C.
     """
 
-    def __init__(self, outputs: int = 4, *, width: int = 32, kernel: int = 9) -> None:
+    def __init__(self, outputs: int = 4, *, width: int = 32, kernel: int = 9, channels: int = 4) -> None:
         super().__init__()
-        self.first = nn.Conv1d(4, width, kernel, padding=kernel // 2)
+        self.first = nn.Conv1d(channels, width, kernel, padding=kernel // 2)
         self.second = nn.Conv1d(width, width, kernel, padding=kernel // 2)
         self.last = nn.Conv1d(width, outputs, 1)
 
@@ -221,7 +223,7 @@ def _resnet50(context: NoiseContext, *, stem: Literal["auto", "small", "standard
 
 @register("noise generator", "sequence", help="convolutions over the bases", modalities="dna", default=True)
 def _sequence(context: NoiseContext) -> SequenceMap:
-    return SequenceMap(context.outputs)
+    return SequenceMap(context.outputs, channels=context.channels)
 
 
 @register(

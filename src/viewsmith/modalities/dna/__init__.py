@@ -1,3 +1,1 @@
-"""DNA sequences."""
-
-ALPHABET = "ACGT"
+"""Sequences of letters: DNA and other alphabets."""

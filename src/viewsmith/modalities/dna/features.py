@@ -1,4 +1,4 @@
-"""Features of DNA: frequencies of k-mers, and responses to a dictionary of windows of letters."""
+"""Features of letters: frequencies of k-mers, and responses to a dictionary of windows of letters."""
 
 from typing import Annotated
 
@@ -23,15 +23,15 @@ from viewsmith.networks.features import FeatureContext, Features
 class KmersAndWindows(Features):
     """Frequencies of k-mers, and responses to a dictionary of windows, averaged over bins and their maximum.
 
-    Sequences are scaled ones (B, 4, L): one-hot letters, N as 1/4 each, zeros as padding. The dictionary is that of
-    Coates, Lee and Ng (2011), of windows instead of patches. Bins divide each sequence, without its padding, into
-    parts of equal length; windows that reach into the padding do not count.
+    Sequences are scaled ones (B, C, L): one-hot letters, unknown ones as 1 / C each, zeros as padding. The dictionary
+    is that of Coates, Lee and Ng (2011), of windows instead of patches. Bins divide each sequence, without its
+    padding, into parts of equal length; windows that reach into the padding do not count.
 
     Parameters
     ----------
     context : FeatureContext
     k : int
-        Length of a k-mer; k-mers with an N are not counted.
+        Length of a k-mer; k-mers with an unknown letter are not counted.
     window : int
         Letters of a window.
     centers : int
@@ -54,7 +54,7 @@ class KmersAndWindows(Features):
         self.dictionary = PatchResponses(
             context.channels, (1, window), patch=(1, window), centers=centers, stride=1, regions=(1, 1)
         )
-        self.n_features = 4**k + centers * (bins + 1)
+        self.n_features = context.channels**k + centers * (bins + 1)
 
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
         x = x.float().cpu()

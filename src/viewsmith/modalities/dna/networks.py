@@ -1,4 +1,4 @@
-"""DNA as input of networks: letters as one-hot columns, an encoder (of recordings, too), and a denoiser of letters."""
+"""Letters as input of networks: one-hot columns, an encoder (of recordings, too), and a denoiser of letters."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.dna import ALPHABET
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet, word_length
 from viewsmith.networks.base import EncoderContext, Latents, Modulation, TimestepEmbedding, zero_initialized
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 
 
 class LetterLatents(Latents):
-    """Latents of DNA (B, 4, L): +1 for the letter and -1 for the others; -1/2 for N (1/4 each), and 0 for padding."""
+    """Latents of letters (B, C, L): +1 for the letter, -1 for the others, 2/C - 1 if unknown, 0 for padding."""
 
     def encode(self, x: Tensor) -> Tensor:
         """Latents (B, 4, L) of scaled sequences (B, 4, L)."""
@@ -33,55 +33,61 @@ class LetterLatents(Latents):
         return real_positions(x)[:, None]
 
 
-LETTERS = ALPHABET.encode()
+class LetterCodes(nn.Module):
+    """ASCII letters, uint8 (n, L), to scaled sequences (n, C, L) of the C letters of an alphabet, and back.
 
-
-class Nucleotides(nn.Module):
-    """ASCII letters, uint8 (n, L), to scaled sequences (n, 4, L), and back.
-
-    A C G T (upper or lower case) become one-hot columns, N becomes 1/4 of each, and padding (0, after the end of a
-    sequence) a column of zeros.
+    Letters (upper or lower case) become one-hot columns, the unknown one 1 / C of each, and padding (0, after the end
+    of a sequence) a column of zeros.
     """
 
     codes: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, alphabet: Alphabet) -> None:
         super().__init__()
-        codes = torch.zeros(256, 4)
-        for channel, letter in enumerate(LETTERS):
+        self.alphabet = alphabet
+        codes = torch.zeros(256, len(alphabet))
+        for channel, letter in enumerate(alphabet.letters.encode()):
             codes[letter, channel] = codes[letter + 32, channel] = 1.0
-        codes[ord("N")] = codes[ord("n")] = 0.25
+        codes[ord(alphabet.unknown)] = codes[ord(alphabet.unknown.lower())] = 1 / len(alphabet)
         self.register_buffer("codes", codes, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.codes[x.int()].movedim(2, 1).contiguous()
 
     def inverse(self, x: Tensor) -> Tensor:
-        """The letters of the largest entries, uint8 (n, L); N if all four are equal, 0 for padding."""
-        letters = torch.tensor(list(LETTERS), dtype=torch.uint8, device=x.device)[x.argmax(dim=1)]
-        letters[x.amax(dim=1) == x.amin(dim=1)] = ord("N")
+        """The letters of the largest entries, uint8 (n, L); the unknown one if all are equal, 0 for padding."""
+        codes = torch.tensor(list(self.alphabet.letters.encode()), dtype=torch.uint8, device=x.device)
+        letters = codes[x.argmax(dim=1)]
+        letters[x.amax(dim=1) == x.amin(dim=1)] = ord(self.alphabet.unknown)
         letters[(x == 0).all(dim=1)] = 0
         return letters
 
 
+class Nucleotides(LetterCodes):
+    """ASCII letters of DNA, uint8 (n, L), to scaled sequences (n, 4, L), and back; see `LetterCodes`."""
+
+    def __init__(self) -> None:
+        super().__init__(NUCLEOTIDES)
+
+
 def real_positions(x: Tensor) -> Tensor:
-    """Which positions of scaled DNA (B, 4, L) are bases, not padding: bool (B, L)."""
+    """Which positions of scaled sequences (B, C, L) are letters, not padding: bool (B, L)."""
     # Four times as fast on a CPU as (x != 0).any(dim=1).
     return x.abs().amax(dim=1) > 0
 
 
 def kmer_frequencies(x: Tensor, k: int = 4) -> Tensor:
-    """Frequencies of the 4^k words of length k (k-mers) of scaled DNA (B, 4, L); see `modality.kmer_frequencies`."""
+    """Frequencies of the C^k words of length k (k-mers) of scaled sequences (B, C, L), in alphabetical order."""
     known = (x.amax(dim=1) > 0.5) & (x.sum(dim=1) != 0)
     windows = max(0, x.shape[2] - k + 1)
-    n = x.shape[0]  # `len` would fix the batch of an exported graph
+    n, letters = x.shape[:2]  # `len` would fix the batch of an exported graph
     word = x.new_zeros(n, windows, dtype=torch.int64)
     valid = torch.ones(n, windows, dtype=torch.bool, device=x.device)
     letter = x.argmax(dim=1)
     for shift in range(k):
-        word = 4 * word + letter[:, shift : shift + windows]
+        word = letters * word + letter[:, shift : shift + windows]
         valid &= known[:, shift : shift + windows]
-    counts = x.new_zeros(n, 4**k).scatter_add_(1, word, valid.to(x.dtype))
+    counts = x.new_zeros(n, letters**k).scatter_add_(1, word, valid.to(x.dtype))
     return counts / counts.sum(dim=1, keepdim=True).clamp_min(1)
 
 
@@ -91,7 +97,7 @@ LATER_KERNEL = 5
 # Coordinates that are not learned are of at most so many positions.
 LONGEST_SKIP = 512
 
-# Length of the coordinates of 4-mers, as a multiple of that of bases.
+# Length of the coordinates of words, as a multiple of that of bases.
 LENGTH_OF_WORDS = 0.4
 
 
@@ -139,7 +145,7 @@ class ConvolutionBlock(nn.Module):
 
 
 class SequenceCNN(nn.Module):
-    """DNA (B, 4, L), or recordings (B, C, L), of any length to representations (B, n_components).
+    """Letters or recordings (B, C, L) of any length to representations (B, n_components).
 
     Convolutions with BatchNorm and ReLU, the first over letters (motifs), with max-pooling over 4 positions in between;
     then the mean and the maximum over the positions of bases, and Linear - BatchNorm - ReLU. Padding is zero after
@@ -157,7 +163,7 @@ class SequenceCNN(nn.Module):
     channels : int
         C.
     padded : bool
-        Whether columns of zeros are padding, as in DNA.
+        Whether columns of zeros are padding, as of letters.
 
     Attributes
     ----------
@@ -236,21 +242,25 @@ def _sequence_cnn(
     appended_length: Annotated[float, Bounds(gt=0)] = 24.0,
 ) -> nn.Module:
     """Build the small network; two thirds of `appended_pca` columns are principal coordinates of bases up to the 512th,
-    of length `appended_length`, the others of 4-mers, with .4 of it."""
+    of length `appended_length`, the others of words (of DNA, 4-mers), with .4 of it."""
     positions = min(context.row_shape[0], LONGEST_SKIP)
-    bases, words = partial(bases_by_position, positions=positions), partial(kmer_frequencies, k=4)
+    letters, k = context.channels, word_length(context.channels)
+    bases, words = partial(bases_by_position, positions=positions), partial(kmer_frequencies, k=k)
     of_words = appended_pca // 3
-    of_bases = min(4 * positions, appended_pca - of_words)
+    of_bases = min(letters * positions, appended_pca - of_words)
     skip = SkipKinds(
-        SkipCoordinates(4 * positions, of_bases, length=appended_length, features=bases),
-        SkipCoordinates(4**4, min(4**4, of_words), length=LENGTH_OF_WORDS * appended_length, features=words),
+        SkipCoordinates(letters * positions, of_bases, length=appended_length, features=bases),
+        SkipCoordinates(
+            letters**k, min(letters**k, of_words), length=LENGTH_OF_WORDS * appended_length, features=words
+        ),
     )
-    learned = SequenceCNN(n_components=learned_columns(context.n_components, skip.n_components, appended_pca))
+    width = learned_columns(context.n_components, skip.n_components, appended_pca)
+    learned = SequenceCNN(n_components=width, channels=letters)
     return WithSkip(learned, skip) if skip.n_components else learned
 
 
 def bases_by_position(x: Tensor, *, positions: int) -> Tensor:
-    """The first positions of sequences, (B, 4, L) to (B, 4 * positions); shorter ones are padded with zeros."""
+    """The first positions of sequences, (B, C, L) to (B, C * positions); shorter ones are padded with zeros."""
     return F.pad(x[:, :, :positions], (0, max(0, positions - x.shape[2]))).flatten(1)
 
 
@@ -286,6 +296,8 @@ class SequenceDenoiser(nn.Module):
     ----------
     condition : int
         Width c of the condition.
+    letters : int
+        C, letters of the alphabet.
     width : int
         Channels of the patches.
     fine : int
@@ -295,12 +307,18 @@ class SequenceDenoiser(nn.Module):
     """
 
     def __init__(
-        self, condition: int, *, width: int = 64, fine: int = 16, dilations: Sequence[int] = (1, 2, 4, 8)
+        self,
+        condition: int,
+        *,
+        letters: int = 4,
+        width: int = 64,
+        fine: int = 16,
+        dilations: Sequence[int] = (1, 2, 4, 8),
     ) -> None:
         super().__init__()
         self.time = TimestepEmbedding(TIME_WIDTH)
         self.fine_condition = nn.Linear(condition, fine)
-        self.motifs = nn.Conv1d(4, fine, 9, padding=4)
+        self.motifs = nn.Conv1d(letters, fine, 9, padding=4)
         self.fine_modulate = Modulation(TIME_WIDTH, fine)
         self.condition = nn.Linear(condition, width)
         self.down = nn.Conv1d(fine, width, PATCH, stride=PATCH)
@@ -308,11 +326,11 @@ class SequenceDenoiser(nn.Module):
         self.dilated = nn.ModuleList(nn.Conv1d(width, width, 3, padding=gap, dilation=gap) for gap in dilations)
         self.up = nn.ConvTranspose1d(width, fine, PATCH, stride=PATCH)
         self.local = nn.Conv1d(fine, fine, 5, padding=2)
-        self.logits = nn.Conv1d(fine, 4, 1)
+        self.logits = nn.Conv1d(fine, letters, 1)
         self.factors = zero_initialized(nn.Linear(TIME_WIDTH, 3))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
-        """Predictions (B, 4, L), 0 on padding, from noised latents, times (B,), 0 to 999, and conditions (B, c)."""
+        """Predictions (B, C, L), 0 on padding, from noised latents, times (B,), 0 to 999, and conditions (B, c)."""
         real = real_positions(x)[:, None].to(x.dtype)
         time = self.time(t)
         log_k, g, h = self.factors(time)[:, :, None].split(1, dim=1)
@@ -321,7 +339,7 @@ class SequenceDenoiser(nn.Module):
         return g * (x - q) + h * q
 
     def _logits(self, x: Tensor, real: Tensor, time: Tensor, condition: Tensor) -> Tensor:
-        """Logits of the letters, (B, 4, L), from the neighborhood of each position, the time and the condition."""
+        """Logits of the letters, (B, C, L), from the neighborhood of each position, the time and the condition."""
         length = x.shape[2]
         padding = (0, -length % PATCH)
         real_patches = F.pad(real, padding).unflatten(2, (-1, PATCH)).amax(dim=3)

@@ -1,10 +1,10 @@
-"""Fixed view makers for DNA: the edits of evolution, batched (EvoAug: Lee et al. 2023, Genome Biology 24:105).
+"""Fixed view makers for letters: the edits of evolution, batched (EvoAug: Lee et al. 2023, Genome Biology 24:105).
 
-A batch is (B, 4, L): channels A C G T, 1/4 in each channel for N, and zeros for padding after the end of a sequence.
-View makers keep the shape, the padding and valid columns.
+A batch is (B, C, L): a channel for each of the C letters (of DNA A C G T), 1 / C in each channel for an unknown one,
+and zeros for padding after the end of a sequence. View makers keep the shape, the padding and valid columns.
 
 An edit does not change the batch. It changes a *plan*, int64 (B, L), which gives the source of each column of the view:
-a number from 0 to L - 1 is a base of the sequence, L to L + 3 is a fixed letter, and ~c (that is -1 - c) is the
+a number from 0 to L - 1 is a letter of the sequence, L to L + C - 1 is a fixed one, and ~c (that is -1 - c) is the
 complement of column c. Several edits are applied to the plan one after another; `render` then gathers the columns once.
 """
 
@@ -33,18 +33,18 @@ def unedited(x: Tensor) -> Tensor:
 
 
 def render(x: Tensor, plan: Tensor, *, complements: bool = True) -> Tensor:
-    """The view (B, 4, L) of a plan (B, L); a plan that is said to have no complements saves a third of the time."""
-    letters = torch.eye(4, dtype=x.dtype, device=x.device).expand(len(x), -1, -1)
+    """The view (B, C, L) of a plan (B, L); a plan that is said to have no complements saves a third of the time."""
+    letters = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(len(x), -1, -1)
     columns = torch.cat([x, letters], dim=2)
     if not complements:
-        return columns.gather(2, plan[:, None].expand(-1, 4, -1))
+        return columns.gather(2, plan[:, None].expand(-1, x.shape[1], -1))
     other_strand = plan < 0
-    view = columns.gather(2, torch.where(other_strand, ~plan, plan)[:, None].expand(-1, 4, -1))
+    view = columns.gather(2, torch.where(other_strand, ~plan, plan)[:, None].expand(-1, x.shape[1], -1))
     return torch.where(other_strand[:, None], view.flip(1), view)
 
 
 def sequence_lengths(x: Tensor) -> Tensor:
-    """Number of bases of each sequence of a batch (B, 4, L), int64 (B,)."""
+    """Number of letters of each sequence of a batch (B, C, L), int64 (B,)."""
     return real_positions(x).sum(dim=1)
 
 
@@ -56,7 +56,7 @@ def reverse_complement(plan: Tensor, lengths: Tensor, chosen: Tensor) -> Tensor:
 
 
 def mutate(plan: Tensor, letters: Tensor, redrawn: Tensor) -> Tensor:
-    """Write `letters` (0 to 3 for A C G T), int64 (B, L), at the positions `redrawn`, bool (B, L)."""
+    """Write `letters` (0 to C - 1), int64 (B, L), at the positions `redrawn`, bool (B, L)."""
     return torch.where(redrawn, plan.shape[1] + letters, plan)
 
 
@@ -149,10 +149,10 @@ class Mutation(DNAEdit):
         self.rate = rate
 
     def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
-        shape = tuple(plan.shape)
-        redrawn = rand(shape, like, generator) < self.rate * 4 / 3
+        shape, letters = tuple(plan.shape), like.shape[1]
+        redrawn = rand(shape, like, generator) < self.rate * letters / (letters - 1)
         real = _positions(plan) < torch.where(chosen, lengths, 0)[:, None]
-        return mutate(plan, randint(4, shape, like, generator), redrawn & real)
+        return mutate(plan, randint(letters, shape, like, generator), redrawn & real)
 
 
 class SegmentEdit(DNAEdit):
@@ -177,7 +177,7 @@ class Deletion(SegmentEdit):
     def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         size = self.sizes(lengths, chosen, like, generator)
         start = _uniform(torch.zeros_like(size), lengths - size, like, generator)
-        return delete(plan, lengths, start, size, randint(4, tuple(plan.shape), like, generator))
+        return delete(plan, lengths, start, size, randint(like.shape[1], tuple(plan.shape), like, generator))
 
 
 @register(
@@ -192,7 +192,7 @@ class Insertion(SegmentEdit):
     def edit(self, plan: Tensor, lengths: Tensor, chosen: Tensor, like: Tensor, generator: Stream) -> Tensor:
         size = self.sizes(lengths, chosen, like, generator)
         start = _uniform(torch.zeros_like(size), lengths - size, like, generator)
-        return insert(plan, lengths, start, size, randint(4, tuple(plan.shape), like, generator))
+        return insert(plan, lengths, start, size, randint(like.shape[1], tuple(plan.shape), like, generator))
 
 
 @register("view maker", "translocation", help="the sequence rotated", modalities="dna", strengths=({},))
