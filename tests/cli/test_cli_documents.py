@@ -162,7 +162,7 @@ def run(kind, code, names):
         good(*(word for word in words if word != "--umap"), *less)
 
 
-QUICK = {"README.md", "cells.md", "data.md", "evaluation.md", "losses.md", "tables.md"}
+QUICK = {"README.md", "cells.md", "data.md", "evaluation.md", "tables.md"}
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_code_of_the_documents_runs(path, workplace):
 
 
 def test_there_are_documents_with_code():
-    assert len(WITH_CODE) >= 27
+    assert len(WITH_CODE) >= 15
 
 
 def test_the_first_example_of_the_readme_prints_its_output(workplace):

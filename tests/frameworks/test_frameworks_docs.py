@@ -1,4 +1,4 @@
-"""The code in docs/frameworks.md runs."""
+"""The code in docs/which_method.md runs."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 import viewsmith.frameworks as frameworks
 from viewsmith.networks import MLP
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs/frameworks.md").read_text("utf-8"), re.S)
+BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs/which_method.md").read_text("utf-8"), re.S)
 
 
 LOOP = next(block for block in BLOCKS if "for step in range" in block)
