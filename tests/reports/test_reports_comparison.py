@@ -11,6 +11,7 @@ import pytest
 from viewsmith.evaluation.differences import Repeats, TestRows
 from viewsmith.evaluation.leaderboard import Results, leaderboard
 from viewsmith.reports.comparison import _against_best, render_comparison
+from viewsmith.reports.report import _p
 
 PROTOCOLS = ["linear", "knn", "kmeans_accuracy", "linear_1pct", "linear_10pct"]
 KINDS = {"raw": "baseline", "a <b>": "method", "a <b> untrained": "untrained"}
@@ -94,6 +95,7 @@ def test_scores_of_few_labels_are_said_to_decide_nothing():
     found.labeled_rows = {"knn": 90, "linear_1pct": 2}
     page = render_comparison(compared() | leaderboard(found, Repeats((0,)), [], "out"), {})
     assert "Fewer than 10 labels, so it decides nothing: linear_1pct (2 labeled rows)." in page
+    assert "Not complete" not in page
 
 
 def test_differences_from_the_best_row_have_one_sign():
@@ -130,3 +132,7 @@ def test_a_browser_shows_the_page_without_scrolling_sideways(tmp_path, width):
     scroll, visible, images, loaded = re.search(r'id="found">([^<]*)<', done.stdout)[1].split()
     assert int(scroll) <= int(visible) and width - 20 <= int(visible) <= width  # without the scroll bar
     assert images == "10" and loaded == "true"
+
+
+def test_small_p_values_are_not_zero():
+    assert [_p(value) for value in (0.0, 4e-4, 6e-4, 0.25, None)] == ["< 0.001", "< 0.001", "0.001", "0.250", "–"]

@@ -12,7 +12,7 @@ from viewsmith.evaluation.differences import TIES, best_of, turned, word
 from viewsmith.evaluation.label_free import MEASURES
 from viewsmith.evaluation.leaderboard import failures, main_level, spread_words, standard_error, too_few_labels
 from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
-from viewsmith.reports.figure import INK, PALETTE, Picture, new_axes, shorten
+from viewsmith.reports.figure import PALETTE, Picture, new_axes, shorten
 from viewsmith.reports.maps import draw_map
 from viewsmith.reports.report import render
 from viewsmith.reports.verdict import protocol_title
@@ -45,8 +45,6 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         notes.append(f"Left out, because the time was over: {result['left_out']}.")
     if early:
         notes.append(f"{early} of {len(result['cells'])} trainings ended at the limit of their time.")
-    if few := too_few_labels(result):
-        notes.append(few)
     return render(
         "comparison.html.j2",
         title=f"Comparison on {Path(result['data']).name}",
@@ -54,6 +52,7 @@ def render_comparison(result: Mapping[str, Any], maps: Mapping[str, Any]) -> str
         spread=spread_words(result),
         error=standard_error(result),
         notes=notes,
+        few=too_few_labels(result),
         protocols=[
             (name, protocol_title(name), (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS | MEASURES).get(name, ""))
             for name in protocols
@@ -124,10 +123,11 @@ def _few_label_curves(result: Mapping[str, Any], kinds: Mapping[str, str]) -> Pi
         if kinds.get(row) != "output" and all(table[name]["mean"] is not None for name in names)
     }
     with new_axes(4.4, 3.2 + 0.16 * ((len(rows) + 1) // 2)) as (figure, axes):
-        for number, (row, means) in enumerate(rows.items()):
-            line = axes.plot(
-                range(len(names)), means, color=PALETTE[number % len(PALETTE)], marker="o", markersize=3, linewidth=1.4
-            )[0]
+        for number, row in enumerate(result["rows"]):
+            if row not in rows:
+                continue
+            color = PALETTE[number % len(PALETTE)]
+            line = axes.plot(range(len(names)), rows[row], color=color, marker="o", markersize=3, linewidth=1.4)[0]
             if (dashes := _DASHES.get(kinds.get(row, ""))) is not None:
                 line.set_dashes(dashes)
             line.set_label(shorten(row, 28))
@@ -152,20 +152,11 @@ def _costs(result: Mapping[str, Any]) -> Picture | None:
         return None
     from matplotlib.ticker import FuncFormatter
 
-    middle = 10 ** float(np.mean([np.log10(seconds) for _, seconds, _ in points]))
-    with new_axes(4.4, 3.2) as (figure, axes):
-        for number, (row, seconds, mean) in enumerate(points):
-            axes.plot(seconds, mean, "o", markersize=5, color=PALETTE[number % len(PALETTE)])
-            left = seconds > middle
-            axes.annotate(
-                shorten(row, 24),
-                (seconds, mean),
-                xytext=(-5 if left else 5, (3, -8)[number % 2]),
-                textcoords="offset points",
-                ha="right" if left else "left",
-                fontsize=7,
-                color=INK,
-            )
+    colors = {row: PALETTE[number % len(PALETTE)] for number, row in enumerate(result["rows"])}  # as of the curves
+    with new_axes(4.4, 3.2 + 0.16 * ((len(points) + 1) // 2)) as (figure, axes):
+        for row, seconds, mean in points:
+            axes.plot(seconds, mean, "o", markersize=5, color=colors[row], alpha=0.8, label=shorten(row, 28))
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.margins(x=0.15, y=0.12)

@@ -43,7 +43,7 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number_text, score=_score, signed=_signed)
+    environment.filters.update(number=number_text, score=_score, signed=_signed, p=_p)
     page = environment.get_template(template).render(values)
     # A lone surrogate (possible in file names) cannot be encoded: it becomes a question mark.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -52,6 +52,11 @@ def render(template: str, **values: Any) -> str:
 def _score(value: Any) -> str:
     number = score(value)
     return "–" if number is None else f"{number:.3f}"
+
+
+def _p(value: Any) -> str:
+    """A p value; three decimals of a smaller one would be 0."""
+    return "< 0.001" if (number := score(value)) is not None and number < 5e-4 else _score(value)
 
 
 def _signed(value: float) -> str:
