@@ -11,7 +11,8 @@ published splits, that the package aeon brings (AEON=folder of its datasets) or 
 length: zeros at the end); and spoken digits as sound, each of six speakers held out (`speaker NAME`), one second each.
 The settings of log-mel features and their view were chosen on three of the speakers (george, jackson, nicolas). Cells:
 16-bit tiles as 8-bit copies, the channels by their 0.1 and 99.9 percentiles; a random fifth is scored; views are turns
-and mirrors.
+and mirrors. `ifc_16_bits` are the tiles as they are, with the views that the product chooses; `..._4_phases` those of
+four phases without the DNA channel.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.linear_contrast [minutes] [set or row] [--quick]
@@ -38,6 +39,7 @@ from benchmarks.common.runner import RESULTS, Cell, run
 from benchmarks.common.tiny import tiny_data
 from benchmarks.quality.suite import preferred
 from viewsmith import Contrastive, LinearContrast
+from viewsmith.data import load_dataset
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.networks.scaling import rotation
 from viewsmith.views import ViewMaker
@@ -109,6 +111,18 @@ def speaker(name: str) -> Data:
     return Data(rows[~test], y[~test], rows[test], y[test])
 
 
+def tiles_in_flow(four: bool) -> Data:
+    """The same cells as the product reads them, uint16; or those of four frequent phases, without the DNA channel."""
+    folder = data_folder() / "instruments" / "ifc_jurkat_16bit" / "tiles"
+    data = load_dataset(folder, channels=["0", "2"] if four else None)
+    assert data.y is not None and data.test_index is not None
+    kept = np.isin(data.y, ("G1", "S_phase", "G2", "Prophase")) | (not four)
+    codes = np.unique(data.y, return_inverse=True)[1]
+    train, test = (index[kept[index]] for index in (data.train_index, data.test_index))
+    x = np.asarray(data.x)
+    return Data(x[train], codes[train], x[test], codes[test])
+
+
 def cells_in_flow() -> Data:
     """Cells of imaging flow cytometry, three channels, 7 phases; 8-bit copies."""
     import pandas as pd
@@ -134,6 +148,7 @@ IMAGES: dict[str, Callable[[], Data]] = {
 SETS: dict[str, Callable[[], Data]] = (
     IMAGES
     | {"ifc_jurkat_16bit": cells_in_flow}
+    | {"ifc_16_bits": partial(tiles_in_flow, False), "ifc_16_bits_4_phases": partial(tiles_in_flow, True)}
     | {name: partial(ucr, name) for name in (*UCR, *UNEQUAL)}
     | {f"speaker {name}": partial(speaker, name) for name in SPEAKERS}
 )

@@ -18,7 +18,9 @@ TITLES = {
     "cifar10_small": "CIFAR-10, 5,000 train, 1,000 test",
     "fashion_mnist": "Fashion-MNIST, 10,000 train, 5,000 test",
     "mnist": "MNIST, 10,000 train, 5,000 test",
-    "ifc_jurkat_16bit": "cells of flow cytometry, 3 channels, 7 phases",
+    "ifc_jurkat_16bit": "cells of flow cytometry, 3 channels, 7 phases, 8-bit copies",
+    "ifc_16_bits": "the same as they are, 16 bits",
+    "ifc_16_bits_4_phases": "of these 4 phases, without the DNA channel",
 }
 OF_RECORDINGS = ("raw", "features", "linear-contrast", "contrastive")
 PAIRS = {"linear / 5 neighbors": ("linear", "knn"), "ridge / 1 neighbor": ("ridge_classifier", "nearest")}
@@ -35,7 +37,7 @@ def short(found: Sequence[float], seconds: bool = False) -> str:
 def of_images(table: Table) -> Lines:
     """A line for each set and row."""
     lines = head("data", [*METRICS.values(), "seeds"])
-    for name in (*IMAGES, "ifc_jurkat_16bit"):
+    for name in (*IMAGES, "ifc_jurkat_16bit", "ifc_16_bits", "ifc_16_bits_4_phases"):
         methods = sorted({m for s, m in table if s == name}, key=lambda m: (m != "linear-contrast", m))
         for method in methods:
             cells = [short(values(table, name, method, metric), metric == "cpu_seconds") for metric in METRICS]

@@ -81,10 +81,19 @@ def test_many_channels_train():
 
 def test_views_chosen_are_crops_and_symmetries_without_colors():
     model = Contrastive(random_state=0, epochs=1).fit(cells())
-    assert model.fitted_["view_maker"] == "crop"
+    assert model.fitted_["view_maker"] == "turns"
     assert set(model.fitted_["symmetries"]) == {"mirror", "upside-down", "quarter-turn"}
     oblong = Contrastive(random_state=0, epochs=1).fit(cells()[:, :12])
     assert oblong.fitted_["view_options"]["turn"] == 0
+
+
+def test_small_crops_take_the_place_of_symmetries_that_do_not_hold():
+    x = np.zeros((96, 16, 16, 2), np.uint16)
+    x[:, 2:5, 2:12] = x[:, 2:12, 2:4] = 1000  # a letter
+    x += np.random.default_rng(0).integers(0, 50, x.shape).astype(np.uint16)
+    model = LinearContrast(random_state=0, n_components=4).fit(x)
+    assert not any(model.fitted_["view_options"][name] for name in ("flip", "upside_down", "turn"))
+    assert (model.views(x[:4], 1)[:, 0] != x[:4]).any()
 
 
 def test_recipes_leave_intensities_alone():

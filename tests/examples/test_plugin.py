@@ -182,7 +182,10 @@ def test_a_reader_of_a_plugin_reads_its_files(points, commands):
         )
         assert made["y"].tolist() == ["kind 0"] * 8 + ["kind 1"] * 8 + ["kind 2"] * 8
     refused = found["option of files"]
-    assert refused["code"] == 2 and "is not a folder of images, so image_size=8 has no effect" in refused["err"]
+    assert (
+        refused["code"] == 2
+        and "is not a folder of images or a TIFF file, so image_size=8 has no effect" in refused["err"]
+    )
     listed = json.loads(commands["commands"]["json"]["out"])["readers"]["xyz"]
     assert listed["in_folders"] == [".xyz"] and listed["modality"] == "points" and listed["package"] == PACKAGE
     assert "    xyz *.xyz: " in commands["commands"]["methods"]["out"]

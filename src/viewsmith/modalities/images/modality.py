@@ -319,8 +319,9 @@ class Images(Modality):
         return said, np.stack([composites(samples[..., i]) for i in channels], axis=1)
 
     def views_for(self, x: AnyRows) -> tuple[str, dict[str, Any]] | None:
-        # Colors and brightness are measurements there, and hardly an instrument knows what is up.
-        return None if is_photograph(x.shape[1:], x.dtype) else ("crop", {"upside_down": "auto", "turn": "auto"})
+        # Colors and brightness are measurements there, and hardly an instrument knows what is up. Crops lose on cells.
+        tested = dict.fromkeys(("flip", "upside_down", "turn"), "auto")
+        return None if is_photograph(x.shape[1:], x.dtype) else ("turns", tested)
 
     def transformations_of(self, x: AnyRows) -> Mapping[str, Transformation]:
         known = self.transformations(x.shape[1:])

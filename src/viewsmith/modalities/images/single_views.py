@@ -9,7 +9,7 @@ from torch import Tensor
 from viewsmith.core.errors import check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.channels import check_photographs
-from viewsmith.modalities.images.views import SYMMETRY, Chance, ImageViews, Rate, Turning, flip_rates
+from viewsmith.modalities.images.views import SYMMETRY, Chance, ImageViews, Rate, Turning, flip_rates, of_photographs
 from viewsmith.views.base import ViewContext, ViewMaker, randn
 
 
@@ -22,6 +22,7 @@ def _colored(context: ViewContext, name: str) -> ViewContext:
 
 
 WHOLE = (1.0, 1.0)  # the part of an image that is shown
+CROPPED = (0.7, 1.0)  # of images of instruments of which no symmetry holds
 Strength = Annotated[float, Bounds(ge=0, le=5)]
 
 
@@ -91,7 +92,10 @@ class ChannelGain(ViewMaker):
     ),
 )
 def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Turning = 0.5, turn: Turning = 0.5) -> ImageViews:
-    return _unchanged(context, jitter=0.0, **flip_rates(flip, upside_down, turn))
+    rates = flip_rates(flip, upside_down, turn)
+    if not any(rates.values()) and not of_photographs(context):  # tested, and none keeps the data
+        return ImageViews(scale=CROPPED, jitter=0.0, gray=0.0, **rates)
+    return _unchanged(context, jitter=0.0, **rates)
 
 
 @register(
