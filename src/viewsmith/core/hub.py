@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from viewsmith.core.errors import InputError, MissingExtra, error_text, one_line
+from viewsmith.core.errors import InputError, error_text, one_line, require
 
 _ADDRESS = re.compile(r"hf:/{1,2}([\w.-]+/[\w.-]+?)(?:@([\w.-]+))?")  # a Path has made one slash of two
 #: Files that are downloaded: nothing that could be executed or unpickled.
@@ -27,10 +27,9 @@ def downloaded(address: str | os.PathLike[str]) -> Path:
     repository = repository_of(address)
     if repository is None:
         return Path(address)
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise MissingExtra("huggingface_hub", "hub", "loading from the Hub") from error
+    require("huggingface_hub", "hub", "loading from the Hub")
+    from huggingface_hub import snapshot_download
+
     name, revision = repository
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(PATTERNS), library_name="viewsmith"))

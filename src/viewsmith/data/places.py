@@ -1,9 +1,8 @@
 """Whether data, runs and places for results exist, without torch: what a command can refuse before anything is read."""
 
-import importlib.util
 from pathlib import Path
 
-from viewsmith.core.errors import InputError, MissingExtra, join_names, one_line, suggest
+from viewsmith.core.errors import InputError, join_names, one_line, require, suggest
 
 BUILTIN = ("digits", "breast_cancer", "wine")
 
@@ -116,5 +115,5 @@ def check_views_path(path: Path) -> None:
 
 def check_parquet(path: Path) -> None:
     """Raise MissingExtra for a parquet file without pyarrow."""
-    if path.suffix.lower() == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtra("pyarrow", "parquet", "writing parquet files")
+    if path.suffix.lower() == ".parquet":
+        require("pyarrow", "parquet", "writing parquet files")

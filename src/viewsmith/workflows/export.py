@@ -1,6 +1,5 @@
 """Export of encoders to formats that other libraries load."""
 
-import importlib
 import logging
 import os
 import warnings
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.errors import InputError, require
 from viewsmith.core.files import atomic_path, read_json, target_of, write_json_atomic
 from viewsmith.core.tensors import save_tensors
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -132,10 +131,7 @@ class _Whole(nn.Module):
 
 def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str:
     for package in ("onnx", "onnxscript"):
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            raise MissingExtra(package, "export", "writing ONNX") from error
+        require(package, "export", "writing ONNX")
     device = device_of(model.scaler_, model.method_)
     example, layer = model.modality_.onnx_example(model.resolved_.row_shape, model.scaler_)
     example = example.to(device)

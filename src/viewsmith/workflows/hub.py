@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from viewsmith.core.errors import InputError, MissingExtra, error_text, one_line, pluralize
+from viewsmith.core.errors import InputError, error_text, one_line, pluralize, require
 from viewsmith.core.files import atomic_folder, write_json_atomic
 from viewsmith.core.hub import repository_of
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -93,10 +93,9 @@ def push(
             return target
         name, _ = repository
         _write(folder := Path(temporary, "repository"), RunFolder(run), model, pictures, f"hf://{name}", license)
-        try:
-            from huggingface_hub import HfApi
-        except ImportError as error:
-            raise MissingExtra("huggingface_hub", "hub", "publishing a model") from error
+        require("huggingface_hub", "hub", "publishing a model")
+        from huggingface_hub import HfApi
+
         try:
             api = HfApi(library_name="viewsmith")
             api.create_repo(name, private=private, exist_ok=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, duplicates
+from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, duplicates, require
 from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import html_table, with_progress
 from viewsmith.core.random import derive_seed
@@ -109,10 +109,9 @@ def default_space(method: str, modality: str) -> dict[str, str]:
 
 def check_optuna() -> Any:
     """The package optuna."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise MissingExtra("optuna", "tune", "the search of options") from error
+    require("optuna", "tune", "the search of options")
+    import optuna
+
     return optuna
 
 

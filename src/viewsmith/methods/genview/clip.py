@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.errors import InputError, require
 from viewsmith.core.files import read_json
 from viewsmith.core.tensors import DamageError, load_weights, read_tensors
 
@@ -157,10 +157,8 @@ def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
     MissingExtra
         transformers (extra ``unclip``) is not installed.
     """
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ImportError as error:
-        raise MissingExtra(error.name or "transformers", "unclip", "features of CLIP") from error
+    require("transformers", "unclip", "features of CLIP")
+    transformers: Any = importlib.import_module("transformers")
     local = is_local_folder(where, "CLIP", "transformers")
     processors: Any = importlib.import_module("transformers.image_processing_base")
     try:

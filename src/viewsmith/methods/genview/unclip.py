@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.core.errors import InputError, MissingExtra
+from viewsmith.core.errors import InputError, require
 from viewsmith.core.rows import RowSource
 from viewsmith.core.samples import take_rows
 from viewsmith.losses.quality import map_pools, pair_quality
@@ -104,11 +104,9 @@ class StableUnCLIP:
         MissingExtra
             diffusers or transformers (extra ``unclip``) is not installed.
         """
-        try:
-            diffusers: Any = importlib.import_module("diffusers")
-            importlib.import_module("transformers")
-        except ImportError as error:
-            raise MissingExtra(error.name or "diffusers", "unclip", "the generator 'unclip'") from error
+        for package in ("diffusers", "transformers"):
+            require(package, "unclip", "the generator 'unclip'")
+        diffusers: Any = importlib.import_module("diffusers")
         local = is_local_folder(where, "weights of Stable unCLIP", "diffusers")
         device = torch.device(device)
         try:
