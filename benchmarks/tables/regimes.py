@@ -195,8 +195,8 @@ difference ± half of the 95 % interval, paired by set and seed; one thread of a
 RULE = """## Rule of thumb
 
 - **What matters is at an unknown place in an image**: train `crl-tac`. A learned view is clearly better there, because
-  a fixed crop mostly shows something else ([objects in clutter](../tutorial_objects.md)). In recordings with drift it
-  ties, and is better with windows without trend ([recordings.md](../recordings.md)).
+  a fixed crop mostly shows something else ([objects in clutter](../discovery.md#objects-in-clutter)). In recordings
+  with drift it ties, and is better with windows without trend ([recordings](../recordings.md)).
 - **New rows come from other persons, machines or batches** than the training rows: learned noise ties with none, too.
   With a column that names them, compare `--groups` ([groups](../labels_and_groups.md)) with the default on rows
   held out by group. Random noise of equal strength on all features can cost accuracy at few labels; learned noise does

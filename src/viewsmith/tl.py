@@ -25,7 +25,7 @@ def embed(
 ) -> ViewsmithEstimator:
     """Learn representations of cells, and write them to ``adata.obsm[key_added]``.
 
-    For few labels and neighbors. For clusters by k-means, principal components were better on cells: see docs/cells.md.
+    For few labels and neighbors. For clusters by k-means, principal components were better on cells (docs/tables.md).
 
     Parameters
     ----------

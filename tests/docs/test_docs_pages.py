@@ -9,7 +9,7 @@ from viewsmith.core.registry import entries
 
 DOCS = Path(__file__).parents[2] / "docs"
 SECTIONS = ["When to use it", "Example", "Options", "How it works", "Measured", "Limits"]
-GUIDES = ["which-method", "tables", "cells", "images", "tutorial-objects", "dna", "recordings", "labels-and-groups"]
+GUIDES = ["which-method", "tables", "images", "dna", "recordings", "labels-and-groups"]
 PICTURES = sorted(path.stem for path in (DOCS / "_static").glob("*.png"))
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "results").glob("*.md"))]
 

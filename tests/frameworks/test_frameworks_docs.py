@@ -8,7 +8,8 @@ import torch
 import viewsmith.frameworks as frameworks
 from viewsmith.networks import MLP
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs/which_method.md").read_text("utf-8"), re.S)
+PAGE = (Path(__file__).parents[2] / "docs/which_method.md").read_text("utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 
 
 LOOP = next(block for block in BLOCKS if "for step in range" in block)

@@ -30,7 +30,7 @@ FEWEST = 50
 COMPONENTS = 64
 FOLDS, DRAWS = 5, 200
 
-# Distance ratio from which a transformation leaves the data: see docs/symmetries.md, "Does the choice help?".
+# Distance ratio from which a transformation leaves the data: docs/evaluation.md has what it was worth.
 OFF_THE_DATA = 1.3
 
 TOLD_APART = 0.55  # least accuracy, at the lower end of its interval, that says that a set is not symmetric

@@ -460,7 +460,7 @@ def views_table(
     Notes
     -----
     Distances are those of Euclidean nearest neighbors in 64 principal components of standardized features. What these
-    numbers say, and what not, is measured in docs/views_table.md.
+    numbers say, and what not, is measured in docs/evaluation.md.
     """
     if not seconds > 0:
         raise InputError(f"seconds is {seconds}, expected a number above 0")

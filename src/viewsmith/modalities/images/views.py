@@ -402,7 +402,7 @@ def _check_range(name: str, values: Range, largest: float = math.inf) -> Range:
 # "auto" is resolved by a test of the data; without data it is the published rate.
 Rate = float | Literal["auto"]
 SYMMETRY = {"flip": ("mirror", 0.5), "upside_down": ("upside-down", 0.0), "turn": ("quarter-turn", 0.0)}
-# Of photographs no test without labels tells where these help (docs/symmetries.md), so that they are never chosen.
+# Of photographs no test without labels tells where these help (docs/evaluation.md), so that they are never chosen.
 Chance = Annotated[float, Bounds(ge=0, le=1)]
 # "auto" for images of instruments, which hardly know what is up (`Images.views_for`).
 Turning = Chance | Literal["auto"]
