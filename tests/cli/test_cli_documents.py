@@ -124,7 +124,24 @@ def workplace(tmp_path, monkeypatch):
     cells.write_h5ad("cells.h5ad")
     save_file(Hyena().state_dict(), "model.safetensors")
     write_recordings(rng)
+    write_plates(rng)
     return tmp_path
+
+
+def write_plates(rng):
+    """Images of wells in three channels, a table of them, and slices in one file."""
+    import tifffile
+
+    Path("wells").mkdir()
+    channels = {"axes": "CYX", "Channel": {"Name": ["DNA", "AGP", "ER"]}}
+    rows = ["file,drug,plate"]
+    for i in range(24):
+        x = rng.integers(0, 4000, (3, 20, 24)).astype(np.uint16)
+        tifffile.imwrite(Path("wells", f"{i}.ome.tif"), x, ome=True, metadata=channels)
+        rows.append(f"{i}.ome.tif,{'ab'[i % 2]},p{i // 8}")
+    Path("layout.csv").write_text("\n".join(rows) + "\n")
+    slices = rng.integers(0, 4000, (12, 2, 20, 24)).astype(np.uint16)
+    tifffile.imwrite("stack.ome.tif", slices, ome=True, metadata={"axes": "ZCYX"})
 
 
 def write_recordings(rng):
