@@ -28,6 +28,12 @@ def test_a_page_has_the_sections_in_order(name):
     assert found == SECTIONS
 
 
+def test_there_are_few_pages_and_those_of_methods_are_short():
+    assert len(list(DOCS.glob("*.md"))) <= 24
+    assert [name for name in methods() if name != "discovery" and page(name).count("\n") > 150] == []
+    assert (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8").count("\n") <= 150
+
+
 @pytest.mark.parametrize("name", methods())
 def test_the_example_of_a_method_shows_its_picture(name):
     example = page(name).split("## Example")[1].split("\n## ")[0]
