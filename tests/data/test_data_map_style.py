@@ -170,7 +170,9 @@ def test_the_column_of_text():
 def test_text_that_is_not_dna():
     towns = Columns({"town": feature("Value", dtype="string")}, town=["Oslo", "Rome"])
     message = refusal(collect, towns)
-    assert "column town of X has text ('Oslo') that is not DNA" in message and "X.to_pandas()" in message
+    assert (
+        "column town of X has text ('Oslo') that is neither DNA nor a protein" in message and "X.to_pandas()" in message
+    )
 
 
 def test_real_datasets_of_hugging_face():
@@ -181,6 +183,7 @@ def test_real_datasets_of_hugging_face():
     pictures = datasets.Dataset.from_dict({"image": [image.fromarray(picture) for picture in PICTURES]})
     np.testing.assert_array_equal(collect(pictures.cast_column("image", datasets.Image())), PICTURES)
     assert collect(datasets.Dataset.from_dict({"seq": ["ACGT", "ggnt"], "label": [0, 1]})) == ["ACGT", "ggnt"]
+    assert collect(datasets.Dataset.from_dict({"seq": ["MSKEL", "PQRS"]})) == ["MSKEL", "PQRS"]
     assert "DatasetDict of the splits train" in refusal(collect, datasets.DatasetDict({"train": dataset}))
     assert "iterable dataset" in refusal(collect, dataset.to_iterable_dataset())
     table = datasets.Dataset.from_dict({"age": [1.0, 2.0], "town": ["Oslo", "Rome"]})

@@ -71,9 +71,9 @@ LISTED = {
     "encoder": "cnn, crl-cnn, hyena, mlp, resnet18, resnet18-dense, resnet50, split-alexnet, timm:NAME",
     "view maker": "adversarial, blur, byol, channel-mask, channel:RUN, color, conditional, corruption, crop, deletion, "
     "dna, gain, gray, grid-crop, identity, insertion, inversion, jitter, light, mask, mixup, moco, multicrop, "
-    "mutation, neighbor-mix, neighbors, noise, reverse-complement, scale, simclr, speed, thinning, translocation, "
-    "turns, window",
-    "modality": "dna, images, series, vectors",
+    "mutation, neighbor-mix, neighbors, noise, proteins, reverse-complement, scale, simclr, speed, substitution, "
+    "thinning, translocation, turns, window",
+    "modality": "dna, images, proteins, series, vectors",
     "baseline": "features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }
 

@@ -108,7 +108,7 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     found, x = dataset.modality, np.asarray(dataset.x)
     if series and found == "vectors":
         found = "series"
-    if found == "vectors" or modality not in ("auto", found):
+    if found not in EXPECTED or modality not in ("auto", found):
         kinds = [EXPECTED[modality]] if fitted else list(EXPECTED.values())
         raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
     if found == "dna":

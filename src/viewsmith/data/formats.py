@@ -27,7 +27,7 @@ def reader(
     *endings: str,
     help: str,
     noun: str,
-    modality: str = "",
+    modality: str | tuple[str, ...] = (),
     in_folders: Sequence[str] = (),
     options: Sequence[str] = (),
     extra: str = "",
@@ -48,8 +48,8 @@ def reader(
         One line: what is read.
     noun : str
         What is read, with its article, for messages: "a FASTA file".
-    modality : str
-        The modality that it gives; empty: the contents or the array say it.
+    modality : str or tuple of str
+        The modality that it gives, or several, which the contents tell apart; empty: the array says it.
     in_folders : sequence of str
         Endings of the files of a folder that it reads as a whole. Of several readers the one with the most files does.
     options : sequence of str
@@ -65,7 +65,7 @@ def reader(
     """
     tags: dict[str, Any] = {"endings": endings, "in_folders": tuple(in_folders), "takes": tuple(options)}
     tags |= {"noun": noun, "extra": extra, "table": table, "once": once, "example": example}
-    return register("reader", name, help=help, modalities=modality or (), **tags)
+    return register("reader", name, help=help, modalities=modality, **tags)
 
 
 def by_ending() -> dict[str, Entry]:

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from viewsmith.core.errors import InputError, join_names, name_list, one_line
 from viewsmith.core.memory import memory_limit
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES
 from viewsmith.modalities.dna.letters import is_text_of
 from viewsmith.modalities.images.modality import pixels_of_unit
 
@@ -69,10 +69,10 @@ def collect(X: Any) -> np.ndarray | list[str]:
         raise InputError(f"X is an empty {type(X).__name__}, expected samples")
     first = take(0)
     if isinstance(first, str):
-        if _is_hugging_face(X) and not is_text_of(first, NUCLEOTIDES):
+        if _is_hugging_face(X) and not _is_sequence(first):
             raise InputError(
-                f"the column {column} of X has text ({one_line(repr(first), 40)}) that is not DNA: choose another one "
-                "with X.select_columns([name]), or give X.to_pandas() if it is a table"
+                f"the column {column} of X has text ({one_line(repr(first), 40)}) that is neither DNA nor a "
+                "protein: choose another one with X.select_columns([name]), or give X.to_pandas() if it is a table"
             )
         return [take(number) for number in range(len(X))]
     return _collected(take, _sample(first, 0), len(X))
@@ -83,6 +83,11 @@ def _is_hugging_face(X: Any) -> bool:
         # A sparse matrix of scipy may be a dictionary, too.
         return not hasattr(X, "tocsr") and bool(X) and all(_is_hugging_face(split) for split in X.values())
     return hasattr(X, "features") and hasattr(X, "column_names") and not hasattr(X, "columns")
+
+
+def _is_sequence(text: str) -> bool:
+    """Whether a text is DNA, or a protein; in lower case many words are one."""
+    return is_text_of(text, NUCLEOTIDES) or (text.isupper() and is_text_of(text, AMINO_ACIDS))
 
 
 def _column(X: Any) -> str:

@@ -217,8 +217,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     elif extension in _NO_FORMAT and _starts_like_uniprot(path):
         several = path.read_bytes().count(b"\n//") > 1
         line = command(path, _UNIPROT, "" if several else _WINDOWS)
-        what = "" if several else ", in windows of 100,"
-        raise InputError(f"{path} is {_UNIPROT.what}; counts of pairs of letters{what} are vectors: {line}")
+        raise InputError(f"{path} is {_UNIPROT.what}{'' if several else '; one is cut into windows of 100'}: {line}")
     if form is not None:
         raise InputError(_sentence(path, form, key))
     if texts and extension not in _KNOWN and (form := _text_table(path)) is not None:
@@ -281,33 +280,20 @@ def _quoted(path: str | Path) -> str:
     return "'FILE'" if set(text) & set("'\"$`\\!\n\r") or not text.isprintable() else f"'{text}'"
 
 
-_COUNTED = (
-    "import numpy as np; from sklearn.feature_extraction.text import CountVectorizer as C; {read}; "
-    "{key}np.save({out}, C(analyzer='char', ngram_range=(2, 2)).fit_transform(s).toarray().astype('float32'))"
-)
-_PAIRS = Format(
-    "", _COUNTED.replace("{read}", "s = [''.join(r.splitlines()[1:]) for r in open({path}).read().split('>')[1:]]")
-)
 _UNIPROT = Format(
-    "a text of UniProt with proteins, for which there is no modality",
-    _COUNTED.replace(
-        "{read}",
-        "n = chr(10); s = [''.join(e.split(n + 'SQ ')[1].splitlines()[1:]).replace(' ', '') "
-        "for e in open({path}).read().split(n + '//')[:-1]]",
-    ),
+    "a text of UniProt with proteins, which is not read yet",
+    "n = chr(10); s = [(e.split()[1], ''.join(e.split(n + 'SQ ')[1].splitlines()[1:]).replace(' ', '')) "
+    "for e in open({path}).read().split(n + '//')[:-1]]; "
+    "{key}open({out}, 'w').write(''.join('>' + a + n + t + n for a, t in s))",
+    suffix=".fasta",
 )
-_WINDOWS = "s = [t[i:i+100] for t in s for i in range(0, max(1, len(t) - 99), 50)]; "
+_WINDOWS = "s = [(a + '/' + str(i + 1), t[i:i+100]) for a, t in s for i in range(0, max(1, len(t) - 99), 50)]; "
 
 
 def letters_way(path: Path, fault: str) -> str:
-    """What to do with a FASTA file of RNA or proteins, for the end of a message about a letter."""
-    if "RNA" in fault:
-        return f": sed '/^>/!y/Uu/Tt/' {path} > {path.name.split('.')[0]}_dna.fasta"
-    if "protein" in fault:
-        single = path.suffix.lower() != ".gz" and path.read_bytes().count(b">") == 1
-        what = "counts of pairs of letters, in windows of 100," if single else "counts of pairs of letters"
-        return f"; {what} are vectors: {command(path, _PAIRS, _WINDOWS if single else '')}"
-    return ""
+    """What to do with a FASTA file of RNA, or with gaps, for the end of a message about a letter."""
+    edit = "y/Uu/Tt/" if "RNA" in fault else "s/[-.*]//g" if "remove gaps" in fault else ""
+    return f": sed '/^>/!{edit}' {path} > {path.name.split('.')[0]}_letters.fasta" if edit else ""
 
 
 _TRANSPOSED = {

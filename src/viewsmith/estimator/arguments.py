@@ -11,6 +11,7 @@ from torch import nn
 
 import viewsmith.frameworks
 import viewsmith.modalities.dna.hyena
+import viewsmith.modalities.dna.protein_views
 import viewsmith.modalities.dna.views
 import viewsmith.modalities.images.single_views
 import viewsmith.modalities.images.views
@@ -29,6 +30,7 @@ NEIGHBORS_RANGES = {**RATE_RANGES, "n_neighbors": "3..30"}
 CROPS_RANGES = {**RATE_RANGES, "crop_minimum": "0.08..0.7", "color_strength": "0..1.5"}
 EDITS_RANGES = {**RATE_RANGES, "mutation_rate": "0.02..0.3", "max_edits": "1..4"}
 RECIPE_RANGES = {"vectors": NEIGHBORS_RANGES, "images": CROPS_RANGES, "dna": EDITS_RANGES}
+RECIPE_RANGES |= {"proteins": {**RATE_RANGES, "window_minimum": "0.2..0.9"}}
 
 #: The optimizer of several published settings.
 ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "constant"}

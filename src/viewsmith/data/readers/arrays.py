@@ -13,9 +13,10 @@ from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.modalities.base import dtype_on_disk
+from viewsmith.modalities.base import dtype_on_disk, modality_of
 from viewsmith.modalities.checks import check_array
-from viewsmith.modalities.dna.modality import dna_rows
+from viewsmith.modalities.dna.letters import letter_rows
+from viewsmith.modalities.dna.modality import Letters, alphabet_of_texts
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _ZIP_HEADER = 30  # bytes
@@ -29,7 +30,7 @@ def read_npy(path: Path, request: DataOptions) -> FileContents:
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
         mapped = map_array(path, 0, request)
         rows = np.load(file, allow_pickle=False) if mapped is None else mapped
-    return FileContents(_letters(rows, str(path)))
+    return FileContents(_letters(rows, str(path), request))
 
 
 @reader(
@@ -58,7 +59,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
                 )
             found = _given_split(path, archive, keys, request)
         elif "X" in keys:
-            x = _letters(_load_rows(path, archive, "X", request), f"X in {path}")
+            x = _letters(_load_rows(path, archive, "X", request), f"X in {path}", request)
             found = FileContents(x, _load(path, archive, "y") if "y" in keys else None)
         else:
             names_in_file = name_list(archive.files) or "no arrays"
@@ -90,7 +91,7 @@ def _given_split(path: Path, archive: Any, keys: set[str], request: DataOptions)
     train, test = (_load_rows(path, archive, key, request) for key in ("X_train", "X_test"))
     if _is_text(train) and _is_text(test) and len(train):
         # Padded together, so that both splits have the width of the longest sequence.
-        letters = _letters(np.concatenate([train, test]), f"X_train, X_test in {path}")
+        letters = _letters(np.concatenate([train, test]), f"X_train, X_test in {path}", request)
         train, test = letters[: len(train)], letters[len(train) :]
     check_array(train, f"X_train in {path}")
     check_array(test, f"X_test in {path}")
@@ -126,8 +127,12 @@ def _is_text(x: np.ndarray) -> bool:
     return x.dtype.kind in "US" and x.ndim == 1
 
 
-def _letters(x: np.ndarray, source_name: str) -> np.ndarray:
-    return dna_rows(x, source_name) if _is_text(x) else x
+def _letters(x: np.ndarray, source_name: str, request: DataOptions) -> np.ndarray:
+    """Rows of letters of the alphabet of the texts, or of the given modality."""
+    if not _is_text(x):
+        return x
+    given = None if request.modality is None else modality_of(request.modality)
+    return letter_rows(x, source_name, given.alphabet if isinstance(given, Letters) else alphabet_of_texts(x.tolist()))
 
 
 def _check_unpacked(path: Path, archive: Any, key: str) -> None:

@@ -11,8 +11,10 @@ from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.unread import letters_way
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.base import modality_of
+from viewsmith.modalities.dna.alphabet import alphabet_of
 from viewsmith.modalities.dna.letters import first_other_letter, letter_fault, letters_of, pad_rows
+from viewsmith.modalities.dna.modality import Letters
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -21,9 +23,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 @reader(
     "fasta",
     *(".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"),
-    help="sequences of DNA, a record each",
+    help="sequences of DNA or proteins, a record each",
     noun="a FASTA file",
-    modality="dna",
+    modality=("dna", "proteins"),
     options=("labels",),
     once=True,
     example="enhancers.fa.gz --labels enhancers.tsv",
@@ -36,11 +38,13 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
     lengths = np.diff(starts, append=len(letters))
     if not lengths.all():
         raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} has no sequence; leave it out")
-    fault = first_other_letter(letters, starts, NUCLEOTIDES)
+    given = None if request.modality is None else modality_of(request.modality)
+    alphabet = given.alphabet if isinstance(given, Letters) else alphabet_of(letters)
+    fault = first_other_letter(letters, starts, alphabet)
     if fault is not None:
         record, position = fault
         sequence = letters[starts[record] : starts[record] + lengths[record]].tobytes().decode("latin-1")
-        said = letter_fault(sequence[position], sequence, NUCLEOTIDES)
+        said = letter_fault(sequence[position], sequence, alphabet)
         raise InputError(
             f"{path}: {_record(headers, record)}, position {position + 1} is {said}{letters_way(path, said)}"
         )
@@ -53,12 +57,12 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
     is_test = _given_split(headers, path, fresh=request.schema is None)
     names = [_name(header) for header in headers]
     if is_test is None:
-        return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names, modality="dna")
+        return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names, modality=alphabet.name)
     order = np.argsort(is_test, kind="stable")
     rows = pad_rows(letters, starts[order], lengths[order], str(path))
     in_order = [names[i] for i in order]
     n_train = int((~is_test).sum())
-    return FileContents(rows, None if y is None else y[order], n_train, row_names=in_order, modality="dna")
+    return FileContents(rows, None if y is None else y[order], n_train, row_names=in_order, modality=alphabet.name)
 
 
 def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -63,6 +63,7 @@ _CHANNEL = {"learning_rate": "0.0003..0.005", "beta": "0.5..10.0"}  # a large be
 SEARCH: dict[str, dict[str, str]] = {
     "vectors": {**_CHANNEL, "mask_fraction": "0.2..0.8"},
     "dna": {**_CHANNEL, "window_fraction": "0.2..0.8"},
+    "proteins": {**_CHANNEL, "window_fraction": "0.2..0.8"},
     "*": _CHANNEL,
 }
 

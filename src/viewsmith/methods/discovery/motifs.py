@@ -193,6 +193,8 @@ COMPLEMENT = str.maketrans("ACGTUacgtu", "TGCAAtgcaa")
 
 def sequence_codes(X: Any) -> np.ndarray:
     """Codes (n, L) of sequences: strings, or ASCII letters uint8 (n, L); see `as_codes`."""
+    if modality_of("proteins").recognizes(X):
+        raise InputError("the samples are proteins, expected DNA: motifs of 4 letters alone are found so far")
     return as_codes(np.asarray(modality_of("dna").read(X)))
 
 

@@ -221,7 +221,9 @@ def _resnet50(context: NoiseContext, *, stem: Literal["auto", "small", "standard
     return ResNetMap(context.channels, context.outputs, stem=find_stem(stem, context.row_shape), depth=50)
 
 
-@register("noise generator", "sequence", help="convolutions over the bases", modalities="dna", default=True)
+@register(
+    "noise generator", "sequence", help="convolutions over the letters", modalities=("dna", "proteins"), default=True
+)
 def _sequence(context: NoiseContext) -> SequenceMap:
     return SequenceMap(context.outputs, channels=context.channels)
 
@@ -230,7 +232,7 @@ def _sequence(context: NoiseContext) -> SequenceMap:
     "noise generator",
     "shared",
     help="a small head on the encoder's first layer",
-    modalities=("images", "dna"),
+    modalities=("images", "dna", "proteins"),
     needs_first_stage=True,
 )
 def _shared(context: NoiseContext) -> SharedTrunkMap:

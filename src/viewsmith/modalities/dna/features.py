@@ -86,3 +86,25 @@ class KmersAndWindows(Features):
         """Number of windows in each sequence without its padding, at least 1, (B,)."""
         length = real_positions(x).sum(1)
         return (length - self.dictionary.patch[1] + 1).clamp_min(1)
+
+
+@register(
+    "features",
+    "kmers",
+    help="frequencies of k-mers, and learned windows of letters by place",
+    modalities="proteins",
+    source="Coates, Lee and Ng 2011",
+)
+class ProteinKmers(KmersAndWindows):
+    """`KmersAndWindows` of 20 letters, whose words are shorter."""
+
+    def __init__(
+        self,
+        context: FeatureContext,
+        *,
+        k: Annotated[int, Bounds(ge=1, le=3)] = 2,
+        window: Annotated[int, Bounds(ge=1)] = 8,
+        centers: Annotated[int, Bounds(ge=2)] = 256,
+        bins: Annotated[int, Bounds(ge=1)] = 5,
+    ) -> None:
+        super().__init__(context, k=k, window=window, centers=centers, bins=bins)

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, pluralize
+from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.memory import check_size
-from viewsmith.modalities.dna.alphabet import Alphabet
+from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, Alphabet, alphabet_of
 
 # Values processed at a time, so that temporary arrays are small compared with the rows.
 BLOCK = 4_000_000
@@ -19,7 +19,7 @@ def letters_of(text: bytes | bytearray) -> np.ndarray:
 
 def is_text_of(text: str, alphabet: Alphabet) -> bool:
     """Whether a text has letters of an alphabet alone."""
-    return set(text.upper()) <= {*alphabet.letters, alphabet.unknown}
+    return bool(alphabet.known[letters_of(text.encode("ascii", "replace"))].all())
 
 
 def letter_rows(X: Any, source_name: str, alphabet: Alphabet) -> np.ndarray:
@@ -29,10 +29,25 @@ def letter_rows(X: Any, source_name: str, alphabet: Alphabet) -> np.ndarray:
     given = X if isinstance(X, list | tuple) else np.asarray(X)
     if isinstance(given, np.ndarray) and given.dtype.kind not in "USO":
         check_letters(given, source_name, alphabet)
-        return np.ascontiguousarray(given)
+        return without_aliases(np.ascontiguousarray(given), source_name, alphabet)
     if isinstance(given, np.ndarray) and given.ndim != 1:
         raise InputError(f"{source_name}: strings of shape {given.shape}, expected one string per row, shape (n,)")
     return _text_rows(given.tolist() if isinstance(given, np.ndarray) else list(given), source_name, alphabet)
+
+
+def without_aliases(x: np.ndarray, source_name: str, alphabet: Alphabet) -> np.ndarray:
+    """Rows with letters of the alphabet in place of others that are read as these, which it says in a line."""
+    counts = np.bincount(x.ravel(), minlength=256)
+    said = []
+    for others, letter in alphabet.aliases:
+        found = {other: int(counts[ord(other)] + counts[ord(other.lower())]) for other in others}
+        found = {other: count for other, count in found.items() if count}
+        if found:
+            said.append(f"{' '.join(found)} ({pluralize(sum(found.values()), 'letter')}) read as {letter}")
+    if not said:
+        return x
+    warn(f"{source_name}: {'; '.join(said)}")
+    return np.asarray(alphabet.read_as[x])
 
 
 def has_letters(x: np.ndarray, alphabet: Alphabet) -> bool:
@@ -90,11 +105,12 @@ def letter_fault(letter: str, sequence: str, alphabet: Alphabet) -> str:
     """The part of a message about a letter that is not in the alphabet: what was given and expected, what to do."""
     given = repr(letter) if letter.isprintable() else f"the code {ord(letter)}"
     upper = letter.upper()
-    if not set(sequence.upper()).isdisjoint("EFILPQ"):
-        advice = "is it a protein? There is no modality for proteins"
-    elif upper == "U":
+    of_dna = alphabet is not AMINO_ACIDS
+    if of_dna and alphabet_of(letters_of(sequence.encode("ascii", "replace"))) is AMINO_ACIDS:
+        advice = "is it a protein? Give the modality proteins (--modality proteins)"
+    elif of_dna and upper == "U":
         advice = "this is RNA, write T for U"
-    elif upper in "RYKMSWBDHV":
+    elif of_dna and upper in "RYKMSWBDHV":
         advice = "write N for an ambiguous base"
     elif upper in "-.*":
         advice = "remove gaps and stops"
@@ -153,7 +169,7 @@ def _text_rows(texts: list[Any], source_name: str, alphabet: Alphabet) -> np.nda
             f"{source_name}: row {row}, position {position} (counted from 0) is "
             f"{letter_fault(sequence[position], sequence, alphabet)}"
         )
-    return pad_rows(letters, starts, lengths, source_name)
+    return without_aliases(pad_rows(letters, starts, lengths, source_name), source_name, alphabet)
 
 
 def _first_fault(x: np.ndarray, alphabet: Alphabet) -> tuple[int, int] | None:

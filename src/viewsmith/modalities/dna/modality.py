@@ -10,15 +10,34 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.registry import register
+from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet, word_length
-from viewsmith.modalities.dna.letters import BLOCK, check_letters, has_letters, is_text, letter_rows
+from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES, Alphabet, alphabet_of, word_length
+from viewsmith.modalities.dna.letters import (
+    BLOCK,
+    check_letters,
+    has_letters,
+    is_text,
+    letter_rows,
+    letters_of,
+    without_aliases,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from viewsmith.modalities.dna.networks import LetterCodes, LetterLatents
+
+
+# Sequences by which an alphabet is told.
+SEEN = 1000
+
+
+def alphabet_of_texts(texts: Sequence[Any]) -> Alphabet:
+    """The alphabet of the first of many sequences, str or bytes."""
+    seen = (text.encode("ascii", "replace") if isinstance(text, str) else text for text in texts[:SEEN])
+    return alphabet_of(letters_of(b"".join(text for text in seen if isinstance(text, bytes))))
 
 
 def dna_rows(X: Any, source_name: str = "the data") -> np.ndarray:
@@ -128,15 +147,19 @@ class Letters(Modality):
     denoisers = ("fast",)  # no denoiser of letters was published
 
     def recognizes(self, X: Any) -> bool:
-        """Whether samples are a string, a list, array or column that starts with a string, or an array of letters."""
+        """Whether samples are a string, a list, array or column that starts with a string, or an array of letters, of
+        this alphabet by `alphabet_of`."""
         if isinstance(X, np.ndarray) and X.ndim == 2:
-            return has_letters(X, self.alphabet)
+            return has_letters(X, self.alphabet) and alphabet_of(X) is self.alphabet
         if getattr(X, "ndim", 0) == 1:
-            X = np.asarray(X)[:1].tolist()
-        return isinstance(X, str | bytes) or (isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | bytes))
+            X = np.asarray(X)[:SEEN].tolist()
+        texts = [X] if isinstance(X, str | bytes) else X
+        if not (isinstance(texts, list | tuple) and texts and isinstance(texts[0], str | bytes)):
+            return False
+        return alphabet_of_texts(texts) is self.alphabet
 
     def near_miss(self, x: np.ndarray, source_name: str) -> None:
-        if is_text(x):
+        if is_text(x) and alphabet_of(x) is self.alphabet:
             warn(
                 f"{source_name}: ASCII letters, but not only {self.alphabet}, so they are used as vectors; with "
                 f"modality='{self.name}' (--modality {self.name}) the invalid letter is reported"
@@ -156,6 +179,9 @@ class Letters(Modality):
                 f"the modality '{self.name}'"
             )
         return letter_rows(X, "the data", self.alphabet)
+
+    def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> np.ndarray:
+        return without_aliases(np.ascontiguousarray(x, dtype=self.samples.dtype), source_name, self.alphabet)
 
     def required_shape(self, row_shape: Sequence[int]) -> list[int | None]:
         return [None]
@@ -186,9 +212,12 @@ class Letters(Modality):
         import torch
 
         from viewsmith.core.samples import shared_tensor
+        from viewsmith.modalities.dna import networks
 
         with torch.no_grad():
             scaled = layer(shared_tensor(rows).to(layer.codes.device)).cpu()
+        if len(self.alphabet) > 4:  # wide: of the first positions
+            scaled = scaled[:, :, : networks.LONGEST_SKIP]
         k = word_length(len(self.alphabet))
         words = {f"{k}-mer frequencies": kmer_frequencies(rows, k, self.alphabet)}
         return {f"one-hot {self.letters_noun}": scaled.flatten(1).numpy()} | words
@@ -235,3 +264,16 @@ class DNA(Letters):
 
 
 register("modality", DNA.name, help=DNA.help)(DNA)
+
+
+class Proteins(Letters):
+    """Proteins, uint8 (n, L), padded with 0."""
+
+    name = "proteins"
+    alphabet = AMINO_ACIDS
+    samples = SampleType({"letter": None}, "uint8", alphabet=AMINO_ACIDS.letters, unit="ASCII letters")
+    help = "the 20 letters of proteins, and X: arrays, strings, FASTA files"
+    default_views = "proteins"
+
+
+register("modality", Proteins.name, help=Proteins.help)(Proteins)

@@ -230,7 +230,7 @@ def _max_pool(h: Tensor) -> Tensor:
     "encoder",
     "cnn",
     help="a small convolutional network for CPUs",
-    modalities="dna",
+    modalities=("dna", "proteins"),
     default_width=256,
     first_stage=True,
     default_skip=96,

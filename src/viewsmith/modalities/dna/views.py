@@ -170,7 +170,7 @@ class SegmentEdit(DNAEdit):
         return torch.where(chosen, _uniform(largest.clamp_max(self.minimum), largest, like, generator), 0)
 
 
-@register("view maker", "deletion", help="a random segment deleted", modalities="dna", strengths=({},))
+@register("view maker", "deletion", help="a random segment deleted", modalities=("dna", "proteins"), strengths=({},))
 class Deletion(SegmentEdit):
     """A random segment deleted, the ends filled with random bases (EvoAug: up to 20 bases). See `SegmentEdit`."""
 
@@ -181,7 +181,11 @@ class Deletion(SegmentEdit):
 
 
 @register(
-    "view maker", "insertion", help="random letters inserted at a random position", modalities="dna", strengths=({},)
+    "view maker",
+    "insertion",
+    help="random letters inserted at a random position",
+    modalities=("dna", "proteins"),
+    strengths=({},),
 )
 class Insertion(SegmentEdit):
     """Random bases inserted at a random position, the end trimmed (EvoAug: up to 20 bases). See `SegmentEdit`.
@@ -195,7 +199,7 @@ class Insertion(SegmentEdit):
         return insert(plan, lengths, start, size, randint(like.shape[1], tuple(plan.shape), like, generator))
 
 
-@register("view maker", "translocation", help="the sequence rotated", modalities="dna", strengths=({},))
+@register("view maker", "translocation", help="the sequence rotated", modalities=("dna", "proteins"), strengths=({},))
 class Translocation(SegmentEdit):
     """The sequence rotated left or right: a segment moves from one end to the other (EvoAug: up to 20 bases).
 
@@ -371,7 +375,7 @@ def _dna(
     "view maker",
     "mutation",
     help="a fraction of the letters changed",
-    modalities="dna",
+    modalities=("dna", "proteins"),
     check=_check_rate,
     strengths=tuple({"mutation_rate": rate} for rate in (0.05, 0.02, 0.15)),
 )
@@ -380,14 +384,22 @@ def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
 
 
 @register(
-    "view maker", "noise", help="Gaussian noise on the encoded letters", modalities="dna", searches="noise_strength"
+    "view maker",
+    "noise",
+    help="Gaussian noise on the encoded letters",
+    modalities=("dna", "proteins"),
+    searches="noise_strength",
 )
 def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
     return DNANoise(noise_strength)
 
 
 @register(
-    "view maker", "mixup", help="mixed with a random sequence", modalities="dna", strengths=({"mixup_minimum": 0.9},)
+    "view maker",
+    "mixup",
+    help="mixed with a random sequence",
+    modalities=("dna", "proteins"),
+    strengths=({"mixup_minimum": 0.9},),
 )
 def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> DNAMixup:
     return DNAMixup(mixup_minimum)
