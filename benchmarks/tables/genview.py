@@ -33,8 +33,8 @@ def upper_bound() -> Lines:
         "Views as good as asked",
         gains(table, compared, metrics),
         *(by_row(table, metric, list(study.SETS), rows, title) for metric, title in shown.items()),
-        text="Views are other samples of the same class, drawn with labels: an upper bound. A share of them, wrong, is\n"
-        "of another class, which the weights of quality should find; the protocol is in\n"
+        text="Views are other samples of the same class, drawn with labels: an upper bound. A share of them, wrong,\n"
+        "is of another class, which the weights of quality should find; the protocol is in\n"
         "`benchmarks/quality/generated/genview_upper_bound.py`.",
     )
 

@@ -50,8 +50,8 @@ def parts(table: Table, sets: list[str]) -> Lines:
             by_row(collect(study.path), metric, list(study.sets), tuple(study.rows), title)
             for metric, title in titles("linear", "knn").items()
         ),
-        text="Table 1 of the paper at a smaller scale: 5,000 images, 5,000 steps, the convolutions' output, on a GPU; the\n"
-        "protocol is in `benchmarks/quality/metaug_table1.py`.",
+        text="Table 1 of the paper at a smaller scale: 5,000 images, 5,000 steps, the output of the convolutions,\n"
+        "on a GPU; the protocol is in `benchmarks/quality/metaug_table1.py`.",
     )
     return added + sections(table, TRAINING, sets, tuple(ARMS)) + published
 
