@@ -459,14 +459,7 @@ def test_a_discovery_is_not_saved_over_something_else(few, tmp_path, wine):
         assert files(tmp_path / name) == before
 
 
-@pytest.mark.parametrize(
-    ("made", "part"),
-    [
-        (lambda x: Image.fromarray((x * 16.0).astype(np.uint16)), "more than 8 bits per channel"),
-        (lambda x: Image.fromarray((x / 255).astype(np.float32)), "floating-point values"),
-        (lambda x: Image.fromarray(np.dstack([x] * 4)), "has transparency"),
-    ],
-)
+@pytest.mark.parametrize(("made", "part"), [(lambda x: Image.fromarray(np.dstack([x] * 4)), "has transparency")])
 def test_images_that_would_be_clipped_or_cut_are_refused(tmp_path, made, part):
     (tmp_path / "set").mkdir()
     for i in range(5):

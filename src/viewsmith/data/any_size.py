@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
 from viewsmith.core.files import check_regular
 from viewsmith.data.dataset import Windows
 from viewsmith.data.formats import by_ending, find_reader
+from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
+from viewsmith.data.readers.microscopy import is_deep, stack_of
 from viewsmith.data.reading import reading
 from viewsmith.data.sources import check_recordings_table, load_dataset
 from viewsmith.data.unread import refuse_folder, tiles_of
-from viewsmith.modalities.images.modality import Images
+from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
 
 
 @dataclass(frozen=True)
@@ -24,50 +26,60 @@ class ImageList:
     """Images of any sizes, read one by one."""
 
     shapes: list[tuple[int, int]]  # height and width of each
-    # Image i, uint8 (height, width, channels), reduced to a size (height, width) if that is given.
+    # Image i, (height, width, channels), reduced to a size (height, width) if that is given.
     read: Callable[[int, tuple[int, int] | None], np.ndarray]
     channels: int
     contents: Callable[[], Iterable[bytes]] = tuple  # what tells them from others, for the cache of their features
     names: Sequence[str] = ()
+    dtype: str = "uint8"
 
     def __len__(self) -> int:
         return len(self.shapes)
 
 
 def as_images(X: Any) -> ImageList:
-    """Images as an array uint8 (n, H, W) or (n, H, W, 1 or 3), a list of such images of any sizes, or `ImageList`."""
+    """Images as an array (n, H, W) or (n, H, W, C), a list of images of one type and any sizes, or `ImageList`."""
     if isinstance(X, ImageList):
         return X
-    expected = "expected uint8 images, (n, H, W) or (n, H, W, 1 or 3), or a list of images of any sizes"
-    expected += " (recordings: modality='series')"
+    expected = "expected images of uint8, uint16 or floats, (n, H, W, C) or of whole numbers (n, H, W), or a list of "
+    expected += "images of any sizes (recordings: modality='series')"
+    if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype.kind == "f":
+        raise InputError(f"the data are {X.dtype} of shape {X.shape}, {expected}")
     images = list(X) if isinstance(X, list | tuple | np.ndarray) else []
     for i, image in enumerate(images):
         given = f"{getattr(image, 'dtype', type(image).__name__)} of shape {np.shape(image)}"
-        plain = isinstance(image, np.ndarray) and image.dtype == np.uint8
-        if not plain or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 3))):
+        plain = isinstance(image, np.ndarray) and (image.dtype.kind == "f" or image.dtype in (np.uint8, np.uint16))
+        if not plain or not (image.ndim == 2 or (image.ndim == 3 and 1 <= image.shape[2] <= MOST_CHANNELS)):
             raise InputError(f"sample {i} is {given}, {expected}")
+        if image.dtype != images[0].dtype:
+            raise InputError(f"sample {i} is {given}, and the first one {images[0].dtype}: expected one depth")
     if not images:
         raise InputError(f"the data are of type {type(X).__name__} without images, {expected}")
-    channels = max(image.shape[2] if image.ndim == 3 else 1 for image in images)
+    found = sorted({image.shape[2] if image.ndim == 3 else 1 for image in images})
+    channels = found[-1]
+    if len(found) > 1 and found != [1, 3]:
+        raise InputError(f"the images have {found[0]} and {channels} channels, expected the same in all")
+    dtype = images[0].dtype.name if images[0].dtype.kind == "u" else "float32"
 
     def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
-        image = images[i] if images[i].ndim == 3 else images[i][..., None]
+        image = (images[i] if images[i].ndim == 3 else images[i][..., None]).astype(dtype, copy=False)
         image = np.broadcast_to(image, (*image.shape[:2], channels))
         return image if size is None else reduced(image, size)
 
     shapes = [image.shape[:2] for image in images]
-    return ImageList(shapes, read, channels, lambda: (image.tobytes() for image in images))
+    return ImageList(shapes, read, channels, lambda: (image.tobytes() for image in images), dtype=dtype)
 
 
 def reduced(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """An image uint8 (H, W, C) in another size, each pixel the mean of those that it covers."""
+    """An image (H, W, C) in another size and its type, each pixel the mean of those that it covers."""
     if image.shape[:2] == size:
         return image
     import torch
 
     x = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()  # a copy, for torch wants to write
     y = torch.nn.functional.interpolate(x, size=size, mode="bilinear", antialias=True, align_corners=False)
-    return np.asarray(y[0].permute(1, 2, 0).round().clamp(0, 255).byte())
+    pixels = y[0].permute(1, 2, 0).numpy()
+    return pixels if image.dtype.kind == "f" else np.rint(pixels).clip(0, np.iinfo(image.dtype).max).astype(image.dtype)
 
 
 FEWEST = 4  # images, as in `ImageSearch`
@@ -118,6 +130,41 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     return samples, dataset.row_names, found, dataset.windows
 
 
+def _deep_folder(path: Path, files: list[Path]) -> ImageList:
+    """Images of instruments under a folder, each file one image."""
+    from PIL import Image
+
+    stack = stack_of(files, DataOptions(), None, any_size=True)
+    if several := [file.path.name for file in stack.files if file.count > 1]:
+        raise InputError(
+            f"{path}: {several[0]} has several images ({stack.files[0].described()}), expected one in each file: save "
+            "them as files of their own"
+        )
+
+    def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
+        image = stack.files[i].images()[0].astype(stack.dtype, copy=False)
+        if size is None or size == image.shape[:2]:
+            return image
+        filtered = Image.Resampling.BOX if size[0] <= image.shape[0] else Image.Resampling.BICUBIC
+        planes = [
+            Image.fromarray(plane).resize(size[::-1], filtered) for plane in image.astype("f4").transpose(2, 0, 1)
+        ]
+        pixels = np.stack([np.asarray(plane) for plane in planes], axis=2)
+        if stack.dtype.kind == "f":
+            return pixels
+        return np.rint(pixels).clip(0, np.iinfo(stack.dtype).max).astype(stack.dtype)
+
+    def contents() -> Iterator[bytes]:
+        for file in files:
+            status = file.stat()
+            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
+
+    say(stack.described(path))
+    names = [file.relative_to(path).as_posix() for file in files]
+    shapes = [file.sides for file in stack.files]
+    return ImageList(shapes, read, stack.files[0].channels, contents, names, stack.dtype.name)
+
+
 def _one_channel(path: Path) -> bool:
     """Whether the file has recordings of one channel, numbers (n, T)."""
     if path.suffix.lower() == ".npy" and path.is_file():
@@ -135,6 +182,8 @@ def _folder(path: Path) -> ImageList:
 
     files, shapes, damaged, too_large, color = [], [], [], [], False
     given = image_files(path)
+    if given and is_deep(given[0]):
+        return _deep_folder(path, given)
     for file in given:
         try:
             check_regular(file)

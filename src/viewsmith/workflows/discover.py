@@ -21,12 +21,14 @@ from viewsmith.core.files import (
 from viewsmith.data.any_size import ImageList, Samples, read_samples
 from viewsmith.data.dataset import Windows
 from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
+from viewsmith.data.readers.microscopy import write_tiff
 from viewsmith.data.write import spreadsheet_frame, write_npz
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.options import as_flags
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
+from viewsmith.modalities.images.channels import is_photograph
 
 
 def discover_to(
@@ -234,7 +236,8 @@ def coco(found: np.ndarray, images: ImageList, names: list[str] | None) -> dict[
 
 
 def _write_crops(folder: Path, crops: np.ndarray, found: np.ndarray) -> None:
-    """PNG files of squares around the parts, named by image and part; `load_dataset` reads the folder."""
+    """PNG files of squares around the parts, or TIFF files of images of instruments, named by image and part;
+    `load_dataset` reads the folder."""
     if not len(found):
         return
     require("pillow", "image", "writing crops")
@@ -242,5 +245,9 @@ def _write_crops(folder: Path, crops: np.ndarray, found: np.ndarray) -> None:
 
     with atomic_folder(folder) as whole:
         for number, (part, pixels) in enumerate(zip(found, crops, strict=True)):
-            crop = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0])
-            crop.save(whole / f"{int(part['sample']):06d}_{number:06d}_kind{int(part['kind'])}.png")
+            name = f"{int(part['sample']):06d}_{number:06d}_kind{int(part['kind'])}"
+            if is_photograph(pixels.shape, pixels.dtype):
+                crop = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0])
+                crop.save(whole / f"{name}.png")
+            else:
+                write_tiff(whole / f"{name}.tif", pixels)

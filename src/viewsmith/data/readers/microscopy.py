@@ -249,7 +249,7 @@ class Stack:
         )
 
 
-def stack_of(files: Sequence[Path], request: DataOptions, side: int | None) -> Stack:
+def stack_of(files: Sequence[Path], request: DataOptions, side: int | None, *, any_size: bool = False) -> Stack:
     """The images of files, of which only the headers are read; raises InputError unless they are alike."""
     signal = (request.schema or {}).get("signal", {})
     axes = request.axes or signal.get("axes")
@@ -269,7 +269,7 @@ def stack_of(files: Sequence[Path], request: DataOptions, side: int | None) -> S
             )
         if min(file.sides) < SMALLEST_SIDE:
             raise InputError(f"{file.path} has {_size(file.sides)}, expected at least 4 x 4 pixels; leave it out")
-        if side is None and file.sides != first.sides:
+        if side is None and not any_size and file.sides != first.sides:
             raise InputError(
                 f"{file.path} has {_size(file.sides)} and {first.path.name} has {_size(first.sides)}, expected images "
                 "of the same size; resize them, or let their center squares be cropped and resized with image_size "
@@ -289,6 +289,16 @@ def in_memory(stack: Stack, source_name: str) -> np.ndarray:
     for row, image in zip(x, stack.images(), strict=True):
         row[:] = image
     return x
+
+
+def write_tiff(path: Path, image: np.ndarray) -> None:
+    """Write an image (H, W, C) as a TIFF file that the reader takes."""
+    require("tifffile", "microscopy", "writing TIFF files")
+    import tifffile
+
+    planes = image[..., 0] if image.shape[2] == 1 else np.ascontiguousarray(image.transpose(2, 0, 1))
+    axes = "YX" if planes.ndim == 2 else "CYX"
+    tifffile.imwrite(path, planes, photometric="minisblack", metadata={"axes": axes})
 
 
 def _channel(wanted: str, names: list[str], file: ImageFile) -> int:

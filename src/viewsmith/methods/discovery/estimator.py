@@ -157,7 +157,7 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         Parameters
         ----------
         X : array-like
-            Images: uint8 (n, H, W) or (n, H, W, 1 or 3), or a list of images of any sizes. DNA: strings, or ASCII
+            Images: (n, H, W, C), whole numbers also (n, H, W), or a list of images of any sizes. DNA: strings, or ASCII
             letters uint8 (n, L), 0 after the end. Recordings: numbers (n, T), or (n, C, T) with modality="series".
         y : ignored
 
@@ -249,7 +249,8 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         Returns
         -------
         crops : ndarray or list of str
-            uint8 (m, size, size, channels); m strings, read from the strand of the site; float32 (m, C, size).
+            (m, size, size, channels), in the type of the images; m strings, read from the strand of the site; float32
+            (m, C, size).
         parts : structured array
             What `locate` returns.
         """

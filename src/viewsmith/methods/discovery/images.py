@@ -17,22 +17,28 @@ from viewsmith.data.any_size import ImageList, as_images, reduced
 from viewsmith.methods.discovery import image_kinds, image_parts
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
-from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting
+from viewsmith.modalities.images.channels import check_photographs, is_photograph
+from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting, unit_of
 
 
 def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """An image uint8 (h, w, C) with the same spectrum and random phases: what recurs in such is due to spectra (Theiler
+    """An image (h, w, C) with the same spectrum and random phases: what recurs in such is due to spectra (Theiler
     et al. 1992)."""
     phases = np.fft.fft2(rng.normal(size=image.shape[:2]))
     phases /= np.maximum(abs(phases), 1e-12)
     phases[0, 0] = 1
     drawn = np.fft.ifft2(np.fft.fft2(image.astype(np.float64), axes=(0, 1)) * phases[..., None], axes=(0, 1)).real
-    return np.clip(np.round(drawn), 0, 255).astype(np.uint8)
+    if image.dtype.kind == "f":
+        return drawn.clip(image.min(), image.max()).astype(image.dtype)
+    # In the range of its bits, so that the same pixels at another depth have the same random phases.
+    bits = max(8, int(image.max()).bit_length())
+    return np.clip(np.round(drawn), 0, 2**bits - 1).astype(image.dtype)
 
 
 # Images with random phases: for boxes, for windows without boxes, for q-values.
 SURROGATES, MORE, NULL = 100, 300, 200
 ONE_EACH = 0.5  # of the images may have a second box, if what is there is no part
+RANGED = 64  # images of which the range of the channels is found
 FILLED = 3  # of the smallest windows, in squares of which a kind is sought that fills the images
 
 CPU = torch.device("cpu")
@@ -71,10 +77,13 @@ class Rest:
             if free.any() and not free.all():
                 row, column = (np.arange(size[axis]) * free.shape[axis] // size[axis] for axis in (0, 1))
                 pixels = free[row[:, None], column]
-                image = np.where(pixels[..., None], image, image[pixels].mean(0).round()).astype(np.uint8)
+                filled = image[pixels].mean(0)
+                filled = filled if image.dtype.kind == "f" else filled.round()
+                image = np.where(pixels[..., None], image, filled).astype(image.dtype)
             return random_phases(image, np.random.default_rng((self.seed, i)))
 
-        return ImageList([self.images.shapes[i] for i in some], read, self.images.channels)
+        shapes = [self.images.shapes[i] for i in some]
+        return ImageList(shapes, read, self.images.channels, dtype=self.images.dtype)
 
 
 @dataclass(kw_only=True)
@@ -88,6 +97,7 @@ class ImageSearch(Search):
     cache: str | None = None
     device: torch.device = CPU  # where features are computed
     channels: int = 0
+    dtype: str = "uint8"
     dense: Callable[[np.ndarray], Tensor] | None = None
     reduction: int = 1  # of patches
     _cached: tuple[Any, MapCache | None] = (None, None)
@@ -198,16 +208,29 @@ class ImageSearch(Search):
 
     def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
-        self.channels = images.channels
+        self.channels, self.dtype = images.channels, images.dtype
         if isinstance(self.features, NetworkMaps):
+            todo = "use those of patches (features='patches')"
+            check_photographs("features of a network are", images.channels, images.dtype, todo)
             self.dense = self.features.to(self.device).fitted(lambda: self._batches(images, rows))
         elif callable(self.features):
             self.dense = self.features
         else:
+            plain, unit = is_photograph((images.channels,), images.dtype), None
+            if not plain:
+                unit = unit_of(self._finite(images, rows)).to(self.device)
             self.dense = fit_patches(
-                lambda: self._batches(images, rows), len(rows), self.seed, self.device, self.reduction
+                lambda: self._batches(images, rows), len(rows), self.seed, self.device, self.reduction, unit
             )
         return self._maps(images, rows, source_name)
+
+    def _finite(self, images: ImageList, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Some of the reduced images in batches, whose values are checked."""
+        for batch in self._batches(images, rows[:: max(1, len(rows) // RANGED)]):
+            if not np.isfinite(batch).all():
+                count = int((~np.isfinite(batch)).sum())
+                raise InputError(f"images have {count:,} values that are missing (NaN) or infinite: leave them out")
+            yield batch
 
     def _solutions(self, images: ImageList) -> list[image_parts.Part]:
         """A solution for each window."""
@@ -304,9 +327,9 @@ class ImageSearch(Search):
         return f"a thing of about {np.median(sides):.0f} pixels"
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:
-        """Squares around parts, uint8 (m, size, size, channels)."""
+        """Squares around parts, (m, size, size, channels), in the type of the images."""
         images = as_images(X)
-        cut = np.zeros((len(found), size, size, images.channels), np.uint8)
+        cut = np.zeros((len(found), size, size, images.channels), images.dtype)
         for crop, part in zip(cut, found, strict=True):
             crop[:] = reduced(square(images.read(int(part["sample"]), None), part), (size, size))
         return cut
@@ -315,7 +338,8 @@ class ImageSearch(Search):
         """Plain values and tensors of what was fitted; raises InputError for own features."""
         if not isinstance(self.dense, Patches | NetworkMaps):
             raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
-        fitted = {"channels": self.channels, "windows": [part.window for part in self.parts]}
+        fitted: dict[str, Any] = {"channels": self.channels, "windows": [part.window for part in self.parts]}
+        fitted |= {} if self.dtype == "uint8" else {"dtype": self.dtype}
         fitted |= {
             name: [getattr(p, name) for p in self.parts] for name in (*image_parts.NUMBERS, "boxed", "count", "border")
         }
@@ -328,7 +352,7 @@ class ImageSearch(Search):
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Take what `state` gave."""
-        self.channels = int(fitted["channels"])
+        self.channels, self.dtype = int(fitted["channels"]), str(fitted.get("dtype", "uint8"))
         state = {name[9:]: value for name, value in tensors.items() if name.startswith("features.")}
         given = isinstance(self.features, NetworkMaps)
         dense: Any = dataclasses.replace(self.features, **state) if given else Patches(**state)
@@ -344,7 +368,7 @@ class ImageSearch(Search):
         return image_parts.BLOCK if self.device.type == "cpu" else 8 * image_parts.BLOCK
 
     def _batches(self, images: ImageList, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Reduced images in batches of one size, uint8 (b, h, w, channels)."""
+        """Reduced images in batches of one size, (b, h, w, channels)."""
         for at, size in self._sized(images, rows):
             yield _batch(images, rows[at], size)
 
@@ -408,6 +432,8 @@ class ImageSearch(Search):
         images = as_images(X)
         if images.channels != self.channels:
             raise InputError(f"images with {images.channels} channels, but the model was fitted on {self.channels}")
+        if images.dtype != self.dtype:
+            raise InputError(f"images are {images.dtype}, but the model was fitted on {self.dtype}: give one depth")
         found: list[tuple[Any, ...]] = []
         starts = range(0, len(images), self._block) if self.parts else range(0)
         blocks = [np.arange(start, min(start + self._block, len(images))) for start in starts]
@@ -427,7 +453,7 @@ class ImageSearch(Search):
 
 
 def _batch(images: ImageList, rows: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Images reduced to a size, uint8 (b, height, width, channels)."""
+    """Images reduced to a size, (b, height, width, channels)."""
     return np.stack([images.read(int(i), size) for i in rows])
 
 
@@ -439,7 +465,7 @@ def _in_pixels(box: np.ndarray, valid: np.ndarray, shape: tuple[int, int]) -> tu
 
 
 def square(image: np.ndarray, part: Any) -> np.ndarray:
-    """The square around a box, uint8; inside the image as far as possible."""
+    """The square around a box; inside the image as far as possible."""
     height, width = image.shape[:2]
     side = min(max(part["right"] - part["left"], part["bottom"] - part["top"]), height, width)
     left = int(np.clip((part["left"] + part["right"] - side) // 2, 0, width - side))

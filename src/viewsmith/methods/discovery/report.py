@@ -11,6 +11,7 @@ from viewsmith.core import __version__
 from viewsmith.core.files import write_text_atomic
 from viewsmith.core.progress import html_table
 from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.images.channels import composites, is_photograph
 from viewsmith.modalities.images.patches import CELL
 from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION
@@ -225,11 +226,16 @@ def _gallery(images: Any, ranked: np.ndarray) -> np.ndarray:
     tiles = []
     for part in ranked[:GALLERY]:
         box = [int(part[side]) for side in ("top", "bottom", "left", "right")]
-        tiles.append(_fitted(images.read(int(part["sample"]), None)[box[0] : box[1], box[2] : box[3]], SIDE))
+        tiles.append(_fitted(_picture(images.read(int(part["sample"]), None))[box[0] : box[1], box[2] : box[3]], SIDE))
     columns = min(COLUMNS, len(tiles))
     tiles += [np.full_like(tiles[0], 255)] * (-len(tiles) % columns)
     page = np.concatenate([np.concatenate(tiles[i : i + columns], 1) for i in range(0, len(tiles), columns)], 0)
     return np.repeat(page, 3 // page.shape[2], axis=2)
+
+
+def _picture(image: np.ndarray) -> np.ndarray:
+    """An image (h, w, C) as it is, or a composite of its channels, uint8 (h, w, 1 or 3)."""
+    return image if is_photograph(image.shape, image.dtype) else composites(image[None])[0]
 
 
 def _fitted(pixels: np.ndarray, side: int) -> np.ndarray:
@@ -249,7 +255,8 @@ def _boxed(model: Any, images: Any, found: np.ndarray, i: int, names: Sequence[s
     height, width = images.shapes[i]
     scale = min(1.0, WIDTH / max(height, width))
     size = (max(4, round(height * scale)), max(4, round(width * scale)))
-    pixels = np.repeat(images.read(i, size), 3 // images.channels, axis=2).copy()
+    pixels = _picture(images.read(i, size))
+    pixels = np.repeat(pixels, 3 // pixels.shape[2], axis=2).copy()
     own = found[found["sample"] == i]
     for part in own:
         top, bottom = (int(np.clip(part[s] * scale, 0, size[0] - 1)) for s in ("top", "bottom"))

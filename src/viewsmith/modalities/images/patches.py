@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from viewsmith.modalities.images.channels import channel_ranges
 from viewsmith.networks.dictionary import fit_dictionary, patches_at
 
 CELL = 4  # pixels of a side of a cell
@@ -22,13 +23,13 @@ CENTERS, ROUNDS = 256, 15
 STRIDE = 2  # pixels between patches: four times as fast as every pixel, with the same result on cells
 COMPONENTS = 64  # principal components that are kept of a cell
 
-#: What discovery needs of any dense features: images uint8 (b, H, W, C) -> maps float32 (b, d, h, w).
+#: What discovery needs of any dense features: images (b, H, W, C) -> maps float32 (b, d, h, w).
 DenseFeatures = Callable[[np.ndarray], Tensor]
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Patch features with their fitted parts; called with images uint8 (b, H, W, C), it gives maps (b, d, h, w)."""
+    """Patch features with their fitted parts; called with images (b, H, W, C), it gives maps (b, d, h, w)."""
 
     filters: Tensor  # centers times whitening, for pixels in 0 to 1: (CENTERS, C, PATCH, PATCH)
     offset: Tensor  # their response to the mean patch
@@ -36,23 +37,27 @@ class Patches:
     axes: Tensor  # its principal axes, (COMPONENTS, CENTERS)
     # Images are reduced by this factor before, 1 or 2, so that patches are larger.
     reduction: Tensor = field(default_factory=lambda: torch.tensor(1))
+    unit: Tensor | None = None  # of images of instruments, the range of each channel, (C,), in place of 255
 
     def to(self, device: torch.device) -> "Patches":
         """On a device, where maps are computed then."""
-        return Patches(**{name: tensor.to(device) for name, tensor in vars(self).items()})
+        return Patches(**{name: tensor.to(device) for name, tensor in vars(self).items() if tensor is not None})
 
     def state(self) -> dict[str, Tensor]:
         """The tensors by name, on the CPU."""
-        return {name: tensor.cpu() for name, tensor in vars(self).items()}
+        return {name: tensor.cpu() for name, tensor in vars(self).items() if tensor is not None}
 
     @torch.no_grad()
     def __call__(self, images: np.ndarray) -> Tensor:
-        return projected(cells(images, self.filters, self.offset, int(self.reduction)), self.mean, self.axes)
+        responses = cells(images, self.filters, self.offset, int(self.reduction), self.unit)
+        return projected(responses, self.mean, self.axes)
 
 
-def cells(images: np.ndarray, filters: Tensor, offset: Tensor, reduction: int = 1) -> Tensor:
+def cells(
+    images: np.ndarray, filters: Tensor, offset: Tensor, reduction: int = 1, unit: Tensor | None = None
+) -> Tensor:
     """Responses averaged over cells, (b, centers, h, w); the border that a patch does not cover repeats its edge."""
-    x = F.pad(as_pixels(images, reduction, filters.device), (2, 2, 2, 2), mode="replicate").contiguous(
+    x = F.pad(as_pixels(images, reduction, filters.device, unit), (2, 2, 2, 2), mode="replicate").contiguous(
         memory_format=torch.channels_last
     )
     # In rows of centers, which are contiguous: statistics over them are several times as fast.
@@ -65,25 +70,43 @@ def cells(images: np.ndarray, filters: Tensor, offset: Tensor, reduction: int = 
     return F.avg_pool2d(response.reshape(b, h, w, centers).permute(0, 3, 1, 2), CELL // STRIDE // reduction)
 
 
-def as_pixels(images: np.ndarray, reduction: int = 1, device: torch.device | None = None) -> Tensor:
-    """Pixels of images uint8 (b, H, W) or (b, H, W, C) as float32 (b, C, H, W), 0 to 1, reduced."""
+def as_pixels(
+    images: np.ndarray, reduction: int = 1, device: torch.device | None = None, unit: Tensor | None = None
+) -> Tensor:
+    """Pixels of images (b, H, W) or (b, H, W, C) as float32 (b, C, H, W), reduced: over 255, or the `unit` of each
+    channel."""
     x = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-    x = (x if x.ndim == 4 else x[..., None]).permute(0, 3, 1, 2).float() / 255
+    x = (x if x.ndim == 4 else x[..., None]).permute(0, 3, 1, 2).float()
+    x = x / 255 if unit is None else x / unit.to(x.device)[:, None, None]
     return x if reduction == 1 else F.interpolate(x, scale_factor=1 / reduction, mode="bilinear", antialias=True)
 
 
 def fit_patches(
-    batches: Callable[[], Iterable[np.ndarray]], n: int, seed: int, device: torch.device, reduction: int = 1
+    batches: Callable[[], Iterable[np.ndarray]],
+    n: int,
+    seed: int,
+    device: torch.device,
+    reduction: int = 1,
+    unit: Tensor | None = None,
 ) -> Patches:
     """Fit patch features to images that come in batches of one size each: centers on the CPU, axes on a device."""
     rng = np.random.default_rng(seed)
     each = -(-SAMPLED // n)
-    sampled = torch.cat([_patches(as_pixels(images, reduction), each, rng) for images in batches()])
+    sampled = torch.cat([_patches(as_pixels(images, reduction, None, unit), each, rng) for images in batches()])
     start = torch.from_numpy(rng.permutation(len(sampled))[:CENTERS])
     filters, offset = fit_dictionary(sampled, start, ROUNDS)
     filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH).to(device), offset.to(device)
-    moments = principal_axes(lambda images: cells(images, filters, offset, reduction), batches)
-    return Patches(filters, offset, *moments, torch.tensor(reduction))
+    moments = principal_axes(lambda images: cells(images, filters, offset, reduction, unit), batches)
+    return Patches(filters, offset, *moments, torch.tensor(reduction), unit)
+
+
+def unit_of(batches: Iterable[np.ndarray]) -> Tensor:
+    """The range of each channel, (C,), of images (b, H, W, C) of some batches. Of one or three channels all have the
+    largest one: what is found then is the same for the same pixels at any depth, because only ratios matter."""
+    some = np.concatenate([images.reshape(-1, images.shape[3])[:: max(1, len(images))] for images in batches])
+    low, high = channel_ranges(some)
+    span = np.where(high > low, high - low, 1)
+    return torch.from_numpy(np.full_like(span, span.max()) if len(span) in (1, 3) else span)
 
 
 def _patches(x: Tensor, each: int, rng: np.random.Generator) -> Tensor:

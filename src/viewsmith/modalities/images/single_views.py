@@ -94,7 +94,7 @@ class ChannelGain(ViewMaker):
 def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Turning = 0.5, turn: Turning = 0.5) -> ImageViews:
     rates = flip_rates(flip, upside_down, turn)
     if not any(rates.values()) and not of_photographs(context):  # tested, and none keeps the data
-        return ImageViews(scale=CROPPED, jitter=0.0, gray=0.0, **rates)
+        return ImageViews(scale=CROPPED, jitter=0.0, gray=0.0, flip=0.0)
     return _unchanged(context, jitter=0.0, **rates)
 
 
