@@ -69,26 +69,22 @@ def test_rows_of_letters_padded_at_the_end(given):
         (np.zeros((0, 4), np.uint8), "no sequences"),
         (["ACGT", ""], "row 1 (counted from 0) is an empty string"),
         (["ACGT", None], "row 1 (counted from 0) is None, expected a sequence as a string"),
-        (
-            ["ACGT", "ACUT"],
-            "row 1, position 2 (counted from 0) is 'U', expected A C G T N, upper or lower case; this is RNA",
-        ),
-        (["ACRT"], "row 0, position 2 (counted from 0) is 'R', expected A C G T N, upper or lower case; write N for"),
+        (["ACXT"], "row 0, position 2 (counted from 0) is 'X', expected A C G T N, upper or lower case; write N for"),
         ([b"AC-T"], "position 2 (counted from 0) is '-', expected A C G T N, upper or lower case; remove gaps"),
         (["ACG\u00e9T"], "position 3 (counted from 0) is '\u00e9'"),
         (["A\u4e2d\u4e2d", "C"], "row 0, position 1 (counted from 0) is '\u4e2d'"),
-        (["MKEL"], "position 0 (counted from 0) is 'M'"),
+        (["MKEL"], "position 2 (counted from 0) is 'E'"),
         (["AC\nGT"], "position 2 (counted from 0) is the code 10"),
         (["EL"], "is it a protein"),
         (
             ["ACGT", "MSTK", "ACSEL"],
-            "row 1, position 0 (counted from 0) is 'M', expected A C G T N, upper or lower case",
+            "row 2, position 3 (counted from 0) is 'E', expected A C G T N, upper or lower case",
         ),
-        (["MSKEL"], "is 'M', expected A C G T N, upper or lower case; is it a protein"),
+        (["MSKEL"], "is 'E', expected A C G T N, upper or lower case; is it a protein"),
         ([b"MSKEL"], "is it a protein"),
         (np.array([[77, 83, 69]], np.uint8), "is it a protein"),
         (np.array([["A"], ["C"]]), "strings of shape (2, 1), expected one string per row"),
-        (np.array([[65, 67], [65, 82]], np.uint8), "row 1, position 1 (counted from 0) is 'R'"),
+        (np.array([[65, 67], [65, 88]], np.uint8), "row 1, position 1 (counted from 0) is 'X'"),
         (np.array([[65, 67], [65, 3]], np.uint8), "row 1, position 1 (counted from 0) is the code 3"),
         (np.array([[65, 67], [0, 0]], np.uint8), "row 1 (counted from 0) has no letter"),
         (np.array([[65, 0, 67], [65, 0, 0]], np.uint8), "row 0, position 1 (counted from 0) is 0, which is padding"),
@@ -101,6 +97,15 @@ def test_rows_refused(given, part):
     assert part in message and message.startswith("mine: ")
 
 
+def test_rna_is_read_with_t_for_u_and_ambiguous_bases_as_n(fasta):
+    said = r"U \(3 letters\) read as T; R Y \(2 letters\) read as N"
+    with pytest.warns(UserWarning, match=said):
+        assert [bytes(row) for row in dna_rows(["ACUuR", "ACGUy"])] == [b"ACTtN", b"ACGTn"]
+    with pytest.warns(UserWarning, match=said):
+        x = load_dataset(fasta(">a\nACUuR\n>b\nACGUy\n")).x
+    assert [bytes(row) for row in x] == [b"ACTtN", b"ACGTn"]
+
+
 def test_invalid_letters_are_found_in_any_block(monkeypatch):
     monkeypatch.setattr(letters_module, "BLOCK", 7)
     letters = ["ACGTACGT"] * 9
@@ -110,10 +115,10 @@ def test_invalid_letters_are_found_in_any_block(monkeypatch):
 
 
 @examples(100)
-@given(st.lists(st.text("ACGTNacgtn\0R", min_size=3, max_size=3), min_size=1, max_size=4))
+@given(st.lists(st.text("ACGTNacgtnUr\0X", min_size=3, max_size=3), min_size=1, max_size=4))
 def test_an_array_is_dna_when_every_row_is_letters_then_zeros(rows):
     x = np.array([[*row.encode()] for row in rows], dtype=np.uint8)
-    expected = all(row.rstrip("\0") and not set(row.rstrip("\0")) - set("ACGTNacgtn") for row in rows)
+    expected = all(row.rstrip("\0") and not set(row.rstrip("\0")) - set("ACGTNacgtnUr") for row in rows)
     assert letters_module.has_letters(x, NUCLEOTIDES) == expected
     if not expected:
         refusal(dna_rows, x)
@@ -197,15 +202,14 @@ def test_any_sequences_with_any_line_width_are_read(tmp_path_factory, sequences,
         ("\n@r1\nACGT\n+\n!!!!\n", "line 2 is '@r1'"),
         (">a\nACGT\n>b b\n>c\nA\n", "record 'b' has no sequence"),
         (">a\nACGT\n>\n", "record number 2 (without a name) has no sequence"),
-        (">a\nACGT\n>b x\nAC\nGR\n", "record 'b', position 4 is 'R', expected A C G T N, upper or lower case; write N"),
-        (">a\nACGU\n>b\nA\n", "record 'a', position 4 is 'U', expected A C G T N, upper or lower case; this is RNA"),
+        (">a\nACGT\n>b x\nAC\nGX\n", "record 'b', position 4 is 'X', expected A C G T N, upper or lower case; write N"),
         (">a\nAC GT\n>b\nA\n", "record 'a', position 3 is ' '"),
         (">a\nAC-T\n>b\nA\n", "remove gaps"),
         (">a\nAC\0T\n>b\nA\n", "record 'a', position 3 is the code 0"),
         (">a\nACGT\n", "one record, expected at least 2 for training; cut a long sequence into windows"),
         (
             f">a\n{'ACGT' * 9}\n>b\nMSKEL\n",
-            "record 'b', position 1 is 'M', expected A C G T N, upper or lower case; is it",
+            "record 'b', position 4 is 'E', expected A C G T N, upper or lower case; is it",
         ),
         (">a split=train\nA\n>b\nC\n", "record 'b' has no split; expected split=train or split=test for every record"),
         (">a split=train\nA\n>b split=val\nC\n", "record 'b' has split=val; expected"),

@@ -238,13 +238,7 @@ def test_a_wide_table_of_recordings(tmp_path, monkeypatch):
 # --- letters
 
 
-def test_rna_and_gaps_of_proteins(tmp_path):
-    (tmp_path / "r.fasta").write_text("".join(f">U{i}\nACGU{'ACGU'[i]}\nuuac\n" for i in range(4)))
-    line = re.search("sed .*", refusal(load_dataset, tmp_path / "r.fasta"))[0]
-    subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
-    data = load_dataset(tmp_path / "r_letters.fasta")
-    assert data.modality == "dna" and data.row_names == ["U0", "U1", "U2", "U3"]
-    assert data.x[3].tobytes().decode().upper() == "ACGTTTTAC"
+def test_gaps_of_proteins(tmp_path):
     (tmp_path / "p.fasta").write_text("".join(f">p{i}\nMKFLI-LPQ{'AFLE'[i]}*\nEFKL\n" for i in range(4)))
     line = re.search("sed .*", refusal(load_dataset, tmp_path / "p.fasta"))[0]
     subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)

@@ -9,7 +9,7 @@ import torch
 from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet, word_length
 from viewsmith.modalities.dna.letters import letter_rows
 from viewsmith.modalities.dna.modality import kmer_frequencies
-from viewsmith.modalities.dna.networks import LetterCodes, LetterLatents, SequenceDenoiser
+from viewsmith.modalities.dna.networks import LetterLatents, OneHotLetters, SequenceDenoiser
 
 #: Hydrophobic and polar, and a letter in between.
 HP = Alphabet("hp", "HP models", "HPS", "X")
@@ -17,7 +17,7 @@ HP = Alphabet("hp", "HP models", "HPS", "X")
 
 def test_letters_of_an_alphabet_become_one_hot_columns_and_come_back():
     rows = letter_rows(["HPSX", "hp"], "the data", HP)
-    code = LetterCodes(HP)
+    code = OneHotLetters(HP)
     x = code(torch.from_numpy(rows))
     assert x.shape == (2, 3, 4)
     np.testing.assert_allclose(x[0, :, 3], 1 / 3)
@@ -40,7 +40,7 @@ def test_words_are_as_long_as_few_enough_of_them_allow():
 
 
 def test_latents_and_denoiser_take_any_number_of_letters():
-    x = LetterCodes(HP)(torch.from_numpy(letter_rows(["HPSHPS", "hp"], "the data", HP)))
+    x = OneHotLetters(HP)(torch.from_numpy(letter_rows(["HPSHPS", "hp"], "the data", HP)))
     u = LetterLatents().encode(x)
     assert torch.equal(LetterLatents().decode(u, x), x)
     assert SequenceDenoiser(2, letters=3)(u, torch.tensor([0, 9]), torch.zeros(2, 2)).shape == x.shape

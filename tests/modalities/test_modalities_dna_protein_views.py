@@ -7,7 +7,7 @@ import torch
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.dna.alphabet import AMINO_ACIDS
 from viewsmith.modalities.dna.letters import letter_rows
-from viewsmith.modalities.dna.networks import LetterCodes, real_positions
+from viewsmith.modalities.dna.networks import OneHotLetters, real_positions
 from viewsmith.modalities.dna.protein_views import LetterMask, LetterWindow, ProteinViews, Substitution, largest_rate
 
 
@@ -17,11 +17,11 @@ def stream():
 
 
 def scaled(*texts):
-    return LetterCodes(AMINO_ACIDS)(torch.from_numpy(letter_rows(list(texts), "the data", AMINO_ACIDS)))
+    return OneHotLetters(AMINO_ACIDS)(torch.from_numpy(letter_rows(list(texts), "the data", AMINO_ACIDS)))
 
 
 def text_of(view):
-    return bytes(LetterCodes(AMINO_ACIDS).inverse(view[None])[0].tolist()).decode().rstrip("\0")
+    return bytes(OneHotLetters(AMINO_ACIDS).inverse(view[None])[0].tolist()).decode().rstrip("\0")
 
 
 def test_substitutions_are_drawn_by_the_conditional_probabilities_of_the_matrix(stream):

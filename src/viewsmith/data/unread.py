@@ -291,8 +291,8 @@ _WINDOWS = "s = [(a + '/' + str(i + 1), t[i:i+100]) for a, t in s for i in range
 
 
 def letters_way(path: Path, fault: str) -> str:
-    """What to do with a FASTA file of RNA, or with gaps, for the end of a message about a letter."""
-    edit = "y/Uu/Tt/" if "RNA" in fault else "s/[-.*]//g" if "remove gaps" in fault else ""
+    """What to do with gaps and unknown letters of a FASTA file, for the end of a message about a letter."""
+    edit = "y/Xx/Nn/" if "write N" in fault else "s/[-.*]//g" if "remove gaps" in fault else ""
     return f": sed '/^>/!{edit}' {path} > {path.name.split('.')[0]}_letters.fasta" if edit else ""
 
 

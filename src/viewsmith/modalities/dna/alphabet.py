@@ -119,13 +119,14 @@ def _substitutions(letters: str) -> tuple[np.ndarray, np.ndarray]:
     return p, joint / joint.sum(1, keepdims=True)
 
 
-NUCLEOTIDES = Alphabet("dna", "DNA", "ACGT", "N", complement="TGCA")
+#: RNA has U in place of T; letters for one of several bases (IUPAC) are unknown.
+NUCLEOTIDES = Alphabet("dna", "DNA", "ACGT", "N", "TGCA", (("U", "T"), ("RYKMSWBDHV", "N")))
 #: Aspartate or asparagine, glutamate or glutamine, leucine or isoleucine, selenocysteine and pyrrolysine are unknown.
 _LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 AMINO_ACIDS = Alphabet("proteins", "a protein", _LETTERS, "X", "", (("BZJUO", "X"),), *_substitutions(_LETTERS))
 
-#: Letters of proteins that no code of a base has, and the least part of letters that are no bases.
-OF_PROTEINS, NOT_BASES = b"EFILPQefilpq", 0.2
+#: Letters of proteins that no code of a base has; the least part of letters that are no bases with and without them.
+OF_PROTEINS, NOT_BASES, MOST_NOT_BASES = b"EFILPQefilpq", 0.2, 0.5
 
 
 def alphabet_of(letters: np.ndarray) -> Alphabet:
@@ -133,5 +134,6 @@ def alphabet_of(letters: np.ndarray) -> Alphabet:
     counts = np.bincount(letters.ravel(), minlength=256)
     counts[0] = 0
     bases = counts[list(b"ACGTUNacgtun")].sum()
-    protein = counts[list(OF_PROTEINS)].any() and counts.sum() - bases >= NOT_BASES * counts.sum()
-    return AMINO_ACIDS if protein else NUCLEOTIDES
+    least = NOT_BASES if counts[list(OF_PROTEINS)].any() else MOST_NOT_BASES
+    others = counts.sum() - bases
+    return AMINO_ACIDS if others and others >= least * counts.sum() else NUCLEOTIDES

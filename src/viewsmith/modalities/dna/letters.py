@@ -105,13 +105,11 @@ def letter_fault(letter: str, sequence: str, alphabet: Alphabet) -> str:
     """The part of a message about a letter that is not in the alphabet: what was given and expected, what to do."""
     given = repr(letter) if letter.isprintable() else f"the code {ord(letter)}"
     upper = letter.upper()
-    of_dna = alphabet is not AMINO_ACIDS
-    if of_dna and alphabet_of(letters_of(sequence.encode("ascii", "replace"))) is AMINO_ACIDS:
+    is_protein = alphabet_of(letters_of(sequence.encode("ascii", "replace"))) is AMINO_ACIDS
+    if is_protein and alphabet is not AMINO_ACIDS:
         advice = "is it a protein? Give the modality proteins (--modality proteins)"
-    elif of_dna and upper == "U":
-        advice = "this is RNA, write T for U"
-    elif of_dna and upper in "RYKMSWBDHV":
-        advice = "write N for an ambiguous base"
+    elif upper in "NX":
+        advice = f"write {alphabet.unknown} for an unknown letter"
     elif upper in "-.*":
         advice = "remove gaps and stops"
     else:

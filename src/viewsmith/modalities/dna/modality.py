@@ -27,7 +27,7 @@ from viewsmith.modalities.dna.letters import (
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from viewsmith.modalities.dna.networks import LetterCodes, LetterLatents
+    from viewsmith.modalities.dna.networks import LetterLatents, OneHotLetters
 
 
 # Sequences by which an alphabet is told.
@@ -93,7 +93,7 @@ def kmer_frequencies(x: np.ndarray, k: int = 4, alphabet: Alphabet = NUCLEOTIDES
     from viewsmith.modalities.dna import networks
 
     n_words = len(alphabet) ** k
-    code, step = networks.LetterCodes(alphabet), max(1, BLOCK // max(n_words, len(alphabet) * x.shape[1]))
+    code, step = networks.OneHotLetters(alphabet), max(1, BLOCK // max(n_words, len(alphabet) * x.shape[1]))
     frequencies = np.empty((len(x), n_words), dtype=np.float32)
     for start in range(0, len(x), step):
         block = slice(start, start + step)
@@ -112,9 +112,9 @@ def _compared(x: np.ndarray, alphabet: Alphabet, places: int = 128) -> tuple[np.
     """Roots of k-mer frequencies, and one-hot letters averaged to at most so many places."""
     import torch
 
-    from viewsmith.modalities.dna.networks import LetterCodes
+    from viewsmith.modalities.dna.networks import OneHotLetters
 
-    code, length = LetterCodes(alphabet), min(places, x.shape[1])
+    code, length = OneHotLetters(alphabet), min(places, x.shape[1])
     blocks = (code(torch.tensor(x[start : start + 500])) for start in range(0, len(x), 500))
     letters = [torch.nn.functional.adaptive_avg_pool1d(block, length).flatten(1) for block in blocks]
     words = kmer_frequencies(np.ascontiguousarray(x), word_length(len(alphabet)), alphabet)
@@ -189,10 +189,10 @@ class Letters(Modality):
     def same_shape(self, one: Sequence[int], other: Sequence[int]) -> bool:
         return True
 
-    def input_layer(self, row_shape: Sequence[int]) -> LetterCodes:
-        from viewsmith.modalities.dna.networks import LetterCodes
+    def input_layer(self, row_shape: Sequence[int]) -> OneHotLetters:
+        from viewsmith.modalities.dna.networks import OneHotLetters
 
-        return LetterCodes(self.alphabet)
+        return OneHotLetters(self.alphabet)
 
     def channels(self, row_shape: Sequence[int]) -> int:
         return len(self.alphabet)

@@ -33,7 +33,7 @@ class LetterLatents(Latents):
         return real_positions(x)[:, None]
 
 
-class LetterCodes(nn.Module):
+class OneHotLetters(nn.Module):
     """ASCII letters, uint8 (n, L), to scaled sequences (n, C, L) of the C letters of an alphabet, and back.
 
     Letters (upper or lower case) become one-hot columns, the unknown one 1 / C of each, and padding (0, after the end
@@ -63,8 +63,8 @@ class LetterCodes(nn.Module):
         return letters
 
 
-class Nucleotides(LetterCodes):
-    """ASCII letters of DNA, uint8 (n, L), to scaled sequences (n, 4, L), and back; see `LetterCodes`."""
+class Nucleotides(OneHotLetters):
+    """ASCII letters of DNA, uint8 (n, L), to scaled sequences (n, 4, L), and back; see `OneHotLetters`."""
 
     def __init__(self) -> None:
         super().__init__(NUCLEOTIDES)
