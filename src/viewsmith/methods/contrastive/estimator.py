@@ -80,7 +80,7 @@ class ContrastiveResolved(Resolved):
     help="fixed views: by default nearest neighbors (vectors), SimCLR's crops and colors (images) or edits (dna)",
     source="SimCLR: Chen et al. 2020, A simple framework for contrastive learning of visual representations",
     search=arguments.RECIPE_RANGES,
-    compared=("vectors", "images", "dna", "series"),
+    compared=("vectors", "images", "dna", "proteins", "series"),
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class Contrastive(ViewsmithEstimator):

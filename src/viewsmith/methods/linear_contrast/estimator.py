@@ -53,7 +53,7 @@ class LinearContrastResolved(Resolved):
     help="fixed features and the contrast of fixed views on them, solved in closed form in seconds",
     source="InfoNCE: van den Oord et al. 2018; its solution for Gaussians: Ioffe 2006 (PLDA)",
     search={"images": arguments.CROPS_RANGES | {"ridge": "0.01..3"}},
-    compared=("images", "series"),
+    compared=("images", "proteins", "series"),
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearContrast(ViewsmithEstimator):

@@ -274,6 +274,7 @@ class Proteins(Letters):
     samples = SampleType({"letter": None}, "uint8", alphabet=AMINO_ACIDS.letters, unit="ASCII letters")
     help = "the 20 letters of proteins, and X: arrays, strings, FASTA files"
     default_views = "proteins"
+    default_method = "linear-contrast"
 
 
 register("modality", Proteins.name, help=Proteins.help)(Proteins)
