@@ -30,7 +30,9 @@ def test_a_page_has_the_sections_in_order(name):
 
 def test_there_are_few_pages_and_those_of_methods_are_short():
     assert len(list(DOCS.glob("*.md"))) <= 24
-    assert [name for name in methods() if name != "discovery" and page(name).count("\n") > 150] == []
+    written = re.compile(r"<!-- written by .*?<!-- end of tables -->", re.DOTALL)  # tables grow with their results
+    own = {name: written.sub("", page(name)) for name in methods() if name != "discovery"}
+    assert [name for name, text in own.items() if text.count("\n") > 150] == []
     assert (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8").count("\n") <= 150
 
 
