@@ -337,7 +337,7 @@ class Search:
             return f"nothing recurs: {self.describe()}"
         if hidden:
             which = "a further kind was" if hidden == 1 else f"{hidden} further kinds were"
-            lines.append(f"{which} found, but how many of its places are wrong is not known: unjudged=True lists them")
+            lines.append(f"{which} found, but how many places there are wrong is not known: unjudged=True lists them")
         unsure = f"no place is sure enough to be listed: give a max_q above {max_q:g} to see those that are less sure"
         return "; ".join(lines) if lines else f"something may recur, but {unsure}"
 
