@@ -130,6 +130,24 @@ def test_labels_and_groups_of_a_table(put, tmp_path):
     )
 
 
+def test_a_table_of_files(put, tmp_path):
+    given = [planes(2, 8, 8) for _ in range(6)]
+    for i, x in enumerate(given):
+        put(f"{'ab'[i % 2]}/{i}.tif", x, photometric="minisblack")
+    table = tmp_path / "set" / "cells.csv"
+    rows = [f"{'MG'[i % 2]},{'ab'[i % 2]}/{i}.tif\n" for i in range(6)]
+    table.write_text("phase,path\n" + "".join(rows))
+    data = load_dataset(table, modality="images", label="phase")
+    np.testing.assert_array_equal(data.x, np.stack(given).transpose(0, 2, 3, 1))
+    assert data.y.tolist() == list("MGMGMG") and data.row_names[1] == "b/1.tif"
+    again = load_dataset(table, schema=data.schema)
+    assert again.y.tolist() == data.y.tolist()
+    table.write_text("phase,path\n" + "".join(rows) + "M,a/9.tif\n")
+    assert "1 file of the column path does not exist, such as" in refusal(load_dataset, table, modality="images")
+    table.write_text("phase,size\nM,1\nG,2\n")
+    assert "has no column with names of image files" in refusal(load_dataset, table, modality="images")
+
+
 def test_sizes_that_differ_are_resized_as_photographs_are(put, tmp_path):
     put("a.tif", np.full((2, 8, 8), 300, np.uint16), photometric="minisblack")
     put("b.tif", np.full((2, 16, 12), 5000, np.uint16), photometric="minisblack")

@@ -10,6 +10,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.options import Normalization, declare
+from viewsmith.core.registry import find
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
 from viewsmith.data.formats import check_options, find_reader, is_table
@@ -184,6 +185,8 @@ def _read(name: str, request: DataOptions) -> FileContents:
         return read_builtin(name, request)
     path = Path(name)
     chosen = find_reader(path)
+    if request.modality == "images" and chosen.tag("table"):  # of names of image files
+        chosen = find("reader", "images")
     check_options(name, request, chosen)
     if request.shared and request.cache_if_large is not None and chosen.tag("once") and request.table is None:
         return read_once(chosen.build, path, request, request.cache_if_large)

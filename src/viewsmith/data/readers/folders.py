@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.core.memory import check_size
 from viewsmith.data.formats import by_ending, reader
@@ -78,7 +78,7 @@ def _digest(source: Path, files: list[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
         found = file.stat()
-        line = f"{file.relative_to(source).as_posix()}\0{found.st_size}\0{found.st_mtime_ns}\n"
+        line = f"{_name(file, source)}\0{found.st_size}\0{found.st_mtime_ns}\n"
         digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
@@ -109,8 +109,12 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     """Images in the order of their names: of 8 bits (n, H, W, 1), or (n, H, W, 3) if any is in color; or those of
     instruments, uint8, uint16 or float32 (n, H, W, C)."""
     require("pillow", "image", "reading folders of images")
-    with reading(str(path), "a folder of images"):
-        images, n_train = _list_images(path)
+    if path.is_file():
+        root, images, n_train = path.parent, _Images(_listed(path)), None
+        request = replace(request, labels=request.labels or path)
+    else:
+        with reading(str(path), "a folder of images"):
+            root, (images, n_train) = path, _list_images(path)
     if not images.files:
         refuse_folder(path, by_ending())
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
@@ -121,7 +125,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
             f"{name_list(names)}"
         )
     size = request.or_fitted("image_size")
-    names = [file.relative_to(path).as_posix() for file in images.files]
+    names = [_name(file, root) for file in images.files]
     y, groups = _labels(path, names, images.labels, request)
     if request.axes or request.channels or is_deep(images.files[0]):
         stack = stack_of(images.files, request, size)
@@ -133,12 +137,39 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         train = None if n_train is None else int((each < n_train).sum())
         cached = request.cache is not None or request.cache_if_large is not None
         x = _cached(path, images.files, stack, request) if cached else in_memory(stack, str(path))
-        return contents_of(stack, x, request, path, n_train=train, table=_table(request), **found)
+        return contents_of(stack, x, request, names, n_train=train, table=_table(request), **found)
     fitted = request.schema["row_shape"] if request.schema else []
     x = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
     options = {} if size is None else {"image_size": size}
     return FileContents(
         x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=_table(request)
+    )
+
+
+def _name(file: Path, root: Path) -> str:
+    """Name of a file in its folder."""
+    return Path(os.path.relpath(file, root)).as_posix()
+
+
+def _listed(table: Path) -> list[Path]:
+    """The image files of a table, in its first column with names of files that all exist, from its folder."""
+    import pandas as pd
+
+    with reading(str(table), "a table of image files"):
+        frame = pd.read_csv(table, sep=None, engine="python", dtype=str, keep_default_na=False)
+    for column in frame.columns:
+        files = [table.parent / name for name in frame[column]]
+        if files and all(file.suffix.lower() in SUFFIXES for file in files):
+            if absent := [file for file in files if not file.is_file()]:
+                raise InputError(
+                    f"{table}: {pluralize(len(absent), 'file')} of the column {one_line(column, 40)} "
+                    f"{'does' if len(absent) == 1 else 'do'} not exist, such as {absent[0]}: names are from the folder "
+                    "of the table"
+                )
+            return files
+    raise InputError(
+        f"{table} has no column with names of image files ({' '.join(SUFFIXES)}): expected one, and labels in other "
+        "columns"
     )
 
 

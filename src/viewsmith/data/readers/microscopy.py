@@ -228,13 +228,10 @@ class Stack:
                 image = image.astype(self.dtype, copy=False)
                 yield image if self.side is None else _square(image, self.side)
 
-    def row_names(self, root: Path) -> list[str]:
+    def row_names(self, names: Sequence[str]) -> list[str]:
         """Names of the images: those of their files, with numbers where a file has several."""
-        names = [
-            (file, file.path.name if root == file.path else file.path.relative_to(root).as_posix())
-            for file in self.files
-        ]
-        return [name if file.count == 1 else f"{name}#{i}" for file, name in names for i in range(file.count)]
+        both = zip(self.files, names, strict=True)
+        return [name if file.count == 1 else f"{name}#{i}" for file, name in both for i in range(file.count)]
 
     def described(self, source_name: object) -> str:
         """A line about the files and how their axes are read."""
@@ -311,8 +308,8 @@ def _channel(wanted: str, names: list[str], file: ImageFile) -> int:
     raise InputError(f"{file.path} has no channel {one_line(wanted, 60)!r}, given as channels; {hint}")
 
 
-def contents_of(stack: Stack, x: Any, request: DataOptions, root: Path, **more: Any) -> FileContents:
-    """What a reader returns of a stack whose images are `x`."""
+def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str], **more: Any) -> FileContents:
+    """What a reader returns of a stack whose images are `x`, and whose files have these names."""
     signal: dict[str, Any] = {
         "axes": request.axes,
         "wanted": None if request.channels is None else list(request.channels),
@@ -320,7 +317,7 @@ def contents_of(stack: Stack, x: Any, request: DataOptions, root: Path, **more: 
     signal |= {"channel_names": stack.names or None, "micrometers": stack.micrometers}
     options: dict[str, Any] = {"signal": {name: value for name, value in signal.items() if value is not None}}
     options |= {} if stack.side is None else {"image_size": stack.side}
-    return FileContents(x, options=options, row_names=stack.row_names(root), modality="images", **more)
+    return FileContents(x, options=options, row_names=stack.row_names(names), modality="images", **more)
 
 
 def _square(image: np.ndarray, side: int) -> np.ndarray:
@@ -359,4 +356,4 @@ def read_tiff(path: Path, request: DataOptions) -> FileContents:
         raise InputError(f"{path} is one image ({stack.files[0].described()}), expected several: {tiles_of(path)}")
     if request.schema is None:
         say(stack.described(path))
-    return contents_of(stack, in_memory(stack, str(path)), request, path)
+    return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
