@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         (Path(folder) / "one.csv").write_text("a,b\n1,2\n")
         np.save(Path(folder) / "one.npy", np.ones((1, 3)))
         np.save(Path(folder) / "five.npy", np.ones((3, 2, 2, 2, 2)))
-        (Path(folder) / "wrong.fa").write_text(">a\nACGT\n>b\nACXT\n")
+        (Path(folder) / "wrong.fa").write_text(">a\nACGT\n>b\nAC1T\n")
         (Path(folder) / "damaged.h5ad").write_text("none")
         (Path(folder) / "images").mkdir()
         for side in (16, 20):

@@ -119,11 +119,11 @@ FAULTY = [
     ("fit missing.npy --out new", "1 missing value"),
     ("fit five.npy --out new", "5 dimensions"),
     ("fit first.npy --out new", "put the channels last"),
-    ("fit sixteen.npy --out new", "which keeps their order"),
+    ("fit whole.npy --out new", "int64 of shape (10, 16, 16)"),
     ("fit damaged.npy --out new", "damaged.npy"),
     ("fit other.npz --out new", "expected X_train"),
     ("fit short.npy --out new --modality series", "at least 8 points in time"),
-    ("fit wrong.fa --out new", "position 3 is 'X'"),
+    ("fit wrong.fa --out new", "position 3 is '1'"),
     ("fit sizes --out new", "expected images of the same size"),
     ("fit broken --out new", "cannot read broken/0.png"),
     ("fit wrong.wav --out new", "cannot read wrong.wav"),
@@ -134,7 +134,7 @@ FAULTY = [
     ("views-table one.npy", "expected at least 2"),
     ("generate one.csv --out new", "expected at least 2"),
     ("discover sizes --out new", "expected at least 4"),
-    ("discover wrong.fa --out new", "position 3 is 'X'"),
+    ("discover wrong.fa --out new", "position 3 is '1'"),
     ("discover one.npy --out new", "expected at least 2"),
 ]
 
@@ -152,7 +152,7 @@ def faulty(tmp_path_factory):
         "long.csv": "id,time,value\n" + "".join(f"{i // 20},{i % 20},{i % 7}\n" for i in range(100)),
         "damaged.h5ad": "none",
         "damaged.npy": "none",
-        "wrong.fa": ">a\nACGT\n>b\nACXT\n",
+        "wrong.fa": ">a\nACGT\n>b\nAC1T\n",
         "wrong.wav": "RIFF",
         "wrong.ts": "@data\n1,2:a\n",
     }
@@ -163,7 +163,7 @@ def faulty(tmp_path_factory):
         "missing": np.array([[1, np.nan], [2, 3]]),
         "five": np.ones((3, 2, 2, 2, 2)),
         "first": np.zeros((10, 3, 16, 16), np.uint8),
-        "sixteen": np.arange(2560, dtype=np.uint16).reshape(10, 16, 16),
+        "whole": np.arange(2560).reshape(10, 16, 16),
         "short": np.ones((4, 2, 5)),
     }
     for name, array in arrays.items():
