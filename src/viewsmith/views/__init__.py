@@ -11,7 +11,6 @@ __getattr__ = lazily(
         "viewsmith.methods.crl_tac.transforms": "Crops Family Functions Masks Windows",
         "viewsmith.methods.metaug.networks": "MetaFeatures",
         "viewsmith.methods.pinda.views": "PiNoise",
-        "viewsmith.modalities.dna.protein_views": "LetterMask LetterWindow ProteinViews Substitution",
         "viewsmith.modalities.dna.views": "DNAMixup DNANoise DNAViews",
         "viewsmith.modalities.images.views": "ImageViews image_recipe",
         "viewsmith.modalities.vectors.thinning": "Thinning",
