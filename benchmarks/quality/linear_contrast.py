@@ -44,6 +44,7 @@ from benchmarks.quality.suite import preferred
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.data import load_dataset
 from viewsmith.evaluation.protocol import evaluate_embedding
+from viewsmith.modalities import modality_of
 from viewsmith.networks.scaling import rotation
 from viewsmith.views import ViewMaker
 
@@ -127,13 +128,15 @@ def tiles_in_flow(four: bool) -> Data:
 
 
 def families(name: str) -> Data:
-    """Sequences, one string each, and their families; X of RNA, an unknown base, is written N."""
+    """Letters of sequences, and their families; X of RNA, an unknown base, is written N."""
     folder = data_folder() / "instruments" / name
     records = (record.split("\n") for record in (folder / "sequences.fasta").read_text().split(">")[1:])
     sequences = {header.split()[0]: "".join(lines) for header, *lines in records}
     with (folder / "labels.csv").open() as file:
         labels = [(row["id"], row["family"]) for row in csv.DictReader(file)]
-    x = np.array([sequences[key].replace("X", "N") if name == "rna_families" else sequences[key] for key, _ in labels])
+    rna = name == "rna_families"
+    texts = [sequences[key].replace("X", "N") if rna else sequences[key] for key, _ in labels]
+    x = np.asarray(modality_of("dna" if rna else "proteins").read(texts))
     y = np.unique([family for _, family in labels], return_inverse=True)[1]
     train, test = train_test_split(np.arange(len(x)), test_size=0.2, random_state=0, stratify=y)
     return Data(x[train], y[train], x[test], y[test])

@@ -12,11 +12,12 @@ from viewsmith.core.memory import memory_limit
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
+from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.modalities.base import dtype_on_disk, modality_of
+from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.letters import letter_rows
-from viewsmith.modalities.dna.modality import Letters, alphabet_of_texts
+from viewsmith.modalities.dna.modality import alphabet_of_texts
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _ZIP_HEADER = 30  # bytes
@@ -131,8 +132,7 @@ def _letters(x: np.ndarray, source_name: str, request: DataOptions) -> np.ndarra
     """Rows of letters of the alphabet of the texts, or of the given modality."""
     if not _is_text(x):
         return x
-    given = None if request.modality is None else modality_of(request.modality)
-    return letter_rows(x, source_name, given.alphabet if isinstance(given, Letters) else alphabet_of_texts(x.tolist()))
+    return letter_rows(x, source_name, alphabet_given(request) or alphabet_of_texts(x.tolist()))
 
 
 def _check_unpacked(path: Path, archive: Any, key: str) -> None:

@@ -9,12 +9,11 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, warn
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
+from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.unread import letters_way
-from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.dna.alphabet import alphabet_of
 from viewsmith.modalities.dna.letters import first_other_letter, letter_fault, letters_of, pad_rows
-from viewsmith.modalities.dna.modality import Letters
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -38,8 +37,7 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
     lengths = np.diff(starts, append=len(letters))
     if not lengths.all():
         raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} has no sequence; leave it out")
-    given = None if request.modality is None else modality_of(request.modality)
-    alphabet = given.alphabet if isinstance(given, Letters) else alphabet_of(letters)
+    alphabet = alphabet_given(request) or alphabet_of(letters)
     fault = first_other_letter(letters, starts, alphabet)
     if fault is not None:
         record, position = fault

@@ -27,6 +27,7 @@ from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.formats import reader
 from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, warn_leaks, without_label
 from viewsmith.data.options import DataOptions
+from viewsmith.data.readers.sequences import alphabet_given, read_sequences
 from viewsmith.data.reading import FileContents, labels_of, open_text, reading
 from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
@@ -460,6 +461,10 @@ def _rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileCo
 
 
 def _read_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
+    if (alphabet := alphabet_given(request)) is not None:
+        _check_options(frame, request, source_name)
+        label = request.label if request.schema is None else label_column(frame, request, (), source_name)
+        return read_sequences(frame, request, alphabet, label, source_name)
     if request.table is not None:
         return encode_later(frame, request, source_name)
     if request.schema is not None and request.schema["columns"] is not None:

@@ -1,0 +1,50 @@
+"""Sequences in a column of a table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from viewsmith.core.errors import InputError
+from viewsmith.data import load_dataset
+
+rng = np.random.default_rng(0)
+LETTERS = {"dna": [*"ACGT"], "proteins": [*"ACDEFGHIKLMNPQRSTVWY"]}
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(modality, name="x.csv", **columns):
+        texts = ["".join(rng.choice(LETTERS[modality], rng.integers(10, 20))) for _ in range(20)]
+        frame = pd.DataFrame({"id": [f"s{i}" for i in range(20)], "seq": texts, "family": ["a", "c"] * 10} | columns)
+        frame.to_csv(tmp_path / name, index=False)
+        return tmp_path / name, texts
+
+    return write
+
+
+@pytest.mark.parametrize("modality", LETTERS)
+def test_the_column_of_letters_is_read_and_said(table, modality):
+    path, texts = table(modality)
+    with pytest.warns(UserWarning, match="the sequences are those of the column seq"):
+        data = load_dataset(path, modality=modality, label="family")
+    assert data.modality == modality and bytes(data.x[3]).rstrip(b"\0").decode() == texts[3]
+    assert set(data.y) == {"a", "c"}
+    later, texts = table(modality, "later.csv", other=["ACDEFGHIKL" * 9] * 20)
+    found = load_dataset(later, schema=data.schema)
+    assert bytes(found.x[0]).rstrip(b"\0").decode() == texts[0] and found.label_name == "family"
+
+
+def test_tables_without_sequences_are_refused(table, tmp_path):
+    path, _ = table("proteins")
+    with pytest.raises(InputError, match=r"no column has letters A C G T N alone.* id, seq"):
+        load_dataset(path, modality="dna", label="family")
+    path, _ = table("dna", seq=["ACGT-ACGTA"] * 20)
+    with pytest.raises(InputError, match=r"row 0, position 4 .* is '-', .*remove gaps"):
+        load_dataset(path, modality="dna", label="family")
+    path, _ = table("dna", seq=["ACGT", None] * 10)
+    with pytest.raises(InputError, match=r"row 1 .* has no sequence"):
+        load_dataset(path, modality="dna", label="family")
+    fitted = load_dataset(table("dna")[0], modality="dna").schema
+    pd.DataFrame({"other": ["ACGT"] * 4}).to_csv(tmp_path / "later.csv", index=False)
+    with pytest.raises(InputError, match="no column seq, in which the run has its sequences"):
+        load_dataset(tmp_path / "later.csv", schema=fitted)
