@@ -29,7 +29,14 @@ from benchmarks.quality.crl_tac import (
     study_crl_tac,
     what_and_where,
 )
-from benchmarks.quality.generated import diffaug_preset, diffaug_sampler, diffaug_strength, study_diffaug, study_genview
+from benchmarks.quality.generated import (
+    diffaug_preset,
+    diffaug_sampler,
+    diffaug_strength,
+    genview_upper_bound,
+    study_diffaug,
+    study_genview,
+)
 from benchmarks.quality.vectors import do_no_harm, short_training, study, study_cells, tuning
 from viewsmith import CRLTAC
 
@@ -57,6 +64,7 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
     module.PATH: module.cells()
     for module in (
         *(crl_tac_mnist, crl_tac_start, crop_sizes, crops_of_parts, tuning, what_and_where),
+        genview_upper_bound,
         *(
             study_closed_form,
             study_discovery,
@@ -93,6 +101,7 @@ SIZES = {
     "study_discovery": 261,
     "study_symmetries": 417,
     "study_closed_form": 24,
+    "genview_upper_bound": 81,
     "study_strengths": 98,
     "study_strength_rules": 62,
 }
