@@ -1,5 +1,7 @@
 """Sequences of letters in a column of a table, given by the modality."""
 
+from typing import Any
+
 import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, warn
@@ -39,7 +41,7 @@ def read_sequences(
         raise InputError(f"{source_name}: row {row} (counted from 0) has no sequence: leave that row out")
     rows = letter_rows(texts.astype(str).str.strip().tolist(), source_name, alphabet)
     y = None if label is None else frames.labels(frame[label])
-    table = {"columns": None, "one_hot": {}, "drop": list(request.drop), "label": label}
+    table: dict[str, Any] = {"columns": None, "one_hot": {}, "drop": list(request.drop), "label": label}
     return FileContents(rows, y, table=table, options={"sequences": column}, modality=alphabet.name)
 
 
