@@ -19,7 +19,7 @@ from viewsmith.data import load_dataset
         ("a.pkl", "never unpickled"),
         ("a.rds", "write an .h5ad file"),
         ("a.xml", "annotations rather than samples"),
-        ("a.czi", "save it as 8-bit PNG or TIFF"),
+        ("a.czi", "save it as OME-TIFF"),
     ],
 )
 def test_what_to_do_with_known_files_that_are_not_read(tmp_path, name, part):

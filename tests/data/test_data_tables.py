@@ -98,7 +98,7 @@ def test_messages_quote_the_value_that_makes_a_column_text(csv):
             {"label": "kind", "drop": ["age", "town", "height", "well", "code"]},
             "has no feature, only the label and dropped columns",
         ),
-        ({"drop": ["town", "code", "kind"], "modality": "images"}, "images are uint8"),
+        ({"drop": ["town", "code", "kind"], "modality": "images"}, "has no column with names of image files"),
         ({"drop": ["town", "code", "kind"], "label": "height", "target": "numbers"}, "expected auto, class or number"),
         ({"drop": ["town", "code", "kind"], "label": "age"}, "20 labeled rows of 20 classes"),
     ],

@@ -207,7 +207,7 @@ def test_modality_refused(x, modality, part):
 
 
 def test_letters_that_are_not_dna_are_vectors_with_a_warning(recwarn):
-    assert find_modality(np.where(ord("T") == DNA, ord("U"), DNA)).name == "vectors"
+    assert find_modality(np.where(ord("T") == DNA, ord("L"), DNA)).name == "vectors"
     (warning,) = recwarn
     assert "ASCII letters, but not only A C G T N" in str(warning.message)
     find_modality(np.full((3, 4), 7, dtype=np.uint8))

@@ -156,7 +156,10 @@ def _listed(table: Path) -> list[Path]:
     import pandas as pd
 
     with reading(str(table), "a table of image files"):
-        frame = pd.read_csv(table, sep=None, engine="python", dtype=str, keep_default_na=False)
+        if table.suffix.lower() == ".parquet":
+            frame = pd.read_parquet(table).astype(str)
+        else:
+            frame = pd.read_csv(table, sep=None, engine="python", dtype=str, keep_default_na=False)
     for column in frame.columns:
         files = [table.parent / name for name in frame[column]]
         if files and all(file.suffix.lower() in SUFFIXES for file in files):
