@@ -14,7 +14,7 @@ The settings of log-mel features and their view were chosen on three of the spea
 and mirrors. `ifc_16_bits` are the tiles as they are, with the views that the product chooses; `..._4_phases` those of
 four phases without the DNA channel. Letters: families of proteins and of RNA, of which a fifth, stratified, is scored;
 "k-mers" are the frequencies of words alone (proteins: 2 letters, RNA: 4), where "raw" may be letters by place. The
-settings of proteins were chosen on splits of the train rows.
+settings of proteins are the first that were tried.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.linear_contrast [minutes] [set or row] [--quick]
