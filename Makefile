@@ -173,6 +173,7 @@ study-pinda: $(TEST) ## PiNDA's table 2 with its published settings (VIEWSMITH_D
 
 study-closed-form: $(TEST) ## the closed form beside raw and fixed features, and its page (VIEWSMITH_DATA=folder; AEON=folder; resumes; MINUTES=60 limits it)
 	$(call quality,linear_contrast)
+	$(call quality,few_samples)
 	$(call tables,linear_contrast)
 
 papers: $(TEST)    ## the papers' claims beside the results at hand: docs/results/papers.md, and the tables of the methods' pages

@@ -10,20 +10,18 @@ training and 567 of other images for tests; PickupGestureWiimoteZ, 50 recordings
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.common.data import Data, data_folder
-from benchmarks.common.runner import RESULTS, Cell, run
-from benchmarks.common.tiny import tiny_data
+from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.linear_contrast import image_set, ucr, usage
+from benchmarks.quality.suite import command
 from viewsmith import Contrastive
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.evaluation.protocol import evaluate_embedding
@@ -90,24 +88,13 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     }
 
 
-def main() -> None:
-    """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("minutes", nargs="?", type=float)
-    parser.add_argument("only", nargs="*")
-    parser.add_argument("--results", type=Path, default=RESULTS / "few_samples.jsonl")
-    parser.add_argument("--quick", action="store_true", help="60 tiny images, as a test")
-    asked = parser.parse_args()
-    if asked.quick:
-        with tiny_data(True):
-            for row in ("200 steps", "untrained"):
-                print(row, work("smears", row, 0, small=60))
-        return
-    cells = [Cell(name, row, seed, partial(work, name, row, seed)) for name in SETS for row in ROWS for seed in SEEDS]
-    named = {*asked.only}
-    chosen = [cell for cell in cells if not named or {cell.dataset, cell.method} & named]
-    run(chosen, asked.results, minutes=asked.minutes)
+def cells(quick: bool = False) -> list[Cell]:
+    """All cells; with `quick` of 60 tiny images."""
+    small = 60 if quick else None
+    return [
+        Cell(name, row, seed, partial(work, name, row, seed, small)) for name in SETS for row in ROWS for seed in SEEDS
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, RESULTS / "few_samples.jsonl", cells)

@@ -25,7 +25,6 @@ PICTURES_AND_BYTES = {
 LEFT = {
     "data/any_size.py": 3,
     "data/readers/microscopy.py": 2,
-    "methods/crl_tac/locations.py": 1,
     "methods/discovery/estimator.py": 1,
     "methods/discovery/images.py": 3,
     "methods/discovery/motif_models.py": 3,

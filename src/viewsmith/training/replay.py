@@ -23,7 +23,7 @@ def record(work: Callable[[], None], generator: torch.Generator) -> Callable[[],
     the seed and the position that `generator` has then."""
     graph = torch.cuda.CUDAGraph()
     graph.register_generator_state(generator)
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=torch.cuda.Stream()):  # torch's own stream stays on the first device it was for
         work()
     return graph.replay
 
@@ -56,6 +56,10 @@ class ReplayedPasses:
         self.replay: Callable[[], None] | None = None
 
     def __call__(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        with torch.cuda.device_of(batch.x):  # streams are those of the current device, which may be another GPU
+            return self._step(batch)
+
+    def _step(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         if self.steps < WARM_UP:
             self.steps += 1
             return beside(lambda: self.passes(batch))

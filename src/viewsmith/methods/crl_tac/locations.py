@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.losses.info_max import entropy
-from viewsmith.modalities import Images
+from viewsmith.modalities.images.pixels import of_type
 
 #: The probability of a box is that of the views with at least this overlap (intersection over union) with it. Views of
 #: its size then cover at least half of its area.
@@ -220,8 +220,7 @@ def crop_boxes(images: Tensor, boxes: Tensor, side: int) -> Tensor:
         if (height, width) != (side, side):
             planes = pixels.movedim(2, 0)[None].float()
             pixels = F.interpolate(planes, (side, side), mode="bilinear", antialias=True)[0].movedim(0, 2)
-            pixels = pixels.round() if images.dtype == torch.uint16 else pixels
-            pixels = Images.samples.rounded(pixels) if images.dtype == torch.uint8 else pixels.to(images.dtype)
+            pixels = of_type(pixels, images.dtype)
         crop[:] = pixels
     return made
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from viewsmith.core.errors import name_list, warn
 from viewsmith.core.rows import RowSource
 from viewsmith.modalities.images.channels import channel_ranges
-from viewsmith.modalities.images.pixels import BLOCK, Pixels
+from viewsmith.modalities.images.pixels import BLOCK, Pixels, of_type
 from viewsmith.networks.scaling import tensor_blocks
 
 #: Values of which the range of a channel is found.
@@ -88,8 +88,7 @@ class Intensities(Pixels):
         """Images from scaled ones, in the type and the units of the data."""
         unit = x.float() * self.scale[:, None, None] + self.center[:, None, None]
         x = unit * self.span[:, None, None] + self.low[:, None, None]
-        if self.dtype == "uint16":
-            x = x.round().clamp(0, 2**16 - 1).to(torch.uint16)
+        x = of_type(x, getattr(torch, self.dtype))
         return x[:, 0] if self.flat else x.movedim(1, 3)
 
     def _say_faults(self, values: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:

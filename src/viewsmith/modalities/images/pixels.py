@@ -12,6 +12,14 @@ from viewsmith.networks.base import Latents
 from viewsmith.networks.scaling import tensor_blocks
 
 
+def of_type(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Values in a type of images; in one of whole numbers the nearest ones in its range."""
+    if dtype.is_floating_point:
+        return x.to(dtype)
+    limits = torch.iinfo(dtype)
+    return x.round().clamp(limits.min, limits.max).to(dtype)
+
+
 class PixelLatents(Latents):
     """Latents of images (B, C, H, W): pixels from -1 to 1.
 
@@ -104,6 +112,5 @@ class Pixels(nn.Module):
 
     def inverse(self, x: Tensor) -> Tensor:
         """uint8 images from scaled ones; values outside the range of pixels are clipped."""
-        x = (x * self.scale[:, None, None] + self.center[:, None, None]) * 255
-        x = x.round().clamp(0, 255).to(torch.uint8)
+        x = of_type((x * self.scale[:, None, None] + self.center[:, None, None]) * 255, torch.uint8)
         return x[:, 0] if self.flat else x.movedim(1, 3)
