@@ -71,12 +71,13 @@ def test_the_line_in_a_shell(tmp_path):
         (("a.set", "b.set", "events.csv"), "2 files .set; "),
         (("a.fasta", "b.sto", "labels.csv"), "give one of its files: a.fasta"),
         (("labels.csv", "readme.md"), "give one of its files: labels.csv"),
+        (("labels.csv", "tiles/a/1.tif", "tiles/b/2.tif"), "its 2 files .tif are in a folder of their own; give "),
         ((".hidden.wav",), "folder without images"),
     ],
 )
 def test_folders_without_images(tmp_path, files, part):
     for file in files:
-        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_bytes(b"")
     assert part in refusal(load_dataset, tmp_path)
 

@@ -453,6 +453,9 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
         ((suffix, count),) = counts.most_common(1)
         first = found[suffix][0]
         if wanted is not FORMATS:
+            below = {folder / file.relative_to(folder).parts[0] for file in found[suffix]}
+            if count > 1 and len(below) == 1 and (only := below.pop()).is_dir():
+                raise InputError(f"{folder}: its {count:,} files {suffix} are in a folder of their own; give {only}")
             names = [one_line(file.relative_to(folder), 60) for each in counts for file in found[each]]
             raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
         rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
