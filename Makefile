@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-views study-genview study-labels study-tables study-cells study-harm study-decisive clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -107,7 +107,7 @@ SPEED := engine_overhead methods.pinda_step image_views dna_views nt_xent nt_xen
 	data.small_fit data.default_fit methods.linear_contrast_rows
 speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
 quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
-tables = $(PY) -m benchmarks.tables.$(1)
+tables = $(PY) -m benchmarks.tables.pages $(1)
 
 bench: $(TEST)     ## speed scripts on the CPU, in minutes (with other libraries: benchmarks/README.md)
 	for script in $(SPEED); do $(call speed,$$script) || exit 1; done
@@ -148,23 +148,16 @@ study-quick: $(TEST) ## every study and table with --quick on tiny data, which `
 study: $(TEST)     ## studies on vectors, images and DNA, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call quality,vectors.study)
 	$(call quality,study_modalities)
-	$(call tables,vectors)
-	$(call tables,modalities)
+	$(call tables,vectors modalities)
 
-crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST and its studies (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
+crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
 	$(call speed,methods.crop_embeddings)
 	$(call quality,crl_tac.crl_tac_mnist)
-	$(call quality,crl_tac.study_crl_tac)
-	$(call quality,crl_tac.what_and_where)
 	$(call tables,crl_tac)
-	$(call tables,what_and_where)
 
-study-diffaug: $(TEST) ## study of DiffAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
+study-diffaug: $(TEST) ## DiffAug's published form and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(PIP) -e ".[$(TEST_EXTRAS),bench]"
-	$(call quality,generated.study_diffaug)
 	$(call speed,methods.diffaug_cost)
-	$(call quality,generated.diffaug_sampler)
-	$(call quality,generated.diffaug_strength)
 	$(call quality,generated.diffaug_preset)
 	$(call tables,diffaug)
 
@@ -179,42 +172,11 @@ study-closed-form: $(TEST) ## the closed form beside raw and fixed features, and
 papers: $(TEST)    ## the papers' claims beside the results at hand: docs/results/papers.md, and the tables of the methods' pages
 	$(call tables,papers)
 
-study-metaug: $(TEST) ## study of MetAug and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,study_metaug)
+study-metaug: $(TEST) ## MetAug's table 1 and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,metaug_table1)
 	$(call tables,metaug)
 
-study-views: $(TEST) ## studies of symmetries and of what numbers say about views, and their tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
-	$(call quality,study_symmetries)
-	$(call quality,study_views)
-
-study-tables: $(TEST) ## study of mixed tables and its tables (VIEWSMITH_TABLES=folder of csv files; resumes; MINUTES=60 limits it)
-	$(call quality,vectors.study_tables)
-	$(call tables,tables)
-
-study-cells: $(TEST) ## study of views of cells and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,vectors.study_cells)
-	$(call tables,cells)
-
-study-harm: $(TEST) ## the default against raw features and PCA on all sets, and its table (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,vectors.do_no_harm)
-	$(call tables,harm)
-
-study-decisive: $(TEST) ## experiments of benchmarks/quality/PLAN.md, their answers and the map of regimes (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
-	$(call quality,decisive.learned_noise)
-	$(call quality,decisive.few_rows)
-	$(call quality,decisive.few_label_views)
-	$(call quality,decisive.cell_views)
-	$(call quality,decisive.generated_views)
-	$(call tables,decisive)
-	$(call tables,regimes)
-
-study-labels: $(TEST) ## study of few labels and groups and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,vectors.study_labels)
-	$(call tables,labels_and_groups)
-
-study-genview: $(TEST) ## study of GenView and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
-	$(call quality,generated.study_genview)
+study-genview: $(TEST) ## GenView with views as good as asked, and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,generated.genview_upper_bound)
 	$(call speed,methods.genview_cost)
 	$(call tables,genview)

@@ -5,11 +5,8 @@ farthest, center  images: the window farthest from the mean of its own image; th
 lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2022), on the same features
 ostinato          recordings: the consensus motif of 100 pieces (Kamgar et al. 2019; stumpy.ostinato) of the width
                   that discovery chooses, and its nearest window in every piece (extra bench)
-crl-tac           images: CRL-TAC, which starts from discovery by default; on the smears 60 or 200 epochs of one step,
-                  also without further weight of the places ("start only"), and without discovery, with crops of the
-                  size of cells ("none"); on the others as in what_and_where.py, also with fewer steps ("short")
 
-Sets: bccd (blood smears), bccd_gray; mnist, fashion and cifar (an object among fragments of others, what_and_where.py:
+Sets: bccd (blood smears), bccd_gray; mnist, fashion and cifar (an object among fragments of others, clutter.py:
 fitted to the 1,500 training images, scored on 500 others); crp (binding sites); ecg100 (as it is, with drift, with
 noise); planted (a word of 15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000); half (10,000
 sequences of 200, half of them with a word of 15, 2 letters changed); and nothing: textures of five spectra, the
@@ -42,9 +39,9 @@ from scipy.ndimage import label as components
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.common.runner import RESULTS, Cell, rows
-from benchmarks.quality.crl_tac import what_and_where
+from benchmarks.quality.crl_tac import clutter
 from benchmarks.quality.suite import command, rounded
-from viewsmith import CRLTAC, Discovery
+from viewsmith import Discovery
 from viewsmith.data.any_size import ImageList, as_images, read_samples, reduced
 from viewsmith.methods.discovery.events import random_phases
 from viewsmith.methods.discovery.image_parts import window_means
@@ -125,22 +122,23 @@ def in_smears(row: str, gray: bool, seed: int) -> dict[str, Any]:
 
 def composed(name: str, row: str, seed: int) -> dict[str, Any]:
     """Center and CorLoc of a row on images with one object among fragments of others."""
-    data, _, boxes = what_and_where.samples(name, seed)
-    known = [np.concatenate([b[:, 1::-1], b[:, 1::-1] + b[:, :1:-1]], 1).astype(float) for b in boxes]
-    x, began = data.x_test, time.process_time()
+    train, _ = clutter.make(name, 1500, seed)
+    x, boxes = clutter.make(name, 500, seed, "test")
+    known = [np.array([[left, top, left + width, top + height]], float) for top, left, height, width in boxes]
+    began = time.process_time()
     height, width = x.shape[1:3]
     found = np.full((len(x), 4), -1.0)
     result: dict[str, Any] = {}
     if row == "center":
         found[:] = np.array([width, height, 2 * width, 2 * height]) / 3
     elif row == "discovery":
-        model = Discovery(random_state=seed).fit(data.x)
+        model = Discovery(random_state=seed).fit(train)
         parts = model.search_.candidates(x)
         found[parts["sample"]] = np.stack([parts[side] for side in SIDES], 1)
         result["recurs"] = model.recurs_
     else:
         search = ImageSearch(seed=seed)
-        search._features(as_images(data.x), np.arange(256))
+        search._features(as_images(train), np.arange(256))
         maps, _ = search._maps(as_images(x), np.arange(len(x)))
         method = {"farthest": farthest, "lost": lost, "tokencut": tokencut}[row]
         mean = maps.reshape(-1, maps.shape[-1]).mean(0)
@@ -288,30 +286,6 @@ def kinds_in_smears(seed: int) -> dict[str, Any]:
         of_kind = parts["sample"][parts["kind"] == kind]
         result |= {f"{kind}: parts": len(of_kind), f"{kind}: images": len(set(of_kind)), f"{kind}: window": part.window}
     return rounded(result)
-
-
-#: Options of CRL-TAC by row.
-CRL_TAC: dict[str, dict[str, Any]] = {
-    "crl-tac": {},
-    "crl-tac, start only": {"place_weight": 0.0},
-    "crl-tac, none": {"start": "none", "crop_size": 36},
-}
-LONGER = {f"{row}, 200 epochs": CRL_TAC[row] | {"epochs": 200} for row in ("crl-tac", "crl-tac, start only")}
-
-
-def crl_tac_in_smears(row: str, seed: int) -> dict[str, Any]:
-    """Center and CorLoc of the places that CRL-TAC locates; an image without one counts as wrong."""
-    images, known = smears()
-    x = np.stack([images.read(i, (96, 128)) for i in range(len(images))])
-    began = time.process_time()
-    model = CRLTAC(**{"epochs": 60, "random_state": seed} | (CRL_TAC | LONGER)[row]).fit(x)
-    found = model.locate(x)
-    boxes = np.full((len(x), 4), -1.0)
-    sides = [found["left"], found["top"], found["left"] + found["width"], found["top"] + found["height"]]
-    boxes[found["sample"]] = np.stack(sides, 1) * 5
-    at_places = {key: model.metrics_[-1][key] for key in ("at_places", "effective") if key in model.metrics_[-1]}
-    spent = time.process_time() - began
-    return places(list(boxes), known) | at_places | {"located": len(found) / len(x), "cpu_seconds": spent}
 
 
 def many_smears(n: int, shape: tuple[int, int]) -> ImageList:
@@ -501,11 +475,10 @@ def ostinato(x: np.ndarray, width: int) -> np.ndarray:
 
 def fragments(name: str, seed: int) -> np.ndarray:
     """300 images whose object is replaced by what another image, which has its object elsewhere, has there."""
-    regime = what_and_where.REGIMES[name]
-    x, _, boxes = regime.make(name, 600, seed, "train")
+    x, boxes = clutter.make(name, 600, seed)
     made = x.copy()
-    corners, rng = np.asarray(boxes)[:, :2], np.random.default_rng(seed)
-    height, width = regime.size
+    corners, rng = boxes[:, :2], np.random.default_rng(seed)
+    height, width = boxes[0, 2:]
     for i in range(300):
         apart = (abs(corners - corners[i]) >= (height, width)).any(1)
         top, left = corners[i]
@@ -582,7 +555,7 @@ def cells(quick: bool = False) -> list[Cell]:
     found += [
         Cell(name, row, seed, work(composed, name, row, seed))
         for seed in range(DRAWS)
-        for name in what_and_where.FIRST
+        for name in clutter.FILES
         for row in IMAGE_ROWS
         if seed == 0 or (row == "discovery" and (seed < 3 or name == "cifar"))
     ]
@@ -596,14 +569,6 @@ def cells(quick: bool = False) -> list[Cell]:
     given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)}
     found += [Cell("kinds", "discovery", seed, work(kinds_in_smears, seed)) for seed in range(3)]
     found += [Cell(f"precision, {n} parts", "discovery", 0, work(precision_in_smears, n)) for n in (1, 3)]
-    found += [Cell("bccd", row, seed, work(crl_tac_in_smears, row, seed)) for seed in range(3) for row in CRL_TAC]
-    found += [Cell("bccd", row, 0, work(crl_tac_in_smears, row, 0)) for row in LONGER]
-    found += [
-        Cell(name, row, seed, work(what_and_where.measure, name, row, seed))
-        for seed in range(3)
-        for row in ("crl-tac", "crl-tac, short")
-        for name in what_and_where.FIRST
-    ]
     found += [Cell(name, "discovery", 0, work(partial(in_smears_with, **options))) for name, options in given.items()]
     return found
 

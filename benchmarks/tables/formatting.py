@@ -6,23 +6,21 @@ row has three seeds and beats the best of the baselines that a page names.
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
-import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
-from benchmarks.common.runner import ROOT, progress, rows
+from benchmarks.common.runner import progress, rows
 from benchmarks.quality.suite import Study, Trained
 from viewsmith.evaluation.differences import TIES as ALL_TIES
 
-DOCS = ROOT / "docs"
+BEGIN, END = "<!-- written by benchmarks/tables -->", "<!-- end of tables -->"
 TITLES = {
     "linear": "linear",
     "svm": "linear SVM",
@@ -147,38 +145,6 @@ def gains(
     return lines if len(lines) > 2 else []
 
 
-def conclusions(
-    table: Table, compared: Sequence[tuple[str, str]], sets: Sequence[str], metrics: Mapping[str, str]
-) -> Lines:
-    """A line for each two methods: in a sentence for each metric, which is better, by how much, and where it loses.
-
-    Differences are means over seeds, then over sets, with half of the 95 % interval over sets: sets are independent,
-    seeds of a set are not. One is better if the interval is on one side of zero. A set is lost by more than a tie.
-    """
-    lines = []
-    for one, other in compared:
-        parts = []
-        for metric, title in metrics.items():
-            differences = {}
-            for name in sets:
-                a, b = values(table, name, one, metric), values(table, name, other, metric)
-                if a and b:
-                    differences[name] = statistics.fmean(a) - statistics.fmean(b)
-            if len(differences) < 2:
-                continue
-            found = list(differences.values())
-            mean, n = statistics.fmean(found), len(found)
-            half = student.ppf(0.975, n - 1) * statistics.stdev(found) / n**0.5
-            word = "no clear difference" if abs(mean) <= half else ("better" if mean > 0 else "worse")
-            tie = ALL_TIES.get(metric, ALL_TIES["linear"])  # metrics of one study are accuracies
-            lost = [f"{name} {gap:+.3f}" for name, gap in differences.items() if gap < -tie]
-            where = f"; loses on {', '.join(lost)}" if lost else ""
-            parts.append(f"{title} {mean:+.3f} ± {half:.3f} ({n} sets), {word}{where}")
-        if parts:
-            lines.append(f"- *{one}* against *{other}*: {'. '.join(parts)}.")
-    return lines
-
-
 def measured_with(*paths: Path) -> str:
     """All processors of results files; threads, software and date of the last result."""
     found = [row for path in paths for row in rows(path)]
@@ -240,38 +206,6 @@ def regret(table: Table, searched: Sequence[str]) -> Lines:
     return lines
 
 
-def method_page(
-    method: str,
-    title: str,
-    study: Study,
-    metrics: Mapping[str, str],
-    order: Sequence[str],
-    more: Callable[[Table, list[str]], Lines],
-    note: Sequence[str] = (),
-) -> None:
-    """Write docs/results/METHOD.md for tables/METHOD.py: a table for each metric, and what `more` returns."""
-    table = collect(study.path)
-    sets = measured(table, list(study.sets))
-    (script,) = (ROOT / "benchmarks" / "quality").rglob(f"{study.name}.py")
-    lines = [
-        f"# Measured: {title}",
-        "",
-        f"Written by `benchmarks/tables/{method}.py` from `benchmarks/results/{study.path.name}`; the protocol is in",
-        f"`{script.relative_to(ROOT)}` ({progress(study.cells(), study.path)}).",
-        "",
-        "Mean ± standard deviation over seeds; accuracy on test rows. The number behind a row's name is the largest",
-        "number of its seeds; entries without ± have one seed.",
-        *note,
-        *sections(table, metrics, sets, order),
-    ]
-    write(f"results/{method}.md", lines + more(table, sets))
-
-
-def sections(table: Table, metrics: Mapping[str, str], sets: Sequence[str], order: Sequence[str]) -> Lines:
-    """A section for each metric that a row has."""
-    return [line for metric, title in metrics.items() for line in section(title, by_row(table, metric, sets, order))]
-
-
 def comparison(
     study: Study,
     *,
@@ -308,22 +242,8 @@ def comparison(
     return lines + section("Choosing the strength without labels", regret(table, searched), text=text)
 
 
-def command(doc: str | None, main: Callable[[], None], arguments: Sequence[str] | None = None) -> None:
-    """Write a page from the command line; with --quick, into a temporary folder."""
-    global DOCS
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="test the script; the documentation stays as it is")
-    before = DOCS
-    with tempfile.TemporaryDirectory() as folder:
-        DOCS = Path(folder) if parser.parse_args(arguments).quick else DOCS
-        try:
-            main()
-        finally:
-            DOCS = before
-
-
-def write(name: str, lines: Lines) -> None:
-    """Write a page of the documentation."""
-    (DOCS / name).parent.mkdir(exist_ok=True)
-    (DOCS / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(DOCS / name)
+def between(text: str, lines: Lines) -> str:
+    """A page with these lines between its two comments."""
+    before, rest = text.split(BEGIN)
+    first = next(i for i, line in enumerate(lines) if line)  # a section begins with an empty line
+    return "\n".join([before + BEGIN, "", *lines[first:], "", END]) + rest.split(END)[1]

@@ -1,17 +1,15 @@
-"""The tables of docs/linear_contrast.md, between two comments in the page, from rows of quality/linear_contrast.py."""
+"""The tables of docs/linear_contrast.md, from rows of quality/linear_contrast.py."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
 
-from benchmarks.common.runner import RESULTS, ROOT
+from benchmarks.common.runner import RESULTS
 from benchmarks.quality.linear_contrast import FAMILIES, IMAGES, SPEAKERS, UCR, UNEQUAL
-from benchmarks.tables.formatting import Lines, Table, collect, command, head, measured_with, values, write
+from benchmarks.tables.formatting import Lines, Table, collect, head, measured_with, values
 
 PATH = RESULTS / "linear_contrast.jsonl"
-PAGE = "linear_contrast.md"
-BEGIN, END = "<!-- written by benchmarks/tables/linear_contrast.py -->", "<!-- end of tables -->"
 METRICS = {"linear": "linear", "knn": "5 neighbors", "linear_1pct": "1 % labels", "cpu_seconds": "seconds"}
 TITLES = {
     "cifar10": "CIFAR-10, 50,000 train, 10,000 test",
@@ -85,9 +83,10 @@ def pair(found: Sequence[Sequence[float]]) -> str:
     return " / ".join(map(short, found)) if found[0] else ""
 
 
-def main() -> None:
+def tables() -> Lines:
+    """All tables of the page."""
     table = collect(PATH)
-    lines = [
+    return [
         "Images, means over seeds:",
         "",
         *of_images(table),
@@ -104,9 +103,3 @@ def main() -> None:
         *of_letters(table),
         f"{measured_with(PATH)}; the lines of the file name their commits.",
     ]
-    before, rest = (ROOT / "docs" / PAGE).read_text(encoding="utf-8").split(BEGIN)
-    write(PAGE, [*before.splitlines(), BEGIN, "", *lines, "", END, *rest.split(END)[1].splitlines()[1:]])
-
-
-if __name__ == "__main__":
-    command(__doc__, main)

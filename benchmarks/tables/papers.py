@@ -1,7 +1,6 @@
 """The claims of the five papers beside our numbers: docs/results/papers.md, methods' pages and the README.
 
-The claims, their commands and the verdicts stand in claims.toml; numbers are computed from committed results. In the
-methods' pages and in the README the table stands between two comments, and the rest of the page is not touched.
+The claims, their commands and the verdicts stand in claims.toml; numbers are computed from committed results.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.runner import RESULTS, ROOT, rows
+from benchmarks.common.runner import RESULTS, rows
 from benchmarks.tables import formatting
-from benchmarks.tables.formatting import Lines, collect, command, gain_of, head, write
+from benchmarks.tables.formatting import Lines, collect, gain_of, head
 
 CLAIMS = Path(__file__).with_name("claims.toml")
-BEGIN, END = "<!-- claims: written by benchmarks/tables/papers.py -->", "<!-- end of claims -->"
 COLUMNS = ("claim", "paper", "here", "verdict", "command")
 
 
@@ -104,39 +102,11 @@ def summary(folder: str) -> Lines:
     return lines
 
 
-def between(text: str, lines: Lines) -> list[str]:
-    """The lines of a page with others between the two comments."""
-    before, rest = text.split(BEGIN)
-    return [*before.splitlines(), BEGIN, "", *lines, "", END, *rest.split(END)[1].splitlines()[1:]]
-
-
-def main() -> None:
-    lines = [
-        "# The five papers, claim by claim",
-        "",
-        "Which claim of each paper was tested, with which command, and what came out. Numbers come from committed",
-        "results; `make` runs what is missing. A claim that holds only with a setting that the paper does not name",
-        "counts as not reproduced. Written by `benchmarks/tables/papers.py`.",
-        "",
-        *summary("../"),
-    ]
+def blocks() -> dict[str, Lines]:
+    """By page, what stands between its comments: all claims, those of each method, and one line for each paper."""
+    whole, found = summary("../"), {"README.md": summary("docs/")}
     for paper in papers():
-        lines += [
-            "",
-            f"## {paper['name']}",
-            "",
-            f"{paper['source']}; [the method's page](../{paper['page']}).",
-            "",
-            *table(paper, "../"),
-        ]
-        page = (ROOT / "docs" / paper["page"]).read_text(encoding="utf-8")
-        write(paper["page"], between(page, table(paper)))
-    write("results/papers.md", lines)
-    if formatting.DOCS == ROOT / "docs":
-        readme = ROOT / "README.md"
-        text = "\n".join(between(readme.read_text(encoding="utf-8"), summary("docs/")))
-        readme.write_text(text + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    command(__doc__, main)
+        source = f"{paper['source']}; [the method's page](../{paper['page']})."
+        whole += ["", f"## {paper['name']}", "", source, "", *table(paper, "../")]
+        found[f"docs/{paper['page']}"] = table(paper)
+    return found | {"docs/results/papers.md": whole}

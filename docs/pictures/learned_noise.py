@@ -11,10 +11,13 @@ from matplotlib.figure import Figure
 from saving import save
 from scipy.stats import spearmanr
 
-from benchmarks.common.runner import rows
-from benchmarks.quality.decisive.learned_noise import PATH
+from benchmarks.common.runner import RESULTS, rows
 
-found = [row["features"] for row in rows(PATH) if row["dataset"] == "wisdm_har" and "error" not in row]
+found = [
+    row["features"]
+    for row in rows(RESULTS / "learned_noise.jsonl")
+    if row["dataset"] == "wisdm_har" and "error" not in row
+]
 mean = {key: np.mean([features[key] for features in found], axis=0) for key in found[0]}
 varies = mean["between groups"] > 0  # One feature is constant.
 bins = np.arange(len(varies)) < 30

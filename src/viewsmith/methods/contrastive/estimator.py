@@ -50,7 +50,7 @@ BATCH_SIZE = 256
 
 # The short training of the neighbor recipe: the most rows it is for, its steps and learning rate (for few rows, and for
 # others), and the head's rate as a multiple of that. A head that learns slowly leaves it to the representation to form
-# clusters (benchmarks/quality/vectors/short_training.py).
+# clusters (benchmarks/results/short_training.jsonl).
 SHORT_ROWS, FEW_ROWS = 10_000, 1000
 
 SHORTEST, SHORT = (500, 6e-3), (1000, 4.5e-3)
@@ -194,7 +194,7 @@ def _is_short(options: Contrastive, modality: Modality, n_rows: int) -> bool:
 
 def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
     """Options of columns that are not learned if the user's do not say: measured to keep what crops, edits and
-    principal axes of wide vectors lose (benchmarks/quality/vectors/do_no_harm.py)."""
+    principal axes of wide vectors lose (benchmarks/results/do_no_harm.jsonl)."""
     chosen = options.n_components != "auto" or "appended_pca" in (options.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
     if chosen or custom or options.closed_form or shared["view_maker"] != data.modality.default_views:

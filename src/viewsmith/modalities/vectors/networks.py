@@ -10,7 +10,7 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.networks.base import MLP, EncoderContext, Modulation, TimestepEmbedding, zero_initialized
 from viewsmith.networks.scaling import PrincipalAxes, SkipAxes, SkipCoordinates, WithSkip, learned_columns
 
-# Principal axes of wide vectors, of which the encoder reads 50 (benchmarks/quality/vectors/do_no_harm.py).
+# Principal axes of wide vectors, of which the encoder reads 50 (benchmarks/results/do_no_harm.jsonl).
 DEFAULT_SKIP = 256
 
 
