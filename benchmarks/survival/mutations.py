@@ -131,8 +131,8 @@ MUTATIONS = {
     # Discovery in sequences.
     "words that are filled up": Mutation(
         "methods/discovery/motif_models.py",
-        "F.pad(log_p, (0, -log_p.shape[1] % (4 * WORD)))",
-        "F.pad(log_p, (-log_p.shape[1] % (4 * WORD), 0))",
+        "F.pad(log_p, (0, -log_p.shape[1] % every.shape[1]))",
+        "F.pad(log_p, (-log_p.shape[1] % every.shape[1], 0))",
         "tests/methods/test_methods_discovery_motifs.py -k words",
     ),
     "own sites left out": Mutation(

@@ -16,7 +16,7 @@ from saving import save
 
 from viewsmith import Discovery
 from viewsmith.data.any_size import read_samples
-from viewsmith.methods.discovery.report import COLORS, LETTERS, letter_heights
+from viewsmith.methods.discovery.report import COLORS, letter_heights
 
 SHOWN = 6
 
@@ -31,7 +31,7 @@ left, right = figure.subplots(1, 2, width_ratios=(3, 2))
 for position, row in enumerate(letter_heights(motif.probabilities, motif.background.frequencies)):
     bottom = 0.0
     for i in row.argsort():
-        path = TextPath((0, 0), LETTERS[i], size=1)
+        path = TextPath((0, 0), motif.alphabet.letters[i], size=1)
         box = path.get_extents()
         place = Affine2D().translate(-box.x0, -box.y0).scale(0.9 / box.width, row[i] / box.height)
         left.add_patch(PathPatch(path.transformed(place.translate(position + 0.05, bottom)), color=COLORS[i], lw=0))

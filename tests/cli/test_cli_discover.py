@@ -230,7 +230,7 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     (tmp_path / "one.fa").write_text(lines[0])
     good("locate", out, tmp_path / "one.fa", "--out", tmp_path / "one.csv")
     assert pd.read_csv(tmp_path / "one.csv")["start"].tolist() == table["start"].tolist()[:1]
-    assert call(*again, tmp_path / "again.txt").refused("expected a file that ends in .csv, or for DNA .bed")
+    assert call(*again, tmp_path / "again.txt").refused("expected a file that ends in .csv, or for sequences .bed")
     assert call("embed", out, tmp_path / "x.fa", "--out", tmp_path / "h.npz").refused("is of the command discover")
     assert viewsmith.load(out).modality_ == "dna"
     page = (out / "report.html").read_text()
@@ -526,3 +526,20 @@ def test_a_crop_is_the_square_of_the_longer_side_inside_the_image(box, rows, col
     image = np.arange(200).reshape(10, 20)
     part = dict(zip(("left", "top", "right", "bottom"), box, strict=True))
     np.testing.assert_array_equal(square(image, part), image[slice(*rows), slice(*columns)])
+
+
+def test_discover_in_proteins_writes_patterns_of_20_letters(tmp_path):
+    rng, letters = np.random.default_rng(0), [*"ACDEFGHIKLMNPQRSTVWY"]
+    rows = rng.choice(letters, (20, 50))
+    rows[:, 20:32] = [*"HRDLKPENILLD"]
+    (tmp_path / "x.fa").write_text("".join(f">p{i}\n{''.join(row)}\n" for i, row in enumerate(rows)))
+    out = tmp_path / "found"
+    result = good("discover", tmp_path / "x.fa", "--out", out, "--windows", "12")
+    assert "the motif HRDLKPENILLD is in 20 of 20 sequences; " in result.out
+    assert "ALPHABET= ACDEFGHIKLMNPQRSTVWY\n\nBackground" in (out / "motifs.meme").read_text()
+    assert not (out / "motifs.jaspar").exists() and (out / "motif0.svg").exists()
+    assert "pattern H-R-D-L-K-P-E-N-I-L(2)-D" in (out / "report.html").read_text()
+    good("locate", out, tmp_path / "x.fa", "--out", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == (out / "parts.csv").read_text()
+    message = call("discover", tmp_path / "x.fa", "--out", tmp_path / "other", "--modality", "dna").err
+    assert "is it a protein?" in message

@@ -27,9 +27,9 @@ LEFT = {
     "data/readers/microscopy.py": 2,
     "methods/discovery/estimator.py": 1,
     "methods/discovery/images.py": 3,
-    "methods/discovery/motif_models.py": 3,
+    "methods/discovery/motif_models.py": 2,
     "methods/discovery/motif_search.py": 1,
-    "methods/discovery/motifs.py": 2,
+    "methods/discovery/motifs.py": 1,
     "methods/metaug/estimator.py": 1,
 }
 

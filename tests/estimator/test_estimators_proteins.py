@@ -93,8 +93,7 @@ def test_proteins_have_no_other_strand():
         Contrastive(view_maker="reverse-complement").fit(TEXTS)
 
 
-def test_discovery_refuses_proteins_in_a_line(fasta):
-    with pytest.raises(InputError, match="the samples are proteins, expected DNA"):
-        Discovery().fit(TEXTS)
-    with pytest.raises(InputError, match="has proteins, expected"):
-        read_samples(str(fasta))
+def test_discovery_reads_proteins_and_has_no_other_strand(fasta):
+    assert read_samples(str(fasta))[2] == "proteins"
+    with pytest.raises(InputError, match="both_strands is an option for dna, and the data are proteins"):
+        Discovery(both_strands=False).fit(TEXTS)

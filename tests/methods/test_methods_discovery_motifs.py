@@ -1,4 +1,4 @@
-"""Motifs in DNA: rounds of EM against loops, planted motifs, real binding sites, nothing in nothing, text formats."""
+"""Motifs in sequences: rounds of EM against loops, planted motifs, real binding sites, nothing in nothing, formats."""
 
 import itertools
 import os
@@ -35,6 +35,7 @@ from viewsmith.methods.discovery.motif_search import (
     own_frequencies,
 )
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
+from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -61,7 +62,7 @@ def small():
 
 
 def one_hot(windows):
-    return torch.eye(4)[windows.codes.long()].flatten(1)
+    return torch.eye(windows.size)[windows.codes.long()].flatten(1)
 
 
 def test_windows_against_a_loop():
@@ -86,12 +87,15 @@ def test_windows_against_a_loop():
     assert windows.reverse.sum() == len(words) / 2
 
 
+@pytest.mark.parametrize("alphabet", [NUCLEOTIDES, AMINO_ACIDS])
 @pytest.mark.parametrize("width", [3, 4, 6, 9])  # words that are filled up, whole, and both
-def test_sums_over_letters_by_words_against_one_hot_letters(width):
-    codes = np.random.default_rng(0).integers(0, 4, (4, 12)).astype(np.uint8)
-    windows, rng = Windows.of(codes, width, Background.of(codes)), np.random.default_rng(1)
+def test_sums_over_letters_by_words_against_one_hot_letters(width, alphabet):
+    c = len(alphabet)
+    codes = np.random.default_rng(0).integers(0, c, (4, 12)).astype(np.uint8)
+    background = Background.of(codes, alphabet)
+    windows, rng = Windows.of(codes, width, background, both=c == 4), np.random.default_rng(1)
     z, own = one_hot(windows), windows.sequence.numpy()
-    log_p, weights = (rng.normal(size=shape).astype(np.float32) for shape in ((5, 4 * width), (len(z), 5)))
+    log_p, weights = (rng.normal(size=shape).astype(np.float32) for shape in ((5, c * width), (len(z), 5)))
     np.testing.assert_allclose(windows.scores(torch.from_numpy(log_p)), z @ log_p.T, atol=1e-5)
     np.testing.assert_allclose(windows.letters(torch.from_numpy(weights)), weights.T @ z.numpy(), atol=1e-5)
     sums = [weights[own == i].sum(0) for i in range(4)]
@@ -239,15 +243,16 @@ def test_one_frequency_against_a_loop():
             np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_the_evidence_of_groups_against_one_letter_after_the_other():
-    words = np.random.default_rng(0).integers(0, 4, (3, 5, 4))  # groups of five windows of four letters
-    counts = np.stack([np.eye(4)[group].sum(0).ravel() for group in words])
+@pytest.mark.parametrize("size", [4, 20])
+def test_the_evidence_of_groups_against_one_letter_after_the_other(size):
+    words = np.random.default_rng(0).integers(0, size, (3, 5, 4))  # groups of five windows of four letters
+    counts = np.stack([np.eye(size)[group].sum(0).ravel() for group in words])
     for group, found in zip(words, _evidence(counts, 4), strict=True):
         expected = 0.0
         for column in group.T:
-            seen = [0.5] * 4
+            seen = [0.5] * size
             for letter in column:
-                expected += np.log(seen[letter] / sum(seen) / 0.25)
+                expected += np.log(seen[letter] / sum(seen) * size)
                 seen[letter] += 1
         np.testing.assert_allclose(found, expected)
 
@@ -450,6 +455,47 @@ def test_text_formats():
     counts = [list(map(int, line[3:-1].split())) for line in as_jaspar([motif], ["one"], [7]).splitlines()[1:]]
     assert np.sum(counts, 0).tolist() == [7, 7] and counts[0] == [5, 1] and counts[3] == [0, 5]
     assert as_jaspar([motif], ["one"]).splitlines()[:2] == [">one\tAT", "A [ 35 5 ]"]  # half of 100 sequences
+
+
+def test_a_pattern_lists_letters_as_prosite_writes_them():
+    frequent = {"H": 0.45, "Y": 0.45}, {"R": 0.8}, {}, {}, {"D": 0.9}, {"D": 0.7}, {}
+    p = np.full((9, 20), 0.004)
+    for row, letters in zip(p[1:], frequent, strict=False):
+        for letter, probability in letters.items():
+            row[AMINO_ACIDS.letters.index(letter)] = probability
+    motif = Motif(
+        p / p.sum(1, keepdims=True), Background.of(np.zeros((1, 1), np.uint8), AMINO_ACIDS), 1, 1, None, False
+    )
+    assert motif.pattern == "[HY]-R-x(2)-D(2)"
+    lines = as_meme([motif], ["one"]).splitlines()
+    assert lines[2] == f"ALPHABET= {AMINO_ACIDS.letters}" and not any("strands" in line for line in lines)
+    assert any(line.startswith("letter-probability matrix: alength= 20 w= 9") for line in lines)
+
+
+def test_a_motif_of_proteins_has_one_strand(tmp_path):
+    rng, letters = np.random.default_rng(0), np.array([*AMINO_ACIDS.letters])
+    texts, starts = [], rng.integers(0, 48, 20)
+    for start in starts:
+        word = np.array([*"HRDLKPENILLD"])
+        word[rng.choice(12, 3, replace=False)] = rng.choice(letters, 3)
+        text = rng.choice(letters, 60)
+        text[start : start + 12] = word
+        texts.append("".join(text))
+    model = Discovery(windows=[12]).fit(texts)
+    found = model.locate(texts)
+    assert model.modality_ == "proteins" and not model.parts_[0].both and not found["reverse"].any()
+    assert len(found) >= 19 and (abs(found["start"] - starts[found["sample"]]) <= 2).mean() >= 0.95
+    assert "H-R-D-L-K-P-E-N" in model.parts_[0].pattern and "pattern" in model.describe()
+    assert model.crops(texts, 12)[0][0] in texts[found["sample"][0]]
+    model.save(tmp_path / "run")
+    again = Discovery.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.locate(texts), found)
+    assert again.parts_[0].alphabet is AMINO_ACIDS and again.describe() == model.describe()
+
+
+def test_nothing_recurs_in_random_proteins():
+    texts = ["".join(row) for row in np.random.default_rng(1).choice([*AMINO_ACIDS.letters], (12, 60))]
+    assert not Discovery(windows=(8,)).fit(texts).recurs_
 
 
 @pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")

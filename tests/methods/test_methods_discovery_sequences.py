@@ -202,7 +202,7 @@ def test_what_cannot_be_used():
             np.where(np.arange(len(x))[:, None] == 3, np.nan, x),
             f"NaN or infinite values in 1 piece of {len(x)}, expected",
         ),
-        ({"modality": "text"}, texts, "modality is 'text', expected 'auto', 'images', 'dna' or 'series'"),
+        ({"modality": "text"}, texts, "modality is 'text', expected 'auto', 'images', 'dna', 'proteins' or 'series'"),
     ):
         assert message in refusal(Discovery(**options).fit, samples), message
     one, starts = recordings()

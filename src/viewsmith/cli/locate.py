@@ -65,7 +65,7 @@ def crop(
     run: Run,
     data: Data,
     read: dict[str, Any],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder of images; or .npz; for DNA .fasta")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="A new folder of images; or .npz; for sequences .fasta")],
     n: N = 1,
     max_q: MaxQ = None,
     unjudged: Unjudged = False,
@@ -143,10 +143,10 @@ def discover(
     ] = None,
     seed: Seed = 0,
 ) -> None:
-    """Find what recurs in images, DNA or recordings, and where, without labels: places, crops and a report.
+    """Find what recurs in images, sequences or recordings, and where, without labels: places, crops and a report.
 
     DIR gets parts.csv, report.html, the model, and crops for the other commands. Images: coco.json (boxes in the pixels
-    of the original files), crops/. DNA: parts.bed, motifs.meme, motifs.jaspar, logos, crops.fa. Recordings: crops.npz.
+    of the original files), crops/. DNA and proteins: parts.bed, motifs.meme, crops.fa, logos. Recordings: crops.npz.
     If nothing recurs, this is said and no part is listed.
     """
     options: dict[str, Any] = given | {"both_strands": not one_strand, "random_state": seed}

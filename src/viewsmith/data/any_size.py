@@ -86,9 +86,12 @@ FEWEST = 4  # images, as in `ImageSearch`
 
 EXPECTED = {
     "images": f"images (a folder of image files, or an array {Images.samples.dtype})",
-    "dna": "DNA (a FASTA file)",
+    "dna": "DNA",
+    "proteins": "proteins (FASTA files)",
     "series": "recordings (--modality series)",
 }
+
+LETTERS = ("dna", "proteins")
 
 # `Dataset.schema` of samples for a fitted model: a single one is enough, and they may have any shape.
 FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": None, "drop": [], "one_hot": {}}
@@ -114,7 +117,7 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     impute: Any = "median" if series else "none"
     if series and not fitted:
         check_recordings_table(path, wide=True)
-    wanted = "series" if series and not _one_channel(path) else None
+    wanted = "series" if series and not _one_channel(path) else modality if modality in LETTERS else None
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
     found, x = dataset.modality, np.asarray(dataset.x)
@@ -123,7 +126,7 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     if found not in EXPECTED or modality not in ("auto", found):
         kinds = [EXPECTED[modality]] if fitted else list(EXPECTED.values())
         raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
-    if found == "dna":
+    if found in LETTERS:
         names = dataset.row_names
         return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found, None
     samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x

@@ -35,8 +35,8 @@ def discover_to(
     out: Path, found: Samples, options: dict[str, Any], crop_size: int | None = None, *, title: str = "data"
 ) -> str:
     """Find what recurs in samples that were read, and write the folder `out`: model, ``parts.csv``, crops as samples,
-    ``report.html``, and for images ``coco.json``, for DNA ``parts.bed``, motifs and logos. Return what was found, in
-    plain words.
+    ``report.html``, and for images ``coco.json``, for sequences ``parts.bed``, motifs and logos. Return what was
+    found, in plain words.
 
     Raises InputError if `out` is not empty, unless a discovery was stopped there.
     """
@@ -79,19 +79,19 @@ def _write_discovery(
     windows: Windows | None,
 ) -> str:
     """Write the folder of a fitted discovery, and say what was found; what a stopped one has written is replaced."""
-    modality = model.modality_
+    kind = model.search_.name
     model.save(out)
-    crops, found = model.crops(samples, {"images": 64}.get(modality) if crop_size is None else crop_size)
+    crops, found = model.crops(samples, {"images": 64}.get(kind) if crop_size is None else crop_size)
     if windows is not None:
         kept = _distinct(found, windows)
         crops, found = crops[kept], found[kept]
     write_text_atomic(out / "parts.csv", parts_text(found, names, windows))
-    if modality == "images":
+    if kind == "images":
         check_no_link(out / "crops")
         shutil.rmtree(out / "crops", ignore_errors=True)
         write_json_atomic(out / "coco.json", coco(found, samples, names))
         _write_crops(out / "crops", crops, found)
-    elif modality == "dna":
+    elif kind == "letters":
         _write_motifs(out, model, crops, found, names)
     elif len(crops):
         with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
@@ -101,30 +101,30 @@ def _write_discovery(
 
 
 def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False) -> None:
-    """Write where the parts of a discovery are in DATA: a table, or for DNA also BED (``.bed``)."""
+    """Write where the parts of a discovery are in DATA: a table, or for sequences also BED (``.bed``)."""
     model, found, names, _, windows = _found_in(run, data, n, max_q, unjudged)
     found = found if windows is None else found[_distinct(found, windows)]
-    if out.suffix.lower() == ".bed" and model.modality_ == "dna":
+    if out.suffix.lower() == ".bed" and model.search_.name == "letters":
         write_text_atomic(target_of(out), bed(found, names))
     elif out.suffix.lower() == ".csv":
         write_text_atomic(target_of(out), parts_text(found, names, windows))
     else:
-        raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for DNA .bed")
+        raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for sequences .bed")
 
 
 def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False) -> None:
     """Write what is at the parts of a discovery in DATA: a folder of images, ``.fasta`` or ``.npz``."""
     model, found, names, samples, _ = _found_in(run, data, n, max_q, unjudged)
-    suffix = {"images": "", "dna": ".fasta", "series": ".npz"}[model.modality_]
+    suffix = {"images": "", "letters": ".fasta", "series": ".npz"}[model.search_.name]
     if out.suffix.lower() != suffix:
         expected = f"a file that ends in {suffix}" if suffix else "a new folder"
         raise InputError(f"--out is {str(out)!r}, expected {expected}")
-    crops = model.search_.crops(samples, found, CROP[model.modality_])
+    crops = model.search_.crops(samples, found, CROP[model.search_.name])
     if model.modality_ == "images":
         if out.exists():
             raise InputError(f"--out is {str(out)!r}, which exists: choose a new folder")
         _write_crops(out, crops, found)
-    elif model.modality_ == "dna":
+    elif model.search_.name == "letters":
         write_text_atomic(target_of(out), fasta(crops, found, names))
     else:
         with atomic_path(target_of(out)) as temporary, temporary.open("wb") as file:
@@ -169,14 +169,15 @@ def _labels(found: np.ndarray, names: list[str] | None) -> list[str]:
 
 
 def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarray, names: list[str] | None) -> None:
-    """Sites as BED and FASTA, motifs in the formats of the MEME Suite and JASPAR, and their logos."""
+    """Sites as BED and FASTA, motifs in the formats of the MEME Suite and, of DNA, JASPAR, and their logos."""
     motifs, titles = model.parts_, [f"motif{kind}" for kind in range(len(model.parts_))]
     write_text_atomic(out / "parts.bed", bed(found, names))
     counts = [int((found["kind"] == kind).sum()) for kind in range(len(motifs))]
     write_text_atomic(out / "motifs.meme", as_meme(motifs, titles, counts))
-    write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles, counts))
+    if model.modality_ == "dna":
+        write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles, counts))
     for title, motif in zip(titles, motifs, strict=True):
-        save_logo(out / f"{title}.svg", motif.probabilities, motif.background.frequencies)
+        save_logo(out / f"{title}.svg", motif)
     if crops:
         write_text_atomic(out / "crops.fa", fasta(crops, found, names))
 

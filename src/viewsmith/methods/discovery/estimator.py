@@ -1,4 +1,4 @@
-"""Discovery: the part that recurs in images, DNA or recordings, and where it is, without labels or training."""
+"""Discovery: the part that recurs in images, sequences or recordings, and where it is, without labels or training."""
 
 import contextlib
 import copy
@@ -27,6 +27,7 @@ from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.methods.discovery.motifs import MotifSearch
 from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
 from viewsmith.methods.discovery.options import DiscoveryOptions
+from viewsmith.modalities import modality_of
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_scaling
 from viewsmith.networks.base import EncoderContext
 from viewsmith.training.run import RunFolder
@@ -105,19 +106,19 @@ OWN = {
 }
 
 FEATURES, WEIGHTS = "features", "features.safetensors"  # in the folder of a saved model
-CROP = {"images": 32, "dna": 40, "series": 128}
-LEAST_WINDOW = {"images": 2, "dna": 4, "series": 8}
+CROP = {"images": 32, "letters": 40, "series": 128}
+LEAST_WINDOW = {"images": 2, "letters": 4, "series": 8}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Discovery(DiscoveryOptions, BaseEstimator):
-    """Find what recurs in images, DNA or recordings, and where, without labels.
+    """Find what recurs in images, DNA, proteins or recordings, and where, without labels.
 
     Windows are chosen that look alike across samples and unlike windows in general
     (`viewsmith.methods.discovery.contrast`). In images, the box that holds each part is found, whatever its size; it
     works where each image, or most of them, has one or a few of some kind of object that differs in color or texture
-    from the rest, such as cells in micrographs. In DNA it is a motif, with MEME's model, on either strand; in
-    recordings an event, such as a heart beat.
+    from the rest, such as cells in micrographs. In DNA and proteins it is a motif, with MEME's model, in DNA on either
+    strand; in recordings an event, such as a heart beat.
 
     Parameters
     ----------
@@ -157,8 +158,9 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         Parameters
         ----------
         X : array-like
-            Images: (n, H, W, C), whole numbers also (n, H, W), or a list of images of any sizes. DNA: strings, or ASCII
-            letters uint8 (n, L), 0 after the end. Recordings: numbers (n, T), or (n, C, T) with modality="series".
+            Images: (n, H, W, C), whole numbers also (n, H, W), or a list of images of any sizes. DNA, proteins:
+            strings, or ASCII letters uint8 (n, L), 0 after the end. Recordings: numbers (n, T), or (n, C, T) with
+            modality="series".
         y : ignored
 
         Raises
@@ -255,7 +257,7 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             What `locate` returns.
         """
         found = self.locate(X)
-        return self.search_.crops(X, found, CROP[self.modality_] if size is None else size), found
+        return self.search_.crops(X, found, CROP[searched(self.modality_)] if size is None else size), found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a folder of plain text and safetensors.
@@ -333,19 +335,22 @@ class Discovery(DiscoveryOptions, BaseEstimator):
     def _search(self, modality: str, channels: int) -> Any:
         """The search in this kind of data, with the options that it has; `channels` of images."""
         options = {name: getattr(self, name) for name, of in OWN.items() if of == modality}
+        kind = searched(modality)
         for name, of in OWN.items():
             if of != modality and getattr(self, name) != getattr(DiscoveryOptions, name):
                 raise InputError(f"{name} is an option for {of}, and the data are {modality}: leave it out")
-        if self.windows is not None and min(self.windows, default=0) < LEAST_WINDOW[modality]:
+        if self.windows is not None and min(self.windows, default=0) < LEAST_WINDOW[kind]:
             raise InputError(
-                f"windows is {list(self.windows)}, expected whole numbers of at least {LEAST_WINDOW[modality]} "
+                f"windows is {list(self.windows)}, expected whole numbers of at least {LEAST_WINDOW[kind]} "
                 f"for {modality}"
             )
         if modality == "images":
             layer, weights = options.pop("feature_layer"), options.pop("feature_weights")
             options["device"] = find_device(self.device)
             options["features"] = features_of(self.features, layer, weights, channels)
-        search: Any = SEARCHES[modality](
+        if kind == MotifSearch.name:
+            options["modality"] = modality
+        search: Any = SEARCHES[kind](
             windows=self.windows, kinds=self.kinds, max_parts=self.max_parts, seed=self.random_state, **options
         )
         return search
@@ -355,14 +360,24 @@ Discovery.__doc__ = with_shared(Discovery, Discovery.__doc__ or "")
 
 
 def kind_of(X: Any) -> str:
-    """The modality of samples: letters are DNA, other numbers of two dimensions recordings, everything else images."""
+    """The modality of samples: letters are DNA or proteins, other numbers of two dimensions recordings, everything else
+    images."""
     if isinstance(X, ImageList):
         return "images"
     if isinstance(X, list | tuple):
-        return "dna" if X and all(isinstance(x, str | bytes) for x in X) else "images"
+        return _of_letters(X) if X and all(isinstance(x, str | bytes) for x in X) else "images"
     dtype, dimensions = str(getattr(X, "dtype", "")), getattr(X, "ndim", 0)
     if dtype.endswith("uint8"):
-        return "dna" if dimensions == 2 else "images"
+        return _of_letters(X) if dimensions == 2 else "images"
     if dtype == "object" or dtype.startswith(("<U", "|S", "str")):
-        return "dna"
+        return _of_letters(X)
     return "series" if dimensions == 2 else "images"
+
+
+def searched(modality: str) -> str:
+    """The name of the search in samples of a modality: that of motifs for letters."""
+    return MotifSearch.name if modality_of(modality).picture == "letters" else modality
+
+
+def _of_letters(X: Any) -> str:
+    return "proteins" if modality_of("proteins").recognizes(X) else "dna"

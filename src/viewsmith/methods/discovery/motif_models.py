@@ -1,84 +1,100 @@
-"""Motifs in DNA: the background, the windows of sequences, and a motif with the scores of its sites.
+"""Motifs: the background, the windows of sequences, and a motif with the scores of its sites.
 
 p_U is a Markov chain, p_P has independent letters; see `viewsmith.methods.discovery.motif_search`, which fits motifs.
+Letters are numbers from 0 in the order of an alphabet of C letters, and C, which is not known: N, X, padding.
 """
 
+import itertools
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet, word_length
 
-ALPHABET = NUCLEOTIDES.letters
 ORDER = 2  # letters before, on which a letter of the background depends
+FEW_LETTERS = 8  # with more, the background has independent letters: of pairs of these too few are seen
 CLEAR = 4.5  # least clarity of a motif that recurs
 LEAST_SPREAD = 0.02  # nats; of held-out halves, whose mean gain in nothing is below 0, the only one
 BLOCK = 500
-WORD = 4  # letters that are looked up at once
-# Every word, one-hot, (4**WORD, 4 * WORD).
-SPELLED = torch.eye(4)[torch.cartesian_prod(*[torch.arange(4)] * WORD)].reshape(4**WORD, 4 * WORD)
-_CODES = np.full(256, 4, np.uint8)
+LISTED = 0.2  # least probability of a letter of a pattern, as in those of MEME
 
-for _code, _letters in enumerate((b"Aa", b"Cc", b"Gg", b"TtUu")):
-    _CODES[list(_letters)] = _code
+
+@cache
+def spelled(size: int) -> Tensor:
+    """Every word of letters that are looked up at once, one-hot, (words, letters of a word * size)."""
+    length = word_length(size)
+    words = torch.cartesian_prod(*[torch.arange(size)] * length).reshape(-1, length)
+    return torch.eye(size)[words].reshape(size**length, size * length)
 
 
 @dataclass(frozen=True)
 class Background:
-    """p_U: a Markov chain of order `ORDER` of both strands."""
+    """p_U: a Markov chain of order `ORDER` of both strands; of more than `FEW_LETTERS` letters, independent ones."""
 
-    log_p: np.ndarray  # log p(letter | two letters before), (5, 5, 5); 4 (N, before the start): any letter
+    # log p(letter | two letters before), (C + 1, C + 1, C + 1); C (not known, before the start): any letter
+    log_p: np.ndarray
+    alphabet: Alphabet = NUCLEOTIDES
+
+    @property
+    def size(self) -> int:
+        """The number of letters, C."""
+        return len(self.alphabet)
 
     @classmethod
-    def of(cls, strands: np.ndarray) -> "Background":
+    def of(cls, strands: np.ndarray, alphabet: Alphabet = NUCLEOTIDES) -> "Background":
         """Fitted to the codes (m, L) of both strands, with the frequencies of shorter contexts as prior counts."""
-        padded = np.pad(strands, ((0, 0), (ORDER, 0)), constant_values=4).astype(np.int64)
-        known = strands < 4
-        index = (padded[:, :-2] * 25 + padded[:, 1:-1] * 5 + padded[:, 2:])[known]
-        counts = np.bincount(index, minlength=125).reshape(5, 5, 5)[:, :, :4].astype(np.float64)
-        single = (counts.sum((0, 1)) + 1) / (counts.sum() + 4)
-        double = counts.sum(0) + 4 * single
-        double = np.concatenate([double[:4], double.sum(0, keepdims=True)])
+        c = len(alphabet)
+        padded = np.pad(strands, ((0, 0), (ORDER, 0)), constant_values=c).astype(np.int64)
+        known = strands < c
+        index = (padded[:, :-2] * (c + 1) ** 2 + padded[:, 1:-1] * (c + 1) + padded[:, 2:])[known]
+        counts = np.bincount(index, minlength=(c + 1) ** 3).reshape((c + 1,) * 3)[:, :, :c].astype(np.float64)
+        single = (counts.sum((0, 1)) + 1) / (counts.sum() + c)
+        double = counts.sum(0) + c * single
+        double = np.concatenate([double[:c], double.sum(0, keepdims=True)])
         double /= double.sum(1, keepdims=True)
-        triple = counts + 16 * double[None]
+        triple = counts + c**2 * double[None]
         triple /= triple.sum(2, keepdims=True)
-        triple[4], triple[:, 4] = double, single
-        return cls(np.log(np.pad(triple, ((0, 0), (0, 0), (0, 1)), constant_values=1.0)))
+        triple[c], triple[:, c] = double, single
+        if c > FEW_LETTERS:
+            triple[:] = single
+        return cls(np.log(np.pad(triple, ((0, 0), (0, 0), (0, 1)), constant_values=1.0)), alphabet)
 
     def windows(self, strands: np.ndarray, width: int) -> np.ndarray:
-        """log p_U of every window of `width` letters, float64 (..., L - width + 1), of codes (..., L); N counts 0."""
+        """log p_U of every window of `width` letters, float64 (..., L - width + 1), of codes (..., L); unknown ones
+        count 0."""
         edge = [(0, 0)] * (strands.ndim - 1)
-        padded = np.pad(strands, [*edge, (ORDER, 0)], constant_values=4)
+        padded = np.pad(strands, [*edge, (ORDER, 0)], constant_values=self.size)
         of_letters = self.log_p[padded[..., :-2], padded[..., 1:-1], padded[..., 2:]]
         cumulated = np.pad(of_letters.cumsum(-1), [*edge, (1, 0)])
         return np.asarray(cumulated[..., width:] - cumulated[..., :-width])
 
     @property
     def frequencies(self) -> np.ndarray:
-        """Frequencies of A, C, G and T, (4,)."""
-        return np.exp(self.log_p[4, 4, :4])
+        """Frequencies of the letters, (C,)."""
+        return np.exp(self.log_p[-1, -1, :-1])
 
     def draw(self, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Random sequences of these lengths, codes (n, L) with 4 after the end."""
-        found = np.full((len(lengths), ORDER + int(lengths.max())), 4, np.uint8)
-        cumulated = np.exp(self.log_p[:, :, :4]).cumsum(2)
+        """Random sequences of these lengths, codes (n, L) with C after the end."""
+        found = np.full((len(lengths), ORDER + int(lengths.max())), self.size, np.uint8)
+        cumulated = np.exp(self.log_p[:, :, :-1]).cumsum(2)
         for i in range(ORDER, found.shape[1]):
             of_letter = cumulated[found[:, i - 2], found[:, i - 1]]
-            drawn = (rng.random((len(found), 1)) > of_letter[:, :3]).sum(1)
-            found[:, i] = np.where(i - ORDER < lengths, drawn, 4)
+            drawn = (rng.random((len(found), 1)) > of_letter[:, :-1]).sum(1)
+            found[:, i] = np.where(i - ORDER < lengths, drawn, self.size)
         return found[:, ORDER:]
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of w letters without N, on one or both strands, of the sequences that have any, in their order.
+    """Windows of w known letters, on one or both strands, of the sequences that have any, in their order.
 
-    A window is read as k words of `WORD` letters, the last one filled up with A: its score under a motif is a sum of k
-    entries of a table of words, in a tenth of the time of a product with one-hot letters.
+    A window is read as k words of a few letters (DNA: 4, proteins: 2), the last one filled up with the first letter:
+    its score under a motif is a sum of k entries of a table of words, in a tenth of the time of a product with one-hot
+    letters.
     """
 
     codes: Tensor  # letters, uint8 (W, w)
@@ -87,13 +103,15 @@ class Windows:
     place: Tensor  # start on its strand, int64 (W,)
     starts: int  # L - w + 1
     first: np.ndarray  # number of the first window of each sequence, and W: int64 (n + 1,)
+    alphabet: Alphabet = NUCLEOTIDES
 
     @classmethod
     def of(cls, codes: np.ndarray, width: int, background: Background, both: bool = True) -> "Windows":
         """All windows of sequences, codes (n, L)."""
-        strands = np.stack([codes, other_strand(codes)] if both else [codes], 1)
+        size = background.size
+        strands = np.stack([codes, other_strand(codes, size)] if both else [codes], 1)
         views = np.lib.stride_tricks.sliding_window_view(strands, width, axis=2)
-        whole = (views < 4).all(3)
+        whole = (views < size).all(3)
         count, starts = whole.sum((1, 2)), whole.shape[2]
         strand, start = np.nonzero(whole)[1:]
         return cls(
@@ -103,6 +121,7 @@ class Windows:
             torch.from_numpy(start),
             starts,
             np.concatenate([[0], count[count > 0].cumsum()]),
+            background.alphabet,
         )
 
     def __len__(self) -> int:
@@ -112,6 +131,11 @@ class Windows:
     def width(self) -> int:
         """Letters of a window, w."""
         return self.codes.shape[1]
+
+    @property
+    def size(self) -> int:
+        """The number of letters, C."""
+        return len(self.alphabet)
 
     @cached_property
     def count(self) -> Tensor:
@@ -125,31 +149,33 @@ class Windows:
 
     @cached_property
     def frequencies(self) -> Tensor:
-        """Frequencies of the letters in all windows, (4,)."""
-        return torch.bincount(self.codes.flatten(), minlength=4) / self.codes.numel()
+        """Frequencies of the letters in all windows, (C,)."""
+        return torch.bincount(self.codes.flatten(), minlength=self.size) / self.codes.numel()
 
     @cached_property
     def words(self) -> Tensor:
         """Rows of the words of each window in a table of words, int32 (W, k)."""
-        padded = F.pad(self.codes, (0, -self.width % WORD)).reshape(len(self), -1, WORD).int()
-        number = (padded * 4 ** torch.arange(WORD - 1, -1, -1, dtype=torch.int32)).sum(2, dtype=torch.int32)
-        return number + len(SPELLED) * torch.arange(number.shape[1], dtype=torch.int32)
+        length = word_length(self.size)
+        padded = F.pad(self.codes, (0, -self.width % length)).reshape(len(self), -1, length).int()
+        number = (padded * self.size ** torch.arange(length - 1, -1, -1, dtype=torch.int32)).sum(2, dtype=torch.int32)
+        return number + len(spelled(self.size)) * torch.arange(number.shape[1], dtype=torch.int32)
 
     @cached_property
     def _with_word(self) -> tuple[Tensor, Tensor]:
-        """Windows in the order of their first, second, ... word, int32 (k W,), and the first of each word, (256 k,)."""
-        order = np.argsort(self.words.numpy() % len(SPELLED), axis=0, kind="stable").T.ravel()
-        count = torch.bincount(self.words.flatten(), minlength=self.words.shape[1] * len(SPELLED))
+        """Windows in the order of their first, second, ... word, int32 (k W,), and the first of each word, (k V,)."""
+        words = len(spelled(self.size))
+        order = np.argsort(self.words.numpy() % words, axis=0, kind="stable").T.ravel()
+        count = torch.bincount(self.words.flatten(), minlength=self.words.shape[1] * words)
         return torch.from_numpy(order).int(), (count.cumsum(0) - count).int()
 
     def scores(self, log_p: Tensor) -> Tensor:
-        """Sums over the letters of each window of values of S motifs (S, 4 w), (W, S)."""
-        return F.embedding_bag(self.words, table_of_words(log_p), mode="sum")
+        """Sums over the letters of each window of values of S motifs (S, C w), (W, S)."""
+        return F.embedding_bag(self.words, table_of_words(log_p, self.size), mode="sum")
 
     def letters(self, weights: Tensor) -> Tensor:
-        """Weighted counts of the letters at each position, (S, 4 w), for weights of the windows (W, S)."""
+        """Weighted counts of the letters at each position, (S, C w), for weights of the windows (W, S)."""
         windows, first = self._with_word
-        return letters_of_words(F.embedding_bag(windows, weights, first, mode="sum"), self.width)
+        return letters_of_words(F.embedding_bag(windows, weights, first, mode="sum"), self.width, self.size)
 
     @cached_property
     def _by_sequence(self) -> tuple[Tensor, Tensor]:
@@ -162,35 +188,38 @@ class Windows:
         return F.embedding_bag(windows, values, first, mode="sum")
 
     def own_letters(self, weights: Tensor) -> Tensor:
-        """Weighted counts of the letters of the windows of each sequence, (n, 4 w), for weights (W,)."""
-        n, rows = len(self.first) - 1, self.words.shape[1] * len(SPELLED)
+        """Weighted counts of the letters of the windows of each sequence, (n, C w), for weights (W,)."""
+        n, rows = len(self.first) - 1, self.words.shape[1] * len(spelled(self.size))
         place = (self.words * n + self.sequence[:, None]).flatten()
         every = weights[:, None].expand(-1, self.words.shape[1]).flatten()
-        return letters_of_words(torch.bincount(place, every, rows * n).reshape(rows, n).float(), self.width)
+        table = torch.bincount(place, every, rows * n).reshape(rows, n).float()
+        return letters_of_words(table, self.width, self.size)
 
     def own_scores(self, log_p: Tensor) -> Tensor:
-        """Sums over the letters of each window of the values of the motif of its sequence, one of n (n, 4 w), (W,)."""
-        table = table_of_words(log_p)
+        """Sums over the letters of each window of the values of the motif of its sequence, one of n (n, C w), (W,)."""
+        table = table_of_words(log_p, self.size)
         return table.flatten()[self.words * table.shape[1] + self.sequence[:, None]].sum(1)
 
 
-def table_of_words(log_p: Tensor) -> Tensor:
-    """Sums over the letters of all words at each of k places, (256 k, S), of values (S, 4 w)."""
-    padded = F.pad(log_p, (0, -log_p.shape[1] % (4 * WORD))).reshape(len(log_p), -1, 4 * WORD)
-    return (SPELLED @ padded.permute(1, 2, 0)).flatten(0, 1)
+def table_of_words(log_p: Tensor, size: int = 4) -> Tensor:
+    """Sums over the letters of all V words at each of k places, (k V, S), of values (S, C w)."""
+    every = spelled(size)
+    padded = F.pad(log_p, (0, -log_p.shape[1] % every.shape[1])).reshape(len(log_p), -1, every.shape[1])
+    return (every @ padded.permute(1, 2, 0)).flatten(0, 1)
 
 
-def letters_of_words(table: Tensor, width: int) -> Tensor:
-    """Counts of the letters (S, 4 w) from counts of the words at each of k places, (256 k, S)."""
-    letters = SPELLED.T @ table.reshape(-1, len(SPELLED), table.shape[1])
-    return letters.flatten(0, 1).T[:, : 4 * width]
+def letters_of_words(table: Tensor, width: int, size: int = 4) -> Tensor:
+    """Counts of the letters (S, C w) from counts of the V words at each of k places, (k V, S)."""
+    every = spelled(size)
+    letters = every.T @ table.reshape(-1, len(every), table.shape[1])
+    return letters.flatten(0, 1).T[:, : size * width]
 
 
 @dataclass(frozen=True)
 class Motif:
     """A motif, fitted: it scores the windows of any sequences."""
 
-    probabilities: np.ndarray  # p_P: frequencies of A, C, G and T, (w, 4)
+    probabilities: np.ndarray  # p_P: frequencies of the letters, (w, C)
     background: Background  # p_U
     share: float  # of the sequences that have a site
     gain: float  # mean log likelihood ratio of sequences, each left out, in nats
@@ -198,7 +227,7 @@ class Motif:
     both: bool = True  # strands
     # log p_P / p_U of each start in sequences of one length, (L - w + 1,), if places matter (then of one strand).
     place: np.ndarray | None = None
-    # The same motif with fewer or more letters on both sides, (w', 4) each, by which its sites are scored, too.
+    # The same motif with fewer or more letters on both sides, (w', C) each, by which its sites are scored, too.
     others: tuple[np.ndarray, ...] = ()
 
     @property
@@ -223,7 +252,26 @@ class Motif:
     @property
     def consensus(self) -> str:
         """The most frequent letter at each position."""
-        return "".join(ALPHABET[i] for i in self.probabilities.argmax(1))
+        return "".join(self.alphabet.letters[i] for i in self.probabilities.argmax(1))
+
+    @property
+    def pattern(self) -> str:
+        """The motif as PROSITE writes it, such as ``[HY]-R-D-[LI]-K-x(2)-N``: the letters with at least `LISTED` of
+        each position, and x for any; without an x at the ends."""
+        found = []
+        for p in self.probabilities:
+            letters = "".join(self.alphabet.letters[i] for i in np.argsort(-p, kind="stable") if p[i] >= LISTED)
+            found.append(f"[{letters}]" if len(letters) > 1 else letters)
+        groups = [(key or "x", len(list(run))) for key, run in itertools.groupby(found)]
+        while groups and groups[0][0] == "x":
+            groups.pop(0)
+        while groups and groups[-1][0] == "x":
+            groups.pop()
+        return "-".join(letters if count == 1 else f"{letters}({count})" for letters, count in groups)
+
+    @property
+    def alphabet(self) -> Alphabet:
+        return self.background.alphabet
 
     @property
     def bits(self) -> np.ndarray:
@@ -238,7 +286,7 @@ class Motif:
         m = codes.shape[1] - self.width + 1
         for at in range(0, len(codes) if m > 0 else 0, BLOCK):
             block = codes[at : at + BLOCK]
-            strands = np.stack([block, other_strand(block)] if self.both else [block])
+            strands = np.stack([block, other_strand(block, self.background.size)] if self.both else [block])
             s = self._scores(strands)
             s[1:] = s[1:, :, ::-1]  # counted on the given strand
             if self.place is not None and len(self.place) == m:
@@ -252,7 +300,7 @@ class Motif:
 
     def _scores(self, strands: np.ndarray) -> np.ndarray:
         """log p_P / p_U of all windows of codes (..., L), (..., L - w + 1): the mean of p_P / p_U over the widths, of
-        windows with the same middle; -inf where a window has an N."""
+        windows with the same middle; -inf where a letter is not known."""
         found = self._ratios(self.probabilities, strands)
         known = np.isfinite(found)
         count = known.astype(np.int64)
@@ -267,23 +315,23 @@ class Motif:
         return np.where(known, found - np.log(np.maximum(count, 1)), -np.inf) if self.others else found
 
     def _ratios(self, p: np.ndarray, strands: np.ndarray) -> np.ndarray:
-        """log p_P / p_U of all windows under the frequencies p (w, 4), (..., L - w + 1)."""
+        """log p_P / p_U of all windows under the frequencies p (w, C), (..., L - w + 1)."""
         s = -self.background.windows(strands, len(p))
         for j, log_p in enumerate(np.pad(np.log(p), ((0, 0), (0, 1)), constant_values=-np.inf)):
             s += log_p[strands[..., j : j + s.shape[-1]]]
         return s
 
 
-def as_codes(sequences: np.ndarray) -> np.ndarray:
-    """Codes 0 to 3 for A, C, G and T (or U), 4 for other letters and padding, of ASCII letters uint8 (n, L)."""
-    return np.asarray(_CODES[sequences])
+def as_codes(sequences: np.ndarray, alphabet: Alphabet = NUCLEOTIDES) -> np.ndarray:
+    """Numbers of letters, C for unknown ones and padding, of ASCII letters uint8 (n, L)."""
+    return np.asarray(alphabet.codes[sequences])
 
 
-def lengths_of(codes: np.ndarray) -> np.ndarray:
-    """Lengths (n,) up to the last known letter."""
-    return np.asarray(np.where(codes < 4, np.arange(1, codes.shape[1] + 1), 0).max(1))
+def lengths_of(codes: np.ndarray, size: int = 4) -> np.ndarray:
+    """Lengths (n,) up to the last known letter of `size`."""
+    return np.asarray(np.where(codes < size, np.arange(1, codes.shape[1] + 1), 0).max(1))
 
 
-def other_strand(codes: np.ndarray) -> np.ndarray:
+def other_strand(codes: np.ndarray, size: int = 4) -> np.ndarray:
     """The reverse complement of all L columns, padding included, codes (n, L)."""
-    return np.asarray(np.where(codes < 4, 3 - codes, 4)[:, ::-1].astype(np.uint8))
+    return np.asarray(np.where(codes < size, size - 1 - codes, size)[:, ::-1].astype(np.uint8))

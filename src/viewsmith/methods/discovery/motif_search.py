@@ -1,9 +1,9 @@
-"""Discovery in DNA: a motif that recurs in sequences, on either strand, and where.
+"""Discovery in sequences: a motif that recurs, on either strand of DNA, and where.
 
 The objective is that of `viewsmith.methods.discovery.contrast`, E log p_P(z) / p_U(z), with independent letters for p_P
 and a Markov chain for p_U. With zero or one site in a sequence this is MEME's model (Bailey and Elkan 1994):
 
-1. Windows: every window of w letters without N, on both strands. Copies of what is in a sequence before are N:
+1. Windows: every window of w known letters, on both strands. Copies of what is in a sequence before are unknown (N, X):
    duplicated genes recur, but not because of a motif.
 2. Starts: windows as consensus words, ranked by the sum over sequences of their best match; of few sequences also
    groups of windows that agree in random positions (Buhler and Tompa 2002).
@@ -25,8 +25,10 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
    sides. A site has the mean of p_P / p_U over the widths that find most of the same sites: which of two places of
    nearly equal score is the better one depends on the width, and the width is not known.
 
-After a motif is found, its sites are masked (N), and the next one is sought. The q-value of a site compares its score
-s(z) with the best scores of sequences of the same lengths that are drawn from p_U: a sequence may have no site.
+After a motif is found, its sites are masked (unknown), and the next one is sought. The q-value of a site compares its
+score s(z) with the best scores of sequences of the same lengths that are drawn from p_U: a sequence may have no site.
+
+Letters are those of an alphabet of C letters, with two strands if they have complements.
 
 Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at once; s(z) = log p_P(z) / p_U(z).
 """
@@ -53,6 +55,7 @@ from viewsmith.methods.discovery.motif_models import (
     lengths_of,
     other_strand,
 )
+from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet
 
 WIDTHS = (8, 12, 16, 22)
 STARTS, TOP, LAST = 12_000, 600, 8  # windows that are ranked, fitted for a few rounds, and fitted to the end
@@ -78,8 +81,11 @@ SMOOTH, ANYWHERE = 3.0, 0.1  # letters, deviation of the density of places; shar
 ONE_LENGTH, PREFERRED = 0.9, 2.0
 CACHED, AT_ONCE = 2**19, (8, 32)  # values of motifs in windows that are computed at once; of how many motifs
 ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
+EXACT = 24  # bits of a whole number that float32 holds
 LESS, AGREE = 3, 0.5  # sites have widths up to 1 / 3 less and more, if half of the sites are the same
-COPY, COPIED = 30, 0.01  # letters of a copy, in 60 bits; share of the letters that is worth a warning
+COPY, COPIED = 30, 0.01  # letters of a copy; share of the letters that is worth a warning
+# Of a polynomial of the letters of a copy, modulo 2^64: that two different ones are equal does not happen.
+_POWERS = [np.uint64(pow(0x9E3779B97F4A7C15, power, 2**64)) for power in range(COPY)]
 
 
 def find_motif(
@@ -89,21 +95,23 @@ def find_motif(
     both: bool = True,
     seed: int = 0,
     lengths: np.ndarray | None = None,
+    alphabet: Alphabet = NUCLEOTIDES,
 ) -> list[Motif]:
     """Find what recurs in sequences: motifs for each width, see `choose`; `lengths` count the sites that are masked."""
-    rng = np.random.default_rng(seed)
-    usable = _usable(codes, min(widths))
+    rng, size, both = np.random.default_rng(seed), len(alphabet), both and bool(alphabet.complement)
+    usable = _usable(codes, min(widths), size)
     if len(usable) < 4:
         raise InputError(
-            f"{len(usable)} sequences have {min(widths)} letters without N in a row, expected at least 4: "
+            f"{len(usable)} sequences have {min(widths)} letters without {alphabet.unknown} in a row, expected at "
+            "least 4: "
             "give a smaller width, or longer sequences"
         )
     rows = np.sort(rng.permutation(usable)[:FITTED])
-    lengths, codes = (lengths_of(codes) if lengths is None else lengths)[rows], codes[rows]
+    lengths, codes = (lengths_of(codes, size) if lengths is None else lengths)[rows], codes[rows]
     if (codes == codes[0]).all():
         raise InputError("all sequences are equal, expected sequences that differ: there is nothing to contrast")
-    codes = _without_copies(codes, min(widths), both)
-    background = Background.of(np.concatenate([codes, other_strand(codes)]) if both else codes)
+    codes = _without_copies(codes, min(widths), both, size)
+    background = Background.of(np.concatenate([codes, other_strand(codes, size)]) if both else codes, alphabet)
     fitting = [
         w for w in sorted(widths) if codes.shape[1] >= w and len(Windows.of(codes, w, background, both).first) >= 5
     ]
@@ -114,7 +122,7 @@ def find_motif(
     for width in with_progress(fitting, "motifs", len(fitting), "searches"):
         held_out = _held_out(_search, codes, width, background, both, rng)
         found += [_motif(model, background, None, both) for model in held_out]
-        of_strand = Background.of(codes)
+        of_strand = Background.of(codes, alphabet)
         placed = _held_out(_search_places, codes, width, of_strand, False, rng) if one_length else []
         found += [
             _motif(model, of_strand, None, False)
@@ -184,24 +192,24 @@ def _may_decide(tried: Mapping[int, Sequence[Motif]], width: int, draws: int) ->
     return False
 
 
-def _usable(codes: np.ndarray, width: int) -> np.ndarray:
-    """Numbers of the sequences that have `width` letters without N in a row."""
+def _usable(codes: np.ndarray, width: int, size: int) -> np.ndarray:
+    """Numbers of the sequences that have `width` known letters, of `size`, in a row."""
     if codes.shape[1] < width:
         return np.zeros(0, int)
-    return np.flatnonzero(np.lib.stride_tricks.sliding_window_view(codes, width, axis=1).max(2).min(1) < 4)
+    return np.flatnonzero(np.lib.stride_tricks.sliding_window_view(codes, width, axis=1).max(2).min(1) < size)
 
 
-def _without_copies(codes: np.ndarray, width: int, both: bool) -> np.ndarray:
+def _without_copies(codes: np.ndarray, width: int, both: bool, size: int) -> np.ndarray:
     """Codes without copies, of which it warns; InputError if fewer than four sequences are left."""
-    codes, n_copied = copies_masked(codes, both)
+    codes, n_copied = copies_masked(codes, both, size)
     if not n_copied:
         return codes
-    if (left := len(_usable(codes, width))) < 4:
+    if (left := len(_usable(codes, width, size))) < 4:
         raise InputError(
             f"{left} of {len(codes)} sequences are no copies of others, expected at least 4: what recurs is seen "
             "across sequences"
         )
-    if (copied := n_copied / ((codes < 4).sum() + n_copied)) > COPIED:
+    if (copied := n_copied / ((codes < size).sum() + n_copied)) > COPIED:
         warn(
             f"{copied:.0%} of the letters repeat what is before them, in {COPY} letters or more (duplicates, overlaps, "
             "repeats): a motif is fitted without these copies"
@@ -209,18 +217,19 @@ def _without_copies(codes: np.ndarray, width: int, both: bool) -> np.ndarray:
     return codes
 
 
-def copies_masked(codes: np.ndarray, both: bool) -> tuple[np.ndarray, int]:
-    """Codes (n, L) with N in place of the copies of what is before them, in `COPY` letters or more, on either strand,
-    and the number of these letters: duplicated genes and overlapping peaks recur, but not because of a motif."""
+def copies_masked(codes: np.ndarray, both: bool, size: int = 4) -> tuple[np.ndarray, int]:
+    """Codes (n, L) with unknown letters in place of the copies of what is before them, in `COPY` letters or more, on
+    either strand, and their number: duplicated genes and overlapping peaks recur, but not because of a motif."""
     if codes.shape[1] < COPY:
         return codes, 0
     value = np.zeros((len(codes), codes.shape[1] - COPY + 1), np.uint64)
     other, known = value.copy(), np.ones(value.shape, bool)
     for i in range(COPY):
         letter = codes[:, i : i + value.shape[1]]
-        known &= letter < 4
-        value |= (letter & 3).astype(np.uint64) << np.uint64(2 * i)
-        other |= (3 - letter & 3).astype(np.uint64) << np.uint64(2 * (COPY - 1 - i))
+        known &= letter < size
+        number = np.minimum(letter, size - 1).astype(np.uint64)
+        value += number * _POWERS[i]
+        other += (np.uint64(size - 1) - number) * _POWERS[COPY - 1 - i]
     place = np.flatnonzero(known)
     words = (np.minimum(value, other) if both else value).ravel()[place]
     first = np.unique(words, return_index=True)[1]
@@ -229,12 +238,12 @@ def copies_masked(codes: np.ndarray, both: bool) -> tuple[np.ndarray, int]:
     inside = np.zeros(codes.shape, bool)
     for i in range(COPY):
         inside[:, i : i + value.shape[1]] |= copied
-    return np.where(inside, 4, codes).astype(np.uint8), int((inside & (codes < 4)).sum())
+    return np.where(inside, size, codes).astype(np.uint8), int((inside & (codes < size)).sum())
 
 
 def _motif(model: "Fitted", background: Background, nothing: tuple[float, float] | None, both: bool) -> Motif:
     """The only motif of a fit."""
-    p = _frequencies(model.log_p)[0].double().numpy()
+    p = _frequencies(model.log_p, background.size)[0].double().numpy()
     place = None if model.place is None else model.place[0].log().numpy()
     p /= p.sum(1, keepdims=True)
     return Motif(p, background, float(model.share), float(model.gain), nothing, both, place)
@@ -266,14 +275,14 @@ def choose(tried: Sequence[Motif]) -> Motif | None:
     return max(tried, key=lambda motif: motif.excess) if any(motif.recurs for motif in tried) else None
 
 
-Model = Callable[[Tensor], Tensor]  # from counts of letters (S, w, 4) to log p_P (S, 4 w)
+Model = Callable[[Tensor], Tensor]  # from counts of letters (S, w, C) to log p_P (S, C w)
 
 
 @dataclass(frozen=True)
 class Fitted:
     """S motifs that were fitted at once."""
 
-    log_p: Tensor  # log p_P of letters, (S, 4 w)
+    log_p: Tensor  # log p_P of letters, (S, C w)
     share: Tensor  # (S,)
     place: Tensor | None = None  # p_P / p_U of starts, (S, L - w + 1); None: any place
     gain: Tensor = field(default_factory=lambda: torch.zeros(0))  # mean over sequences, (S,)
@@ -299,16 +308,19 @@ def _search(
     free, few = own_frequencies(windows), len(codes) < MANY
     if few:
         words = _ranked(screen, FEW_STARTS, rng)[:FEW_TOP]
-        starts = _started(torch.cat([_from_words(words), _projected(windows, rng)]))
+        starts = _started(torch.cat([_from_words(words, windows.size), _projected(windows, rng)]))
         starts = _left(_fit(_windows(codes, width, background, both, rng, FIRST)[1], starts, 0, free), THIRD)
     else:
-        starts = _started(_from_words(_ranked(screen, STARTS if screen is windows else STARTS // 2, rng)))
+        words = _ranked(screen, STARTS if screen is windows else STARTS // 2, rng)
+        starts = _started(_from_words(words, windows.size))
     once = _fit(screen, starts, 1, free)
     fitted = _raced(screen, once, free)
     # Starts of the second model: the best motifs of the first, and what is best under the second after one round.
-    alike = _fit(screen, Fitted(one_frequency(_frequencies(once.log_p)), once.share), 0, one_frequency)
+    alike = _fit(screen, Fitted(one_frequency(_frequencies(once.log_p, windows.size)), once.share), 0, one_frequency)
     alike = _raced(screen, alike, one_frequency)
-    own = _fit(screen, Fitted(one_frequency(_frequencies(fitted.log_p)), fitted.share), ROUNDS, one_frequency)
+    own = _fit(
+        screen, Fitted(one_frequency(_frequencies(fitted.log_p, windows.size)), fitted.share), ROUNDS, one_frequency
+    )
     models = (fitted, free), (alike.joined(own), one_frequency)
     return [(_finished(windows, screen, motifs, model), model) for motifs, model in models]
 
@@ -339,7 +351,8 @@ def _search_places(
     """The best motif of all starts that prefers places."""
     windows, screen = _windows(codes, width, background, both, rng)
     free, words = own_frequencies(windows), _ranked(screen, STARTS // 2, rng)
-    starts = Fitted(_from_words(words), torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
+    log_p = _from_words(words, windows.size)
+    starts = Fitted(log_p, torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
     return [(_finished(windows, screen, _fit(screen, starts, FEW_ROUNDS, free), free), free)]
 
 
@@ -382,14 +395,15 @@ def _windows(
     return windows, Windows.of(codes[np.sort(rng.permutation(len(codes))[:some])], width, background, both)
 
 
-def _from_words(words: Tensor) -> Tensor:
-    """log p_P (S, 4 w) that prefer the letters of words, one-hot."""
-    return torch.log((1 - MATCH) / 3 + (MATCH - (1 - MATCH) / 3) * words)
+def _from_words(words: Tensor, size: int) -> Tensor:
+    """log p_P (S, C w) that prefer the letters of words, one-hot."""
+    other = (1 - MATCH) / (size - 1)
+    return torch.log(other + (MATCH - other) * words)
 
 
-def _frequencies(log_p: Tensor) -> Tensor:
-    """Frequencies (S, w, 4) of log p_P (S, 4 w)."""
-    return log_p.exp().reshape(len(log_p), -1, 4)
+def _frequencies(log_p: Tensor, size: int) -> Tensor:
+    """Frequencies (S, w, C) of log p_P (S, C w)."""
+    return log_p.exp().reshape(len(log_p), -1, size)
 
 
 def _finished(windows: Windows, screen: Windows, fitted: Fitted, model: Model) -> Fitted:
@@ -411,19 +425,19 @@ def own_frequencies(windows: Windows) -> Model:
 
 
 def one_frequency(counts: Tensor) -> Tensor:
-    """One frequency of the most frequent letter for all positions; the other three are equal."""
+    """One frequency of the most frequent letter for all positions; the others are equal."""
     top = counts.argmax(2, keepdim=True)
     q = (counts.gather(2, top).sum((1, 2)) / counts.sum((1, 2)).clamp_min(1e-12)).clamp(*MATCHES)[:, None, None]
-    p = ((1 - q) / 3).expand(counts.shape).scatter(2, top, q.expand(top.shape))
+    p = ((1 - q) / (counts.shape[2] - 1)).expand(counts.shape).scatter(2, top, q.expand(top.shape))
     return torch.log(p).flatten(1)
 
 
 def _ranked(windows: Windows, count: int, rng: np.random.Generator) -> Tensor:
-    """One-hot words (S, 4 w) of the windows with the largest sum over sequences of their best match, of `count`."""
+    """One-hot words (S, C w) of the windows with the largest sum over sequences of their best match, of `count`."""
     # The other strand of a window is the same start.
     rows = torch.nonzero(~windows.reverse).ravel()
     chosen = windows.codes[rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:count]))]]
-    words = torch.eye(4)[chosen.long()].flatten(1)
+    words = torch.eye(windows.size)[chosen.long()].flatten(1)
     total = torch.zeros(len(words))
     for some in _blocks(windows, len(words)):
         matches = windows.scores(words[some]).numpy()
@@ -432,26 +446,27 @@ def _ranked(windows: Windows, count: int, rng: np.random.Generator) -> Tensor:
 
 
 def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
-    """log p_P (S, 4 w) of groups of windows that agree in random positions, the least probable by chance first."""
-    width, letters = windows.width, windows.codes.numpy()
+    """log p_P (S, C w) of groups of windows that agree in random positions, the least probable by chance first."""
+    width, c, letters = windows.width, windows.size, windows.codes.numpy()
     # About one window in a group by chance; of many windows fewer, so that few groups have to be counted.
-    size = min(width - 1, round(np.log(max(len(letters), 4)) / np.log(4)) + (len(letters) > SCREENED))
+    size = round(np.log(max(len(letters), c)) / np.log(c)) + (len(letters) > SCREENED)
+    size = min(width - 1, size, int(EXACT / np.log2(c)))
     chosen = _positions(width, size, rng)
     weights = np.zeros((len(chosen), width), np.float32)  # of letters, to numbers of groups, which are exact in float32
-    np.put_along_axis(weights, chosen, 4.0 ** np.arange(size, dtype=np.float32)[None], axis=1)
+    np.put_along_axis(weights, chosen, float(c) ** np.arange(size, dtype=np.float32)[None], axis=1)
     kept, values = [], letters.astype(np.float32)
-    number = np.zeros(4**size, np.int64)  # of the large groups among them
+    number = np.zeros(c**size, np.int64)  # of the large groups among them
     for keys in _keys(values, weights):
         large = np.bincount(keys) >= AT_LEAST
         groups, rows = np.flatnonzero(large), np.flatnonzero(large[keys])
         number[groups] = np.arange(len(groups))
-        place = (number[keys[rows]][:, None] * width + np.arange(width)) * 4 + letters[rows]
-        counts = np.bincount(place.ravel(), minlength=len(groups) * width * 4).reshape(-1, 4 * width)
+        place = (number[keys[rows]][:, None] * width + np.arange(width)) * c + letters[rows]
+        counts = np.bincount(place.ravel(), minlength=len(groups) * width * c).reshape(-1, c * width)
         kept.append(counts[np.argsort(-_evidence(counts, width))[:OF_EACH]].astype(np.float32))
     every = np.concatenate(kept)
     distinct = every[np.unique(every.view(f"V{every.itemsize * every.shape[1]}"), return_index=True)[1]]
     best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct, width), kind="stable")[:ALIKE]])
-    p = best.reshape(-1, width, 4) + PRIOR_ALIKE
+    p = best.reshape(-1, width, c) + PRIOR_ALIKE
     return torch.log(p / p.sum(2, keepdim=True)).flatten(1)
 
 
@@ -469,11 +484,11 @@ def _positions(width: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
-    """Log marginal likelihood, prior Dirichlet(1/2), of letters counted in windows (S, 4 w), against 1/4 for each."""
-    c = counts.reshape(len(counts), width, 4).astype(np.int64)
-    n = c[:, 0].sum(1)  # windows of a group
+    """Log marginal likelihood, prior Dirichlet(1/2), of letters counted in windows (S, C w), against 1/C for each."""
+    c = counts.reshape(len(counts), width, -1).astype(np.int64)
+    n, size = c[:, 0].sum(1), c.shape[2]  # windows of a group, letters
     table = gammaln(np.arange(n.max(initial=0) + 1) + 0.5) - gammaln(0.5)
-    return np.asarray(table[c].sum((1, 2)) + width * (n * np.log(4) - gammaln(n + 2)))
+    return np.asarray(table[c].sum((1, 2)) + width * (n * np.log(size) - gammaln(n + size / 2) + gammaln(size / 2)))
 
 
 def _blocks(windows: Windows, motifs: int) -> Iterator[slice]:
@@ -483,7 +498,7 @@ def _blocks(windows: Windows, motifs: int) -> Iterator[slice]:
 
 
 def _expected(windows: Windows, motifs: Fitted, counted: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Gains of sequences (S, n), log likelihoods with against without a motif; if `counted`, expected letters (S, 4 w),
+    """Gains of sequences (S, n), log likelihoods with against without a motif; if `counted`, expected letters (S, C w),
     sites (S,), and sites at each start (S, L - w + 1)."""
     log_p, share, count = motifs.log_p, motifs.share, windows.count[:, None]
     gains, letters, sites = log_p.new_empty(len(log_p), len(count)), torch.zeros_like(log_p), 0 * share
@@ -529,7 +544,7 @@ def _fit(windows: Windows, motifs: Fitted, rounds: int, model: Model) -> Fitted:
         moving = moving[moves]
         if number == rounds or not len(moving):
             break
-        log_p[moving] = model(counts[moves].reshape(len(moving), -1, 4))
+        log_p[moving] = model(counts[moves].reshape(len(moving), -1, windows.size))
         share[moving] = (sites[moves] / n).clamp(1 / n, 1 - 0.5 / n)
         if place is not None and places is not None:
             place[moving] = density_of_places(places[moves])
@@ -545,7 +560,7 @@ def _left_out_gains(windows: Windows, motif: Fitted, model: Model) -> Tensor:
     weight = share / count / (1 + share * (windows.sums(ratio[:, None])[:, 0] / count - 1))
     posterior = ratio * weight[windows.sequence]
     letters = windows.own_letters(posterior)
-    others = model((letters.sum(0) - letters).reshape(n, -1, 4))
+    others = model((letters.sum(0) - letters).reshape(n, -1, windows.size))
     likely = torch.exp(windows.own_scores(others) - windows.log_background)
     if motif.place is not None:
         sites = torch.zeros(n, motif.place.shape[1])
@@ -555,12 +570,12 @@ def _left_out_gains(windows: Windows, motif: Fitted, model: Model) -> Tensor:
 
 
 def _shifts(log_p: Tensor, windows: Windows) -> Tensor:
-    """The motif moved by up to half its width to both sides, (S, 4 w); new positions have the mean frequencies."""
-    width = len(log_p) // 4
+    """The motif moved by up to half its width to both sides, (S, C w); new positions have the mean frequencies."""
+    width, size = windows.width, windows.size
     prior = torch.log(windows.frequencies)
     moved = []
     for shift in range(-(width // 2), width // 2 + 1):
-        one = torch.roll(log_p.reshape(width, 4), shift, 0).clone()
+        one = torch.roll(log_p.reshape(width, size), shift, 0).clone()
         one[: max(shift, 0)], one[width + min(shift, 0) :] = prior, prior
         moved.append(one.ravel())
     return torch.stack(moved)

@@ -1,4 +1,4 @@
-"""Discovery in DNA: motifs of several kinds, their sites in sequences, and the text formats of motifs."""
+"""Discovery in sequences: motifs of several kinds, their sites, and the text formats of motifs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,33 +10,36 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError
 from viewsmith.methods.discovery.contrast import Search
-from viewsmith.methods.discovery.motif_models import (
-    ALPHABET,
-    CLEAR,
-    LEAST_SPREAD,
-    Background,
-    Motif,
-    as_codes,
-    lengths_of,
-)
+from viewsmith.methods.discovery.motif_models import CLEAR, LEAST_SPREAD, Background, Motif, as_codes, lengths_of
 from viewsmith.methods.discovery.motif_search import WIDTHS, choose, find_motif
 from viewsmith.modalities import modality_of
+from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES, Alphabet
+from viewsmith.modalities.dna.modality import Letters
 
 
 def as_meme(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int] | None = None) -> str:
     """Motifs in the minimal text format of the MEME Suite, version 4; `counts` of their sites, by default those of the
     model."""
-    strands = "+ -" if all(motif.both for motif in motifs) else "+"
-    lines = ["MEME version 4", "", f"ALPHABET= {ALPHABET}", "", f"strands: {strands}", ""]
+    alphabet = motifs[0].alphabet if motifs else NUCLEOTIDES
+    lines = ["MEME version 4", "", *_meme_alphabet(alphabet), ""]
+    if alphabet.complement:
+        lines += [f"strands: {'+ -' if all(motif.both for motif in motifs) else '+'}", ""]
     if motifs:
-        pairs = zip(ALPHABET, motifs[0].background.frequencies, strict=True)
+        pairs = zip(alphabet.letters, motifs[0].background.frequencies, strict=True)
         lines += ["Background letter frequencies", " ".join(f"{letter} {p:.4f}" for letter, p in pairs), ""]
     for motif, name, sites in zip(motifs, names, _site_counts(motifs, counts), strict=True):
         # E of MEME is not computed: 0 is what its tools take if there is none.
-        matrix = f"letter-probability matrix: alength= 4 w= {motif.width} nsites= {sites} E= 0"
+        matrix = f"letter-probability matrix: alength= {len(alphabet)} w= {motif.width} nsites= {sites} E= 0"
         lines += [f"MOTIF {name} {motif.consensus}", "", matrix]
         lines += [" ".join(f"{p:.6f}" for p in row) for row in motif.probabilities] + [""]
     return "\n".join(lines)
+
+
+def _meme_alphabet(alphabet: Alphabet) -> list[str]:
+    """The lines by which the MEME Suite knows an alphabet; those of DNA and proteins are built in."""
+    if alphabet in (NUCLEOTIDES, AMINO_ACIDS):
+        return [f"ALPHABET= {alphabet.letters}"]
+    return ['ALPHABET "letters"', *alphabet.letters, "END ALPHABET"]
 
 
 def as_jaspar(motifs: Sequence[Motif], names: Sequence[str], counts: Sequence[int] | None = None) -> str:
@@ -48,7 +51,7 @@ def _jaspar_lines(motifs: Sequence[Motif], names: Sequence[str], counts: Sequenc
     for motif, name, sites in zip(motifs, names, counts, strict=True):
         yield f">{name}\t{motif.consensus}\n"
         letters = np.array([_rounded(row * sites, sites) for row in motif.probabilities])
-        for letter, column in zip(ALPHABET, letters.T, strict=True):
+        for letter, column in zip(motif.alphabet.letters, letters.T, strict=True):
             yield f"{letter} [ {' '.join(str(count) for count in column)} ]\n"
 
 
@@ -79,20 +82,31 @@ SITES = np.dtype(
 
 @dataclass(kw_only=True)
 class MotifSearch(Search):
-    """Motifs in DNA."""
+    """Motifs in sequences of the letters of a modality."""
 
-    name: ClassVar[str] = "dna"
+    name: ClassVar[str] = "letters"
     samples_name: ClassVar[str] = "sequences"
+    modality: str = NUCLEOTIDES.name
     both_strands: bool = True
+
+    @property
+    def letters(self) -> Letters:
+        """The modality of the sequences."""
+        found = modality_of(self.modality)
+        assert isinstance(found, Letters)
+        return found
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
-        codes, rng = sequence_codes(X), np.random.default_rng(self.seed)
+        alphabet, rng = self.letters.alphabet, np.random.default_rng(self.seed)
+        codes = self._codes(X)
         if len(codes) < 4:
             raise InputError(f"{len(codes)} sequences, expected at least 4: what recurs is seen across sequences")
-        lengths, widths = lengths_of(codes), WIDTHS if self.windows is None else self.windows
+        lengths, widths = lengths_of(codes, len(alphabet)), WIDTHS if self.windows is None else self.windows
         for _ in range(self.kinds):
-            motifs = find_motif(codes, widths=widths, both=self.both_strands, seed=self.seed, lengths=lengths)
+            motifs = find_motif(
+                codes, widths=widths, both=self.both_strands, seed=self.seed, lengths=lengths, alphabet=alphabet
+            )
             self.tried.append(motifs)
             motif = choose(motifs)
             if motif is None:
@@ -101,12 +115,14 @@ class MotifSearch(Search):
             self.null.append(np.stack([scores for _, _, scores in _sites(motif, drawn, self.max_parts)], 1))
             self.parts.append(motif)
             for starts, _, scores in _sites(motif, codes, self.max_parts):
-                codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
+                codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0), motif)
 
     def describe(self) -> str:
         """What recurs, or why nothing does, in plain words."""
         best = self.parts[0] if self.parts else max(self.tried[0], key=lambda motif: motif.clarity)
         numbers = f"{best.consensus}, {best.width} letters{_starts(best)}"
+        if self.parts and len(best.alphabet) > len(NUCLEOTIDES):
+            numbers += f", pattern {best.pattern}"
         if self.parts:
             kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
             return f"{kinds}: {'' if len(self.parts) == 1 else 'the first is '}{numbers}"
@@ -125,7 +141,7 @@ class MotifSearch(Search):
 
     def candidates(self, X: Any) -> np.ndarray:
         """The best sites of every kind in every sequence, with their q-values among all of them."""
-        codes = sequence_codes(X)
+        codes = self._codes(X)
         return self.table(SITES, self._places(codes), len(codes))
 
     def _places(self, codes: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
@@ -133,19 +149,23 @@ class MotifSearch(Search):
         for kind, motif in enumerate(self.parts):
             for starts, reverse, scores in _sites(motif, codes, self.max_parts):
                 yield kind, {"start": starts, "end": starts + motif.width, "reverse": reverse, "score": scores}
-                codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0))
+                codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0), motif)
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> list[str]:
         """`size` letters around sites, read from the strand of the site; fewer at the ends of a sequence."""
-        letters = np.asarray(modality_of("dna").read(X))
-        ends = lengths_of(as_codes(letters))
+        alphabet, letters = self.letters.alphabet, np.asarray(self.letters.read(X))
+        ends = lengths_of(as_codes(letters, alphabet), len(alphabet))
         cut = []
         for site in found:
             middle, length = int(site["start"] + site["end"]) // 2, int(ends[site["sample"]])
             start = max(0, min(middle - size // 2, length - size))
-            text = letters[site["sample"], start : min(start + size, length)].tobytes().decode("ascii")
-            cut.append(text.translate(COMPLEMENT)[::-1] if site["reverse"] else text)
+            text = letters[site["sample"], start : min(start + size, length)]
+            cut.append((alphabet.complements[text[::-1]] if site["reverse"] else text).tobytes().decode("ascii"))
         return cut
+
+    def _codes(self, X: Any) -> np.ndarray:
+        """Numbers of letters (n, L) of sequences: strings, or ASCII letters uint8 (n, L)."""
+        return as_codes(np.asarray(self.letters.read(X)), self.letters.alphabet)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Plain values and tensors of what was fitted."""
@@ -170,7 +190,7 @@ class MotifSearch(Search):
             self.parts.append(
                 Motif(
                     p,
-                    Background(log_p),
+                    Background(log_p, self.letters.alphabet),
                     float(share),
                     float(gain),
                     nothing,
@@ -188,28 +208,18 @@ def _starts(motif: Motif) -> str:
     return "" if motif.place is None else f" (most often from letter {motif.place.argmax() + 1}, counted from 1)"
 
 
-COMPLEMENT = str.maketrans("ACGTUacgtu", "TGCAAtgcaa")
-
-
-def sequence_codes(X: Any) -> np.ndarray:
-    """Codes (n, L) of sequences: strings, or ASCII letters uint8 (n, L); see `as_codes`."""
-    if modality_of("proteins").recognizes(X):
-        raise InputError("the samples are proteins, expected DNA: motifs of 4 letters alone are found so far")
-    return as_codes(np.asarray(modality_of("dna").read(X)))
-
-
 def _sites(motif: Motif, codes: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Starts, strands and scores of up to `count` sites of each sequence, which do not overlap; -inf for none."""
     found = []
     for _ in range(count):
         starts, reverse, scores = motif.best_sites(codes)
         found.append((starts, reverse, scores))
-        codes = _masked(codes, starts, np.full(len(codes), motif.width))
+        codes = _masked(codes, starts, np.full(len(codes), motif.width), motif)
     return found
 
 
-def _masked(codes: np.ndarray, starts: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """Codes with N in place of a site of each sequence; width 0: none."""
+def _masked(codes: np.ndarray, starts: np.ndarray, widths: np.ndarray, motif: Motif) -> np.ndarray:
+    """Codes with unknown letters in place of a site of each sequence; width 0: none."""
     place = np.arange(codes.shape[1])
     inside = (place >= starts[:, None]) & (place < (starts + widths)[:, None]) & (starts >= 0)[:, None]
-    return np.where(inside, 4, codes).astype(np.uint8)
+    return np.where(inside, motif.background.size, codes).astype(np.uint8)

@@ -15,11 +15,11 @@ Count = Annotated[int, Bounds(ge=1)]
 class DiscoveryOptions:
     """What recurs is sought with these options."""
 
-    modality: Literal["auto", "images", "dna", "series"] = "auto"
-    """auto, images, dna or series (recordings, in files never recognized).
+    modality: Literal["auto", "images", "dna", "proteins", "series"] = "auto"
+    """auto, images, dna, proteins or series (recordings, in files never recognized).
 
-    "auto": letters are DNA, uint8 arrays (n, H, W) or (n, H, W, C) are images, other arrays (n, T) are recordings of
-    one channel. Recordings of several are never recognized."""
+    "auto": letters are DNA or proteins, uint8 arrays (n, H, W) or (n, H, W, C) are images, other arrays (n, T) are
+    recordings of one channel. Recordings of several are never recognized."""
     windows: Annotated[Sequence[int] | None, Flag("K,K")] = None
     """Windows that are tried: cells of 4 pixels (4,5,7,9), letters (8,12,16,22), points (1/24 to 1/8).
 

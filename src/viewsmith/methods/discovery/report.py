@@ -10,35 +10,45 @@ from markupsafe import Markup
 from viewsmith.core import __version__
 from viewsmith.core.files import write_text_atomic
 from viewsmith.core.progress import html_table
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.methods.discovery.motif_models import Motif
+from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, Alphabet
 from viewsmith.modalities.images.channels import composites, is_photograph
 from viewsmith.modalities.images.patches import CELL
 from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION
 
 COLORS = ("#117733", "#332288", "#ddaa33", "#cc3311")
+#: Of amino acids: polar, amide, basic, acidic, hydrophobic.
+CHEMISTRY = {"GSTYC": "#117733", "NQ": "#aa4499", "KRH": "#332288", "DE": "#cc3311", "AFILMPVW": "#333333"}
 
 
 def letter_heights(probabilities: np.ndarray, background: np.ndarray) -> np.ndarray:
-    """Heights in bits, (w, 4): the information of each position against the background, shared by probability."""
+    """Heights in bits, (w, C): the information of each position against the background, shared by probability."""
     ratio = np.where(probabilities > 0, probabilities / background, 1.0)
     bits = (probabilities * np.log2(ratio)).sum(1, keepdims=True)
     return np.asarray(probabilities * np.maximum(bits, 0))
 
 
-def save_logo(path: Path, probabilities: np.ndarray, background: np.ndarray) -> None:
+def save_logo(path: Path, motif: Motif) -> None:
     """Write the logo of a motif as an SVG file."""
-    write_text_atomic(path, draw_logo(probabilities, background, path.stem).svg)
+    write_text_atomic(path, draw_logo(motif, path.stem).svg)
 
 
-def draw_logo(probabilities: np.ndarray, background: np.ndarray, name: str) -> Picture:
+def _colors(alphabet: Alphabet) -> Sequence[str]:
+    """A color for each letter."""
+    if alphabet is AMINO_ACIDS:
+        return [color for letter in alphabet.letters for group, color in CHEMISTRY.items() if letter in group]
+    return COLORS if len(alphabet) <= len(COLORS) else [PALETTE[i % len(PALETTE)] for i in range(len(alphabet))]
+
+
+def draw_logo(motif: Motif, name: str) -> Picture:
     """The letters of each position of a motif on each other, the smallest at the bottom."""
     from matplotlib.patches import PathPatch
     from matplotlib.textpath import TextPath
     from matplotlib.transforms import Affine2D
 
-    heights = letter_heights(probabilities, background)
-    paths = [TextPath((0, 0), letter, size=1) for letter in NUCLEOTIDES.letters]
+    heights = letter_heights(motif.probabilities, motif.background.frequencies)
+    paths, colors = [TextPath((0, 0), letter, size=1) for letter in motif.alphabet.letters], _colors(motif.alphabet)
     with new_axes(0.8 + 0.3 * len(heights), 1.8) as (figure, axes):
         for position, row in enumerate(heights):
             bottom = 0.0
@@ -47,7 +57,7 @@ def draw_logo(probabilities: np.ndarray, background: np.ndarray, name: str) -> P
                 if row[i] > 1e-3:
                     place = Affine2D().translate(-box.x0, -box.y0).scale(0.9 / box.width, row[i] / box.height)
                     place = place.translate(position + 0.55, bottom)
-                    axes.add_patch(PathPatch(paths[i].transformed(place), color=COLORS[i], linewidth=0))
+                    axes.add_patch(PathPatch(paths[i].transformed(place), color=colors[i], linewidth=0))
                 bottom += float(row[i])
         axes.set(xlim=(0.5, len(heights) + 0.5), ylim=(0, max(2.0, float(heights.sum(1).max()))), ylabel="bits")
         axes.set_xticks(range(1, len(heights) + 1))
@@ -75,7 +85,7 @@ def write_parts_report(
     ranked = found[np.argsort(-found["score"], kind="stable")]
     without = np.setdiff1d(np.arange(len(samples)), found["sample"])
     sentence = spelled(model.describe(found, len(samples)))
-    draw, sought, nothing = _KINDS[model.modality_]
+    draw, sought, nothing = _KINDS[model.search_.name]
     names = [str(i) for i in range(len(samples))] if names is None else [str(name) for name in names]
     figures = draw(model, samples, ranked, without, names)
     figures.append(_scores(model, found, nothing) if model.parts_ else _tried(model))
@@ -123,14 +133,14 @@ def _images(model: Any, images: Any, ranked: np.ndarray, without: np.ndarray, na
     ]
 
 
-def _dna(model: Any, sequences: Any, ranked: np.ndarray, without: np.ndarray, names: Sequence[str]) -> list[Figure]:
+def _letters(model: Any, sequences: Any, ranked: np.ndarray, without: np.ndarray, names: Sequence[str]) -> list[Figure]:
     figures = []
     for kind, motif in enumerate(model.parts_):
-        logo = draw_logo(motif.probabilities, motif.background.frequencies, motif.consensus)
+        logo = draw_logo(motif, motif.consensus)
         own = ranked[ranked["kind"] == kind]
         caption = (
-            f"{motif.consensus}, {motif.bits.sum():.1f} bits; {len(own):,} sites are listed, in "
-            f"{len(np.unique(own['sample'])):,} of {len(sequences):,} sequences."
+            f"{motif.consensus}, {motif.bits.sum():.1f} bits, pattern {motif.pattern}; {len(own):,} sites are listed, "
+            f"in {len(np.unique(own['sample'])):,} of {len(sequences):,} sequences."
         )
         note = "The height of a letter is its part of the information of its position, in bits."
         figures.append(Figure(f"Motif {kind}", caption, [logo], note=note))
@@ -198,7 +208,7 @@ def _piece(x: np.ndarray, own: np.ndarray, caption: str) -> Picture:
     return Picture("A piece and its events", figure, caption)
 
 
-#: Of each modality: how its figures are drawn, what was sought, and what scores are compared with.
+#: Of each search: how its figures are drawn, what was sought, and what scores are compared with.
 _KINDS: dict[str, tuple[Callable[..., list[Figure]], str, str]] = {
     "images": (
         _images,
@@ -207,10 +217,10 @@ _KINDS: dict[str, tuple[Callable[..., list[Figure]], str, str]] = {
         "places that are no part: the best ones beside the best part of each image, or, where most images have a "
         "second part, in images with random phases",
     ),
-    "dna": (
-        _dna,
-        "a motif, independent letters at each position, that sequences share and that a Markov chain of order 2 does "
-        "not explain",
+    "letters": (
+        _letters,
+        "a motif, independent letters at each position, that sequences share and that a Markov chain (of order 2; of "
+        "proteins 0) does not explain",
         "the best sites of random sequences",
     ),
     "series": (
@@ -281,12 +291,12 @@ def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.nda
 
 def _tried(model: Any) -> Figure:
     """The best candidate of each window, of which none recurs."""
-    header, row = _TRIED[model.modality_]
+    header, row = _TRIED[model.search_.name]
     table = html_table("", [row(each) for each in model.tried_[0]], header)
     return Figure("Candidates", "The best one of each window that was tried; none is clear enough.", html=Markup(table))
 
 
-#: Of each modality: header and row of a candidate.
+#: Of each search: header and row of a candidate.
 _TRIED: dict[str, tuple[Sequence[str], Callable[[Any], Sequence[str]]]] = {
     "images": (
         ("window", "best window of an image, mean score", "of the candidate lies in one box", "it fills"),
@@ -298,7 +308,7 @@ _TRIED: dict[str, tuple[Sequence[str], Callable[[Any], Sequence[str]]]] = {
             f"{part.posterior:.0%}",
         ),
     ),
-    "dna": (
+    "letters": (
         ("motif", "letters", "gain", "random sequences"),
         lambda motif: (
             motif.consensus,

@@ -62,6 +62,14 @@ class Alphabet:
         return table
 
     @cached_property
+    def codes(self) -> np.ndarray:
+        """The number of the letter that each ASCII code is read as, from 0; C for all others, uint8 (256,)."""
+        table = np.full(256, len(self), dtype=np.uint8)
+        for text in (self.letters, self.letters.lower()):
+            table[[ord(letter) for letter in text]] = np.arange(len(self))
+        return np.asarray(table[self.read_as])
+
+    @cached_property
     def complements(self) -> np.ndarray:
         """The ASCII code of the complement of each code, uint8 (256,)."""
         table = np.arange(256, dtype=np.uint8)
