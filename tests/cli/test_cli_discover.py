@@ -272,16 +272,21 @@ def test_discover_in_recordings_writes_events(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["one.npy", "two.npy", "one.csv"])
-def test_recordings_with_missing_values_are_refused_with_what_can_be_done(name, tmp_path):
+def test_recordings_with_missing_values_are_masked(name, tmp_path):
     x = np.random.default_rng(0).normal(size=(30, 100)).astype(np.float32)
+    x[:, 40:60] += 9 * np.hanning(20)
     x[3, 5] = np.nan
     if name == "one.csv":
         pd.DataFrame(x, columns=[f"t{i}" for i in range(100)]).to_csv(tmp_path / name, index=False)
     else:
         np.save(tmp_path / name, x if name == "one.npy" else np.stack([x, x], 1))
-    result = call("discover", tmp_path / name, "--modality", "series", "--out", tmp_path / "out")
-    assert result.refused("NaN or infinite values in 1 piece of 30, expected numbers: fill them in the data, or leave")
-    assert not (tmp_path / "out").exists()
+    good("discover", tmp_path / name, "--modality", "series", "--out", tmp_path / "out")
+    assert len(pd.read_csv(tmp_path / "out" / "parts.csv")) == 30
+    x[3, 6] = np.inf
+    np.save(tmp_path / "inf.npy", x)
+    result = call("discover", tmp_path / "inf.npy", "--modality", "series", "--out", tmp_path / "no")
+    assert result.refused("1 infinite value (infinity) in")
+    assert not (tmp_path / "no").exists()
 
 
 def test_discover_with_the_features_of_a_trained_model(few, tmp_path):

@@ -35,14 +35,14 @@ def words(folder, lengths=(1.0, 0.5, 0.75, 1.0, 0.8, 0.6), endings=(".wav",), ra
 @pytest.mark.filterwarnings("ignore:.*recordings of")
 def test_a_folder_of_sounds_by_class(tmp_path):
     made = words(tmp_path, endings=(".wav", ".flac", ".WAV"))
-    with pytest.warns(UserWarning, match=r"12 recordings of 0.5 s to 1 s \(median 0.775 s\) are filled to 1 s: "):
+    with pytest.warns(UserWarning, match=r"12 recordings of 0.5 s to 1 s \(median 0.775 s\) stay as long as"):
         data = load_dataset(tmp_path)
     assert data.modality == "series" and data.x.shape == (12, 1, 800) and data.split == "stratified"
     assert data.row_names[:2] == ["a/0.wav", "a/10.flac"] and data.y.tolist() == ["a"] * 6 + ["b"] * 6
     np.testing.assert_array_equal(data.x[0], made[0])
     short = data.x[data.row_names.index("b/1.flac"), 0]
-    np.testing.assert_array_equal(short[200:600], made[1][0])
-    assert not short[:200].any() and not short[600:].any()  # silence
+    np.testing.assert_array_equal(short[:400], made[1][0])
+    assert np.isnan(short[400:]).all()
     assert data.schema["signal"] == {"rate": 800.0, "sound": True, "points": 800, "step": 0, "channels": []}
     later = load_dataset(tmp_path / "b" / "1.flac", schema=data.schema)
     np.testing.assert_array_equal(later.x[0, 0], short)
@@ -114,7 +114,7 @@ def test_one_long_recording_is_cut(tmp_path):
 
 def test_a_few_much_longer_recordings_are_cut(tmp_path):
     made = [sound(tmp_path / f"{i:02}.wav", 5 if i == 3 else 0.5 + i / 100) for i in range(40)]
-    with pytest.warns(UserWarning, match="are filled to 0.88 s; 2 longer ones are cut"):
+    with pytest.warns(UserWarning, match="stay as long as they are, but 2 are cut to 0.88 s"):
         data = load_dataset(tmp_path)
     assert data.x.shape == (40, 1, 704)
     np.testing.assert_array_equal(data.x[3, 0], made[3][0, 1648:2352])  # the middle
@@ -177,11 +177,15 @@ def test_records_of_wfdb_with_gaps(tmp_path):
             name, fs=360, units=["mV", "mV"], sig_name=["MLII", "V5"], p_signal=x, fmt=["16", "16"],
             write_dir=str(tmp_path),
         )  # fmt: skip
-    with pytest.warns(UserWarning, match=r"4 samples of 80 with gaps \(NaN\) are left out"):
+    with pytest.warns(UserWarning, match=r"4 recordings of 80 with gaps \(NaN\), which are masked"):
         data = load_dataset(tmp_path, length="0.5s", groups="recording")
-    assert data.x.shape == (76, 2, 180) and data.row_names[4:6] == ["100@2 s", "100@3.5 s"]
-    np.testing.assert_allclose(data.x[5], x[1260:1440].T, atol=0.01)
-    assert np.unique(data.groups, return_counts=True)[1].tolist() == [38, 38]
+    assert data.x.shape == (80, 2, 180) and data.row_names[5:7] == ["100@2.5 s", "100@3 s"]
+    np.testing.assert_allclose(data.x[5], x[900:1080].T, atol=0.01)
+    assert np.unique(data.groups, return_counts=True)[1].tolist() == [40, 40]
+    x[:180] = np.nan
+    wfdb.wrsamp("102", fs=360, units=["mV"], sig_name=["V5"], p_signal=x[:, 1:], fmt=["16"], write_dir=str(tmp_path))
+    with pytest.warns(UserWarning, match=r"1 sample of 40 without a value \(all NaN\) is left out"):
+        assert load_dataset(tmp_path / "102.hea", length="0.5s").row_names[0] == "102@0.5 s"
     assert "belongs to the record 100.hea" in refusal(load_dataset, tmp_path / "100.dat")
 
 
@@ -218,7 +222,7 @@ def test_series_of_unequal_length(tmp_path):
         data = load_dataset(tmp_path / "set")
     assert data.x.shape == (6, 2, 13) and data.split == "given" and data.y.tolist() == ["up", "down"] * 3
     assert data.x[0, :, :8].tolist() == rows[0][0]
-    assert data.x[0, :, 8:].tolist() == [[channel[-1]] * 5 for channel in rows[0][0]]  # the last value
+    assert np.isnan(data.x[0, :, 8:]).all()
     assert data.row_names[0] == "Toy_TRAIN:0" and data.schema["signal"]["rate"] is None
     alone = load_dataset(tmp_path / "set" / "Toy_TEST.ts", schema=data.schema)
     np.testing.assert_array_equal(alone.x, data.x[4:])

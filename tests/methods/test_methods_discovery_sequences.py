@@ -200,7 +200,7 @@ def test_what_cannot_be_used():
         (
             {},
             np.where(np.arange(len(x))[:, None] == 3, np.nan, x),
-            f"NaN or infinite values in 1 piece of {len(x)}, expected",
+            f"1 recording of {len(x)} without a value (all NaN)",
         ),
         ({"modality": "text"}, texts, "modality is 'text', expected 'auto', 'images', 'dna', 'proteins' or 'series'"),
     ):

@@ -11,7 +11,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
 from viewsmith.core.files import check_regular
 from viewsmith.data.dataset import Windows
-from viewsmith.data.formats import by_ending, find_reader
+from viewsmith.data.formats import by_ending, find_reader, is_table
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
 from viewsmith.data.readers.microscopy import is_deep, stack_of
@@ -113,11 +113,11 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
             )
         return images, list(images.names), "images", None
     series = modality == "series"
-    # Missing values stay NaN, which discovery refuses with what can be done here.
-    impute: Any = "median" if series else "none"
     if series and not fitted:
         check_recordings_table(path, wide=True)
     wanted = "series" if series and not _one_channel(path) else modality if modality in LETTERS else None
+    # Rows of a table are read as vectors, in which missing values then stay NaN.
+    impute: Any = "median" if series and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
     found, x = dataset.modality, np.asarray(dataset.x)
@@ -175,7 +175,7 @@ def _one_channel(path: Path) -> bool:
     if path.suffix.lower() == ".npz" and path.is_file():
         with np.load(path, allow_pickle=False) as content:
             return any(content[name].ndim == 2 for name in content.files if name.lower().startswith("x"))
-    return path.suffix.lower() not in (".npy", ".npz")
+    return is_table(path)
 
 
 def _folder(path: Path) -> ImageList:

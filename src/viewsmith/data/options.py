@@ -79,8 +79,8 @@ class DataOptions(ModelDataOptions):
     length: Annotated[str | None, Flag("TIME")] = None
     """Cut recordings into windows of this length: 2s, 500ms, or a number of points.
 
-    Recordings that are shorter are filled at their end. Default: a few long recordings are cut into windows of two
-    seconds, or 1,000 points if the rate is not known; many of unequal length are filled to the longest."""
+    What is missing after the end of a shorter recording is masked. Default: a few long recordings are cut into windows
+    of two seconds, or 1,000 points if the rate is not known; many keep their own lengths."""
     step: Annotated[str | None, Flag("TIME")] = None
     """Time between the starts of windows of a recording (default: their length)."""
     rate: Annotated[float | None, Flag("HZ"), Bounds(gt=0)] = None

@@ -17,7 +17,7 @@ from viewsmith.data.dataset import Windows
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents
-from viewsmith.modalities.series.modality import SHORTEST
+from viewsmith.modalities.series.modality import SHORTEST, padded, warn_gaps
 
 #: Options of `load_dataset` of all readers of recordings.
 OPTIONS = ("length", "step", "rate", "channels", "labels")
@@ -25,7 +25,8 @@ OPTIONS = ("length", "step", "rate", "channels", "labels")
 #: Fewer recordings than this, which give at least as many windows of `SECONDS`, are cut into these.
 FEW, SECONDS, POINTS = 32, 2.0, 1000
 
-#: Recordings are filled to the longest; if that is so many times as long as this fraction of them, to the latter.
+#: Samples have the points of the longest recording; if that is so many times as long as this fraction of them, of the
+#: latter.
 MOST, OUTLYING = 0.95, 1.5
 
 _TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|h)?")
@@ -80,8 +81,7 @@ def samples_of(
     source_name : str
         Name of the data in messages.
     sound : bool
-        Whether recordings are sound, which is centered with silence on both sides; others are filled at their end by
-        their last value.
+        Whether recordings are sound, for which there are features of their own.
     n_train : int or None
         The first so many recordings are the train part.
     folder : Path or None
@@ -105,16 +105,17 @@ def samples_of(
             f"{source_name}: samples would have {points} points, expected at least {SHORTEST}: give a length (--length)"
         )
     windows = [(i, start) for i, each in enumerate(recordings) for start in _starts(each.x.shape[1], points, step)]
-    x = _windows(recordings, windows, points, step, source_name, sound)
-    known = ~np.isnan(x).any(axis=(1, 2))
-    if not known.all():
-        if not known.any():
-            raise InputError(f"{source_name}: every sample has gaps (missing values, NaN)")
+    x = _windows(recordings, windows, points, step, source_name)
+    empty = np.isnan(x).all(axis=(1, 2))
+    if empty.any():
+        if empty.all():
+            raise InputError(f"{source_name}: no sample has a value (all NaN)")
         warn(
-            f"{source_name}: {pluralize(int((~known).sum()), 'sample')} of {len(x):,} with gaps (NaN) "
-            f"{'is' if (~known).sum() == 1 else 'are'} left out"
+            f"{source_name}: {pluralize(int(empty.sum()), 'sample')} of {len(x):,} without a value (all NaN) "
+            f"{'is' if empty.sum() == 1 else 'are'} left out"
         )
-        x, windows = x[known], [window for window, whole in zip(windows, known, strict=True) if whole]
+        x, windows = x[~empty], [window for window, without in zip(windows, empty, strict=True) if not without]
+    warn_gaps(x, source_name)
     of, starts = np.array(windows).T
     names = [recordings[i].name + (f"@{recordings[i].time(start)}" if step else "") for i, start in windows]
     y, groups = _labels(recordings, request, source_name, folder)
@@ -266,11 +267,11 @@ def _length(
     points = most if longest > OUTLYING * most else longest
     if lengths.min() < longest:
         cut = int((lengths > points).sum())
-        longer = f"; {pluralize(cut, 'longer one is', 'longer ones are')} cut" if cut else ""
+        longer = f", but {cut} {'is' if cut == 1 else 'are'} cut to {first.time(points)}" if cut else ""
         warn(
             f"{source_name}: {len(recordings):,} recordings of {first.time(lengths.min())} to {first.time(longest)} "
-            f"(median {first.time(np.median(lengths))}) are filled to {first.time(points)}{longer}: --length cuts "
-            "windows of one length"
+            f"(median {first.time(np.median(lengths))}) stay as long as they are{longer}: --length cuts windows of one "
+            "length"
         )
     return points, 0
 
@@ -281,24 +282,16 @@ def _starts(length: int, points: int, step: int) -> range:
 
 
 def _windows(
-    recordings: list[Recording], windows: list[tuple[int, int]], points: int, step: int, source_name: str, sound: bool
+    recordings: list[Recording], windows: list[tuple[int, int]], points: int, step: int, source_name: str
 ) -> np.ndarray:
-    """Windows (n, C, T) at these starts, filled where a recording is shorter: sound by silence on both sides, others at
-    the end by their last value."""
-    shape = (len(windows), len(recordings[0].x), points)
+    """Windows (n, C, T) at these starts, NaN after the end of a shorter recording; the middle of a longer one that is
+    one sample."""
     size = f"{source_name}: {pluralize(len(windows), 'sample')} of {points:,} points"
-    check_size(4 * int(np.prod(shape)), size, "give a larger step (--step), a lower rate (--rate) or fewer files")
-    x = np.empty(shape, np.float32)
-    for row, (i, start) in zip(x, windows, strict=True):
-        whole = recordings[i].x
-        if sound and not step:  # sound is in the middle
-            start = max(0, (whole.shape[1] - points) // 2)
-        found = whole[:, start : start + points]
-        first = (points - found.shape[1]) // 2 if sound else 0
-        row[:, :first] = 0
-        row[:, first : first + found.shape[1]] = found
-        row[:, first + found.shape[1] :] = 0 if sound else found[:, -1:]
-    return x
+    needed = 4 * len(windows) * len(recordings[0].x) * points
+    check_size(needed, size, "give a larger step (--step), a lower rate (--rate) or fewer files")
+    starts = [start if step else max(0, (recordings[i].x.shape[1] - points) // 2) for i, start in windows]
+    cut = [recordings[i].x[:, start : start + points] for (i, _), start in zip(windows, starts, strict=True)]
+    return padded(cut, points)
 
 
 def _labels(

@@ -21,10 +21,11 @@ FEWEST = 10  # rows of which a spread says something
 
 def reach(x: Tensor) -> dict[str, float]:
     """Median and largest root mean square of scaled rows (n, ...), and their spread: the root mean square of the
-    standard deviations of their values."""
+    standard deviations of their values. Values that are not known (NaN) are left out of the former, and 0 in the
+    latter."""
     rows = x.flatten(1).double()
-    size = rows.square().mean(1).sqrt()
-    spread = rows.var(0, correction=0).mean().sqrt()
+    size = rows.square().nanmean(1).sqrt()
+    spread = rows.nan_to_num().var(0, correction=0).mean().sqrt()
     return {"size": float(size.median()), "largest": float(size.max()), "spread": float(spread)}
 
 

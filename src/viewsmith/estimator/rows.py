@@ -179,5 +179,7 @@ def collected(parts: Iterable[np.ndarray], n_rows: int) -> np.ndarray:
 
 
 def extent(X: Any, resolved: Resolved) -> tuple[int, ...]:
-    """Shape of the user's samples, (n, ...); of a dataset, that of the rows it was read as."""
-    return (len(X), *resolved.row_shape) if is_map_style(X) else np.shape(X)
+    """Shape of the user's samples, (n, ...); of a dataset, and a list of samples of any lengths, that of the rows they
+    were read as."""
+    uneven = isinstance(X, list) and len({np.shape(each) for each in X}) > 1
+    return (len(X), *resolved.row_shape) if uneven or is_map_style(X) else np.shape(X)

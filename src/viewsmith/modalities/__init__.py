@@ -15,7 +15,10 @@ from viewsmith.modalities.series.modality import Series
 from viewsmith.modalities.vectors.counts import log_normalize
 from viewsmith.modalities.vectors.modality import Vectors
 
-LATER["encoder"] += [f"viewsmith.modalities.{each}" for each in ("vectors.networks", "dna.networks", "images.encoders")]
+LATER["encoder"] += [
+    f"viewsmith.modalities.{each}"
+    for each in ("vectors.networks", "dna.networks", "images.encoders", "series.networks")
+]
 LATER["view maker"] += ["viewsmith.modalities.vectors.thinning"]
 LATER["features"] += [f"viewsmith.modalities.{each}.features" for each in ("vectors", "images", "dna", "series")]
 

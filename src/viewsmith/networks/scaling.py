@@ -50,8 +50,14 @@ class Scaler(nn.Module):
         if found.mean.isnan().any():
             self.fill.copy_(column_medians(x))
             found = column_moments(torch.where(torch.isnan(part), self.fill, part) for part in tensor_blocks(x))
+        return self.use(found, scaling)
+
+    @torch.no_grad()
+    def use(self, found: "Moments", scaling: Scaling) -> Literal["standard", "global", "none"]:
+        """Scale by the statistics of columns; return the scaling that is used."""
         if scaling == "auto":
-            scaling = "global" if found.zeros / (found.rows * len(found.mean)) > 0.5 else "standard"
+            values = float(found.rows.sum()) if isinstance(found.rows, Tensor) else found.rows * len(found.mean)
+            scaling = "global" if found.zeros / values > 0.5 else "standard"
         deviation = found.variance.sqrt()
         # A deviation below the smallest normal number may be rounded to zero.
         normal = deviation >= torch.finfo(self.scale.dtype).tiny
@@ -168,7 +174,7 @@ def tensor_blocks(x: Tensor | RowSource) -> Iterator[Tensor]:
 class Moments:
     """Statistics of the columns of n rows, (d,) each: mean and variance in float64, range, and the first row."""
 
-    rows: int
+    rows: int | Tensor  # a number for each column, float64 (d,), where some values are not known
     zeros: int  # among all values
     mean: Tensor
     variance: Tensor
@@ -178,7 +184,8 @@ class Moments:
 
     def joined(self, other: "Moments") -> "Moments":
         """Those of both sets of rows (Chan, Golub and LeVeque 1983, equation 1.5b)."""
-        rows, fraction = self.rows + other.rows, other.rows / (self.rows + other.rows)
+        rows = self.rows + other.rows
+        fraction = other.rows / (rows + (rows == 0))
         apart = other.mean - self.mean
         return Moments(
             rows,

@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -106,6 +106,7 @@ class CRLTAC(ViewsmithEstimator):
     name = "crl-tac"
     frameworks, presets = ("info-max",), PRESETS
     resolved_type = building.CRLTACResolved
+    reads_gaps: ClassVar[bool] = False
 
     projector_dims: Widths | Auto = "auto"
     """Widths of the head, after a ReLU; the last is the width of the projection. "auto": 128 with "crl-cnn", otherwise

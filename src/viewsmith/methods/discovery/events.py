@@ -188,15 +188,15 @@ class EventSearch(Search):
                 "piece: give smaller windows, or longer pieces"
             )
         x = x[np.sort(rng.permutation(len(x))[:FITTED])]
-        if (x == x[0]).all():
+        if np.array_equal(x, np.broadcast_to(x[0], x.shape), equal_nan=True):
             raise InputError("all samples are equal, expected recordings that differ: there is nothing to contrast")
-        flat = np.ptp(x, axis=2).max(0) == 0
+        flat = np.fmax.reduce(np.fmax.reduce(x, 2) - np.fmin.reduce(x, 2), 0) == 0
         if flat.all():
             raise InputError("all channels are flat, expected recordings that vary: there is nothing to find")
         if flat.any():
             numbers = f"{pluralize(int(flat.sum()), 'channel')} of {len(flat)} (counted from 0: "
             warn(f"{numbers}{name_list(np.flatnonzero(flat).tolist())}) is flat in all pieces, ignored")
-        free = np.ones((len(x), x.shape[2]), bool)
+        x, free = without_gaps(x)
         for _ in range(self.kinds):
             events = find_events(x, free, sorted(dict.fromkeys(widths)), self.seed)
             self.tried.append(events)
@@ -234,7 +234,7 @@ class EventSearch(Search):
 
     def _places(self, x: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """The best events of each kind, apart from those of the kinds before."""
-        free = np.ones((len(x), x.shape[2]), bool)
+        x, free = without_gaps(x)
         for kind, event in enumerate(self.parts):
             for starts, scores in _places(event, x, free, self.max_parts):
                 yield kind, {"start": starts, "end": starts + event.width, "score": scores}
@@ -273,15 +273,23 @@ class EventSearch(Search):
 
 
 def pieces(X: Any) -> np.ndarray:
-    """Recordings (n, C, T), or of one channel (n, T), as float32 (n, C, T)."""
-    x = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        count = int((~np.isfinite(x)).reshape(len(x), -1).any(1).sum())
-        raise InputError(
-            f"NaN or infinite values in {pluralize(count, 'piece')} of {len(x)}, expected numbers: fill them in the "
-            "data, or leave these pieces out"
-        )
-    return np.asarray(modality_of("series").read(x[:, None] if x.ndim == 2 else x))
+    """Recordings (n, C, T), or of one channel (n, T), as float32 (n, C, T), NaN in gaps."""
+    x = X.detach().cpu().numpy() if hasattr(X, "detach") else X
+    return np.asarray(modality_of("series").read(x[:, None] if getattr(x, "ndim", 0) == 2 else x))
+
+
+def without_gaps(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pieces with straight lines in their gaps, and which points are known, where events are sought, bool (n, T)."""
+    unknown = np.isnan(x)
+    if not unknown.any():
+        return x, np.ones((len(x), x.shape[2]), bool)
+    x, place = x.copy(), np.arange(x.shape[2])
+    for channel, gap in zip(x.reshape(-1, x.shape[2]), unknown.reshape(-1, x.shape[2]), strict=True):
+        if gap.all():
+            channel[:] = 0
+        elif gap.any():
+            channel[gap] = np.interp(place[gap], place[~gap], channel[~gap])
+    return x, ~unknown.any(1)
 
 
 def _blocks(x: np.ndarray) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Letters as input of networks: one-hot columns, an encoder (of recordings, too), and a denoiser of letters."""
+"""Letters as input of networks: one-hot columns, an encoder, and a denoiser of letters."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -145,7 +145,7 @@ class ConvolutionBlock(nn.Module):
 
 
 class SequenceCNN(nn.Module):
-    """Letters or recordings (B, C, L) of any length to representations (B, n_components).
+    """Letters (B, C, L) of any length to representations (B, n_components).
 
     Convolutions with BatchNorm and ReLU, the first over letters (motifs), with max-pooling over 4 positions in between;
     then the mean and the maximum over the positions of bases, and Linear - BatchNorm - ReLU. Padding is zero after
@@ -162,9 +162,6 @@ class SequenceCNN(nn.Module):
         Width of the representation.
     channels : int
         C.
-    padded : bool
-        Whether columns of zeros are padding, as of letters.
-
     Attributes
     ----------
     stem_width : int
@@ -177,18 +174,12 @@ class SequenceCNN(nn.Module):
     """
 
     def __init__(
-        self,
-        widths: Sequence[int] = (48, 96, 128),
-        *,
-        kernel: int = 11,
-        n_components: int = 256,
-        channels: int = 4,
-        padded: bool = True,
+        self, widths: Sequence[int] = (48, 96, 128), *, kernel: int = 11, n_components: int = 256, channels: int = 4
     ) -> None:
         super().__init__()
         if not widths or kernel % 2 == 0:
             raise InputError(f"widths = {widths}, kernel = {kernel}: expected at least one width and an odd kernel")
-        self.n_components, self.stem_width, self.padded = n_components, widths[0], padded
+        self.n_components, self.stem_width = n_components, widths[0]
         kernels = [kernel] + [LATER_KERNEL] * (len(widths) - 1)
         self.blocks = nn.ModuleList(
             ConvolutionBlock(n_in, n_out, size)
@@ -197,19 +188,18 @@ class SequenceCNN(nn.Module):
         self.project = nn.Linear(2 * widths[-1], n_components, bias=False)
         self.norm = nn.BatchNorm1d(n_components)
 
-    def _real(self, x: Tensor) -> Tensor | None:
-        if not self.padded:
-            return None
+    def masked(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The input with zeros as padding, and which positions are no padding, bool (B, L); None: all."""
         real = real_positions(x)
         # Most training batches have no padding. Masks, which they do not need, would take a fifth of the time.
-        return None if self.training and on_host(real) and bool(real.all()) else real
+        return x, None if self.training and on_host(real) and bool(real.all()) else real
 
     def stem(self, x: Tensor) -> Tensor:
         """Activations of the first convolution, (B, widths[0], L): the match of each motif at each position."""
-        return self.blocks[0](x, self._real(x))
+        return self.blocks[0](*self.masked(x))
 
     def forward(self, x: Tensor) -> Tensor:
-        real = self._real(x)
+        x, real = self.masked(x)
         h: Tensor = self.blocks[0](x, real)
         for block in self.blocks[1:]:
             h = _max_pool(h)
@@ -262,11 +252,6 @@ def _sequence_cnn(
 def bases_by_position(x: Tensor, *, positions: int) -> Tensor:
     """The first positions of sequences, (B, C, L) to (B, C * positions); shorter ones are padded with zeros."""
     return F.pad(x[:, :, :positions], (0, max(0, positions - x.shape[2]))).flatten(1)
-
-
-@register("encoder", "cnn", help="a small convolutional network for CPUs", modalities="series", default_width=256)
-def _recording_cnn(context: EncoderContext) -> SequenceCNN:
-    return SequenceCNN(n_components=context.n_components, channels=context.channels, padded=False)
 
 
 TIME_WIDTH = 64

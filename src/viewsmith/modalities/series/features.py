@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.registry import Bounds, register
+from viewsmith.modalities.series.gaps import filled, known_points
 from viewsmith.networks.dictionary import PatchResponses
 from viewsmith.networks.features import FeatureContext, Features
 
@@ -33,7 +34,8 @@ class MiniRocket(Features):
 
     Each of the 84 kernels has nine taps: three weights are 2, six are -1. A feature is the fraction of time in which
     the convolution is larger than a bias (PPV). Biases are quantiles of the convolution of a random training recording.
-    With several channels, a kernel of one dilation reads the sum of a random subset of one to nine of them.
+    With several channels, a kernel of one dilation reads the sum of a random subset of one to nine of them. Values that
+    are not known (NaN) add nothing to a convolution, and points where no channel is known are not counted.
     Dempster, Schmidt and Webb (2021), MiniRocket, sections 3.1 and 3.2; the subsets are those of their implementation.
 
     Parameters
@@ -67,6 +69,9 @@ class MiniRocket(Features):
     @torch.no_grad()
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
         x = x.float().cpu()
+        known = known_points(x)
+        known = torch.ones(1, 1, dtype=torch.bool).expand(len(x), x.shape[2]) if known is None else known
+        x = filled(x)
         combinations, channels = len(self.dilations) * len(KERNELS), x.shape[1]
         if channels > 1:
             most = math.log2(min(channels, TAPS) + 1)
@@ -77,19 +82,24 @@ class MiniRocket(Features):
         quantiles = torch.arange(1, self.n_features + 1, dtype=torch.float64) * GOLDEN % 1
         start = 0
         for number, (dilation, count) in enumerate(self.dilations):
-            drawn = x[torch.randint(len(x), (len(KERNELS),), generator=generator)]
-            # Each kernel with its recording: (84, T), in order of value.
+            rows = torch.randint(len(x), (len(KERNELS),), generator=generator)
+            drawn, counted = x[rows], known[rows]
+            # Each kernel with its recording: (84, T), in order of value, those that are not known last.
             summed = (self.channels[number].cpu()[:, None] @ drawn)[:, 0]
-            values = (weights()[:, None] @ shifted(summed[:, None], dilation))[:, 0].sort(1).values
+            values = (weights()[:, None] @ shifted(summed[:, None], dilation))[:, 0]
+            values = values.masked_fill(~counted, torch.inf).sort(1).values
             stop = start + count * len(KERNELS)
-            place = quantiles[start:stop].view(len(KERNELS), count) * (values.shape[1] - 1)
+            last = counted.sum(1, keepdim=True) - 1
+            place = quantiles[start:stop].view(len(KERNELS), count) * last
             low = place.long()
-            high = (low + 1).clamp_max(values.shape[1] - 1)
+            high = torch.minimum(low + 1, last)
             biases = torch.lerp(values.gather(1, low), values.gather(1, high), (place - low).float())
             self.biases[start:stop] = biases.flatten().to(self.biases)
             start = stop
 
     def of_block(self, x: Tensor) -> Tensor:
+        known = known_points(x)
+        x = x if known is None else filled(x)
         found, start = [], 0
         for number, (dilation, count) in enumerate(self.dilations):
             # The weights of all kernels for all taps of all channels, (84, C * 9).
@@ -97,7 +107,7 @@ class MiniRocket(Features):
             convolved = kernels.flatten(1) @ shifted(x, dilation)
             stop = start + count * len(KERNELS)
             biases = self.biases[start:stop].view(len(KERNELS), count)
-            found.append(fractions_above(convolved, biases, dilation, number % 2))
+            found.append(fractions_above(convolved, biases, dilation, number % 2, known))
             start = stop
         return torch.cat(found, dim=1)
 
@@ -133,12 +143,25 @@ def shifted(x: Tensor, dilation: int) -> Tensor:
     return torch.stack(taps, dim=2).view(b, TAPS * channels, length)
 
 
-def fractions_above(convolved: Tensor, biases: Tensor, dilation: int, first: int) -> Tensor:
+def fractions_above(
+    convolved: Tensor, biases: Tensor, dilation: int, first: int, known: Tensor | None = None
+) -> Tensor:
     """Fractions of time in which convolutions (B, 84, T) exceed biases (84, f): (B, 84 * f).
 
-    Kernels of even number plus `first` are pooled over all times, the others where all taps are inside.
+    Kernels of even number plus `first` are pooled over all times that are `known`, bool (B, T), the others where all
+    taps are.
     """
     found = convolved.new_empty(len(convolved), *biases.shape)
+    if known is not None:
+        within = shifted(known[:, None].to(convolved), dilation).amin(1) > 0
+        within = torch.where(within.any(1, keepdim=True), within, known)
+        for parity in (0, 1):
+            counted = within if (parity + first) % 2 else known
+            times = counted.sum(1, keepdim=True).clamp_min(1)
+            for i in range(biases.shape[1]):
+                above = convolved[:, parity::2] > biases[parity::2, i, None]
+                found[:, parity::2, i] = (above & counted[:, None]).sum(2).to(found) / times
+        return found.flatten(1)
     border = TAPS // 2 * dilation
     inside = slice(border, convolved.shape[2] - border)
     for parity in (0, 1):
@@ -238,6 +261,7 @@ class LogMelPatches(Features):
     def spectrogram(self, x: Tensor) -> Tensor:
         """Centered log-mel spectrograms of sound (B, C, T), without silence at the ends: (B, C, bands, frames)."""
         b, channels, _ = x.shape
+        x = filled(x)  # silence after the end of a shorter recording
         spectrum = torch.stft(
             x.flatten(0, 1), self.points, self.hop, window=self.window, center=True, pad_mode="constant",
             return_complex=True,

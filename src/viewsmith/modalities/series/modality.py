@@ -5,13 +5,14 @@ An array (n, a, b) may also hold gray images, so recordings are never recognized
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, warn
+from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import Modality, SampleType, Transformation
@@ -82,17 +83,18 @@ def warn_exchanged(x: np.ndarray, source_name: str = "the data") -> None:
         warn(said)
 
 
-def recording_rows(X: Any, impute: Any = "none", source_name: str = "the data") -> np.ndarray:
-    """Recordings as an array.
+def recording_rows(X: Any, source_name: str = "the data", points: int | None = None) -> np.ndarray:
+    """Recordings as an array, NaN where values are not known.
 
     Parameters
     ----------
     X : array-like, shape (n, C, T)
-        Numbers: C channels and T points in time, at least 8. A tensor, an array, or a list of arrays (C, T).
-    impute : {"none", "median"}
-        "median" allows missing values.
+        Numbers: C channels and T points in time, at least 8, NaN in gaps. A tensor, an array, or a list of arrays
+        (C, T) of any lengths.
     source_name : str
         Name of the data in messages.
+    points : int or None
+        T of the model, to which a list of shorter ones is filled by NaN.
 
     Returns
     -------
@@ -101,27 +103,92 @@ def recording_rows(X: Any, impute: Any = "none", source_name: str = "the data") 
     Raises
     ------
     InputError
-        Another shape, values that are not numbers, infinite values, or missing values that are not imputed.
+        Another shape, values that are not numbers, infinite values, or recordings without a value.
     """
-    try:
-        rows = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
-    except ValueError as error:
-        raise InputError(
-            f"{source_name}: recordings with different shapes, expected equal shapes; cut them to one length "
-            f"({one_line(error, 100)})"
-        ) from error
+    rows = _joined(X, source_name, points)
     check_recordings(rows, source_name)
     names = [f"channel {number}" for number in range(rows.shape[1])]
-    points = rows.transpose(0, 2, 1).reshape(-1, rows.shape[1])
-    check_finite(points, names, impute, source_name)
-    warn_lost_digits(points, names, source_name)
+    values = rows.transpose(0, 2, 1).reshape(-1, rows.shape[1])
+    check_finite(values, names, "median", source_name)
+    if rows.dtype.kind == "f" and (empty := np.isnan(rows).all(axis=(1, 2))).any():
+        first = int(empty.argmax())
+        raise InputError(
+            f"{source_name}: {pluralize(int(empty.sum()), 'recording')} of {len(rows):,} without a value (all NaN), "
+            f"such as number {first} (counted from 0): leave them out"
+        )
+    warn_lost_digits(values, names, source_name)
     return np.ascontiguousarray(rows, dtype=np.float32)
 
 
+def _joined(X: Any, source_name: str, points: int | None) -> np.ndarray:
+    """Recordings as an array, also of a list of arrays (C, T) of unequal lengths."""
+    try:
+        return np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+    except ValueError as error:
+        given = [np.asarray(each) for each in X]
+        shapes = [each.shape for each in given]
+        if any(each.ndim != 2 or each.dtype.kind not in "biuf" for each in given) or len({s[0] for s in shapes}) > 1:
+            raise InputError(
+                f"{source_name}: samples of shapes {', '.join(map(str, dict.fromkeys(shapes[:3])))}, expected numbers "
+                f"(channels, time) with the same channels in all ({one_line(error, 100)})"
+            ) from error
+        longest = max(shape[1] for shape in shapes)
+        return padded(given, max(longest, points or 0))
+
+
+def padded(recordings: Sequence[np.ndarray], points: int | None = None) -> np.ndarray:
+    """Recordings (C, T) of any lengths as float32 (n, C, points), NaN after their ends; by default the longest's."""
+    points = max(each.shape[1] for each in recordings) if points is None else points
+    x = np.full((len(recordings), len(recordings[0]), points), np.nan, np.float32)
+    for row, each in zip(x, recordings, strict=True):
+        row[:, : each.shape[1]] = each[:, :points]
+    return x
+
+
+def lengths(x: np.ndarray) -> np.ndarray:
+    """Points of recordings (n, C, T) up to the last one that is known in any channel, int (n,)."""
+    known = ~np.isnan(x).all(axis=1)
+    return np.asarray(np.where(known.any(1), x.shape[2] - known[:, ::-1].argmax(1), 0))
+
+
+def warn_gaps(x: np.ndarray, source_name: str = "the data") -> None:
+    """Say how many recordings (n, C, T) have gaps before their end, which are masked."""
+    unknown = np.isnan(x)
+    if not unknown.any():
+        return
+    count = int((unknown & (np.arange(x.shape[2]) < lengths(x)[:, None, None])).any(axis=(1, 2)).sum())
+    if count:
+        warn(f"{source_name}: {pluralize(count, 'recording')} of {len(x):,} with gaps (NaN), which are masked")
+
+
 def channel_statistics(x: np.ndarray) -> np.ndarray:
-    """Mean, deviation, smallest and largest value, and mean absolute step of each channel: (n, C, T) to (n, 5 C)."""
-    steps = np.abs(np.diff(x, axis=2)).mean(axis=2)
-    return np.concatenate([x.mean(axis=2), x.std(axis=2), x.min(axis=2), x.max(axis=2), steps], axis=1)
+    """Mean, deviation, smallest and largest value, and mean absolute step of each channel, of the values that are known
+    (0 if none is): (n, C, T) to (n, 5 C)."""
+    mean, std, low, high = np.mean, np.std, np.min, np.max
+    if gaps := bool(np.isnan(x).any()):
+        mean, std, low, high = np.nanmean, np.nanstd, np.nanmin, np.nanmax
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # channels without a value
+        steps = mean(np.abs(np.diff(x, axis=2)), axis=2)
+        found = np.concatenate([mean(x, axis=2), std(x, axis=2), low(x, axis=2), high(x, axis=2), steps], axis=1)
+    return np.nan_to_num(found) if gaps else found
+
+
+def reversed_in_time(x: np.ndarray) -> np.ndarray:
+    """Recordings (n, C, T) backward, each from its own end."""
+    if not np.isnan(x).any():
+        return x[..., ::-1]
+    found = np.full_like(x, np.nan)
+    for row, made, end in zip(x, found, lengths(x), strict=True):
+        made[:, :end] = row[:, :end][:, ::-1]
+    return found
+
+
+def _check_not_imputed(impute: Any, source_name: str) -> None:
+    if impute != "none":
+        raise InputError(
+            f"{source_name}: impute is {impute!r}, and missing values of recordings (NaN) are masked: leave impute out"
+        )
 
 
 class Series(Modality):
@@ -145,17 +212,26 @@ class Series(Modality):
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
     ) -> np.ndarray:
-        rows = recording_rows(X, impute)
+        _check_not_imputed(impute, "the data")
+        rows = recording_rows(X, points=None if row_shape is None else row_shape[1])
         if row_shape is None:
             warn_exchanged(rows)
-        elif rows.shape[1:] != tuple(row_shape):
+            warn_gaps(rows)
+        if not getattr(estimator, "reads_gaps", True) and np.isnan(rows).any():
             raise InputError(
-                f"the recordings have shape {rows.shape[1:]}, but the model was fitted on {tuple(row_shape)}"
+                f"recordings with values that are not known (NaN), but {estimator.name} needs recordings of one length "
+                "without gaps: cut windows (--length, --step), or take another method"
+            )
+        if row_shape is not None and rows.shape[1:] != tuple(row_shape):
+            raise InputError(
+                f"the recordings have shape {rows.shape[1:]}, but the model was fitted on {tuple(row_shape)}; a list "
+                "of shorter ones is filled, longer ones have to be cut"
             )
         return rows
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
-        return recording_rows(x, impute, source_name)
+        _check_not_imputed(impute, source_name)
+        return recording_rows(x, source_name)
 
     def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
         """Raise InputError if time and channels are clearly exchanged; in Python, where it may be meant, only warn."""
@@ -178,14 +254,11 @@ class Series(Modality):
 
         with torch.no_grad():
             x = layer(shared_tensor(rows).to(layer.each.center.device)).cpu().numpy()
-        return {"scaled values": x.reshape(len(x), -1), "statistics of each channel": channel_statistics(x)}
+        values = np.nan_to_num(x).reshape(len(x), -1)  # zeros, the scaled mean, after the end
+        return {"scaled values": values, "statistics of each channel": channel_statistics(x)}
 
     def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
-        return {
-            "time-reversal": lambda x: x[..., ::-1],
-            "sign-flip": lambda x: -x,
-            "channel-exchange": lambda x: x[:, ::-1],
-        }
+        return {"time-reversal": reversed_in_time, "sign-flip": lambda x: -x, "channel-exchange": lambda x: x[:, ::-1]}
 
     def features_for(self, statistics: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Log-mel for sound, at its rate."""
@@ -193,8 +266,13 @@ class Series(Modality):
             return "log-mel", {"sampling_rate": float(statistics["sampling_rate"])}
         return super().features_for(statistics)
 
+    def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        return super().compared_features(np.nan_to_num(samples), np.nan_to_num(transformed))
+
     def neighbor_features(self, x: Tensor) -> Tensor | None:
-        return x.flatten(1)
+        from viewsmith.modalities.series.gaps import filled
+
+        return filled(x).flatten(1)
 
 
 register("modality", Series.name, help=Series.help)(Series)

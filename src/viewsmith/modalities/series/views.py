@@ -1,4 +1,7 @@
-"""View makers of recordings: windows of time, noise, amplitude, channels left out."""
+"""View makers of recordings: windows of time, noise, amplitude, channels left out.
+
+Values that are not known (NaN) stay so: a view of a shorter recording ends where it ends.
+"""
 
 from typing import Annotated, Literal
 
@@ -7,11 +10,12 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
+from viewsmith.modalities.series.gaps import known_points, last_points
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
 
 class TimeWindow(ViewMaker):
-    """A random part of the recording, stretched to its full length (window slicing: Le Guennec et al. 2016).
+    """A random part of the recording, stretched to its own length (window slicing: Le Guennec et al. 2016).
 
     Parameters
     ----------
@@ -30,23 +34,36 @@ class TimeWindow(ViewMaker):
         self.minimum, self.reversal = minimum, reversal
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        n, channels, length = x.shape
+        n, _, length = x.shape
         fraction = self.minimum + (1 - self.minimum) * rand((n, 1), x, generator)
         start = (1 - fraction) * rand((n, 1), x, generator)
-        steps = torch.linspace(0, 1, length, device=x.device, dtype=x.dtype)
+        known = known_points(x)
+        last = last_points(x, known)
+        if known is None:
+            steps = torch.linspace(0, 1, length, device=x.device, dtype=x.dtype)
+        else:
+            steps = torch.arange(length, device=x.device, dtype=x.dtype) / last.clamp_min(1)
+        ended = steps > 1
         if self.reversal:
             steps = torch.where(rand((n, 1), x, generator) < self.reversal, 1 - steps, steps)
-        position = ((start + fraction * steps) * (length - 1)).clamp(0, length - 1)
-        before = position.floor().long().clamp_max(length - 2)
-        weight = (position - before)[:, None]
-        before = before[:, None].expand(-1, channels, -1)
-        return torch.lerp(x.gather(2, before), x.gather(2, before + 1), weight)
+        position = ((start + fraction * steps) * last).clamp(0, length - 1)
+        view = interpolated(x, position, last)
+        return view if known is None else view.masked_fill(ended[:, None], torch.nan)
+
+
+def interpolated(x: Tensor, position: Tensor, last: Tensor) -> Tensor:
+    """Recordings (B, C, T) between their points, at positions (B, T) up to the `last` one of each, (B, 1)."""
+    before = torch.minimum(position.long(), last - 1).clamp_min(0)
+    weight = (position - before).clamp_max(1)[:, None]
+    before = before[:, None].expand(-1, x.shape[1], -1)
+    return torch.lerp(x.gather(2, before), x.gather(2, before + 1), weight)
 
 
 class Speed(ViewMaker):
     """Play the recording faster or slower, which also moves its pitch (speed perturbation: Ko et al. 2015).
 
-    A slower one loses its end, a faster one has zeros, the scaled mean, after it.
+    One that becomes longer than the longest loses its end. After the end of a faster one values are not known, or, if
+    all recordings are of one length, zeros, the scaled mean.
 
     Parameters
     ----------
@@ -63,14 +80,15 @@ class Speed(ViewMaker):
         self.limit = limit
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        n, channels, length = x.shape
+        n, _, length = x.shape
         factor = self.limit ** (2 * rand((n, 1), x, generator) - 1)
         position = factor * torch.arange(length, device=x.device, dtype=x.dtype)
-        before = position.long().clamp_max(max(0, length - 2))
-        weight = (position - before).clamp_max(1)[:, None]
-        before = before[:, None].expand(-1, channels, -1)
-        after = (before + 1).clamp_max(length - 1)
-        return torch.lerp(x.gather(2, before), x.gather(2, after), weight) * (position <= length - 1)[:, None]
+        known = known_points(x)
+        last = last_points(x, known)
+        view, ended = interpolated(x, position, last), (position > last)[:, None]
+        if known is None:
+            return view * ~ended
+        return torch.where(ended, torch.where(known.all(), 0.0, torch.nan).to(x), view)
 
 
 class Jitter(ViewMaker):
