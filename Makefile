@@ -35,11 +35,10 @@ $(CHECK): $(TEST)
 
 install: $(CORE)   ## environment without extras
 
-demo: $(CORE)      ## train on handwritten digits, evaluate, write runs/demo/report.html
+demo: $(CORE)      ## train on handwritten digits, evaluate, embed, make views: runs/demo
 	rm -rf runs/demo
-	$(PY) -m viewsmith fit digits --method pinda --out runs/demo --threads $(THREADS)
-	$(PY) -m viewsmith evaluate runs/demo digits --threads $(THREADS)
-	$(PY) -m viewsmith report runs/demo --threads $(THREADS)
+	mkdir -p runs
+	$(PY) -m viewsmith demo --out runs/demo --threads $(THREADS)
 
 example: $(CORE)   ## find objects in clutter without labels, and draw them: runs/objects.png
 	mkdir -p runs
@@ -101,22 +100,21 @@ docs-pictures: $(CORE) ## pictures of the documentation, docs/_static/*.png, by 
 clean:             ## remove the environment, the runs and built files
 	rm -rf $(VENV) runs build docs/_build
 
-# Speed scripts without required options, on one thread.
-SPEED := engine_overhead methods.pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step \
-	methods.pinda_image_step soft_contrastive methods.diffusion_sampling methods.meta_features data.neighbor_graph \
-	data.small_fit data.default_fit methods.linear_contrast_rows
-speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed.$(1)
+# Speed cases without required options, on one thread.
+SPEED := engine_overhead pinda_step image_views dna_views nt_xent nt_xent_memory resnet_step pinda_image_step \
+	soft_contrastive diffusion_sampling meta_features neighbor_graph small_fit default_fit linear_contrast_rows
+speed = OMP_NUM_THREADS=1 $(PY) -m benchmarks.speed $(1)
 quality = OMP_NUM_THREADS=1 $(PY) -m benchmarks.quality.$(1) $(MINUTES)
 tables = $(PY) -m benchmarks.tables.pages $(1)
 
-bench: $(TEST)     ## speed scripts on the CPU, in minutes (with other libraries: benchmarks/README.md)
-	for script in $(SPEED); do $(call speed,$$script) || exit 1; done
+bench: $(TEST)     ## speed cases on the CPU, in minutes (with other libraries: benchmarks/README.md)
+	for case in $(SPEED); do $(call speed,$$case) || exit 1; done
 	$(call speed,image_views) --side 96 --batch 64
-	$(PY) -m benchmarks.speed.import_time
-	OMP_NUM_THREADS=$(THREADS) $(PY) -m benchmarks.speed.evaluate_speed --threads $(THREADS)
+	$(PY) -m benchmarks.speed import_time
+	OMP_NUM_THREADS=$(THREADS) $(PY) -m benchmarks.speed evaluate_speed --threads $(THREADS)
 
-bench-quick: $(TEST) ## one small round of every speed script that needs no data, as a test; writes no results
-	for script in $(SPEED) import_time evaluate_speed methods.crop_embeddings; do $(call speed,$$script) --quick || exit 1; done
+bench-quick: $(TEST) ## one small round of every speed case that needs no data, as a test; writes no results
+	for case in $(SPEED) import_time evaluate_speed crop_embeddings; do $(call speed,$$case) --quick || exit 1; done
 
 # On a GPU: the PyTorch of $(PYTHON); other missing packages come from a folder of wheels (WHEELS=folder).
 GPU := CUDA_VISIBLE_DEVICES=$${CUDA_VISIBLE_DEVICES:-0} PYTHONPATH=build/gpu:src:. $(PYTHON)
@@ -126,17 +124,12 @@ gpu:           ## tests that need a GPU (WHEELS=folder; VIEWSMITH_TEST_DEVICE=cp
 	$(gpu_packages)
 	$(GPU) -m pytest -q -m "gpu" tests/gpu $(ARGS)
 
-bench-gpu:     ## speed scripts with --device cuda; results go to results/NAME_cuda.jsonl (WHEELS=folder)
+bench-gpu:     ## speed cases with --device cuda; results go to results/NAME_cuda.jsonl (WHEELS=folder)
 	$(gpu_packages)
-	for script in image_views dna_views nt_xent; do $(GPU) -m benchmarks.speed.$$script --device cuda || exit 1; done
-	$(GPU) -m benchmarks.speed.image_views --device cuda --side 96 --batch 64
-	$(GPU) -m benchmarks.speed.resnet_step --device cuda --batch 256 --rounds 30
-	$(GPU) -m benchmarks.speed.training_step --device cuda
-	$(GPU) -m benchmarks.speed.methods.pinda_image_step --device cuda --batch 256 --rounds 30
-	$(GPU) -m benchmarks.speed.recipe_training --device cuda --batch 256
-	$(GPU) -m benchmarks.speed.soft_contrastive --device cuda
-	$(GPU) -m benchmarks.speed.data.neighbor_graph --device cuda
-	test -z "$$VIEWSMITH_DATA" || for d in cpu cuda; do $(GPU) -m benchmarks.speed.methods.discovery_images --device $$d; done
+	for case in image_views dna_views nt_xent soft_contrastive neighbor_graph training_step; do $(GPU) -m benchmarks.speed $$case --device cuda || exit 1; done
+	$(GPU) -m benchmarks.speed image_views --device cuda --side 96 --batch 64
+	for case in resnet_step pinda_image_step; do $(GPU) -m benchmarks.speed $$case --device cuda --batch 256 --rounds 30 || exit 1; done
+	test -z "$$VIEWSMITH_DATA" || for d in cpu cuda; do $(GPU) -m benchmarks.speed discovery_images --device $$d; done
 
 gpu-published: ## published sizes on a GPU, 8 minutes in each call until all is done (VIEWSMITH_DATA=folder; WHEELS=folder)
 	$(gpu_packages)
@@ -151,13 +144,12 @@ study: $(TEST)     ## studies on vectors, images and DNA, and their tables (VIEW
 	$(call tables,vectors modalities)
 
 crl-tac: $(TEST)   ## CRL-TAC's tables on MNIST (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits each)
-	$(call speed,methods.crop_embeddings)
+	$(call speed,crop_embeddings)
 	$(call quality,crl_tac.crl_tac_mnist)
 	$(call tables,crl_tac)
 
 study-diffaug: $(TEST) ## DiffAug's published form and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(PIP) -e ".[$(TEST_EXTRAS),bench]"
-	$(call speed,methods.diffaug_cost)
 	$(call quality,generated.diffaug_preset)
 	$(call tables,diffaug)
 
@@ -178,5 +170,4 @@ study-metaug: $(TEST) ## MetAug's table 1 and its tables (VIEWSMITH_DATA=folder;
 
 study-genview: $(TEST) ## GenView with views as good as asked, and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,generated.genview_upper_bound)
-	$(call speed,methods.genview_cost)
 	$(call tables,genview)

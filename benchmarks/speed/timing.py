@@ -1,10 +1,15 @@
-"""Common functions of the speed scripts: options, interleaved timing, medians and ratios, and the results file."""
+"""What the speed cases share: their table, options, interleaved timing, memory, medians, and the results file.
+
+A case is a function with the decorator `case`. It gets the options and yields rows, which go to results/NAME.jsonl.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -12,7 +17,9 @@ import signal
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +31,71 @@ from viewsmith.training.run import environment
 Work = Callable[[], object]
 Clock = Callable[[], float]
 Seconds = dict[str, list[float]]
+Row = dict[str, Any]
 
 
-def parser(doc: str | None, *, device: bool = False, **numbers: int) -> argparse.ArgumentParser:
-    """Parser with an integer option for each of `numbers`, --threads, --quick and, if `device`, --device."""
-    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in ({"threads": 1} | numbers).items():
-        made.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
-    made.add_argument(
-        "--quick", action="store_true", help="test the script: one round of small sizes; writes no results"
-    )
-    made.set_defaults(device="cpu")
-    if device:
-        made.add_argument("--device", choices=["cpu", "cuda"])
-    return made
+@dataclass(frozen=True)
+class Case:
+    """A function that yields rows, and its options: numbers with their defaults, --device, and others by flag."""
+
+    measure: Callable[[argparse.Namespace], Iterable[Row]]
+    numbers: dict[str, int]
+    device: bool
+    options: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def parser(self) -> argparse.ArgumentParser:
+        """Its options, --threads and --quick; the help is its docstring."""
+        name, doc = self.measure.__name__, inspect.getdoc(self.measure)
+        made = argparse.ArgumentParser(
+            name, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=True
+        )
+        for option, default in ({"threads": 1} | self.numbers).items():
+            made.add_argument(f"--{option}", type=int, default=default, help=f"default {default}")
+        made.add_argument("--quick", action="store_true", help="test the case: one round of small sizes; no results")
+        made.set_defaults(device="cpu")
+        if self.device:
+            made.add_argument("--device", choices=["cpu", "cuda"])
+        for flag, given in self.options.items():
+            made.add_argument(flag, **given)
+        return made
+
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse the options, and set the number of threads and the global seed."""
+        given = self.parser.parse_args(arguments)
+        if given.quick and "rounds" in given:
+            given.rounds = 1
+        torch.set_num_threads(given.threads)
+        torch.manual_seed(0)
+        return given
 
 
-def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the options, and set the number of threads and the global seed."""
-    given = parser.parse_args(arguments)
-    if given.quick and "rounds" in given:
-        given.rounds = 1
-    torch.set_num_threads(given.threads)
-    torch.manual_seed(0)
-    return given
+CASES: dict[str, Case] = {}
+
+
+def case(
+    *, device: bool = False, options: Mapping[str, Mapping[str, Any]] | None = None, **numbers: int
+) -> Callable[[Callable[[argparse.Namespace], Iterable[Row]]], Callable[[argparse.Namespace], Iterable[Row]]]:
+    """Add a function to the table under its own name."""
+
+    def add(measure: Callable[[argparse.Namespace], Iterable[Row]]) -> Callable[[argparse.Namespace], Iterable[Row]]:
+        CASES[measure.__name__] = Case(measure, numbers, device, options or {})
+        return measure
+
+    return add
+
+
+def fresh(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a function in a new process, with one thread: what it needs begins at nothing."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def peak() -> int:
+    """Largest resident memory of this process so far, in bytes; `getrusage` would include the parent process."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def clock(device: str = "cpu", *, wall: bool = True) -> Clock:

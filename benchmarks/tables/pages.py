@@ -219,7 +219,7 @@ BLOCKS: dict[str, Callable[[], dict[str, Lines]]] = {
     "linear_contrast": lambda: {"docs/linear_contrast.md": linear_contrast.tables()},
     "papers": papers.blocks,
 } | {
-    block.__name__: lambda block=block: {f"docs/results/{block.__name__}.md": block()}  # type: ignore[misc]
+    block.__name__: lambda block=block: {f"docs/results/{block.__name__}.md": block()}
     for block in (vectors, modalities, crl_tac, diffaug, genview, metaug)
 }
 

@@ -1,6 +1,5 @@
-"""The speed scripts start, and --quick writes no results; timing, ratios and records are correct."""
+"""The speed cases start, and --quick writes no results; timing, ratios and records are correct."""
 
-import importlib
 import json
 import statistics
 import sys
@@ -10,26 +9,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed import timing
-from benchmarks.speed.data import processes
+from benchmarks.speed.__main__ import main
 from cases import slow
 
-FOLDER = Path(timing.__file__).parent
-SCRIPTS = {
-    path.stem: ".".join(path.relative_to(FOLDER.parents[1]).with_suffix("").parts)
-    for path in sorted(FOLDER.rglob("*.py"))
-    if path.stem != "timing"
-}
 # The others take longer or want data sets.
-QUICK = (
-    "crl_tac_memory",
-    "crop_embeddings",
-    "diffusion_sampling",
-    "dna_views",
-    "image_views",
-    "nt_xent",
-    "nt_xent_memory",
-)
-QUICK += ("default_fit", "neighbor_graph", "pinda_step", "recipe_training", "small_fit", "soft_contrastive")
+QUICK = ("crl_tac_memory", "crop_embeddings", "default_fit", "diffusion_sampling", "dna_views", "image_views")
+QUICK += ("neighbor_graph", "nt_xent", "nt_xent_memory", "pinda_step", "small_fit", "soft_contrastive")
 
 
 @pytest.fixture
@@ -38,29 +23,34 @@ def results(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_has_help(name, capsys):
+@pytest.mark.parametrize("name", timing.CASES)
+def test_every_case_has_help(name, capsys):
     with pytest.raises(SystemExit) as stopped:
-        importlib.import_module(SCRIPTS[name]).main(["--help"])
+        main([name, "--help"])
     assert stopped.value.code == 0
-    assert "--quick" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: {name}") and "--quick" in shown
 
 
-@pytest.mark.parametrize(
-    "name", [slow(name) if name in ("nt_xent_memory", "pinda_step", "recipe_training") else name for name in QUICK]
-)
+@pytest.mark.parametrize(("given", "code"), [(["--help"], 0), ([], 2), (["none"], 2)])
+def test_without_a_case_all_are_listed(given, code, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(given)
+    assert stopped.value.code == code
+    shown = capsys.readouterr().out
+    assert all(f"\n  {name} " in shown for name in timing.CASES)
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in ("nt_xent_memory", "pinda_step") else name for name in QUICK])
 def test_quick_runs_and_writes_nothing(name, results, capsys):
-    importlib.import_module(SCRIPTS[name]).main(["--quick"])
+    main([name, "--quick"])
     assert '"threads": 1' in capsys.readouterr().out
     assert list(results.iterdir()) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "parts"), [("genview_cost", ["quality", "foreground", "letter"]), ("diffaug_cost", [])]
-)
-def test_quick_runs_on_real_data(name, parts, results, data_dir):
-    importlib.import_module(SCRIPTS[name]).main([*parts, "--quick"])
+def test_quick_runs_on_real_data(results, data_dir):
+    main(["discovery_images", "--quick"])
     assert list(results.iterdir()) == []
 
 
@@ -84,13 +74,14 @@ def test_ratios_are_medians_of_ratios_not_ratios_of_medians():
 
 
 def test_a_row_has_options_commit_and_machine(results, capsys):
-    given = timing.read(timing.parser(None, device=True, rounds=7), ["--rounds", "2"])
+    case = timing.Case(lambda given: [], {"rounds": 7}, device=True, options={})
+    given = case.read(["--rounds", "2"])
     timing.record("name", {"ms": {256: 1.5}}, given)
     line = json.loads((results / "name.jsonl").read_text(encoding="utf-8"))
     assert (line["rounds"], line["threads"], line["device"], line["ms"]) == (2, 1, "cpu", {"256": 1.5})
     assert {"date", "commit", "versions", "hardware"} <= line.keys()
     assert "quick" not in line and "quick" not in capsys.readouterr().out
-    assert timing.read(timing.parser(None, rounds=7), ["--quick"]).rounds == 1
+    assert case.read(["--quick"]).rounds == 1
 
 
 def test_seconds_and_memory_of_a_process():
@@ -115,11 +106,11 @@ def test_a_process_beyond_its_limit_is_ended_and_one_that_fails_is_an_error():
 def test_memory_of_processes_below_a_process():
     found: dict[str, float] = {}
     before: dict[str, float] = {}
-    with processes.watched(before):  # other tests may have left processes that wait
+    with timing.watched(before):  # other tests may have left processes that wait
         time.sleep(0.6)
     below = "import time; x = bytearray(b'1') * 100_000_000; time.sleep(2)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {below!r}])"
-    with processes.watched(found):
+    with timing.watched(found):
         timing.process(
             sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
         )

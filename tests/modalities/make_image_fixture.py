@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.speed.image_views import import_torchvision
+from benchmarks.speed.views import import_torchvision
 
 TARGET = Path(__file__).parent / "fixtures" / "torchvision_images.npz"
 BOXES = [(0, 0, 9, 12), (2, 3, 5, 7), (5, 1, 3, 11), (8, 11, 1, 1)]

@@ -1,5 +1,5 @@
-"""The command line: fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, views-table, locate, crop,
-generate, merge, export, push, report, methods."""
+"""The command line: demo, fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, views-table, locate,
+crop, generate, merge, export, push, report, methods."""
 
 import sys
 import traceback
@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.compare import compare
-from viewsmith.cli.errors import cut, explain, leave, show_warning
+from viewsmith.cli.demo import demo
+from viewsmith.cli.errors import cut, echo, explain, leave, show_warning
 from viewsmith.cli.fit import FitCommand, fit
 from viewsmith.cli.generate import generate, merge
 from viewsmith.cli.locate import crop, discover, locate
@@ -30,6 +31,19 @@ app = typer.Typer(
 )
 
 
+#: What the command says without arguments.
+FIRST = """viewsmith learns representations of data without labels, and makes the views for it.
+Most people need four commands:
+
+  viewsmith fit DATA --out RUN          train; DATA: a table, .h5ad, FASTA, a folder of images, ...
+  viewsmith evaluate RUN DATA           is it better than raw features and PCA? RUN/report.html
+  viewsmith embed RUN DATA --out FILE   representations of these or of new samples
+  viewsmith discover DATA --out DIR     what recurs in images, sequences or recordings, and where
+
+Try them in a minute: viewsmith demo
+All commands: viewsmith --help; options of one: viewsmith COMMAND --help"""
+
+
 def show_version(wanted: bool) -> None:
     """Print the version and exit."""
     if wanted:
@@ -48,7 +62,7 @@ def common(
 
 app.command(cls=FitCommand)(fit)
 for command in (
-    *(embed, plot, evaluate, compare, tune, views, discover, symmetries, views_table),
+    *(demo, embed, plot, evaluate, compare, tune, views, discover, symmetries, views_table),
     *(locate, crop, generate, merge, export, push, report, methods),
 ):
     app.command(cls=ListingCommand)(command)
@@ -56,13 +70,16 @@ for command in (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 success, 2 bad input or usage, 1 internal error, 130 interrupted."""
-    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    arguments = sys.argv[1:] if arguments is None else arguments
     warnings.showwarning = show_warning
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.simplefilter("ignore", FutureWarning)
     # scikit-learn warns about missing feature names; `load_for` has already put the columns in order.
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     try:
+        if not arguments:
+            echo(FIRST)
+            leave(0)
         code = app(args=arguments, prog_name="viewsmith", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()

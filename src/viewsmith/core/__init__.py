@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "InputError", "Method", "MissingExtra", "Optimizer", "Phase", "TrainingError", "Update"]
 __all__ += ["derive_seed", "stream"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:

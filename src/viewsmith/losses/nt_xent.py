@@ -21,7 +21,7 @@ Form = Literal["auto", "plain", "chunked"]
 MAX_INVERSE_TEMPERATURE_FLOAT32, MAX_INVERSE_TEMPERATURE_FLOAT64 = 75, 650
 
 # Number of similarities from which the chunked form is faster: a batch of 256 with negatives="all", of 512 with "cross"
-# (benchmarks/speed/nt_xent.py).
+# (benchmarks/speed/losses.py).
 CHUNKED_FROM = 1 << 18
 # On a GPU the full matrix is faster at all sizes that were measured, up to 1 << 26; from here it takes half a GiB, and
 # its gradient as much several times.

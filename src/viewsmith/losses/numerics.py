@@ -146,7 +146,7 @@ class _MeanKey(torch.autograd.Function):
 
 
 # Rows and columns of a tile. On a CPU, 256 KiB of float32 fit into a core's cache, which makes tiles faster than the
-# full matrix (benchmarks/speed/nt_xent.py); a GPU needs larger tiles to be fully used.
+# full matrix (benchmarks/speed/losses.py); a GPU needs larger tiles to be fully used.
 TILE_CPU, TILE_GPU = 256, 4096
 
 # Up to this many similarities (16 MiB of float32) are stored for the backward pass instead of being computed again.

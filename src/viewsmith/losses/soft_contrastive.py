@@ -16,7 +16,7 @@ from viewsmith.losses.numerics import Excluded, by_rows, check_differentiated_on
 KernelForm = Literal["paper", "published", "plain"]
 
 # Pairs computed at a time. On a CPU, 1 MiB of float32 fits into a core's cache, which makes chunks faster than the full
-# matrix (benchmarks/speed/soft_contrastive.py); a GPU needs larger chunks to be fully used.
+# matrix (benchmarks/speed/losses.py); a GPU needs larger chunks to be fully used.
 CHUNK_CPU, CHUNK_GPU = 1 << 18, 1 << 24
 
 # Up to this many derivatives (64 MiB of float32) are stored for the backward pass instead of being computed again.
