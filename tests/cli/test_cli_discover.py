@@ -17,7 +17,6 @@ import viewsmith
 from refusals import refusal
 from viewsmith.core.files import locked_folder
 from viewsmith.data import load_dataset
-from viewsmith.data.any_size import ImageList
 from viewsmith.methods.discovery.images import PARTS, square
 from viewsmith.workflows.discover import bed, coco
 
@@ -478,7 +477,7 @@ def test_few_large_images_are_to_be_cut(tmp_path):
     (tmp_path / "set").mkdir()
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (140, 150), np.uint8)).save(tmp_path / "set" / "a.png")
     result = call("discover", tmp_path / "set", "--out", tmp_path / "out")
-    assert result.refused("1 image, expected at least 4", "cut a large one into tiles: python -c", "give a.npy")
+    assert result.refused("1 image, expected at least 4", "a large one is cut into tiles (--tile 64)")
 
 
 def test_what_earlier_commands_wrote_into_the_folder_is_no_sample(tmp_path):
@@ -519,7 +518,7 @@ def test_the_score_of_a_site_is_a_whole_number_from_0_to_1000():
 
 def test_the_area_of_a_box_is_that_of_its_sides():
     found = np.array([(0, 0, 3, 5, 13, 9, 1.5, 0.01)], PARTS)
-    (box,) = coco(found, ImageList([(96, 128)], lambda i, size: None, 3), ["a.png"])["annotations"]
+    (box,) = coco(found, [(96, 128)], ["a.png"])["annotations"]
     assert box["bbox"] == [3, 5, 10, 4] and box["area"] == 40
 
 

@@ -184,7 +184,7 @@ def test_what_is_refused(put, tmp_path, monkeypatch):
         put(name, x, photometric="minisblack")
     assert "2 missing values (NaN) in 2 images of 2" in refusal(load_dataset, tmp_path / "set" / "b")
     single = put("c.tif", planes(130, 130))
-    assert "is one image (YX 130 x 130 uint16), expected several: python -c" in refusal(load_dataset, single)
+    assert "is one image (YX 130 x 130 uint16), expected several: cut it" in refusal(load_dataset, single)
     # Photographs first, then what is none.
     Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "set" / "b" / "0.png")
     (tmp_path / "set" / "b" / "0.tif").unlink()

@@ -282,7 +282,9 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch, name, 
 def test_events_at_seams_are_merged():
     windows = Windows(np.array(["a", "a", "a", "b"]), np.array([0, 50, 100, 50]), 100.0)
     rows, begin = np.array([0, 1, 1, 2, 3, 0]), np.array([60, 10, 60, 9, 10, 62])
-    kept = windows.distinct(rows, begin, begin + 10, np.array([1.0, 2, 3, 4, 1, 0.5]))
+    fields = [("sample", int), ("start", int), ("end", int), ("score", float)]
+    scores = [1.0, 2, 3, 4, 1, 0.5]
+    kept = windows.distinct(np.array(list(zip(rows, begin, begin + 10, scores, strict=True)), fields))
     # Row 0 at 60 is row 1 at 10; row 1 at 60 is row 2 at 9; row 0 at 62 is row 1 at 10, too; b is another recording.
     assert kept.tolist() == [False, True, False, True, True, False]
     found = windows.located(rows[kept], begin[kept], begin[kept] + 10)

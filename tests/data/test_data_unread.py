@@ -90,12 +90,9 @@ def test_folders_without_images(tmp_path, files, part):
         ("a.fdt", "a.set", "belongs to a.set: "),
         ("matrix.mtx.gz", None, "read as a whole: give {0}"),
         ("a.fif", None, "mne.io.read_raw('{0}/a.fif')"),
-        ("a.fits", None, "fits.getdata('{0}/a.fits')"),
-        ("a.dcm", None, "pathlib.Path('{0}').glob('*.dcm')"),
-        ("a.nii.gz", None, "nibabel.load('{0}/a.nii.gz')"),
     ],
 )
-def test_recordings_and_volumes(tmp_path, name, beside, part):
+def test_recordings_of_other_formats(tmp_path, name, beside, part):
     for file in (name, *([beside] if beside else [])):
         (tmp_path / file).write_bytes(b"")
     assert part.replace("{0}", str(tmp_path)) in refusal(load_dataset, tmp_path / name)
@@ -292,17 +289,6 @@ def test_places_of_electrodes_name_the_recording_beside_them(tmp_path):
 def tile(path, pixels, **options):
     path.parent.mkdir(parents=True, exist_ok=True)
     (pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)).save(path, **options)
-
-
-@pytest.mark.parametrize(("shape", "expected"), [((150, 140), 4), ((70, 200), 3)])
-@pytest.mark.parametrize("kind", ["uint8", "uint16"])
-def test_one_image_is_cut_into_tiles_of_its_depth(tmp_path, monkeypatch, shape, expected, kind):
-    for suffix in (".tif", ".png"):
-        tile(tmp_path / f"a{suffix}", rng.integers(0, 256 if kind == "uint8" else 3000, shape).astype(kind))
-        message = refusal(load_dataset, tmp_path / f"a{suffix}")
-        assert "is one image" in message
-        x = follow(message, tmp_path, monkeypatch).x
-        assert x.shape == (expected, 64, 64) and x.dtype == kind
 
 
 def planar_tiff(path, planes):

@@ -36,7 +36,7 @@ Unjudged = Annotated[bool, flag_of(DiscoveryOptions, "unjudged").__metadata__[0]
 
 
 #: Flags of both commands.
-of_run = with_flags("label", "labels", "stream", "cache", "threads", "debug")
+of_run = with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
 
 
 @of_run
@@ -97,7 +97,8 @@ def _find(
         raise InputError(f"--max-q is {max_q}, expected a number in (0, 1]")
     if is_discovery(run):
         with writing(out), _flags():
-            again(out, run, data, n, max_q, unjudged)
+            tiled = {name: read[name] for name in ("tile", "overlap") if name in read}
+            again(out, run, data, n, max_q, unjudged, **tiled)
     elif unjudged:
         raise InputError(f"--unjudged is for a run of discover, and {run} is none: leave it out")
     elif max_q is not None:
@@ -131,7 +132,8 @@ def discover(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="A folder of images of any sizes, FASTA, recordings (wav edf hea), or an array."
+            metavar="DATA",
+            help="A folder of images of any sizes, a large image (--tile), FASTA, recordings, or an array.",
         ),
     ],
     read: dict[str, Any],

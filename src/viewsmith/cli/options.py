@@ -58,7 +58,7 @@ Settings = Annotated[
 COMMON = {"threads": Threads, "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]}
 
 #: Options of `load_dataset` of recordings and of images of instruments.
-OF_RECORDINGS = ("length", "step", "rate", "channels", "axes")
+OF_RECORDINGS = ("length", "step", "rate", "channels", "axes", "channel_files", "tile", "overlap")
 
 #: Options of `load_dataset` that estimators have, too.
 OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))

@@ -127,7 +127,7 @@ class ArrayRows(RowSource):
     def __init__(self, array: np.ndarray, name: str = "the data", dtype: Any = np.float32) -> None:
         self.array = array.reshape(len(array), -1) if dtype == np.float32 else array
         super().__init__(self.array.shape, name, getattr(array, "filename", None), dtype)
-        self._map = _mapped(array)
+        self._map = memory_map_of(array)
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
         return self._copied(slice(start, stop))
@@ -232,7 +232,7 @@ def as_source(x: Any, name: str = "the data", *, always: bool = False, dtype: An
     """A source of the rows of a memory map or a sparse matrix; None for anything else."""
     if isinstance(x, RowSource):
         return x
-    sparse, mapped = hasattr(x, "tocsr"), isinstance(x, np.ndarray) and _mapped(x) is not None
+    sparse, mapped = hasattr(x, "tocsr"), isinstance(x, np.ndarray) and memory_map_of(x) is not None
     if not (sparse or mapped) or len(x.shape) < 2 or 0 in x.shape or x.dtype.kind not in "biuf":
         return None
     if not (always or is_large(x.shape, dtype)):
@@ -260,7 +260,7 @@ def stamp(file: str | os.PathLike[str] | int) -> tuple[int, int] | None:
     return found.st_size, found.st_mtime_ns
 
 
-def _mapped(array: np.ndarray) -> mmap.mmap | None:
+def memory_map_of(array: np.ndarray) -> mmap.mmap | None:
     """The memory map that an array is a view of; None if it is in memory."""
     base: Any = array
     while isinstance(base, np.ndarray):

@@ -10,14 +10,16 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, pluralize, require, say, warn
 from viewsmith.core.files import check_regular
-from viewsmith.data.dataset import Windows
+from viewsmith.core.rows import stamp
+from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.formats import by_ending, find_reader, is_table
+from viewsmith.data.image_files import is_deep, stack_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
-from viewsmith.data.readers.microscopy import is_deep, stack_of
 from viewsmith.data.reading import reading
 from viewsmith.data.sources import check_recordings_table, load_dataset
-from viewsmith.data.unread import refuse_folder, tiles_of
+from viewsmith.data.tiles import TileRows
+from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
 
 
@@ -97,19 +99,20 @@ LETTERS = ("dna", "proteins")
 FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": None, "drop": [], "one_hot": {}}
 
 
-Samples = tuple[Any, list[str] | None, str, Windows | None]
+Samples = tuple[Any, list[str] | None, str, Windows | Tiles | None]
 
 
 def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read: Any) -> Samples:
     """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, modality, and of
     windows of recordings where they are; `read` has options of `load_dataset`, such as the length of windows."""
     path = Path(data)
-    if path.is_dir() and modality in ("auto", "images") and "images" in find_reader(path).modalities:
+    tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
+    if folder and tile is None and "images" in find_reader(path).modalities:
         images = _folder(path)
         if len(images) < FEWEST and not fitted:
             raise InputError(
                 f"{data} has {pluralize(len(images), 'image')}, expected at least {FEWEST}: what recurs is seen across "
-                f"images; cut a large one into tiles: {tiles_of(path / images.names[0])}"
+                f"images; a large one is cut into tiles (--tile 64)"
             )
         return images, list(images.names), "images", None
     series = modality == "series"
@@ -120,6 +123,8 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     impute: Any = "median" if series and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
+    if isinstance(dataset.x, TileRows):
+        return _tiles(dataset.x), dataset.row_names, dataset.modality, dataset.windows
     found, x = dataset.modality, np.asarray(dataset.x)
     if series and found == "vectors":
         found = "series"
@@ -131,6 +136,20 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
         return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found, None
     samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
     return samples, dataset.row_names, found, dataset.windows
+
+
+def _tiles(rows: TileRows) -> ImageList:
+    """Tiles of scenes, read one by one."""
+
+    def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
+        return rows[i] if size is None else reduced(rows[i], size)
+
+    def contents() -> Iterator[bytes]:
+        yield rows.places.tobytes()
+        for file in rows.stack.files:
+            yield f"{file.path} {stamp(file.path)} {rows.side} {rows.stack.chosen}".encode()
+
+    return ImageList([(rows.side, rows.side)] * len(rows), read, rows.shape[3], contents, dtype=rows.dtype.name)
 
 
 def _deep_folder(path: Path, files: list[Path]) -> ImageList:

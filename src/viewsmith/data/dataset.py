@@ -114,9 +114,16 @@ class Windows:
     starts: np.ndarray
     rate: float | None
 
-    def distinct(self, rows: np.ndarray, begin: np.ndarray, end: np.ndarray, score: np.ndarray) -> np.ndarray:
-        """Which events, given their rows and the points in these, are the best of those that share more than half of
-        the shorter: of windows that overlap, one event is found in several. Events of one row are left as they are."""
+    @property
+    def wholes(self) -> np.ndarray:
+        """Name of the recording of each row."""
+        return self.recordings
+
+    def distinct(self, found: np.ndarray) -> np.ndarray:
+        """Which events, given as parts with `sample`, `start`, `end` and `score`, are the best of those that share more
+        than half of the shorter: of windows that overlap, one event is found in several. Events of one row are left as
+        they are."""
+        rows, begin, end, score = (found[name] for name in ("sample", "start", "end", "score"))
         first, last = (self.starts[rows] + np.asarray(points) for points in (begin, end))
         kept = np.zeros(len(rows), dtype=bool)
         longest = int((last - first).max(initial=0))
@@ -141,6 +148,83 @@ class Windows:
                 "end_s": [f"{point / self.rate:.4f}" for point in last],
             }
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """Where tiles of scenes are.
+
+    Attributes
+    ----------
+    scenes : list of str
+        Names of the scenes.
+    shapes : list of (int, int)
+        Height and width of each scene, in pixels.
+    transforms : list of tuple of float or None
+        Of each scene, how the column c and the row r of a pixel's corner become coordinates of a map:
+        x = t0 + t1 c + t2 r, y = t3 + t4 c + t5 r; None: it has none.
+    of, lefts, tops : ndarray of int, shape (n,)
+        Scene of each tile, and the column and row of its first pixel.
+    side, step : int
+        Pixels per side of a tile, and from one tile to the next.
+    map_keys : tuple
+        Tags of a GeoTIFF that say what the coordinates are, as tifffile writes them.
+    """
+
+    scenes: list[str]
+    shapes: list[tuple[int, int]]
+    transforms: list[tuple[float, ...] | None]
+    of: np.ndarray
+    lefts: np.ndarray
+    tops: np.ndarray
+    side: int
+    step: int
+    map_keys: tuple[Any, ...] = ()
+
+    @property
+    def wholes(self) -> np.ndarray:
+        """Name of the scene of each tile."""
+        return np.array(self.scenes)[self.of]
+
+    def names(self) -> list[str]:
+        """Names of the tiles: scene, column and row."""
+        return [f"{self.scenes[i]}@{left},{top}" for i, left, top in zip(self.of, self.lefts, self.tops, strict=True)]
+
+    def placed(self, found: np.ndarray) -> np.ndarray:
+        """Boxes of tiles in the pixels of their scene: of parts, of which `sample` is then the number of the scene."""
+        moved = found.copy()
+        moved["sample"] = self.of[found["sample"]]
+        for side, start in (("left", self.lefts), ("right", self.lefts), ("top", self.tops), ("bottom", self.tops)):
+            moved[side] += start[found["sample"]]
+        return moved
+
+    def distinct(self, found: np.ndarray) -> np.ndarray:
+        """Which parts, of one kind, are the best of those of a scene that share more than half of the smaller one: at
+        the seams a thing is found in several tiles. Parts of one tile are left as they are."""
+        boxes = self.placed(found)
+        size = (boxes["right"] - boxes["left"]) * (boxes["bottom"] - boxes["top"])
+        kept = np.zeros(len(found), dtype=bool)
+        for scene in np.unique(boxes["sample"]):
+            order = np.flatnonzero(boxes["sample"] == scene)
+            order = order[np.argsort(boxes["left"][order], kind="stable")]
+            lefts = boxes["left"][order]
+            for i in order[np.argsort(-found["score"][order], kind="stable")]:
+                near = order[slice(*np.searchsorted(lefts, (boxes["left"][i] - self.side, boxes["right"][i])))]
+                near = near[kept[near] & (found["sample"][near] != found["sample"][i])]
+                shared = size[near] * 0 + 1
+                for first, last in (("left", "right"), ("top", "bottom")):
+                    ends = np.minimum(boxes[last][near], boxes[last][i])
+                    shared *= np.maximum(0, ends - np.maximum(boxes[first][near], boxes[first][i]))
+                kept[i] = not (shared > np.minimum(size[near], size[i]) / 2).any()
+        return kept
+
+    def coordinates(self, scenes: np.ndarray, columns: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+        """Coordinates x and y of places of scenes, as text, which keeps their digits; empty: no scene has any."""
+        if all(each is None for each in self.transforms):
+            return {}
+        t = np.array([each or (math.nan,) * 6 for each in self.transforms])[scenes].T
+        x, y = t[0] + t[1] * columns + t[2] * rows, t[3] + t[4] * columns + t[5] * rows
+        return {name: [f"{value:.10g}" for value in values] for name, values in (("x", x), ("y", y))}
 
 
 # Values of the sample of a data set on disk, 512 MB as float32.
@@ -185,8 +269,8 @@ class Dataset:
         Groups of the rows; None if they were not requested.
     partly_labeled : bool
         Whether rows may have no label, which is -1 or "" in `y`, and NaN among numbers.
-    windows : Windows or None
-        If rows are windows of longer recordings: where they are.
+    windows : Windows, Tiles or None
+        If rows are windows of longer recordings, or tiles of larger images: where they are.
     label_fault : str or None
         Of rows for a fitted run whose labels cannot be used, and are therefore left out: why.
     """
@@ -205,7 +289,7 @@ class Dataset:
     neighbors: Any = None
     groups: np.ndarray | None = None
     partly_labeled: bool = False
-    windows: Windows | None = None
+    windows: Windows | Tiles | None = None
     label_fault: str | None = None
 
     def __repr__(self) -> str:

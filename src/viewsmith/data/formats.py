@@ -14,9 +14,25 @@ from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import LATER, Entry, entries, find, register
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, check_source, extension_of, is_result
-from viewsmith.data.unread import MOST_FILES, advice, refuse
+from viewsmith.data.unread import MOST_FILES, advice, is_zarr_image, refuse
 
-_BUILT_IN = ("arrays", "tables", "h5ad", "tenx", "fasta", "folders", "microscopy", "sound", "edf", "wfdb", "ts")
+_BUILT_IN = (
+    "arrays",
+    "tables",
+    "h5ad",
+    "tenx",
+    "fasta",
+    "folders",
+    "microscopy",
+    "dicom",
+    "nifti",
+    "fits",
+    "ome_zarr",
+    "sound",
+    "edf",
+    "wfdb",
+    "ts",
+)
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
 
 R = TypeVar("R", bound=Callable[..., Any])
@@ -34,6 +50,7 @@ def reader(
     table: bool = False,
     once: bool = False,
     example: str = "",
+    header: Callable[[Path], Any] | None = None,
 ) -> Callable[[R], R]:
     """Decorator that registers a reader, a function of a path and `DataOptions` that returns `FileContents`.
 
@@ -62,9 +79,11 @@ def reader(
         Whether one of several processes reads for all, because decoding takes long.
     example : str
         What is written after ``viewsmith fit``.
+    header : callable
+        Of image files: a function of a path that returns an `ImageFile`, with which folders of them are read, too.
     """
     tags: dict[str, Any] = {"endings": endings, "in_folders": tuple(in_folders), "takes": tuple(options)}
-    tags |= {"noun": noun, "extra": extra, "table": table, "once": once, "example": example}
+    tags |= {"noun": noun, "extra": extra, "table": table, "once": once, "example": example, "header": header}
     return register("reader", name, help=help, modalities=modality, **tags)
 
 
@@ -88,6 +107,8 @@ def find_reader(path: Path) -> Entry:
         There is none; the message says what the file is and what converts it, as far as that is known.
     """
     if path.is_dir():
+        if path.suffix.lower() == ".zarr" and is_zarr_image(path):
+            return find("reader", "ome-zarr")
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
     check_source(path)
     ending = extension_of(path)

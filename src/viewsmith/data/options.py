@@ -91,6 +91,17 @@ class DataOptions(ModelDataOptions):
     """Axes of image files: CYX, ZCYX (default: as the file says).
 
     A letter for each axis: Y rows, X columns, C channels; of others, such as Z, each place is an image."""
+    channel_files: Annotated[str | None, Flag("PATTERN")] = None
+    """Each channel of an image is a file: '{well}_w{channel}.tif'.
+
+    Files with the same other fields, and in the same folder, are one image, whose name these fields are."""
+    tile: Annotated[int | None, Flag("PIXELS"), Bounds(ge=4)] = None
+    """Cut large images into squares of this number of pixels per side, the samples.
+
+    Windows are read where they are needed, so that a scene may be larger than the memory. Squares that are empty are
+    left out: without data, of one value, or of a twentieth of the range of the scene in every channel."""
+    overlap: Annotated[int | None, Flag("PIXELS"), Bounds(ge=0)] = None
+    """Pixels that neighboring tiles share (default: an eighth of their side)."""
     modality: Annotated[str | None, Flag(lists="modality")] = None
     """Kind of the data (default: found from the data)."""
     drop: Annotated[Sequence[str], Flag("COL,COL")] = ()

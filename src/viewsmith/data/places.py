@@ -103,6 +103,14 @@ def check_representations_path(path: Path) -> None:
     check_parquet(path)
 
 
+def check_map_path(path: Path) -> None:
+    """Raise InputError unless a map of a scene can be written to a file of this name."""
+    if path.suffix.lower() not in (".tif", ".tiff"):
+        raise InputError(f"--map is {str(path)!r}, expected a file name that ends in .tif")
+    check_parent(path)
+    require("tifffile", "microscopy", "writing a map")
+
+
 def check_views_path(path: Path) -> None:
     """Raise InputError unless views can be written to a file of this name."""
     if path.suffix.lower() not in (".npz", *TABLES):

@@ -25,7 +25,7 @@ from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped, write_text_atomic
 from viewsmith.core.memory import check_size, return_freed_memory
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, stamp
-from viewsmith.data.dataset import Windows
+from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.labels import as_classes, lacks_labels, numbers_of, partial_labels, without_label
 from viewsmith.data.options import DataOptions
 from viewsmith.modalities.checks import check_labels, warn_outer_spaces
@@ -161,8 +161,9 @@ class FileContents:
         Neighbor graph of the rows; None if it was not requested.
     groups : ndarray, shape (n,), or None
         Groups of the rows, as they are in the file; None if they were not requested.
-    windows : Windows or None
-        If rows are windows of longer recordings: where they are. A drawn split does not divide recordings.
+    windows : Windows, Tiles or None
+        If rows are windows of longer recordings, or tiles of larger images: where they are. A drawn split does not
+        divide recordings and images.
     cells : bool
         Whether rows are single cells, whose raw counts are recognized.
     modality : str or None
@@ -178,7 +179,7 @@ class FileContents:
     row_names: list[str] | None = None
     neighbors: Any = None
     groups: np.ndarray | None = None
-    windows: Windows | None = None
+    windows: Windows | Tiles | None = None
     cells: bool = False
     modality: str | None = None
 

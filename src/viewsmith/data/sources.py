@@ -72,7 +72,7 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
     groups = None if found.groups is None else group_names(found.groups, len(x), f"the groups in {name}")
     seed, fresh = request.split_seed, schema is None
     kind_of_split: Split = "none"
-    wholes = np.empty(0) if found.windows is None else found.windows.recordings
+    wholes = np.empty(0) if found.windows is None else found.windows.wholes
     if not split:
         train, test = np.arange(len(x)), None
     elif request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):

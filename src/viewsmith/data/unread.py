@@ -4,6 +4,7 @@ A line of code is meant to be run as it stands: it is Python in quotes of a shel
 into the working folder. The tests run these lines.
 """
 
+import json
 import os
 import re
 from collections import Counter
@@ -47,11 +48,6 @@ _SERIES, _CUT = (
     " --modality series",
     "; np.save({out}, x[:len(x) // n * n].reshape(-1, n, x.shape[1]).transpose(0, 2, 1))",
 )
-_PIXELS = "; np.save({out}, x.astype('uint16' if x.dtype == 'uint16' else 'float32'))"
-_NAMED = " --modality images"
-_TILES = (
-    "; s = 64; np.save({out}, [x[i:i+s, j:j+s] for i in range(0, len(x)-s+1, s) for j in range(0, x.shape[1]-s+1, s)])"
-)
 
 
 # Of other files of text, whose lines have as many fields each, a line of code is given.
@@ -88,27 +84,6 @@ _EEG = Format(
     "mne",
     options=_SERIES,
 )
-_FITS = Format(
-    "an image of astronomy (FITS)",
-    "import numpy as np; from astropy.io import fits; x = np.nan_to_num(fits.getdata({path}).astype('float32'))"
-    + _TILES,
-    "astropy",
-    options=_NAMED,
-)
-_DICOM = Format(
-    "a medical image (DICOM)",
-    "import numpy as np, pathlib, pydicom; "
-    "x = np.stack([pydicom.dcmread(p).pixel_array for p in sorted(pathlib.Path({folder}).glob('*{suffix}'))])"
-    + _PIXELS,
-    "pydicom",
-    options=_NAMED,
-)
-_NIFTI = Format(
-    "a medical volume (NIfTI)",
-    "import numpy as np, nibabel; x = np.moveaxis(nibabel.load({path}).get_fdata(), 2, 0)" + _PIXELS,
-    "nibabel",
-    options=_NAMED,
-)
 _MATLAB = Format(
     "a file of MATLAB",
     "import numpy as np, scipy.io as s; m = s.loadmat({path}); "
@@ -118,9 +93,6 @@ _FRAMES = {".feather": "read_feather({path})", ".jsonl": "read_json({path}, line
 
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
-    **dict.fromkeys((".fits", ".fit", ".fts"), _FITS),
-    **dict.fromkeys((".dcm", ".dicom"), _DICOM),
-    **dict.fromkeys((".nii", ".nii.gz"), _NIFTI),
     ".mat": _MATLAB,
     **{
         suffix: Format("a table", f"import pandas as pd; pd.{read}.to_csv({{out}}, index=False)", suffix=".csv")
@@ -191,8 +163,6 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     extension, form, key = extension.lower(), FORMATS.get(extension.lower()), ""
     if not path.is_file():
         return
-    if extension in SUFFIXES and extension not in TIFF:
-        raise InputError(f"{path} is one image, expected a folder of images; cut it into tiles: {tiles_of(path)}")
     if extension == ".h5mu":
         key = _h5mu_key(path)
     elif extension in (".h5", ".hdf5"):
@@ -412,7 +382,10 @@ def is_tenx(folder: Path) -> bool:
 
 #: Endings of images, and of text tables, which in a folder of samples may be annotations.
 TIFF = (".tif", ".tiff")
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm")
+DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
+FITS = (".fits", ".fit", ".fts", ".fits.gz")
+INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 MOST_FILES = 100_000  # that are looked at in a folder
@@ -483,19 +456,14 @@ def deep(image: Any) -> str:
     return "more than 8 bits per channel" if image.mode[0] == "I" or "16" in stored else ""
 
 
-def tiles_of(path: Path) -> str:
-    """The line that cuts one image into tiles, an array of images of its depth."""
-    from PIL import Image
-
-    read, tool, package = "np.asarray(Image.open({path}))", "; from PIL import Image", ""
-    try:
-        with Image.open(path) as image:
-            planes = planes_of(image)
-            if image.mode in ("P", "RGBA", "LA", "CMYK"):
-                read = "np.asarray(Image.open({path}).convert('RGB'))"
-    except (OSError, ValueError, SyntaxError):  # what Pillow does not read, such as floats of several channels
-        planes = 2
-    if planes > 1:
-        tool, package = ", tifffile", "'viewsmith[microscopy]'"
-        read = "tifffile.imread({path}); x = np.moveaxis(x, np.argmin(x.shape), -1)"
-    return command(path, Format("", f"import numpy as np{tool}; x = {read}{_TILES}", package))
+def is_zarr_image(folder: Path) -> bool:
+    """Whether a zarr folder has an image, an array or OME-Zarr, rather than cells of anndata."""
+    found: dict[str, Any] = {}
+    for name in ("zarr.json", ".zarray", ".zattrs"):
+        try:
+            found |= json.loads((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError):
+            continue
+    found |= found.get("attributes") or {}
+    keys = found.keys() | (found.get("ome") or {}).keys()
+    return found.get("node_type") == "array" or bool(keys & {"chunks", "multiscales", "plate"})

@@ -10,7 +10,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, join_names, one_line, pluralize, require
 from viewsmith.core.files import atomic_folder, atomic_path, spreadsheet_text, target_of, write_text_atomic
-from viewsmith.data.dataset import Dataset
+from viewsmith.data.dataset import Dataset, Tiles
 from viewsmith.data.places import check_parent, check_parquet, check_representations_path
 from viewsmith.data.readers.h5ad import write_h5ad
 from viewsmith.modalities import DNA, modality_of
@@ -128,6 +128,7 @@ def _write_npz(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None:
             arrays["names"] = names
         if dataset.test_index is not None:
             arrays["split"] = _split_names(dataset)
+        arrays |= {column: np.array(values) for column, values in _places(dataset).items()}
     with atomic_path(target_of(path)) as temporary, temporary.open("wb") as file:
         write_npz(file, arrays)
 
@@ -150,7 +151,7 @@ def _write_table(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> Non
 
 def _frames(dataset: Dataset, H: RowStream, prefix: str) -> Iterator[pd.DataFrame]:
     """The table, some rows at once."""
-    split, start = _split_names(dataset), 0
+    split, places, start = _split_names(dataset), _places(dataset), 0
     for part in H.take(len(H), TABLE_ROWS):
         frame = pd.DataFrame(part, columns=[f"{prefix}{i}" for i in range(H.shape[1])])
         rows = slice(start, start + len(part))
@@ -160,6 +161,8 @@ def _frames(dataset: Dataset, H: RowStream, prefix: str) -> Iterator[pd.DataFram
             frame["label"] = dataset.y[rows]
         if dataset.row_names is not None:
             frame["name"] = dataset.row_names[rows]
+        for column, values in places.items():
+            frame[column] = values[rows]
         yield frame
         start = rows.stop
 
@@ -191,6 +194,15 @@ def _write_h5ad(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None
     write_h5ad(
         path, dataset.source, H.shape, H.take(len(H)), "X_viewsmith" if prefix == "h" else f"X_viewsmith_{prefix}"
     )
+
+
+def _places(dataset: Dataset) -> dict[str, Any]:
+    """Where tiles of scenes are: column and row of their first pixel, and coordinates of their center on a map."""
+    tiles = dataset.windows
+    if not isinstance(tiles, Tiles):
+        return {}
+    center = (tiles.lefts + tiles.side / 2, tiles.tops + tiles.side / 2)
+    return {"left": tiles.lefts, "top": tiles.tops} | tiles.coordinates(tiles.of, *center)
 
 
 def _split_names(dataset: Dataset) -> np.ndarray:

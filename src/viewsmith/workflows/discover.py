@@ -1,6 +1,7 @@
 """What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from viewsmith.core.files import (
     write_json_atomic,
     write_text_atomic,
 )
-from viewsmith.data.any_size import ImageList, Samples, read_samples
-from viewsmith.data.dataset import Windows
+from viewsmith.data.any_size import Samples, read_samples
+from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
 from viewsmith.data.readers.microscopy import write_tiff
 from viewsmith.data.write import spreadsheet_frame, write_npz
@@ -76,7 +77,7 @@ def _write_discovery(
     crop_size: int | None,
     *,
     title: str,
-    windows: Windows | None,
+    windows: Windows | Tiles | None,
 ) -> str:
     """Write the folder of a fitted discovery, and say what was found; what a stopped one has written is replaced."""
     kind = model.search_.name
@@ -89,7 +90,11 @@ def _write_discovery(
     if kind == "images":
         check_no_link(out / "crops")
         shutil.rmtree(out / "crops", ignore_errors=True)
-        write_json_atomic(out / "coco.json", coco(found, samples, names))
+        if isinstance(windows, Tiles):
+            boxes = coco(windows.placed(found), windows.shapes, windows.scenes)
+        else:
+            boxes = coco(found, samples.shapes, names)
+        write_json_atomic(out / "coco.json", boxes)
         _write_crops(out / "crops", crops, found)
     elif kind == "letters":
         _write_motifs(out, model, crops, found, names)
@@ -100,9 +105,11 @@ def _write_discovery(
     return model.describe(found, len(samples))
 
 
-def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False) -> None:
+def locate_again(
+    out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False, **read: Any
+) -> None:
     """Write where the parts of a discovery are in DATA: a table, or for sequences also BED (``.bed``)."""
-    model, found, names, _, windows = _found_in(run, data, n, max_q, unjudged)
+    model, found, names, _, windows = _found_in(run, data, n, max_q, unjudged, **read)
     found = found if windows is None else found[_distinct(found, windows)]
     if out.suffix.lower() == ".bed" and model.search_.name == "letters":
         write_text_atomic(target_of(out), bed(found, names))
@@ -112,9 +119,12 @@ def locate_again(out: Path, run: Path, data: str, n: int, max_q: float | None = 
         raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for sequences .bed")
 
 
-def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False) -> None:
+def crop_again(
+    out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False, **read: Any
+) -> None:
     """Write what is at the parts of a discovery in DATA: a folder of images, ``.fasta`` or ``.npz``."""
-    model, found, names, samples, _ = _found_in(run, data, n, max_q, unjudged)
+    model, found, names, samples, windows = _found_in(run, data, n, max_q, unjudged, **read)
+    found = found if windows is None else found[_distinct(found, windows)]
     suffix = {"images": "", "letters": ".fasta", "series": ".npz"}[model.search_.name]
     if out.suffix.lower() != suffix:
         expected = f"a file that ends in {suffix}" if suffix else "a new folder"
@@ -132,8 +142,8 @@ def crop_again(out: Path, run: Path, data: str, n: int, max_q: float | None = No
 
 
 def _found_in(
-    run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False
-) -> tuple[Discovery, np.ndarray, list[str] | None, Any, Windows | None]:
+    run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False, **read: Any
+) -> tuple[Discovery, np.ndarray, list[str] | None, Any, Windows | Tiles | None]:
     """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names, samples and windows; with
     q-values up to `max_q`, by default that of the run."""
     model = Discovery.load(run)
@@ -141,7 +151,7 @@ def _found_in(
         model.set_params(max_q=max_q)
     if unjudged:
         model.set_params(unjudged=True)
-    samples, names, _, windows = read_samples(data, model.modality_, fitted=True)
+    samples, names, _, windows = read_samples(data, model.modality_, fitted=True, **read)
     model.search_.max_parts = n
     return model, model.locate(samples), names, samples, windows
 
@@ -182,21 +192,26 @@ def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarr
         write_text_atomic(out / "crops.fa", fasta(crops, found, names))
 
 
-def _distinct(found: np.ndarray, windows: Windows) -> np.ndarray:
-    """Parts of windows that are not parts of other windows, too; those of each kind by themselves."""
+def _distinct(found: np.ndarray, windows: Windows | Tiles) -> np.ndarray:
+    """Parts of windows or tiles that are not parts of other ones, too; those of each kind by themselves."""
     kept = np.ones(len(found), dtype=bool)
     for kind in np.unique(found["kind"]):
         of_kind = np.flatnonzero(found["kind"] == kind)
-        part = found[of_kind]
-        kept[of_kind] = windows.distinct(part["sample"], part["start"], part["end"], part["score"])
+        kept[of_kind] = windows.distinct(found[of_kind])
     return kept
 
 
-def parts_text(found: np.ndarray, names: list[str] | None, windows: Windows | None) -> str:
-    """Parts as a table in CSV, of windows of recordings also in the time of these."""
-    table = parts_table(found, names)
-    if windows is not None:
-        table = table.assign(**windows.located(found["sample"], found["start"], found["end"]))
+def parts_text(found: np.ndarray, names: list[str] | None, windows: Windows | Tiles | None) -> str:
+    """Parts as a table in CSV, of windows of recordings also in the time of these; of tiles in the pixels of their
+    scene, and, with the coordinates of a map, their centers."""
+    if isinstance(windows, Tiles):
+        placed = windows.placed(found)
+        center = [(placed[one] + placed[other]) / 2 for one, other in (("left", "right"), ("top", "bottom"))]
+        table = parts_table(placed, windows.scenes).assign(**windows.coordinates(placed["sample"], *center))
+    else:
+        table = parts_table(found, names)
+        if windows is not None:
+            table = table.assign(**windows.located(found["sample"], found["start"], found["end"]))
     return str(spreadsheet_frame(table).to_csv(index=False, float_format="%.4g"))
 
 
@@ -209,11 +224,11 @@ def parts_table(found: np.ndarray, names: list[str] | None) -> pd.DataFrame:
     return table
 
 
-def coco(found: np.ndarray, images: ImageList, names: list[str] | None) -> dict[str, Any]:
+def coco(found: np.ndarray, shapes: Sequence[tuple[int, int]], names: list[str] | None) -> dict[str, Any]:
     """Parts in the layout of COCO's detection annotations. Numbers start at 1, for pycocotools takes 0 as no match."""
     listed = [
         {"id": i + 1, "file_name": str(i) if names is None else names[i], "height": height, "width": width}
-        for i, (height, width) in enumerate(images.shapes)
+        for i, (height, width) in enumerate(shapes)
     ]
     annotations = []
     for number, part in enumerate(found):

@@ -18,11 +18,12 @@ from viewsmith.core.errors import InputError, name_list, one_line, pluralize, re
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.core.memory import check_size
 from viewsmith.data.formats import by_ending, reader
+from viewsmith.data.image_files import OPTIONS, Stack, channels_joined, contents_of, in_memory, is_deep, stack_of
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import is_result
-from viewsmith.data.readers.microscopy import OPTIONS, Stack, contents_of, in_memory, is_deep, stack_of
+from viewsmith.data.places import extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, reading
+from viewsmith.data.tiles import tiled
 from viewsmith.data.unread import SUFFIXES, deep, planes_of, refuse_folder
 from viewsmith.modalities.images.modality import SMALLEST_SIDE, Images
 
@@ -126,11 +127,20 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         )
     size = request.or_fitted("image_size")
     names = [_name(file, root) for file in images.files]
+    side, pattern = request.or_fitted("tile"), request.channel_files
+    pattern = pattern or (request.schema or {}).get("signal", {}).get("channel_files")
+    files: Sequence[Any] = images.files
+    if pattern:
+        files, names, first = channels_joined(images.files, names, pattern, str(path))
+        images.labels = [images.labels[i] for i in first] if images.labels else []
+        n_train = None if n_train is None else sum(i < n_train for i in first)
     y, groups = _labels(path, names, images.labels, request)
-    if request.axes or request.channels or is_deep(images.files[0]):
-        stack = stack_of(images.files, request, size)
+    if request.axes or request.channels or side or pattern or is_deep(images.files[0]):
+        stack = stack_of(files, request, size, any_size=bool(side))
         if request.schema is None:
             say(stack.described(path))
+        if side:
+            return tiled(stack, request, names, str(path), n_train, y=y, groups=groups, table=_table(request))
         each = np.repeat(np.arange(len(names)), [file.count for file in stack.files])
         of_file = {"y": y, "groups": groups}
         found = {name: None if values is None else values[each] for name, values in of_file.items()}
@@ -162,7 +172,7 @@ def _listed(table: Path) -> list[Path]:
             frame = pd.read_csv(table, sep=None, engine="python", dtype=str, keep_default_na=False)
     for column in frame.columns:
         files = [table.parent / name for name in frame[column]]
-        if files and all(file.suffix.lower() in SUFFIXES for file in files):
+        if files and all(extension_of(file).lower() in SUFFIXES for file in files):
             if absent := [file for file in files if not file.is_file()]:
                 raise InputError(
                     f"{table}: {pluralize(len(absent), 'file')} of the column {one_line(column, 40)} "
@@ -201,6 +211,7 @@ def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -
     place = request.cache or request.cache_if_large
     assert place is not None
     given = {"side": stack.side, "channels": request.channels, "axes": request.axes, "dtype": stack.dtype.name}
+    given |= {"channel_files": request.channel_files} if request.channel_files else {}
     cache = ImageCache(place, path, files, given)
     if (known := cache.read()) is not None:
         return known
@@ -281,7 +292,7 @@ def image_files(root: Path) -> list[Path]:
         results += [Path(place) / name for name in inner if is_result(Path(place) / name)]
         inner[:] = [name for name in inner if not (name.startswith(".") or Path(place) / name in results)]
         files = [Path(place) / name for name in names if not name.startswith(".")]
-        found += [file for file in files if file.suffix.lower() in SUFFIXES]
+        found += [file for file in files if extension_of(file).lower() in SUFFIXES]
     if results:
         names = [str(folder.relative_to(root)) for folder in results]
         warn(f"{root} has results, whose images are not samples, ignored: {name_list(sorted(names))}")
@@ -300,7 +311,7 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
             (other if is_result(entry) else folders).append(entry)
         else:
             readable = entry.is_file() or not entry.exists()  # a broken link is an error, a pipe would be waited for
-            (images if entry.suffix.lower() in SUFFIXES and readable else other).append(entry)
+            (images if extension_of(entry).lower() in SUFFIXES and readable else other).append(entry)
     return images, folders, other
 
 

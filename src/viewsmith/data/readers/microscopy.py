@@ -1,125 +1,34 @@
-"""Image files of instruments: TIFF of any depth, pages and channels (also OME and BigTIFF) by tifffile, PNG of 16 bits.
-
-Files are read plane for plane as they are: nothing is converted to 8 bits. Axes are letters, those of tifffile: Y rows,
-X columns, C and S channels, any other one (Z, T, ...) counts images.
+"""Image files of microscopes, cameras and satellites: TIFF of any depth, pages and channels (also OME, BigTIFF and
+GeoTIFF) by tifffile, and pictures (PNG of 16 bits by imagecodecs). Files are read plane for plane as they are: nothing
+is converted to 8 bits.
 """
 
-import contextlib
 import math
+import warnings
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, require, say, suggest
-from viewsmith.core.memory import check_size
+from viewsmith.core.errors import InputError, require
 from viewsmith.data.formats import reader
-from viewsmith.data.options import DataOptions
-from viewsmith.data.reading import FileContents, reading
-from viewsmith.data.unread import TIFF, deep, planes_of, tiles_of
+from viewsmith.data.image_files import CHANNELS, OPTIONS, ImageFile, opening
+from viewsmith.data.reading import reading
+from viewsmith.data.tiles import read_file
+from viewsmith.data.unread import INSTRUMENTS, SUFFIXES, TIFF, deep
+from viewsmith.modalities.images.modality import Images
 
-OPTIONS = ("axes", "channels", "image_size")
-CHANNELS = "CS"  # letters of axes that are channels
-UNKNOWN = "QI"  # letters of axes of which a file does not say what they are
-SMALLEST_SIDE = 4
-
-
-@dataclass(frozen=True)
-class ImageFile:
-    """An image file of an instrument, and how its pixels are read."""
-
-    path: Path
-    shape: tuple[int, ...]
-    axes: str  # a letter for each number of the shape
-    dtype: np.dtype[Any]
-    pixels: Callable[[], np.ndarray]
-    names: tuple[str, ...] = ()  # of the channels, if the file has them
-    micrometers: float | None = None  # side of a pixel
-    count: int = field(default=1)  # images in it
-
-    def with_axes(self, axes: str | None, *, alone: bool) -> "ImageFile":
-        """The file with the axes that were given; ones it does not say are channels, or of a file `alone` images."""
-        found = self.axes
-        if axes is not None:
-            letters = axes.upper()
-            if len(letters) != len(self.shape) or len(set(letters)) < len(letters) or not {"Y", "X"} <= set(letters):
-                raise InputError(
-                    f"axes is {one_line(axes, 20)!r}, and {self.path} has the shape {self.shape} ({self.axes}): give a "
-                    "letter for each, Y for rows, X for columns, C for channels, any other one for images"
-                )
-            found = letters
-        elif not set(found) & set(CHANNELS) and not alone:
-            unknown = [letter for letter in UNKNOWN if letter in found]
-            found = found.replace(unknown[0], "C") if unknown else found
-        count = math.prod(size for size, letter in zip(self.shape, found, strict=True) if letter not in f"YX{CHANNELS}")
-        return replace(self, axes=found, count=count)
-
-    @property
-    def sides(self) -> tuple[int, int]:
-        """Height and width."""
-        return self.shape[self.axes.index("Y")], self.shape[self.axes.index("X")]
-
-    @property
-    def channels(self) -> int:
-        """Number of channels."""
-        return math.prod(size for size, letter in zip(self.shape, self.axes, strict=True) if letter in CHANNELS)
-
-    def images(self) -> np.ndarray:
-        """Its images, (count, H, W, C), in the type of the file."""
-        with _reading(self.path, "an image"):
-            x = self.pixels()
-            if x.shape != self.shape:
-                raise ValueError(f"its pixels have the shape {x.shape}, and its header {self.shape}")
-        order = [letter for letter in self.axes if letter not in f"YX{CHANNELS}"] + ["Y", "X"]
-        order += [letter for letter in self.axes if letter in CHANNELS]
-        x = x.transpose([self.axes.index(letter) for letter in order])
-        return x.reshape(self.count, *self.sides, self.channels)
-
-    def described(self) -> str:
-        """Axes, shape and type."""
-        return f"{self.axes} {' x '.join(map(str, self.shape))} {self.dtype}"
+GEO_KEYS = (34735, 34736, 34737)  # directory of the keys of a GeoTIFF, their numbers and texts
 
 
-@contextlib.contextmanager
-def _reading(path: Path, kind: str) -> Iterator[None]:
-    """`reading`, with the extra that has a missing codec."""
-    try:
-        with reading(str(path), kind):
-            yield
-    except InputError as error:
-        if "imagecodecs" not in str(error.__cause__):
-            raise
-        raise MissingExtra("imagecodecs", "microscopy", f"{path}, which is compressed,") from error
-
-
-def is_deep(path: Path) -> bool:
-    """Whether an image file has pages, channels or more than 8 bits, which Pillow would leave out."""
-    from PIL import Image
-
-    if path.suffix.lower() not in (*TIFF, ".png"):
-        return False
-    try:
-        with Image.open(path) as image:
-            return bool(deep(image)) or (
-                image.format == "TIFF" and (planes_of(image) > 1 or image.mode in ("I", "CMYK"))
-            )
-    except Exception:  # damaged headers raise all kinds
-        return path.suffix.lower() in TIFF
-
-
-def image_file(path: Path) -> ImageFile:
-    """The header of an image file of an instrument."""
-    return _tiff(path) if path.suffix.lower() in TIFF else _png(path)
-
-
-def _tiff(path: Path) -> ImageFile:
+def tiff_file(path: Path) -> ImageFile:
+    """The header of a TIFF file."""
     require("tifffile", "microscopy", "reading TIFF files of instruments")
     import tifffile
 
-    with _reading(path, "a TIFF file"), tifffile.TiffFile(path) as file:
+    with opening(path, "a TIFF file"), tifffile.TiffFile(path) as file:
         series = file.series
         shapes = list(dict.fromkeys(tuple(each.shape) for each in series))
         if len(shapes) > 1:
@@ -138,13 +47,28 @@ def _tiff(path: Path) -> ImageFile:
         if len(series) > 1:  # images of one shape that no axis joins
             axes, shape = "I" + axes, (len(series), *shape)
         dtype = np.dtype(first.dtype).newbyteorder("=")
+        transform, empty = _map_of(first.keyframe)
+        keys = [first.keyframe.tags.get(code) for code in GEO_KEYS]
+        map_keys = tuple((tag.code, tag.dtype, tag.count, tag.value, True) for tag in keys if tag is not None)
+        plain = len(series) == 1 and first.dataoffset is not None and first.dtype.isnative
 
     def pixels() -> np.ndarray:
         with tifffile.TiffFile(path) as file:
             parts = [each.asarray() for each in file.series]
         return parts[0] if len(parts) == 1 else np.stack(parts)
 
-    found = ImageFile(path, shape, axes, dtype, pixels, micrometers=side)
+    def opened() -> Any:
+        if plain:
+            return tifffile.memmap(path, mode="r")
+        require("zarr", "microscopy", f"reading windows of {path}")
+        import zarr
+
+        with tifffile.TiffFile(path) as file:
+            return zarr.open_array(file.series[0].aszarr(level=0), mode="r")
+
+    found = ImageFile(path, shape, axes, dtype, pixels, micrometers=side, transform=transform, empty=empty)
+    found = replace(found, map_keys=map_keys)
+    found = found if len(series) > 1 else replace(found, opened=opened)
     channels = math.prod(size for size, letter in zip(shape, axes, strict=True) if letter in CHANNELS)
     return replace(found, names=tuple(names)) if len(names) == channels else found
 
@@ -161,21 +85,48 @@ def _ome(text: str) -> tuple[list[str], float | None]:
     return (names if all(names) else []), float(side) if side and in_micrometers else None
 
 
-def _png(path: Path) -> ImageFile:
+def _map_of(page: Any) -> tuple[tuple[float, ...] | None, float | None]:
+    """Of a GeoTIFF: how columns and rows become coordinates, and the value of pixels without data."""
+    known = page.geotiff_tags if page.is_geotiff else {}
+    transform = None
+    if (matrix := known.get("ModelTransformation")) is not None:
+        m = np.asarray(matrix, float).ravel()
+        transform = (m[3], m[0], m[1], m[7], m[4], m[5])
+    elif (scale := known.get("ModelPixelScale")) and (tie := known.get("ModelTiepoint")):
+        x, y = tie[3] - tie[0] * scale[0], tie[4] + tie[1] * scale[1]
+        transform = (x, scale[0], 0.0, y, 0.0, -scale[1])
+    if (
+        transform is not None and known.get("GTRasterTypeGeoKey") == 2
+    ):  # the coordinates are those of the pixel's center
+        x, a, b, y, c, d = transform
+        transform = (x - (a + b) / 2, a, b, y - (c + d) / 2, c, d)
+    text = getattr(page.tags.get("GDAL_NODATA"), "value", None)
+    try:
+        empty = None if text is None else float(str(text).strip("\0 "))
+    except ValueError:
+        empty = None
+    return None if transform is None else tuple(map(float, transform)), empty
+
+
+def picture_file(path: Path) -> ImageFile:
+    """The header of an image file that Pillow reads; PNG of 16-bit colors is decoded by imagecodecs."""
+    require("pillow", "image", f"reading {path}")
     from PIL import Image
 
-    with reading(str(path), "an image"), Image.open(path) as image:
-        wide, gray, (width, height) = bool(deep(image)), image.mode[0] == "I" or image.mode in ("1", "L"), image.size
-    dtype = np.dtype(np.uint16 if wide else np.uint8)
-    if gray:
+    with reading(str(path), "an image"), warnings.catch_warnings(), Image.open(path) as image:
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large ones are welcome
+        wide, (width, height) = bool(deep(image)), image.size
+        gray, mode = image.mode[0] == "I" or image.mode in ("1", "L", "LA"), "L" if image.mode in ("1", "LA") else ""
+    dtype = np.dtype(np.uint16 if wide else Images.samples.dtype)
 
-        def plane() -> np.ndarray:
-            with Image.open(path) as image:
-                return np.asarray(image.convert("L") if image.mode == "1" else image).astype(dtype)
+    def plane() -> np.ndarray:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            return np.asarray(image.convert(mode) if mode else image if gray else image.convert("RGB")).astype(dtype)
 
-        return ImageFile(path, (height, width), "YX", dtype, plane)
-    if wide:
-        require("imagecodecs", "microscopy", f"{path}, a PNG file of 16-bit colors,")
+    if gray or not wide:
+        return ImageFile(path, (height, width) if gray else (height, width, 3), "YX" if gray else "YXS", dtype, plane)
+    require("imagecodecs", "microscopy", f"{path}, a PNG file of 16-bit colors,")
 
     def colors() -> np.ndarray:
         import imagecodecs
@@ -183,109 +134,7 @@ def _png(path: Path) -> ImageFile:
         return np.asarray(imagecodecs.png_decode(path.read_bytes()))
 
     with reading(str(path), "an image"):
-        shape = colors().shape
-    return ImageFile(path, shape, "YXS", dtype, colors)
-
-
-@dataclass(frozen=True)
-class Stack:
-    """The images of files, all of one shape and type, with the channels that were chosen."""
-
-    files: list[ImageFile]
-    chosen: list[int] | None
-    names: list[str]  # of the chosen channels; empty: no file has names
-    side: int | None  # to which images are cropped and resized
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """That of all images, (n, H, W, C)."""
-        first = self.files[0]
-        height, width = first.sides if self.side is None else (self.side, self.side)
-        return self.count, height, width, first.channels if self.chosen is None else len(self.chosen)
-
-    @property
-    def count(self) -> int:
-        return sum(file.count for file in self.files)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """uint8, uint16 or float32, which has the values of other types."""
-        given = self.files[0].dtype
-        whole = given.kind in "bu" and given.itemsize <= 2
-        return np.dtype(np.uint8 if given.kind == "b" else given) if whole else np.dtype(np.float32)
-
-    @property
-    def micrometers(self) -> float | None:
-        """Side of a pixel, if all files have the same one."""
-        sides = {file.micrometers for file in self.files}
-        return sides.pop() if len(sides) == 1 and self.side is None else None
-
-    def images(self) -> Iterator[np.ndarray]:
-        """The images in order, (H, W, C) each."""
-        for file in self.files:
-            for image in file.images():
-                image = image if self.chosen is None else image[..., self.chosen]
-                image = image.astype(self.dtype, copy=False)
-                yield image if self.side is None else _square(image, self.side)
-
-    def row_names(self, names: Sequence[str]) -> list[str]:
-        """Names of the images: those of their files, with numbers where a file has several."""
-        both = zip(self.files, names, strict=True)
-        return [name if file.count == 1 else f"{name}#{i}" for file, name in both for i in range(file.count)]
-
-    def described(self, source_name: object) -> str:
-        """A line about the files and how their axes are read."""
-        first, channels = self.files[0], self.shape[3]
-        named = f" ({name_list(self.names, 8)})" if self.names else ""
-        others = [letter for letter in first.axes if letter not in f"YX{CHANNELS}"]
-        each = f", each of {' and '.join(others)} an image" if first.count > 1 else ""
-        kept = "" if self.dtype == first.dtype else f", as {self.dtype}"
-        return (
-            f"{source_name}: {pluralize(len(self.files), 'file')} {first.described()}{kept}: "
-            f"{pluralize(self.count, 'image')} of {pluralize(channels, 'channel')}{named}{each}"
-        )
-
-
-def stack_of(files: Sequence[Path], request: DataOptions, side: int | None, *, any_size: bool = False) -> Stack:
-    """The images of files, of which only the headers are read; raises InputError unless they are alike."""
-    signal = (request.schema or {}).get("signal", {})
-    axes = request.axes or signal.get("axes")
-    found = [image_file(path).with_axes(axes, alone=len(files) == 1) for path in files]
-    first = found[0]
-    for file in found:
-        if file.dtype != first.dtype:
-            raise InputError(
-                f"{file.path} is {file.dtype}, and {first.path.name} {first.dtype}: expected one depth; give files "
-                "of one instrument and setting, or save all with one"
-            )
-        if file.channels != first.channels:
-            raise InputError(
-                f"{file.path} has {pluralize(file.channels, 'channel')} ({file.described()}), and {first.path.name} "
-                f"{first.channels} ({first.described()}): expected the same; leave it out, or "
-                "say what the axes are (--axes)"
-            )
-        if min(file.sides) < SMALLEST_SIDE:
-            raise InputError(f"{file.path} has {_size(file.sides)}, expected at least 4 x 4 pixels; leave it out")
-        if side is None and not any_size and file.sides != first.sides:
-            raise InputError(
-                f"{file.path} has {_size(file.sides)} and {first.path.name} has {_size(first.sides)}, expected images "
-                "of the same size; resize them, or let their center squares be cropped and resized with image_size "
-                "(--image-size)"
-            )
-    names = list(first.names) if all(file.names == first.names for file in found) else []
-    wanted = request.channels or signal.get("wanted")
-    chosen = None if wanted is None else [_channel(str(each), names, first) for each in wanted]
-    return Stack(found, chosen, names if chosen is None or not names else [names[i] for i in chosen], side)
-
-
-def in_memory(stack: Stack, source_name: str) -> np.ndarray:
-    """The images of a stack, uint8, uint16 or float32 (n, H, W, C)."""
-    advice = "give fewer files, or a smaller image_size (--image-size)"
-    check_size(stack.dtype.itemsize * math.prod(stack.shape), f"{source_name}: {stack.count:,} images", advice)
-    x = np.empty(stack.shape, stack.dtype)
-    for row, image in zip(x, stack.images(), strict=True):
-        row[:] = image
-    return x
+        return ImageFile(path, colors().shape, "YXS", dtype, colors)
 
 
 def write_tiff(path: Path, image: np.ndarray) -> None:
@@ -298,62 +147,26 @@ def write_tiff(path: Path, image: np.ndarray) -> None:
     tifffile.imwrite(path, planes, photometric="minisblack", metadata={"axes": axes})
 
 
-def _channel(wanted: str, names: list[str], file: ImageFile) -> int:
-    """The number of a channel, by name or by number from 0."""
-    if wanted in names:
-        return names.index(wanted)
-    if wanted.isdecimal() and int(wanted) < file.channels:
-        return int(wanted)
-    hint = suggest(wanted, names, "its channels are") if names else f"it has {file.channels}, from 0, without names"
-    raise InputError(f"{file.path} has no channel {one_line(wanted, 60)!r}, given as channels; {hint}")
-
-
-def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str], **more: Any) -> FileContents:
-    """What a reader returns of a stack whose images are `x`, and whose files have these names."""
-    signal: dict[str, Any] = {
-        "axes": request.axes,
-        "wanted": None if request.channels is None else list(request.channels),
-    }
-    signal |= {"channel_names": stack.names or None, "micrometers": stack.micrometers}
-    options: dict[str, Any] = {"signal": {name: value for name, value in signal.items() if value is not None}}
-    options |= {} if stack.side is None else {"image_size": stack.side}
-    return FileContents(x, options=options, row_names=stack.row_names(names), modality="images", **more)
-
-
-def _square(image: np.ndarray, side: int) -> np.ndarray:
-    """The center square of an image (H, W, C), resized, in its type."""
-    from PIL import Image
-
-    square = min(image.shape[:2])
-    top, left = ((size - square) // 2 for size in image.shape[:2])
-    center = image[top : top + square, left : left + square].astype(np.float32)
-    planes = [
-        Image.fromarray(plane).resize((side, side), Image.Resampling.BILINEAR) for plane in center.transpose(2, 0, 1)
-    ]
-    resized = np.stack([np.asarray(plane) for plane in planes], axis=2)
-    return resized if image.dtype.kind == "f" else np.rint(resized).astype(image.dtype)
-
-
-def _size(shape: tuple[int, int]) -> str:
-    return f"{shape[0]} x {shape[1]} pixels"
-
-
-@reader(
+reader(
     "tiff",
     *TIFF,
-    help="a TIFF or OME-TIFF file with several images, of any depth and channels",
+    help="a TIFF, OME-TIFF or GeoTIFF file with several images, or a scene that is cut into tiles",
     noun="a TIFF file",
     modality="images",
     options=OPTIONS,
     extra="microscopy",
-    example="stack.ome.tif --axes ZCYX --channels DNA,0",
-)
-def read_tiff(path: Path, request: DataOptions) -> FileContents:
-    """The images of one file: all but rows, columns and channels counts them."""
-    request.check_no_table_options(str(path))
-    stack = stack_of([path], request, request.or_fitted("image_size"))
-    if stack.count < 2 and request.schema is None:
-        raise InputError(f"{path} is one image ({stack.files[0].described()}), expected several: {tiles_of(path)}")
-    if request.schema is None:
-        say(stack.described(path))
-    return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
+    example="scene.tif --tile 256 --overlap 32 --channels DNA,0",
+    header=tiff_file,
+)(read_file)
+
+reader(
+    "picture",
+    *(suffix for suffix in SUFFIXES if suffix not in (*TIFF, *INSTRUMENTS)),
+    help="a large image that is cut into tiles",
+    noun="an image file",
+    modality="images",
+    options=OPTIONS,
+    extra="image",
+    example="aerial.png --tile 128",
+    header=picture_file,
+)(read_file)

@@ -253,6 +253,8 @@ class Images(Modality):
 
     def _on_disk(self, x: Any, source_name: str, *, always: bool) -> RowSource | None:
         """A source of images that can stay on disk, or None."""
+        if isinstance(x, RowSource) and x.complete and len(x.shape) > 2:  # floats of tiles
+            return x
         dtype = self.dtype_on_disk(getattr(x, "shape", ()), getattr(x, "dtype", None))
         return None if dtype is None else as_source(x, source_name, always=always, dtype=dtype)
 

@@ -1,0 +1,393 @@
+"""Image files of instruments as samples: their axes, channels and depth, and the stack of several files.
+
+What readers of images share. The header of a file says how its pixels are read, all of them or a window. Axes are
+letters, those of tifffile: Y rows, X columns, C and S channels, any other one (Z, T, ...) counts images.
+"""
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, suggest, warn
+from viewsmith.core.memory import check_size
+from viewsmith.core.registry import find
+from viewsmith.data.formats import by_ending
+from viewsmith.data.options import DataOptions
+from viewsmith.data.places import extension_of
+from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.unread import INSTRUMENTS, TIFF, deep, planes_of
+
+#: Options of `load_dataset` of all readers of images.
+OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap")
+CHANNELS = "CS"  # letters of axes that are channels
+UNKNOWN = "QI"  # letters of axes of which a file does not say what they are
+SMALLEST_SIDE = 4
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    """An image file of an instrument, and how its pixels are read."""
+
+    path: Path
+    shape: tuple[int, ...]
+    axes: str  # a letter for each number of the shape
+    dtype: np.dtype[Any]
+    pixels: Callable[[], np.ndarray]
+    names: tuple[str, ...] = ()  # of the channels, if the file has them
+    micrometers: float | None = None  # side of a pixel
+    count: int = 1  # images in it
+    opened: Callable[[], Any] | None = None  # its pixels as an array of which windows are read; None: all at once
+    transform: tuple[float, ...] | None = None  # six numbers, from column and row to coordinates of a map (GDAL)
+    map_keys: tuple[Any, ...] = ()  # tags of a GeoTIFF that say what the coordinates are
+    empty: float | None = None  # the value of pixels without data
+
+    def with_axes(self, axes: str | None, *, alone: bool) -> "ImageFile":
+        """The file with the axes that were given; ones it does not say are channels, or of a file `alone` images."""
+        found = self.axes
+        if axes is not None:
+            letters = axes.upper()
+            if len(letters) != len(self.shape) or len(set(letters)) < len(letters) or not {"Y", "X"} <= set(letters):
+                raise InputError(
+                    f"axes is {one_line(axes, 20)!r}, and {self.path} has the shape {self.shape} ({self.axes}): give a "
+                    "letter for each, Y for rows, X for columns, C for channels, any other one for images"
+                )
+            found = letters
+        elif not set(found) & set(CHANNELS) and not alone:
+            unknown = [letter for letter in UNKNOWN if letter in found]
+            found = found.replace(unknown[0], "C") if unknown else found
+        count = math.prod(size for size, letter in zip(self.shape, found, strict=True) if self._counts(letter))
+        return replace(self, axes=found, count=count)
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.shape[self.axes.index("Y")], self.shape[self.axes.index("X")]
+
+    @property
+    def channels(self) -> int:
+        """Number of channels."""
+        return math.prod(size for size, letter in zip(self.shape, self.axes, strict=True) if letter in CHANNELS)
+
+    def images(self) -> np.ndarray:
+        """Its images, (count, H, W, C), in the type of the file."""
+        x = self.open_whole()
+        order = [letter for letter in self.axes if self._counts(letter)] + ["Y", "X"]
+        order += [letter for letter in self.axes if letter in CHANNELS]
+        x = x.transpose([self.axes.index(letter) for letter in order])
+        return x.reshape(self.count, *self.sides, self.channels)
+
+    def open_whole(self) -> np.ndarray:
+        """All its pixels, as they are in the file."""
+        with opening(self.path, "an image"):
+            x = self.pixels()
+            if x.shape != self.shape:
+                raise ValueError(f"its pixels have the shape {x.shape}, and its header {self.shape}")
+        return x
+
+    def open(self) -> Any:
+        """Its pixels as an array of which windows are read, if the file allows it."""
+        if self.opened is None:
+            return self.open_whole()
+        with opening(self.path, "an image"):
+            return self.opened()
+
+    def window(self, opened: Any, number: int, top: int, left: int, height: int, width: int) -> np.ndarray:
+        """A window of one of its images, (height, width, C), of what `open` gave."""
+        counted = [(letter, size) for letter, size in zip(self.axes, self.shape, strict=True) if self._counts(letter)]
+        at = np.unravel_index(number, [size for _, size in counted]) if counted else ()
+        place: dict[str, Any] = {letter: int(i) for (letter, _), i in zip(counted, at, strict=True)}
+        place |= {"Y": slice(top, top + height), "X": slice(left, left + width)}
+        with opening(self.path, "an image"):
+            x = np.asarray(opened[tuple(place.get(letter, slice(None)) for letter in self.axes)])
+        left_over = [letter for letter in self.axes if not self._counts(letter)]
+        order = ["Y", "X", *(letter for letter in left_over if letter in CHANNELS)]
+        return x.transpose([left_over.index(letter) for letter in order]).reshape(height, width, self.channels)
+
+    @staticmethod
+    def _counts(letter: str) -> bool:
+        """Whether places of an axis are images of their own."""
+        return letter not in f"YX{CHANNELS}"
+
+    def described(self) -> str:
+        """Axes, shape and type."""
+        return f"{self.axes} {' x '.join(map(str, self.shape))} {self.dtype}"
+
+
+@contextlib.contextmanager
+def opening(path: Path, kind: str) -> Iterator[None]:
+    """`reading`, with the extra that has a missing codec."""
+    try:
+        with reading(str(path), kind):
+            yield
+    except InputError as error:
+        cause = str(error.__cause__)
+        if "imagecodecs" in cause:
+            raise MissingExtra("imagecodecs", "microscopy", f"{path}, which is compressed,") from error
+        if "pylibjpeg" in cause:
+            raise InputError(
+                f"{path} is compressed in a way that needs a codec: pip install 'pylibjpeg[all]'"
+            ) from error
+        raise
+
+
+def is_deep(path: Path) -> bool:
+    """Whether an image file has pages, channels or more than 8 bits, which Pillow would leave out."""
+    from PIL import Image
+
+    if extension_of(path).lower() in INSTRUMENTS:
+        return True
+    if path.suffix.lower() not in (*TIFF, ".png"):
+        return False
+    try:
+        with Image.open(path) as image:
+            return bool(deep(image)) or (
+                image.format == "TIFF" and (planes_of(image) > 1 or image.mode in ("I", "CMYK"))
+            )
+    except Exception:  # damaged headers raise all kinds
+        return path.suffix.lower() in TIFF
+
+
+def image_file(path: Path) -> ImageFile:
+    """The header of an image file, by the reader of its ending."""
+    entry = find("reader", "ome-zarr") if path.is_dir() else by_ending().get(extension_of(path).lower())
+    header = None if entry is None else entry.tag("header")
+    found: ImageFile = (header or find("reader", "tiff").tag("header"))(path)
+    return found
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The images of files, all of one shape and type, with the channels that were chosen."""
+
+    files: list[ImageFile]
+    chosen: list[int] | None
+    names: list[str]  # of the chosen channels; empty: no file has names
+    side: int | None  # to which images are cropped and resized
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """That of all images, (n, H, W, C)."""
+        first = self.files[0]
+        height, width = first.sides if self.side is None else (self.side, self.side)
+        return self.count, height, width, first.channels if self.chosen is None else len(self.chosen)
+
+    @property
+    def count(self) -> int:
+        return sum(file.count for file in self.files)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """uint8, uint16 or float32, which has the values of other types."""
+        given = self.files[0].dtype
+        whole = given.kind in "bu" and given.itemsize <= 2
+        return np.dtype(np.uint8 if given.kind == "b" else given) if whole else np.dtype(np.float32)
+
+    @property
+    def micrometers(self) -> float | None:
+        """Side of a pixel, if all files have the same one."""
+        sides = {file.micrometers for file in self.files}
+        return sides.pop() if len(sides) == 1 and self.side is None else None
+
+    def images(self) -> Iterator[np.ndarray]:
+        """The images in order, (H, W, C) each."""
+        for file in self.files:
+            for image in map(self.of_channels, file.images()):
+                yield image if self.side is None else _square(image, self.side)
+
+    def of_channels(self, image: np.ndarray) -> np.ndarray:
+        """The chosen channels of an image (H, W, C), in the type of the samples."""
+        image = image if self.chosen is None else image[..., self.chosen]
+        return image.astype(self.dtype, copy=False)
+
+    def row_names(self, names: Sequence[str]) -> list[str]:
+        """Names of the images: those of their files, with numbers where a file has several."""
+        both = zip(self.files, names, strict=True)
+        return [name if file.count == 1 else f"{name}#{i}" for file, name in both for i in range(file.count)]
+
+    def described(self, source_name: object) -> str:
+        """A line about the files and how their axes are read."""
+        first, channels = self.files[0], self.shape[3]
+        named = f" ({name_list(self.names, 8)})" if self.names else ""
+        others = [letter for letter in first.axes if first._counts(letter)]
+        each = f", each of {' and '.join(others)} an image" if first.count > 1 else ""
+        kept = "" if self.dtype == first.dtype else f", as {self.dtype}"
+        return (
+            f"{source_name}: {pluralize(len(self.files), 'file')} {first.described()}{kept}: "
+            f"{pluralize(self.count, 'image')} of {pluralize(channels, 'channel')}{named}{each}"
+        )
+
+
+@dataclass(frozen=True)
+class _Planes:
+    """Images of one channel each as one array whose first axis is the channel, of which windows are read."""
+
+    each: Sequence[Any]
+
+    def __getitem__(self, key: tuple[Any, ...]) -> np.ndarray:
+        return np.stack([np.asarray(plane[key[1:]]) for plane in self.each])
+
+
+def channels_joined(
+    files: Sequence[Path], names: Sequence[str], pattern: str, source_name: str
+) -> tuple[list[ImageFile], list[str], list[int]]:
+    """Images whose channels are files of their own, their names, and for each the number of its first file.
+
+    Parameters
+    ----------
+    files : sequence of Path
+    names : sequence of str
+        Their names in the folder.
+    pattern : str
+        Such as ``{well}_w{channel}.tif``: files with equal fields but the channel are one image, which has their name.
+    source_name : str
+        The folder, for messages.
+
+    Raises
+    ------
+    InputError
+        A pattern without a channel, or that no file has; a channel that a sample lacks, or of another shape or depth.
+    """
+    fields = re.findall(r"\{(\w+)\}", pattern)
+    if fields.count("channel") != 1 or len(set(fields)) < len(fields):
+        raise InputError(
+            f"channel_files is {one_line(pattern, 60)!r}, expected a pattern of names with {{channel}} and other "
+            "fields, such as '{well}_w{channel}.tif'"
+        )
+    pieces = re.split(r"\{(\w+)\}", pattern)
+    compiled = "".join(f"(?P<{p}>[^/]+?)" if i % 2 else re.escape(p) for i, p in enumerate(pieces))
+    whole = "/" in pattern
+    samples: dict[tuple[str, ...], dict[str, int]] = {}
+    for number, name in enumerate(names):
+        if found := re.fullmatch(compiled, name if whole else name.rpartition("/")[2]):
+            folder = () if whole else (name.rpartition("/")[0],)
+            key = (*folder, *(found[each] for each in fields if each != "channel"))
+            samples.setdefault(key, {})[found["channel"]] = number
+    if not samples:
+        raise InputError(f"{source_name} has no file such as {one_line(pattern, 60)!r}, for instance not {names[0]}")
+    channels = sorted({c for of in samples.values() for c in of}, key=lambda c: (not c.isdecimal(), c.zfill(9), c))
+    joined = []
+    for key, of in samples.items():
+        name = "_".join(part for part in key if part)
+        if lacking := [c for c in channels if c not in of]:
+            raise InputError(
+                f"{source_name}: {name} has no file of channel {name_list(lacking)}, expected {name_list(channels)} of "
+                "every sample: leave its other files out"
+            )
+        joined.append(_joined([image_file(files[of[c]]) for c in channels], channels))
+    left_out = len(files) - sum(map(len, samples.values()))
+    if left_out:
+        warn(f"{source_name}: {pluralize(left_out, 'file')} of another name than {pattern}, left out")
+    titles = ["_".join(part for part in key if part) for key in samples]
+    return joined, titles, [min(of.values()) for of in samples.values()]
+
+
+def _joined(planes: Sequence[ImageFile], channels: Sequence[str]) -> ImageFile:
+    """The image of files with a channel each."""
+    first = planes[0]
+    for plane in planes:
+        if plane.channels > 1 or (plane.shape, plane.axes, plane.dtype) != (first.shape, first.axes, first.dtype):
+            raise InputError(
+                f"{plane.path} is {plane.described()}, and {first.path.name} {first.described()}: expected files of "
+                "one channel, of equal shape and depth (channel_files)"
+            )
+    return replace(
+        first,
+        shape=(len(planes), *first.shape),
+        axes="C" + first.axes,
+        names=tuple(channels),
+        pixels=lambda: np.stack([plane.open_whole() for plane in planes]),
+        opened=lambda: _Planes([plane.open() for plane in planes]),
+    )
+
+
+def stack_of(
+    files: Sequence[Path | ImageFile], request: DataOptions, side: int | None, *, any_size: bool = False
+) -> Stack:
+    """The images of files, of which only the headers are read; raises InputError unless they are alike."""
+    signal = (request.schema or {}).get("signal", {})
+    axes = request.axes or signal.get("axes")
+    headers = [image_file(file) if isinstance(file, Path) else file for file in files]
+    found = [file.with_axes(axes, alone=len(files) == 1) for file in headers]
+    first = found[0]
+    for file in found:
+        if file.dtype != first.dtype:
+            raise InputError(
+                f"{file.path} is {file.dtype}, and {first.path.name} {first.dtype}: expected one depth; give files "
+                "of one instrument and setting, or save all with one"
+            )
+        if file.channels != first.channels:
+            raise InputError(
+                f"{file.path} has {pluralize(file.channels, 'channel')} ({file.described()}), and {first.path.name} "
+                f"{first.channels} ({first.described()}): expected the same; leave it out, or "
+                "say what the axes are (--axes)"
+            )
+        if min(file.sides) < SMALLEST_SIDE:
+            raise InputError(f"{file.path} has {_size(file.sides)}, expected at least 4 x 4 pixels; leave it out")
+        if side is None and not any_size and file.sides != first.sides:
+            raise InputError(
+                f"{file.path} has {_size(file.sides)} and {first.path.name} has {_size(first.sides)}, expected images "
+                "of the same size; resize them, or let their center squares be cropped and resized with image_size "
+                "(--image-size)"
+            )
+    names = list(first.names) if all(file.names == first.names for file in found) else []
+    wanted = request.channels or signal.get("wanted")
+    chosen = None if wanted is None else [_channel(str(each), names, first) for each in wanted]
+    return Stack(found, chosen, names if chosen is None or not names else [names[i] for i in chosen], side)
+
+
+def in_memory(stack: Stack, source_name: str) -> np.ndarray:
+    """The images of a stack, uint8, uint16 or float32 (n, H, W, C)."""
+    advice = "give fewer files, or a smaller image_size (--image-size)"
+    check_size(stack.dtype.itemsize * math.prod(stack.shape), f"{source_name}: {stack.count:,} images", advice)
+    x = np.empty(stack.shape, stack.dtype)
+    for row, image in zip(x, stack.images(), strict=True):
+        row[:] = image
+    return x
+
+
+def _channel(wanted: str, names: list[str], file: ImageFile) -> int:
+    """The number of a channel, by name or by number from 0."""
+    if wanted in names:
+        return names.index(wanted)
+    if wanted.isdecimal() and int(wanted) < file.channels:
+        return int(wanted)
+    hint = suggest(wanted, names, "its channels are") if names else f"it has {file.channels}, from 0, without names"
+    raise InputError(f"{file.path} has no channel {one_line(wanted, 60)!r}, given as channels; {hint}")
+
+
+def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str], **more: Any) -> FileContents:
+    """What a reader returns of a stack whose images are `x`, and whose files have these names."""
+    signal: dict[str, Any] = {
+        "axes": request.axes,
+        "channel_files": request.channel_files,
+        "wanted": None if request.channels is None else list(request.channels),
+    }
+    signal |= {"channel_names": stack.names or None, "micrometers": stack.micrometers}
+    options: dict[str, Any] = {"signal": {name: value for name, value in signal.items() if value is not None}}
+    options |= {} if stack.side is None else {"image_size": stack.side}
+    found: dict[str, Any] = {"options": options, "row_names": stack.row_names(names), "modality": "images"}
+    return FileContents(x, **(found | more))
+
+
+def _square(image: np.ndarray, side: int) -> np.ndarray:
+    """The center square of an image (H, W, C), resized, in its type."""
+    from PIL import Image
+
+    square = min(image.shape[:2])
+    top, left = ((size - square) // 2 for size in image.shape[:2])
+    center = image[top : top + square, left : left + square].astype(np.float32)
+    planes = [
+        Image.fromarray(plane).resize((side, side), Image.Resampling.BILINEAR) for plane in center.transpose(2, 0, 1)
+    ]
+    resized = np.stack([np.asarray(plane) for plane in planes], axis=2)
+    return resized if image.dtype.kind == "f" else np.rint(resized).astype(image.dtype)
+
+
+def _size(shape: tuple[int, int]) -> str:
+    return f"{shape[0]} x {shape[1]} pixels"

@@ -1,0 +1,204 @@
+"""Images of other fields by their libraries: DICOM, NIfTI, FITS, OME-Zarr; files of one channel each."""
+
+import json
+
+import numpy as np
+import pytest
+
+from refusals import refusal
+from viewsmith.core.errors import MissingExtra
+from viewsmith.data import load_dataset
+from viewsmith.data.readers import dicom, fits, nifti, ome_zarr
+
+RNG = np.random.default_rng(0)
+
+
+def dicom_of(path, x, **tags):
+    """Write an image, (rows, columns) or (frames, rows, columns), as a DICOM file."""
+    from pydicom.dataset import Dataset, FileMetaDataset
+    from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
+
+    data, data.file_meta = Dataset(), FileMetaDataset()
+    data.file_meta.TransferSyntaxUID, data.file_meta.MediaStorageSOPClassUID = ExplicitVRLittleEndian, CTImageStorage
+    data.file_meta.MediaStorageSOPInstanceUID = generate_uid()
+    data.Rows, data.Columns = x.shape[-2:]
+    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
+    data.BitsAllocated, data.BitsStored, data.HighBit = 16, 12, 11
+    data.PixelRepresentation = int(x.dtype.kind == "i")
+    if x.ndim == 3:
+        data.NumberOfFrames = len(x)
+    data.PixelData = x.tobytes()
+    for name, value in tags.items():
+        setattr(data, name, value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data.save_as(path, enforce_file_format=True)
+    return path
+
+
+def test_dicom_in_units_of_the_scanner(tmp_path):
+    pytest.importorskip("pydicom")
+    given = [RNG.integers(0, 4000, (8, 10)).astype("uint16") for _ in range(6)]
+    for i, x in enumerate(given):
+        dicom_of(tmp_path / "set" / "ab"[i % 2] / f"{i}.dcm", x, PixelSpacing=[0.5, 0.5])
+    data = load_dataset(tmp_path / "set")
+    np.testing.assert_array_equal(data.x[..., 0], np.stack([given[i] for i in (0, 2, 4, 1, 3, 5)]))
+    assert data.x.dtype == np.uint16 and data.y.tolist() == list("aaabbb")
+    assert data.schema["signal"]["micrometers"] == 500
+    frames = RNG.integers(-100, 4000, (3, 8, 10)).astype("int16")
+    hounsfield = load_dataset(
+        dicom_of(tmp_path / "a.dcm", frames, BitsStored=16, HighBit=15, RescaleSlope=2, RescaleIntercept=-1024)
+    )
+    assert hounsfield.x.dtype == np.float32 and hounsfield.row_names[1] == "a.dcm#1"
+    np.testing.assert_array_equal(hounsfield.x[..., 0], 2.0 * frames - 1024)
+    dark = load_dataset(dicom_of(tmp_path / "b.dcm", np.stack(given), PhotometricInterpretation="MONOCHROME1"))
+    np.testing.assert_array_equal(dark.x[..., 0], 4095 - np.stack(given))  # black is 0
+    (tmp_path / "c.dcm").write_bytes((tmp_path / "a.dcm").read_bytes()[:200])
+    assert "c.dcm" in refusal(load_dataset, tmp_path / "c.dcm")
+
+
+@pytest.mark.parametrize("ending", [".nii", ".nii.gz"])
+def test_slices_of_nifti(tmp_path, ending):
+    nibabel = pytest.importorskip("nibabel")
+    x = RNG.integers(0, 4000, (8, 10, 5)).astype("uint16")
+    image = nibabel.Nifti1Image(x, np.diag([2.0, 2, 3, 1]))
+    nibabel.save(image, tmp_path / f"a{ending}")
+    data = load_dataset(tmp_path / f"a{ending}")
+    assert data.x.shape == (5, 10, 8, 1) and data.x.dtype == np.uint16 and data.row_names[2] == f"a{ending}#2"
+    np.testing.assert_array_equal(data.x[3, ..., 0], x[:, :, 3].T)
+    assert data.schema["signal"]["micrometers"] == 2000
+    sagittal = load_dataset(tmp_path / f"a{ending}", axes="ZYX")
+    np.testing.assert_array_equal(sagittal.x[3, ..., 0], x[3])
+    scaled = nibabel.Nifti1Image(x.astype("int16"), np.eye(4))
+    scaled.header.set_slope_inter(0.5, 3)
+    nibabel.save(scaled, tmp_path / f"b{ending}")
+    assert load_dataset(tmp_path / f"b{ending}").x.dtype == np.float32
+    with_tiles = load_dataset(tmp_path / f"a{ending}", tile=4, overlap=0)
+    assert len(with_tiles.x) == 5 * 3 * 2
+    np.testing.assert_array_equal(with_tiles.x[1, ..., 0], x[4:, :4, 0].T)
+
+
+def test_fits_and_its_tiles(tmp_path):
+    pytest.importorskip("astropy")
+    from astropy.io import fits as library
+
+    x = RNG.normal(100, 10, (40, 50)).astype("float32")
+    library.HDUList([library.PrimaryHDU(), library.ImageHDU(x)]).writeto(tmp_path / "a.fits")
+    data = load_dataset(tmp_path / "a.fits", tile=16, overlap=0)
+    assert data.x.dtype == np.float32 and data.x.dtype.isnative and data.row_names[3] == "a.fits@34,0"
+    np.testing.assert_array_equal(data.x[1, ..., 0], x[:16, 16:32])
+    cube = RNG.integers(0, 60000, (3, 8, 9)).astype("uint16")
+    for name in ("a.fits", "b.fits"):
+        (tmp_path / "set").mkdir(exist_ok=True)
+        library.PrimaryHDU(cube).writeto(tmp_path / "set" / name)
+    folder = load_dataset(tmp_path / "set")
+    assert folder.x.shape == (2, 8, 9, 3) and folder.x.dtype == np.uint16
+    np.testing.assert_array_equal(folder.x[0], cube.transpose(1, 2, 0))
+    assert len(load_dataset(tmp_path / "set" / "a.fits").x) == 3  # of one file, planes are images
+    library.BinTableHDU.from_columns([library.Column("a", "E", array=[1.0])]).writeto(tmp_path / "t.fits")
+    assert "without an image of two axes" in refusal(load_dataset, tmp_path / "t.fits")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_ome_zarr_and_arrays_alone(tmp_path, version):
+    zarr = pytest.importorskip("zarr")
+    x = RNG.integers(0, 4000, (2, 3, 40, 50)).astype("uint16")
+    group = zarr.create_group(tmp_path / "a.ome.zarr", zarr_format=version)
+    group.create_array("0", data=x, chunks=(1, 1, 16, 16))
+    group.create_array("1", data=x[..., ::2, ::2], chunks=(1, 1, 16, 16))
+    axes = [{"name": name, "type": "space", "unit": "micrometer"} for name in "zcyx"]
+    scale = {"type": "scale", "scale": [1, 1, 0.5, 0.5]}
+    metadata = {
+        "multiscales": [
+            {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": [scale]}, {"path": "1"}]}
+        ],
+        "omero": {"channels": [{"label": name} for name in ("DNA", "ER", "AGP")]},
+    }
+    group.attrs.update(metadata if version == 2 else {"ome": metadata})
+    data = load_dataset(tmp_path / "a.ome.zarr")
+    np.testing.assert_array_equal(data.x, x.transpose(0, 2, 3, 1))
+    assert data.schema["signal"] == {"channel_names": ["DNA", "ER", "AGP"], "micrometers": 0.5}
+    some = load_dataset(tmp_path / "a.ome.zarr", tile=16, overlap=0, channels=["ER"])
+    np.testing.assert_array_equal(some.x[1, ..., 0], x[0, 1, :16, 16:32])
+    zarr.create_array(tmp_path / "b.zarr", data=x[0], zarr_format=version)
+    assert load_dataset(tmp_path / "b.zarr").x.shape == (3, 40, 50, 1)
+    zarr.create_group(tmp_path / "p.zarr", zarr_format=version, attributes={"plate": {"wells": [{"path": "B/2"}]}})
+    assert "give " + str(tmp_path / "p.zarr" / "B" / "2" / "0") in refusal(load_dataset, tmp_path / "p.zarr")
+    assert json.dumps(data.schema)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "extra"),
+    [(dicom, "a.dcm", "medical"), (nifti, "a.nii", "medical"), (fits, "a.fits", "astronomy")],
+)
+def test_a_missing_library_names_its_extra(tmp_path, monkeypatch, module, name, extra):
+    def missing(package, extra, purpose):
+        raise MissingExtra(package, extra, purpose)
+
+    (tmp_path / name).write_bytes(b"")
+    monkeypatch.setattr(module, "require", missing)
+    with pytest.raises(MissingExtra, match=rf"viewsmith\[{extra}\]"):
+        load_dataset(tmp_path / name)
+    monkeypatch.setattr(ome_zarr, "require", missing)
+    with pytest.raises(MissingExtra, match=r"viewsmith\[microscopy\]"):
+        ome_zarr.zarr_file(tmp_path)
+
+
+@pytest.fixture
+def wells(tmp_path):
+    """Files of two channels of six wells."""
+    tifffile = pytest.importorskip("tifffile")
+    given = RNG.integers(0, 4000, (6, 2, 12, 12)).astype("uint16")
+    (tmp_path / "plate").mkdir()
+    for well, planes in zip(("A1", "A2", "A3", "B1", "B2", "B3"), given, strict=True):
+        for channel, plane in zip(("1", "10"), planes, strict=True):
+            tifffile.imwrite(tmp_path / "plate" / f"{well}_w{channel}.tif", plane)
+    return tmp_path / "plate", given
+
+
+PATTERN = "{well}_w{channel}.tif"
+
+
+def test_a_file_for_each_channel(wells, tmp_path):
+    folder, given = wells
+    data = load_dataset(folder, channel_files=PATTERN)
+    np.testing.assert_array_equal(data.x, given.transpose(0, 2, 3, 1))
+    assert data.row_names == ["A1", "A2", "A3", "B1", "B2", "B3"]
+    assert data.schema["signal"] == {"channel_files": PATTERN, "channel_names": ["1", "10"]}
+    np.testing.assert_array_equal(load_dataset(folder, schema=data.schema).x, data.x)
+    np.testing.assert_array_equal(load_dataset(folder, channel_files=PATTERN, channels=["10"]).x, data.x[..., [1]])
+    (folder / "layout.csv").write_text("well,drug\n" + "".join(f"{w},{w[0]}\n" for w in data.row_names))
+    assert load_dataset(folder, channel_files=PATTERN, label="drug").y.tolist() == list("AAABBB")
+    tiled = load_dataset(folder, channel_files=PATTERN, tile=8, overlap=4)
+    assert tiled.row_names[1] == "A1@4,0"
+    np.testing.assert_array_equal(tiled.x[1], data.x[0, :8, 4:])
+
+
+def test_files_of_channels_in_folders_of_classes(wells, tmp_path):
+    folder, given = wells
+    for kind, letter in (("dead", "A"), ("live", "B")):
+        (tmp_path / "set" / kind).mkdir(parents=True)
+        for file in folder.glob(f"{letter}*.tif"):
+            file.rename(tmp_path / "set" / kind / file.name)
+    data = load_dataset(tmp_path / "set", channel_files=PATTERN)
+    assert data.y.tolist() == ["dead"] * 3 + ["live"] * 3 and data.row_names[3] == "live_B1"
+    np.testing.assert_array_equal(data.x, given.transpose(0, 2, 3, 1))
+
+
+def test_files_of_channels_that_do_not_fit(wells):
+    import tifffile
+
+    folder, given = wells
+    for pattern in ("{well}.tif", "{channel}{channel}.tif", "w1.tif"):
+        assert "with {channel} and other fields" in refusal(load_dataset, folder, channel_files=pattern)
+    assert "has no file such as" in refusal(load_dataset, folder, channel_files="{well}-{channel}.tif")
+    tifffile.imwrite(folder / "B3_w10.tif", given[0, 0, :10])
+    assert "B3_w10.tif is YX 10 x 12 uint16, and B3_w1.tif YX 12 x 12" in refusal(
+        load_dataset, folder, channel_files=PATTERN
+    )
+    (folder / "B3_w10.tif").unlink()
+    assert "B3 has no file of channel 10, expected 1, 10 of every sample" in refusal(
+        load_dataset, folder, channel_files=PATTERN
+    )
+    (folder / "B3_w1.tif").rename(folder / "thumb.tif")
+    with pytest.warns(UserWarning, match="1 file of another name than"):
+        assert len(load_dataset(folder, channel_files=PATTERN).x) == 5

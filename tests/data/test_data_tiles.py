@@ -1,0 +1,182 @@
+"""Tiles of large images: windows, empty ones, places, coordinates of maps, duplicates at the seams."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from refusals import refusal
+from viewsmith.core.rows import RowSource
+from viewsmith.data import load_dataset, tiles
+from viewsmith.data.dataset import Tiles
+
+tifffile = pytest.importorskip("tifffile")
+RNG = np.random.default_rng(0)
+
+
+def scene(height=70, width=90, channels=2, dtype="uint16"):
+    return RNG.integers(100, 4000, (channels, height, width)).astype(dtype)
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(x, name="scene.tif", **options):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tifffile.imwrite(path, x, **{"photometric": "minisblack", "metadata": {"axes": "CYX"}} | options)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"compression": "zlib", "rowsperstrip": 8},
+        {"tile": (32, 32), "compression": "lzw"},
+        {"planarconfig": "separate"},
+        {"byteorder": ">"},
+        {"bigtiff": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_windows_are_those_of_the_whole_image(put, capsys, monkeypatch, stored, in_memory):
+    if not in_memory:
+        monkeypatch.setattr(tiles, "KEPT", 0)
+    x = scene()
+    data = load_dataset(put(x, **stored), tile=32, overlap=8)
+    assert isinstance(data.x, RowSource) != in_memory and data.modality == "images"
+    places = [(top, left) for top in (0, 24, 38) for left in (0, 24, 48, 58)]
+    assert data.row_names == [f"scene.tif@{left},{top}" for top, left in places]
+    expected = np.stack([x[:, top : top + 32, left : left + 32] for top, left in places]).transpose(0, 2, 3, 1)
+    np.testing.assert_array_equal(data.x[:], expected)
+    for index in ([5], [0, 3, 11], [7, 2]):
+        np.testing.assert_array_equal(data.x[np.array(index)], expected[index])
+    assert "12 tiles of 32 x 32 pixels" in capsys.readouterr().err
+    again = load_dataset(data.source, schema=data.schema)  # as a run reads later scenes
+    np.testing.assert_array_equal(again.x[:], expected)
+    assert load_dataset(data.source, tile=32).schema["overlap"] == 4
+
+
+def test_channels_and_several_scenes_with_their_labels(put, tmp_path):
+    given = [scene(40, 50), scene(64, 32), scene(40, 40), scene(33, 40)]
+    for i, x in enumerate(given):
+        put(x, f"set/{'ab'[i % 2]}/{i}.tif")
+    data = load_dataset(tmp_path / "set", tile=32, overlap=0, channels=["1"])
+    assert data.x.shape[1:] == (32, 32, 1)
+    assert [name.partition("@")[0] for name in data.row_names] == data.windows.wholes.tolist()
+    assert set(zip(data.windows.wholes, data.y, strict=True)) == {
+        *((f"a/{i}.tif", "a") for i in (0, 2)),
+        *((f"b/{i}.tif", "b") for i in (1, 3)),
+    }
+    assert data.split == "groups"  # tiles of a scene are in one part of it
+    assert not set(data.windows.wholes[data.train_index]) & set(data.windows.wholes[data.test_index])
+    i = data.row_names.index("b/1.tif@0,32")
+    np.testing.assert_array_equal(data.x[i, ..., 0], given[1][1, 32:, :32])
+
+
+def test_empty_tiles_are_left_out_and_said(put, capsys):
+    x = np.full((2, 64, 96), 200, np.uint16)
+    x[:, :32, :32] = RNG.integers(200, 4000, (2, 32, 32))  # something
+    x[:, 32:, :32] += RNG.integers(0, 20, (2, 32, 32)).astype(np.uint16)  # noise of a small part of the range
+    x[1, 32:, 64:] = RNG.integers(200, 4000, (32, 32))  # something in one of the channels
+    data = load_dataset(put(x), tile=32, overlap=0)
+    assert data.row_names == ["scene.tif@0,0", "scene.tif@64,32"]
+    assert "2 tiles of 32 x 32 pixels, 4 empty ones left out" in capsys.readouterr().err
+    assert "every tile is empty" in refusal(load_dataset, put(np.full((1, 64, 64), 7, np.uint16)), tile=32)
+
+
+def test_places_without_data_are_left_out(put, capsys):
+    x = scene(64, 64, 1, "float32")
+    x[0, 40, 40] = np.nan
+    data = load_dataset(put(x), tile=32, overlap=0)
+    assert len(data.x) == 3 and "1 empty one left out, of which 1 without data" in capsys.readouterr().err
+    x = scene(64, 64, 1)
+    x[0, :, :30] = 0
+    path = put(x, extratags=[(42113, "s", 2, "0", True)])
+    assert load_dataset(path, tile=32, overlap=0).row_names == ["scene.tif@32,0", "scene.tif@32,32"]
+
+
+@pytest.mark.parametrize("by", ["scale", "matrix", "point"])
+def test_coordinates_of_a_map(put, tmp_path, by):
+    keys = (1, 1, 0, 1, 1025, 0, 1, 2 if by == "point" else 1)
+    tags = [(34735, "H", 8, keys, True)]
+    if by == "matrix":
+        tags += [(34264, "d", 16, (10.0, 0, 0, 500000, 0, -10, 0, 4000000, *(0.0,) * 7, 1), True)]
+    else:
+        tags += [(33550, "d", 3, (10.0, 10.0, 0.0), True), (33922, "d", 6, (0.0, 0, 0, 500000, 4000000, 0), True)]
+    data = load_dataset(put(scene(), extratags=tags), tile=32, overlap=8)
+    half = 5 if by == "point" else 0
+    found = data.windows.coordinates(np.array([0]), np.array([24]), np.array([38]))
+    assert found == {"x": [f"{500240 - half}"], "y": [f"{3999620 + half}"]}
+    assert data.windows.map_keys[0][3] == keys
+
+
+def test_pages_of_a_volume_are_scenes_of_their_own(put):
+    x = RNG.integers(0, 4000, (3, 2, 40, 40)).astype(np.uint16)
+    data = load_dataset(put(x, "a.ome.tif", metadata={"axes": "ZCYX"}), tile=32, overlap=0)
+    assert data.row_names[4] == "a.ome.tif#1@0,0"
+    np.testing.assert_array_equal(data.x[5], x[1, :, :32, 8:].transpose(1, 2, 0))
+
+
+def test_a_photograph(tmp_path):
+    from PIL import Image
+
+    x = RNG.integers(0, 256, (40, 50, 3)).astype(np.uint8)
+    for suffix in (".png", ".bmp"):
+        Image.fromarray(x).save(tmp_path / f"a{suffix}")
+        data = load_dataset(tmp_path / f"a{suffix}", tile=32, overlap=0)
+        np.testing.assert_array_equal(data.x[3], x[8:, 18:])
+        assert data.x.dtype == np.uint8
+
+
+def test_parts_at_the_seams_are_found_once():
+    of, lefts = np.zeros(3, int), np.array([0, 24, 48])
+    where = Tiles(["a", "b"], [(32, 80), (9, 9)], [None, None], of, lefts, np.zeros(3, int), 32, 24)
+    names = ["sample", "kind", "left", "top", "right", "bottom"]
+    rows = [
+        (0, 0, 24, 4, 32, 14, 2.0),
+        (1, 0, 0, 4, 10, 14, 3.0),
+        (1, 0, 20, 4, 30, 14, 1.0),
+        (1, 0, 22, 4, 32, 14, 0.5),
+    ]
+    found = np.array(rows, [*((name, int) for name in names), ("score", float)])
+    assert where.distinct(found).tolist() == [False, True, True, True]  # of one tile, both are kept
+    assert where.placed(found)["left"].tolist() == [24, 24, 44, 46]
+    assert where.distinct(found[:0]).tolist() == []
+
+
+def test_a_scene_takes_little_memory(put, monkeypatch):
+    monkeypatch.setattr(tiles, "KEPT", 0)
+    path = put(scene(1200, 2400, 2, "uint16"))  # 11 MB
+    load_dataset(put(scene(), "small.tif"), tile=32)  # imports
+    tracemalloc.start()
+    data = load_dataset(path, tile=64)
+    data.x.small = True
+    for block in data.x.blocks():
+        assert len(block) < len(data.x) / 2
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60e6, peak
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"tile": 128}, "70 x 90 pixels, less than a tile of 128 x 128: give a smaller tile (--tile 70)"),
+        ({"tile": 32, "overlap": 32}, "overlap is 32 pixels, expected less than the side of a tile, 32"),
+        ({"tile": 32, "image_size": 16}, "leave one of them out"),
+        ({"tile": 2}, "tile is 2, expected at least 4"),
+        ({"overlap": 8}, "overlap is for tiles: give their side, too (--tile 64)"),
+        ({}, "is one image (CYX 2 x 70 x 90 uint16), expected several: cut it into tiles, tile=SIDE (--tile 17)"),
+    ],
+)
+def test_what_is_refused(put, options, part):
+    assert part in refusal(load_dataset, put(scene()), **options)
+
+
+def test_tiles_are_of_images_alone(tmp_path):
+    np.savetxt(tmp_path / "a.csv", np.eye(4), delimiter=",", header="a,b,c,d", comments="")
+    assert "tile=32 has no effect" in refusal(load_dataset, tmp_path / "a.csv", tile=32)
