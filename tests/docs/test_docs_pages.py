@@ -63,3 +63,19 @@ def test_a_second_build_of_the_docs_does_not_read_the_first():
     # Executed notebooks are copied beside the folder of a build; only docs/_build is excluded and ignored.
     made = re.findall(r"-b \w+ docs (\S+)$", (DOCS.parent / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(made) == 2 and {Path(folder).parent for folder in made} == {Path("docs/_build")}
+
+
+def lengths(text):
+    """Words of every sentence outside of code, tables, headings and formulas."""
+    text = re.sub(r"^```.*?^```|<!--.*?-->|^\s*\|.*?$|^#.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"\$+[^$]*\$+", "", re.sub(r"`[^`]*`", "Code", text)))
+    for block in re.split(r"\n\s*\n|^\s*(?:[-*]|\d+\.)\s", text, flags=re.MULTILINE):
+        for sentence in re.split(r"(?<=[.!?])[*\"')]*\s+(?=viewsmith|[A-Z*\"(\d-])", block.strip()):
+            yield sum(bool(re.search(r"\w", word)) for word in sentence.split())
+
+
+def test_sentences_are_short():
+    pages = [DOCS.parent / "README.md", *DOCS.glob("*.md")]
+    found = [words for path in pages for words in lengths(path.read_text(encoding="utf-8")) if words]
+    assert sum(found) / len(found) <= 15
+    assert sum(words > 25 for words in found) <= 0.01 * len(found)
