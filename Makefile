@@ -14,7 +14,7 @@ CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all study-quick test-interop test-lowest check lint study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all study-quick test-interop test-lowest release check lint study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -62,6 +62,9 @@ test-lowest:   ## `make test` with the lowest versions that pyproject.toml allow
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt -e ".[$(TEST_EXTRAS)]"
 	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not gpu" $(ARGS)
 
+release:       ## build wheel and sdist, install the wheel into a new environment, run the demo and the README there; timed
+	$(PYTHON) tests/release.py $(ARGS)
+
 lint: $(CHECK)     ## ruff, mypy and the check of the layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -70,7 +73,7 @@ lint: $(CHECK)     ## ruff, mypy and the check of the layers
 
 check: lint test   ## lint and test: run it before every change
 
-PICTURES := smears beats binding_sites objects crl_tac crl_tac_projections contrastive linear_contrast pinda learned_noise diffaug genview metaug images dna map
+PICTURES := run_report discover_report smears beats binding_sites objects crl_tac crl_tac_projections contrastive linear_contrast pinda learned_noise diffaug genview metaug images dna map
 
 ALL_EXTRAS := image,microscopy,medical,astronomy,unclip,omics,parquet,signals,timm,viz,track,wandb,hub,tune,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)

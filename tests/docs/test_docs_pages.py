@@ -50,8 +50,9 @@ def test_pictures_and_pages_that_are_linked_exist(path):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_small_and_made_by_a_script(name):
-    assert (DOCS / "_static" / f"{name}.png").stat().st_size <= 60_000
-    assert f'save(figure, "{name}")' in (DOCS / "pictures" / f"{name}.py").read_text(encoding="utf-8")
+    limit = 130_000 if name.endswith("_report") else 60_000  # screenshots
+    assert (DOCS / "_static" / f"{name}.png").stat().st_size <= limit
+    assert f'save(figure, "{name}"' in (DOCS / "pictures" / f"{name}.py").read_text(encoding="utf-8")
 
 
 def test_make_makes_every_picture():

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from viewsmith.core.files import write_text_atomic
-from viewsmith.evaluation.advice import seconds_text
 from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings
 from viewsmith.reports.figure import Figure, number_text, score
 from viewsmith.reports.verdict import caveat, comparison, protocol_title, verdict
@@ -135,17 +134,7 @@ def _comparison(evaluation: Mapping[str, Any]) -> dict[str, Any]:
         "unit_table": comparison(evaluation, unit_rows=True),
         "protocols": [(protocol_title(key), text) for key, text in (evaluation.get("protocols") or {}).items()],
         "rows": {key: rows[key] for key in ("train", "test", "classes") if rows.get(key) is not None},
-        "seconds": _seconds(evaluation),
     }
-
-
-def _seconds(evaluation: Mapping[str, Any]) -> str:
-    """The seconds for the features of each table row, and of all scores, as a sentence."""
-    found, names = evaluation.get("seconds") or {}, evaluation.get("names") or {}
-    embed = [(names.get(name, name), score(each.get("embed"))) for name, each in found.items()]
-    listed = ", ".join(f"{name} {seconds_text(value)}" for name, value in embed if value is not None)
-    scoring = sum(score(each.get("score")) or 0.0 for each in found.values())
-    return f"Time for the features of all rows: {listed}; for all scores {seconds_text(scoring)}." if listed else ""
 
 
 def _label_free(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:

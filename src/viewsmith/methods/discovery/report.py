@@ -65,7 +65,7 @@ def draw_logo(motif: Motif, name: str) -> Picture:
     return Picture(f"Sequence logo of {name}", figure)
 
 
-GALLERY, SIDE, COLUMNS = 48, 96, 8
+GALLERY, SIDE, COLUMNS = 36, 112, 6  # six in a row are larger than 40 pixels on a phone, too
 SHOWN, WIDTH = 12, 256
 BOXES = (("red", (230, 60, 20)), ("blue", (20, 110, 220)), ("green", (20, 150, 60)))  # by kind
 LISTED, AROUND = 60, 60  # sites, and letters around each
@@ -117,7 +117,9 @@ def _images(model: Any, images: Any, ranked: np.ndarray, without: np.ndarray, na
         heading = f"Best parts of kind {kind} ({BOXES[kind % 3][0]} boxes)" if len(model.parts_) > 1 else "Best parts"
         caption = f"The highest scores of {len(own)} in {len(np.unique(own['sample']))} images, best first."
         figures.append(Figure(heading, caption, [Picture("The best parts", _gallery(images, own))]))
-    legend = "Right: the probability of each place to lie in a part, from white (0) to red (1)." if model.parts_ else ""
+    box = "the box" if len(model.parts_) == 1 else "boxes in the colors of their kinds"
+    right = "Right: the probability of each place to lie in a part, from white (0) to red (1)."
+    legend = f"Left: the image with {box} of its parts. {right}" if model.parts_ else ""
     return [
         *figures,
         Figure(
