@@ -12,7 +12,10 @@ BLOCK = 256  # samples whose features are computed at a time
 #: Views whose features span the directions to which more features are reduced: a pass of views is then a third as long
 #: as with all of 5,000 features, and as good. At most `MOST_VIEWS` of each sample. `FEW` features are not reduced.
 SPANNING, MOST_VIEWS, FEW = 1536, 4, 256
-SHARE = 0.1
+SHARE = 0.2
+#: Squared length of the constant column over that of the others: the square of the mean odds rho / (1 - rho) of views
+#: over `ODDS`, at most `MOST_CONSTANT`.
+ODDS, MOST_CONSTANT = 100, 3.0
 FULL, EXTRA, ROUNDS = 1500, 64, 10  # above this width axes are iterated, so many rounds, with so many more of them
 
 
@@ -47,6 +50,8 @@ class ProjectedFeatures(nn.Module):
         Correlation of two views of a sample in each column; 0 before it is known.
     kept : Tensor
         Number of columns that are used: the first ones.
+    constant : Tensor
+        Value of a last column that is the same for all samples; 0: there is none.
     """
 
     center: Tensor
@@ -58,6 +63,7 @@ class ProjectedFeatures(nn.Module):
     weights: Tensor
     correlation: Tensor
     kept: Tensor
+    constant: Tensor
 
     def __init__(self, features: Features, width: int, appended: int = 0) -> None:
         super().__init__()
@@ -73,11 +79,12 @@ class ProjectedFeatures(nn.Module):
         self.register_buffer("length", torch.ones(()))
         self.register_buffer("correlation", torch.zeros(self.width))
         self.register_buffer("kept", torch.tensor(self.width))
+        self.register_buffer("constant", torch.zeros(()))
 
     @property
     def n_components(self) -> int:
-        """Number of columns, appended ones included."""
-        return int(self.kept) + self.axes.shape[1]
+        """Number of columns, appended ones and the constant one included."""
+        return int(self.kept) + self.axes.shape[1] + (float(self.constant) > 0)
 
     @property
     def n_reduced(self) -> int:
@@ -104,7 +111,10 @@ class ProjectedFeatures(nn.Module):
         parts = [found @ self.weights[:, : int(self.kept)]]
         if self.axes.shape[1]:
             parts.append(self.length * (found @ self.axes))
-        return torch.cat([part @ rotation(part.shape[1]).to(part) for part in parts], 1)
+        parts = [part @ rotation(part.shape[1]).to(part) for part in parts]
+        if float(self.constant) > 0:
+            parts.append(self.constant.expand(len(found), 1))
+        return torch.cat(parts, 1)
 
     @torch.no_grad()
     def fit(self, x: Tensor, generator: torch.Generator, views: Callable[[Tensor], Tensor] = lambda x: x) -> None:
@@ -133,14 +143,15 @@ class ProjectedFeatures(nn.Module):
         self.axes.zero_()[:, :appended] = self._of_all(axes[:, :appended]) / variance[:appended].sum().sqrt()
         self.set(axes[:, :kept], torch.zeros(kept, device=x.device), float(variance[:kept].sum()))
 
-    def set(self, weights: Tensor, correlation: Tensor, size: float) -> None:
+    def set(self, weights: Tensor, correlation: Tensor, size: float, constant: float = 0.0) -> None:
         """Use weights (p, k) of reduced features, whose columns have these correlations of views and, in the mean, this
-        squared length."""
+        squared length; `constant` is the squared length of the constant column over it."""
         k = weights.shape[1]
         self.weights.zero_()[:, :k] = self._of_all(weights)
         self.correlation.zero_()[:k] = correlation
         self.kept.fill_(k)
         self.length.fill_((SHARE * size) ** 0.5)
+        self.constant.fill_((constant * size) ** 0.5)
 
     def _of_all(self, directions: Tensor) -> Tensor:
         """Directions (p, k) of reduced features as those of all features, (d, k)."""

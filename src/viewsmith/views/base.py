@@ -121,6 +121,14 @@ class ViewMaker(nn.Module):
         """Samples (B, ...), and what the symmetries among the views make of them: mirror images, other strands."""
         return [x]
 
+    def parts(self, x: Tensor) -> list[Tensor]:
+        """Parts of samples (B, ...) that are views of them, the same of every sample: crops at the corners."""
+        return []
+
+    def share_of_parts(self, x: Tensor) -> float:
+        """How much of the representation of samples like `x`, (n, ...), is the mean of their parts: 0 to 1/2."""
+        return 0.0
+
     def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         """Augment both views of a pair, or only the second (`views_made`). May be overridden."""
         ids = pair.ids or (None, None)
@@ -375,6 +383,14 @@ class PairMaker(nn.Module):
     def symmetric_copies(self, x: Tensor) -> list[Tensor]:
         """Copies of samples (B, ...) by the symmetries of the first maker that has some; else the samples alone."""
         return next((copies for maker in self.makers if len(copies := maker.symmetric_copies(x)) > 1), [x])
+
+    def parts(self, x: Tensor) -> list[Tensor]:
+        """Parts of samples (B, ...) by the first maker that has some."""
+        return next((parts for maker in self.makers if (parts := maker.parts(x))), [])
+
+    def share_of_parts(self, x: Tensor) -> float:
+        """The largest `ViewMaker.share_of_parts`."""
+        return max((maker.share_of_parts(x) for maker in self.makers), default=0.0)
 
     def _check(self, maker: ViewMaker, x: Tensor, pair: PositivePair) -> None:
         """Raise InputError unless both views, which a maker of the user may have made, fit the samples."""

@@ -93,7 +93,7 @@ class LinearContrast(ViewsmithEstimator):
     n_components: arguments.Count | arguments.Auto = "auto"
     """Number of columns. "auto": chosen on held-out samples, at most 256, and 512 of 20,000 samples or more."""
     appended_pca: arguments.Natural | arguments.Auto = "auto"
-    """Principal components of the features that are appended, at a tenth of the squared length: what views of few
+    """Principal components of the features that are appended, at a fifth of the squared length: what views of few
     samples do not tell. "auto": 64 for fewer than 1,000 samples if `n_components` is "auto", otherwise none."""
     n_views: Annotated[int, Bounds(ge=2)] = 8
     """Views of each sample."""

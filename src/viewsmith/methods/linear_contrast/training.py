@@ -36,7 +36,7 @@ from viewsmith.core.schedule import Method, Phase
 from viewsmith.estimator.features import rows_to_fit
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.losses.gaussian_contrast import critic_weights
-from viewsmith.networks.projected import leading_axes
+from viewsmith.networks.projected import MOST_CONSTANT, ODDS, leading_axes
 from viewsmith.views.base import PairMaker
 
 FOLDS = 5  # parts of the samples, each of which is held out in turn to choose the ridge and the number of columns
@@ -288,6 +288,7 @@ class LinearContrastMethod(Method):
         self.n_views, self.ridge, self.n_components = n_views, ridge, n_components
         self.batch_size, self.max_samples, self.minutes = batch_size, max_samples, minutes
         self.made_at = time.monotonic()
+        self.register_buffer("share_of_parts", torch.zeros(()))
         self.rows: Rows | None = None
         self.sums: Sums | None = None
         self.facts: dict[str, Any] = {}
@@ -299,6 +300,7 @@ class LinearContrastMethod(Method):
         """Fit the features, and the directions to which they are reduced, to random rows and their views."""
         generator = stream(seed, "features")
         rows = rows_to_fit(x, generator)
+        self.share_of_parts.fill_(self.views.share_of_parts(rows))
         self.views.prepare(x)
         draws = stream(seed, "spanning views", device=x.device)
         encoder = self.framework.encoder
@@ -323,11 +325,16 @@ class LinearContrastMethod(Method):
         return self.views.describe() | self.facts
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        """Representation of scaled samples, (B, n_components): the mean over their symmetric copies."""
+        """Representation of scaled samples, (B, n_components): the mean over their symmetric copies, and to a share over
+        their parts, if views are crops."""
 
         def mean(rows: Tensor) -> Tensor:
             copies = self.views.symmetric_copies(rows)
-            return torch.stack([self.framework.represent(copy, output) for copy in copies]).mean(0)
+            found = torch.stack([self.framework.represent(copy, output) for copy in copies]).mean(0)
+            if not (share := float(self.share_of_parts)):
+                return found
+            parts = torch.stack([self.framework.represent(part, output) for part in self.views.parts(rows)]).mean(0)
+            return (1 - share) * found + share * parts
 
         return self.views.represent(mean, x)
 
@@ -399,9 +406,13 @@ class LinearContrastMethod(Method):
                 f"no column of the features is shared by two views of a sample: {self.view_names} destroy everything; "
                 "take milder ones (view_maker, --views), or other features"
             )
-        weights = critic_weights(solution.signal)
-        size = float((weights.square() * (1 + solution.signal)).sum())  # columns have noise of variance 1
-        encoder.set(solution.weights().float(), solution.correlation.float(), size)
+        variance = critic_weights(solution.signal).square() * (1 + solution.signal)  # columns have noise of variance 1
+        size, signal = float(variance.sum()), float((variance * solution.correlation).sum())
+        constant = 0.0
+        if self.n_components is None:
+            constant = min(MOST_CONSTANT, (signal / max(size - signal, 1e-12) / ODDS) ** 2)
+            constant = constant if constant > LEAST else 0.0
+        encoder.set(solution.weights().float(), solution.correlation.float(), size, constant)
         k, nats = len(solution.signal), choice.information.get(choice.ridge)
         why = "" if nats is None else f", by the information about views of held-out samples ({nats:.1f} nats)"
         self.facts = {

@@ -5,6 +5,7 @@ torchvision's order: crop, flip, colors, gray, blur, solarize; then turns.
 """
 
 import inspect
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from viewsmith.views.base import CropBoxes, PositivePair, ViewContext, ViewMaker
 
 Range = tuple[float, float]
 Recipe = Literal["simclr", "moco", "byol", "multicrop"]
+#: Crops at the corners show this part of each side. How much of a representation they are is half of the variance of
+#: pixels at the edge, this part of each side, over that of all pixels; nothing below a least ratio: objects on an empty
+#: ground lose their place in a crop at a corner, photographs go on beyond their edge.
+PART, EDGE, LEAST_EDGE = 0.8, 0.1, 0.1
 
 
 @dataclass
@@ -161,6 +166,26 @@ class ImageViews(ViewMaker):
         mirrored = self.upside_down > 0 and not (self.turn > 0 and self.flip > 0)
         return copies + [copy.flip(2) for copy in copies] if mirrored else copies
 
+    def parts(self, x: Tensor) -> list[Tensor]:
+        if self.scale[0] == 1 or self.turns:
+            return []
+        height, width = x.shape[2:]
+        tall, wide = (max(1, round(PART * side)) for side in (height, width))
+        found = []
+        for number, (top, left) in enumerate(itertools.product((0, height - tall), (0, width - wide))):
+            flip = torch.full((len(x),), self.flip > 0 and number in (1, 2), device=x.device)
+            found.append(crop(x, constant([top, left, tall, wide], x).expand(len(x), 4), None, flip))
+        return found
+
+    def share_of_parts(self, x: Tensor) -> float:
+        if self.scale[0] == 1 or self.turns:
+            return 0.0
+        edge = torch.ones(x.shape[2:], dtype=torch.bool, device=x.device)
+        rows, columns = (max(1, round(EDGE * side)) for side in x.shape[2:])
+        edge[rows:-rows, columns:-columns] = False
+        ratio = float(x[:, :, edge].var(correction=0) / x.var(correction=0).clamp_min(1e-12))
+        return min(1.0, ratio) / 2 if ratio > LEAST_EDGE else 0.0
+
     def view_and_crop(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, CropBoxes]:
         """A view of each image, and the region of the image that it shows."""
         self.check(x)
@@ -268,6 +293,12 @@ class PairedImageViews(ViewMaker):
 
     def symmetric_copies(self, x: Tensor) -> list[Tensor]:
         return self.first.symmetric_copies(x)
+
+    def parts(self, x: Tensor) -> list[Tensor]:
+        return self.first.parts(x)
+
+    def share_of_parts(self, x: Tensor) -> float:
+        return self.first.share_of_parts(x)
 
     def pair(self, pair: PositivePair, *, generator: torch.Generator | None = None) -> PositivePair:
         local = pair.local
