@@ -3,8 +3,7 @@
 Rows: "raw" (the best of the modality's raw features, chosen on train rows), "features" (the fixed features, as
 `LinearContrast` standardizes them), "linear-contrast" (the default), "contrastive" (the default training). Of
 recordings, also scikit-learn's RidgeClassifierCV and one nearest neighbor, as MiniRocket is used. Nothing is chosen on
-test labels; ridge and number of columns are chosen on held-out train samples without labels. `by_width` has the scores
-with the first 32, 64, 128 and 256 columns: the price of the choice.
+test labels; ridge and number of columns are chosen on held-out train samples without labels.
 
 Images are whole data sets, or drawn rows (`common.data`). Recordings: sets of the UCR and UEA archives, with their
 published splits, that the package aeon brings (AEON=folder of its datasets) or that lie with the data (of unequal
@@ -45,7 +44,6 @@ from viewsmith import Contrastive, LinearContrast
 from viewsmith.data import load_dataset
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities import modality_of
-from viewsmith.networks.scaling import rotation
 from viewsmith.views import ViewMaker
 
 SEEDS = (0, 1, 2)
@@ -221,13 +219,6 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     if row.startswith("linear-contrast"):
         facts = model.summary_
         more = {"columns": h.shape[1], "ridge": facts["ridge"], "held_out_nats": facts["held_out_nats"]}
-        by_width = {}
-        columns, columns_test = (model.transform(x, output="projection") for x in (data.x, data.x_test))
-        for k in (k for k in (32, 64, 128, 256) if k <= columns.shape[1]):
-            turn = rotation(k).numpy()
-            pair = columns[:, :k] @ turn, columns_test[:, :k] @ turn
-            by_width[k] = evaluate_embedding(pair[0], data.y, pair[1], data.y_test, protocols=protocols)
-        more["by_width"] = {str(k): {n: round(v, 4) for n, v in found.items()} for k, found in by_width.items()}
     scores = evaluate_embedding(h, data.y, h_test, data.y_test, protocols=protocols)
     if given.get("modality") == "series":
         ridge = RidgeClassifierCV(np.logspace(-3, 3, 10)).fit(h, data.y)

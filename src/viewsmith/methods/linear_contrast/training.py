@@ -325,8 +325,7 @@ class LinearContrastMethod(Method):
         return self.views.describe() | self.facts
 
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
-        """Representation of scaled samples, (B, n_components): the mean over their symmetric copies, and to a share over
-        their parts, if views are crops."""
+        """Representation of scaled samples, (B, n_components): the mean over their symmetric copies and parts."""
 
         def mean(rows: Tensor) -> Tensor:
             copies = self.views.symmetric_copies(rows)
