@@ -7,7 +7,7 @@ import pytest
 
 from refusals import refusal
 from viewsmith.core.errors import MissingExtra
-from viewsmith.data import load_dataset
+from viewsmith.data import image_squares, load_dataset
 from viewsmith.data.readers import dicom, fits, nifti, ome_zarr
 
 RNG = np.random.default_rng(0)
@@ -202,3 +202,31 @@ def test_files_of_channels_that_do_not_fit(wells):
     (folder / "B3_w1.tif").rename(folder / "thumb.tif")
     with pytest.warns(UserWarning, match="1 file of another name than"):
         assert len(load_dataset(folder, channel_files=PATTERN).x) == 5
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32", "float64"])
+def test_arrays_of_different_sizes_as_squares(dtype):
+    given = [np.full(shape, 7 * i, dtype) for i, shape in enumerate([(8, 9, 2), (16, 12, 2), (5, 30, 2)])]
+    given[0][:, 0] = given[0][:, -1] = 99  # the first column is in the center square, the last one is not
+    squares = image_squares(given, 8)
+    assert squares.shape == (3, 8, 8, 2) and squares.dtype == ("float32" if dtype == "float64" else dtype)
+    np.testing.assert_array_equal(squares[0], given[0][:, :8])
+    assert set(squares[2].ravel()) == {14}
+    assert image_squares([image[..., 0] for image in given], 4).shape == (3, 4, 4, 1)
+    for wrong in ([given[0], given[1][..., :1]], [given[0], given[1].astype("int8")], [given[0], given[1][0, 0]]):
+        assert "image 1 is" in refusal(image_squares, wrong, 8) and "of one type" in refusal(image_squares, wrong, 8)
+    assert "no images" in refusal(image_squares, [], 8) and "side is 2" in refusal(image_squares, given, 2)
+
+
+def test_a_file_that_is_cut_off(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    x = RNG.integers(0, 4000, (2, 64, 64)).astype("uint16")
+    for name, options in (("plain", {}), ("packed", {"compression": "zlib", "rowsperstrip": 8})):
+        path = tmp_path / f"{name}.tif"
+        tifffile.imwrite(path, x, photometric="minisblack", **options)
+        whole = path.read_bytes()
+        for part in (0.98, 0.5):
+            path.write_bytes(whole[: int(part * len(whole))])
+            for given in ({}, {"tile": 32}):
+                said = refusal(load_dataset, path, **given)
+                assert path.name in said and len(said.splitlines()) == 1, said

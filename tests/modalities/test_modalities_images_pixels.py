@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from viewsmith.modalities.images.channels import with_scale_bar
 from viewsmith.modalities.images.pixels import Pixels
 
 
@@ -39,3 +40,22 @@ def test_constant_channels_are_divided_by_one():
     pixels = Pixels((3, 3, 3))
     pixels.fit(x, "standard")
     assert pixels(x).abs().max() < 1e-6 and torch.equal(pixels.inverse(pixels(x)), x)
+
+
+@pytest.mark.parametrize(
+    ("side", "width", "said", "pixels"),
+    [
+        (0.65, 100, "Bar: 20 µm.", 31),
+        (500.0, 64, "Bar: 10 mm.", 20),
+        (0.01, 30, "Bar: 100 nm.", 10),
+        (1e7, 9, "Bar: 20 m.", 2),
+    ],
+)
+def test_a_bar_of_a_round_length(side, width, said, pixels):
+    pictures = np.random.default_rng(0).integers(50, 200, (3, 40, width, 3)).astype(np.uint8)
+    drawn, text = with_scale_bar(pictures, side)
+    assert text == said and drawn.dtype == np.uint8 and drawn is not pictures
+    row = (drawn[0, 37, :, 0] == pictures.max()) & (drawn[0, 37, :, 1] == pictures.max())
+    assert row.sum() == pixels or width < 10
+    np.testing.assert_array_equal(drawn[:, :30], pictures[:, :30])
+    assert with_scale_bar(pictures, float("nan"))[1] == ""

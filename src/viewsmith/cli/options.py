@@ -69,10 +69,11 @@ LISTED = {
     "framework": "barlow-twins, byol, dino, info-max, lejepa, linear-contrast, moco, moco-v3, nnclr, oucl, simclr, "
     "simsiam, soft, supcon, swav, vicreg",
     "encoder": "cnn, crl-cnn, hyena, mlp, resnet18, resnet18-dense, resnet50, split-alexnet, timm:NAME",
-    "view maker": "adversarial, blur, byol, channel-mask, channel:RUN, color, conditional, corruption, crop, deletion, "
-    "dna, gain, gray, grid-crop, identity, insertion, inversion, jitter, light, mask, mixup, moco, multicrop, "
-    "mutation, neighbor-mix, neighbors, noise, proteins, reverse-complement, scale, simclr, speed, substitution, "
-    "thinning, translocation, turns, window",
+    "view maker": "adversarial, background, blur, byol, channel-dropout, channel-mask, channel:RUN, color, "
+    "conditional, corruption, crop, defocus, deletion, detector-noise, dna, gain, gamma, gray, "
+    "grid-crop, identity, insertion, inversion, jitter, light, mask, mixup, moco, multicrop, mutation, "
+    "neighbor-mix, neighbors, noise, proteins, registration, reverse-complement, scale, simclr, speed, "
+    "substitution, thinning, translocation, turns, window",
     "modality": "dna, images, proteins, series, vectors",
     "baseline": "features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }

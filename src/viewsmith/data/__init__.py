@@ -7,6 +7,7 @@ from viewsmith.core import lazily
 if TYPE_CHECKING:
     from viewsmith.data.dataset import Dataset, split_indices
     from viewsmith.data.formats import reader
+    from viewsmith.data.image_files import image_squares
     from viewsmith.data.options import DataOptions
     from viewsmith.data.reading import FileContents
     from viewsmith.data.sources import load_dataset
@@ -18,6 +19,7 @@ __getattr__ = lazily(
     {
         "viewsmith.data.dataset": "Dataset split_indices",
         "viewsmith.data.formats": "reader",
+        "viewsmith.data.image_files": "image_squares",
         "viewsmith.data.options": "DataOptions",
         "viewsmith.data.reading": "FileContents",
         "viewsmith.data.sources": "load_dataset",
@@ -25,4 +27,13 @@ __getattr__ = lazily(
     },
 )
 
-__all__ = ["DataOptions", "Dataset", "FileContents", "load_dataset", "reader", "split_indices", "write_representations"]
+__all__ = [
+    "DataOptions",
+    "Dataset",
+    "FileContents",
+    "image_squares",
+    "load_dataset",
+    "reader",
+    "split_indices",
+    "write_representations",
+]

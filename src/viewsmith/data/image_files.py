@@ -375,6 +375,50 @@ def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str]
     return FileContents(x, **(found | more))
 
 
+def image_squares(images: Sequence[np.ndarray], side: int) -> np.ndarray:
+    """Images of any sizes as samples of one: the center square of each, resized as by ``image_size`` of files.
+
+    Parameters
+    ----------
+    images : sequence of ndarray, shape (H, W) or (H, W, C)
+        uint8, uint16 or floats, all of one type and number of channels; H and W may differ.
+    side : int
+        Pixels per side of the squares, at least 4.
+
+    Returns
+    -------
+    ndarray, shape (n, side, side, C)
+        In the type of the images, floats as float32.
+
+    Raises
+    ------
+    InputError
+        No images, or images of different types or channels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from viewsmith.data import image_squares
+    >>> image_squares([np.ones((8, 9, 2), "uint16"), np.ones((16, 12, 2), "uint16")], 8).shape
+    (2, 8, 8, 2)
+    """
+    if side < SMALLEST_SIDE:
+        raise InputError(f"side is {side}, expected at least {SMALLEST_SIDE} pixels")
+    given = [np.asarray(image) for image in images]
+    given = [image[..., None] if image.ndim == 2 else image for image in given]
+    if not given:
+        raise InputError("no images were given, expected a list of arrays (H, W) or (H, W, C)")
+    first, found = given[0], []
+    for i, image in enumerate(given):
+        if image.ndim != 3 or image.shape[2:] != first.shape[2:] or image.dtype != first.dtype or not image.size:
+            raise InputError(
+                f"image {i} is {image.dtype} of shape {image.shape}, and image 0 {first.dtype} of shape {first.shape}: "
+                "expected images (H, W) or (H, W, C) of one type and number of channels"
+            )
+        found.append(_square(image.astype(np.float32) if image.dtype.kind == "f" else image, side))
+    return np.stack(found)
+
+
 def _square(image: np.ndarray, side: int) -> np.ndarray:
     """The center square of an image (H, W, C), resized, in its type."""
     from PIL import Image

@@ -13,6 +13,7 @@ import viewsmith.frameworks
 import viewsmith.modalities.dna.hyena
 import viewsmith.modalities.dna.protein_views
 import viewsmith.modalities.dna.views
+import viewsmith.modalities.images.instrument_views
 import viewsmith.modalities.images.single_views
 import viewsmith.modalities.images.views
 import viewsmith.modalities.series.views

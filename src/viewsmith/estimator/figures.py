@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def shared_figures(model: Any, draw: Callable[..., np.ndarray] | None, dataset: 
         samples = gallery_samples(dataset)
         views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
         caption = f"{len(samples)} {split} rows and six views of each"
-        found.append(gallery("Views", caption, samples, views, dataset.modality))
+        found.append(gallery("Views", caption, samples, views, dataset.modality, model.resolved_.statistics))
     if (channels := channel_strip(model, dataset)) is not None:
         found.append(channels)
     if tested := transformed(model.resolved_.symmetries, dataset):
@@ -79,7 +80,8 @@ def channel_strip(model: Any, dataset: Dataset) -> Figure | None:
     left = samples.shape[-1] - len(names)
     rest = f" and {left} more" if left else ""
     caption = f"Composites, and their channels from left to right, each in its range: {', '.join(names)}{rest}"
-    drawn = draw_gallery("Channels", kind.drawn(samples), pictures, kind.picture, caption)
+    shown, scale = kind.with_scale(kind.drawn(samples), model.resolved_.statistics)
+    drawn = draw_gallery("Channels", shown, pictures, kind.picture, f"{caption}. {scale}" if scale else caption)
     return dataclasses.replace(drawn, note="")
 
 
@@ -97,16 +99,23 @@ def transformed(tests: Mapping[str, Mapping[str, Any]], dataset: Dataset) -> Fig
     for name, test in tests.items():
         numbers = [with_interval(test[key], test.get(f"{key}_interval", ())) for key in keys]
         table.append([name, f"{test['rate']:g}", *numbers])
-    return gallery("Symmetries", caption, samples, views, dataset.modality, {"": table})
+    return gallery("Symmetries", caption, samples, views, dataset.modality, tables={"": table})
 
 
 def gallery(
-    title: str, caption: str, samples: np.ndarray, views: np.ndarray, modality: str, tables: Any = None
+    title: str,
+    caption: str,
+    samples: np.ndarray,
+    views: np.ndarray,
+    modality: str,
+    statistics: Mapping[str, Any] = MappingProxyType({}),
+    tables: Any = None,
 ) -> Figure:
-    """Samples (n, ...) beside their views (n, K, ...), drawn as their modality says."""
+    """Samples (n, ...) beside their views (n, K, ...), drawn as their modality says, with a scale if it is known."""
     kind = modality_of(modality)
     n, k = views.shape[:2]
     # Together, so that both are drawn in one range.
     drawn = kind.drawn(np.concatenate([samples, views.reshape(n * k, *views.shape[2:])]))
     beside = drawn[n:].reshape(n, k, *drawn.shape[1:])
-    return draw_gallery(title, drawn[:n], beside, kind.picture, caption, tables)
+    shown, scale = kind.with_scale(drawn[:n], statistics)
+    return draw_gallery(title, shown, beside, kind.picture, f"{caption}. {scale}" if scale else caption, tables)

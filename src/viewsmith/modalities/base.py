@@ -265,6 +265,10 @@ class Modality:
         """Samples (n, ...) in the form that `picture` stands for, such as clouds of points as images."""
         return samples
 
+    def with_scale(self, drawn: np.ndarray, statistics: Mapping[str, Any]) -> tuple[np.ndarray, str]:
+        """Pictures that `drawn` made, with a bar of a known length, and a sentence that says it; empty: unknown."""
+        return drawn, ""
+
     def channels_of(self, samples: np.ndarray, statistics: Mapping[str, Any]) -> tuple[list[str], np.ndarray] | None:
         """Names of the channels of samples, and pictures (n, channels, H, W, 3) of them, where a report shows these
         beside the samples; else None."""

@@ -43,6 +43,29 @@ def check_photographs(part: str, channels: int, dtype: object, todo: str) -> Non
         )
 
 
+def with_scale_bar(pictures: np.ndarray, micrometers: float) -> tuple[np.ndarray, str]:
+    """Pictures (n, H, W) or (n, H, W, C) with a bar at the lower left, and what it stands for: a round length of at
+    most a third of the width; `micrometers` is the side of a pixel."""
+    height, width = pictures.shape[1:3]
+    most = width * micrometers / 3
+    if not 0 < most < np.inf:
+        return pictures, ""
+    power = 10.0 ** np.floor(np.log10(most))
+    length = max(step * power for step in (1, 2, 5) if step * power <= most * (1 + 1e-9))
+    pixels, thick, margin = max(1, round(length / micrometers)), max(1, height // 40), max(1, height // 20)
+    drawn = pictures.copy()
+    low = height - margin
+    for edge, value in ((1, pictures.min()), (0, pictures.max())):  # dark around light, seen on any image
+        rows = slice(max(low - thick - edge, 0), low + edge)
+        drawn[:, rows, max(margin - edge, 0) : margin + pixels + edge] = value
+    unit, size = next(
+        (unit, size)
+        for unit, size in (("m", 1e6), ("mm", 1e3), ("µm", 1), ("nm", 1e-3))
+        if length >= size or unit == "nm"
+    )
+    return drawn, f"Bar: {length / size:g} {unit}."
+
+
 def composites(images: np.ndarray) -> np.ndarray:
     """Images (n, H, W) or (n, H, W, C) as pictures, uint8 (n, H, W, 3): each channel in its range over all images; one
     in gray, others in their `COLORS`, added up."""

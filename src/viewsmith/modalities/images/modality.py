@@ -13,7 +13,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, RowSource, as_source
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
-from viewsmith.modalities.images.channels import COLORS, composites, is_photograph
+from viewsmith.modalities.images.channels import COLORS, composites, is_photograph, with_scale_bar
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -59,8 +59,8 @@ def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
         rows = np.asarray(X)
     except ValueError as error:
         raise InputError(
-            f"{source_name}: images with different shapes, expected equal shapes; resize or crop them "
-            f"({one_line(error, 100)})"
+            f"{source_name}: images with different shapes, expected equal ones: make them squares, "
+            f"viewsmith.data.image_squares(X, 64) ({one_line(error, 100)})"
         ) from error
     if rows.ndim and len(rows) == 0:
         raise InputError(f"{source_name}: no images, shape {rows.shape}; expected {EXPECTED}")
@@ -310,6 +310,10 @@ class Images(Modality):
 
     def drawn(self, samples: np.ndarray) -> np.ndarray:
         return samples if is_photograph(samples.shape[1:], samples.dtype) else composites(samples)
+
+    def with_scale(self, drawn: np.ndarray, statistics: Mapping[str, Any]) -> tuple[np.ndarray, str]:
+        side = statistics.get("micrometers")
+        return (drawn, "") if side is None else with_scale_bar(drawn, side)
 
     def channels_of(self, samples: np.ndarray, statistics: Mapping[str, Any]) -> tuple[list[str], np.ndarray] | None:
         if is_photograph(samples.shape[1:], samples.dtype) or samples.ndim < 4 or samples.shape[3] == 1:
