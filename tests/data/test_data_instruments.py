@@ -8,6 +8,7 @@ import pytest
 from refusals import refusal
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import image_squares, load_dataset
+from viewsmith.data.any_size import read_samples
 from viewsmith.data.readers import dicom, fits, nifti, ome_zarr
 
 RNG = np.random.default_rng(0)
@@ -168,6 +169,13 @@ def test_a_file_for_each_channel(wells, tmp_path):
     np.testing.assert_array_equal(load_dataset(folder, channel_files=PATTERN, channels=["10"]).x, data.x[..., [1]])
     (folder / "layout.csv").write_text("well,drug\n" + "".join(f"{w},{w[0]}\n" for w in data.row_names))
     assert load_dataset(folder, channel_files=PATTERN, label="drug").y.tolist() == list("AAABBB")
+    found = read_samples(str(folder), channel_files=PATTERN)
+    np.testing.assert_array_equal(found[0].read(4, None), data.x[4])
+    (folder.parent / "one").mkdir()
+    for channel in ("1", "10"):
+        (folder.parent / "one" / f"w{channel}.tif").write_bytes((folder / f"A2_w{channel}.tif").read_bytes())
+    alone = load_dataset(folder.parent / "one", channel_files="w{channel}.tif", tile=8, overlap=4)
+    assert alone.row_names[0] == "one@0,0"
     tiled = load_dataset(folder, channel_files=PATTERN, tile=8, overlap=4)
     assert tiled.row_names[1] == "A1@4,0"
     np.testing.assert_array_equal(tiled.x[1], data.x[0, :8, 4:])

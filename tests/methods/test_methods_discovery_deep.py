@@ -65,6 +65,8 @@ def test_a_folder_of_files_of_several_sizes(tmp_path):
     assert modality == "images" and images.dtype == "uint16" and images.shapes[:2] == [(64, 64), (63, 64)]
     np.testing.assert_array_equal(images.read(0, None), x[0])
     assert images.read(0, (32, 32)).shape == (32, 32, 3) and names[1] == "01.tif"
+    some = read_samples(str(tmp_path / "set"), channels=["2", "0"])[0]
+    np.testing.assert_array_equal(some.read(1, None), x[1][:63, :, [2, 0]])
     samples = images, names, modality, None
     discover_to(tmp_path / "found", samples, {}, 20)
     crops = sorted((tmp_path / "found" / "crops").iterdir())

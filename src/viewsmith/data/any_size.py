@@ -107,8 +107,9 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     windows of recordings where they are; `read` has options of `load_dataset`, such as the length of windows."""
     path = Path(data)
     tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
-    if folder and tile is None and "images" in find_reader(path).modalities:
-        images = _folder(path)
+    if folder and tile is None and "channel_files" not in read and "images" in find_reader(path).modalities:
+        given = {name: read[name] for name in ("axes", "channels") if name in read}
+        images = _folder(path, DataOptions(**given))
         if len(images) < FEWEST and not fitted:
             raise InputError(
                 f"{data} has {pluralize(len(images), 'image')}, expected at least {FEWEST}: what recurs is seen across "
@@ -152,11 +153,11 @@ def _tiles(rows: TileRows) -> ImageList:
     return ImageList([(rows.side, rows.side)] * len(rows), read, rows.shape[3], contents, dtype=rows.dtype.name)
 
 
-def _deep_folder(path: Path, files: list[Path]) -> ImageList:
+def _deep_folder(path: Path, files: list[Path], request: DataOptions) -> ImageList:
     """Images of instruments under a folder, each file one image."""
     from PIL import Image
 
-    stack = stack_of(files, DataOptions(), None, any_size=True)
+    stack = stack_of(files, request, None, any_size=True)
     if several := [file.path.name for file in stack.files if file.count > 1]:
         raise InputError(
             f"{path}: {several[0]} has several images ({stack.files[0].described()}), expected one in each file: save "
@@ -164,7 +165,7 @@ def _deep_folder(path: Path, files: list[Path]) -> ImageList:
         )
 
     def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
-        image = stack.files[i].images()[0].astype(stack.dtype, copy=False)
+        image = stack.of_channels(stack.files[i].images()[0])
         if size is None or size == image.shape[:2]:
             return image
         filtered = Image.Resampling.BOX if size[0] <= image.shape[0] else Image.Resampling.BICUBIC
@@ -179,12 +180,12 @@ def _deep_folder(path: Path, files: list[Path]) -> ImageList:
     def contents() -> Iterator[bytes]:
         for file in files:
             status = file.stat()
-            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
+            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns} {stack.chosen}".encode()
 
     say(stack.described(path))
     names = [file.relative_to(path).as_posix() for file in files]
     shapes = [file.sides for file in stack.files]
-    return ImageList(shapes, read, stack.files[0].channels, contents, names, stack.dtype.name)
+    return ImageList(shapes, read, stack.shape[3], contents, names, stack.dtype.name)
 
 
 def _one_channel(path: Path) -> bool:
@@ -197,15 +198,15 @@ def _one_channel(path: Path) -> bool:
     return is_table(path)
 
 
-def _folder(path: Path) -> ImageList:
+def _folder(path: Path, request: DataOptions) -> ImageList:
     """All readable images under a folder, in the order of their names."""
     require("pillow", "image", "reading folders of images")
     from PIL import Image, ImageOps
 
     files, shapes, damaged, too_large, color = [], [], [], [], False
     given = image_files(path)
-    if given and is_deep(given[0]):
-        return _deep_folder(path, given)
+    if given and (request.axes or request.channels or is_deep(given[0])):
+        return _deep_folder(path, given, request)
     for file in given:
         try:
             check_regular(file)

@@ -283,7 +283,7 @@ def channels_joined(
     left_out = len(files) - sum(map(len, samples.values()))
     if left_out:
         warn(f"{source_name}: {pluralize(left_out, 'file')} of another name than {pattern}, left out")
-    titles = ["_".join(part for part in key if part) for key in samples]
+    titles = ["_".join(part for part in key if part) or Path(source_name).name for key in samples]
     return joined, titles, [min(of.values()) for of in samples.values()]
 
 
