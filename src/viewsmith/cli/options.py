@@ -57,8 +57,11 @@ Settings = Annotated[
 #: Flags of many commands that are no options of `load_dataset`.
 COMMON = {"threads": Threads, "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]}
 
-#: Options of `load_dataset` of recordings and of images of instruments.
-OF_RECORDINGS = ("length", "step", "rate", "channels", "axes", "channel_files", "tile", "overlap")
+#: Options of `load_dataset` of recordings, images of instruments, sequences and text tables.
+OF_RECORDINGS = (
+    *("length", "step", "rate", "channels", "axes", "channel_files", "tile", "overlap"),
+    *("alphabet", "genome", "width", "encoding"),
+)
 
 #: Options of `load_dataset` that estimators have, too.
 OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))

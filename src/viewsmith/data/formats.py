@@ -13,25 +13,12 @@ from typing import Any, TypeVar
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import LATER, Entry, entries, find, register
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN, check_source, extension_of, is_result
+from viewsmith.data.places import BUILTIN, check_source, extension_of, file_of, is_result
 from viewsmith.data.unread import MOST_FILES, advice, is_zarr_image, refuse
 
 _BUILT_IN = (
-    "arrays",
-    "tables",
-    "h5ad",
-    "tenx",
-    "fasta",
-    "folders",
-    "microscopy",
-    "dicom",
-    "nifti",
-    "fits",
-    "ome_zarr",
-    "sound",
-    "edf",
-    "wfdb",
-    "ts",
+    *("arrays", "tables", "table_files", "datasets", "h5ad", "loom", "mtx", "tenx", "fasta", "genomes"),
+    *("folders", "microscopy", "dicom", "nifti", "fits", "ome_zarr", "sound", "edf", "wfdb", "ts"),
 )
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
 
@@ -122,7 +109,7 @@ def find_reader(path: Path) -> Entry:
             f"{path} has {given}; {hint and hint + '; '}expected {known}, a folder of images, or one of the built-in "
             f"{', '.join(BUILTIN)}"
         )
-    if not path.is_file():
+    if not file_of(path)[0].is_file():
         raise InputError(f"{path} is neither a file nor a folder; expected a {ending} file")
     return found
 

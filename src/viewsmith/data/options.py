@@ -102,6 +102,16 @@ class DataOptions(ModelDataOptions):
     left out: without data, of one value, or of a twentieth of the range of the scene in every channel."""
     overlap: Annotated[int | None, Flag("PIXELS"), Bounds(ge=0)] = None
     """Pixels that neighboring tiles share (default: an eighth of their side)."""
+    alphabet: Annotated[str | None, Flag("LETTERS")] = None
+    """Letters of sequences that are neither DNA nor proteins: HEC (the modality letters:HEC).
+
+    They are upper or lower case; one that is not known is X, or N or ? if X is a letter."""
+    genome: Annotated[Path | None, Flag("FASTA")] = None
+    """Genome that the intervals of a BED file are of, indexed by samtools or here."""
+    width: Annotated[int | None, Flag("LETTERS"), Bounds(ge=1)] = None
+    """Length of all sequences of a BED file, around the centers or summits (default: that of each interval)."""
+    encoding: Annotated[str | None, Flag("NAME")] = None
+    """Encoding of a text table (default: UTF-8, or UTF-16 with its mark)."""
     modality: Annotated[str | None, Flag(lists="modality")] = None
     """Kind of the data (default: found from the data)."""
     drop: Annotated[Sequence[str], Flag("COL,COL")] = ()
@@ -135,6 +145,7 @@ class DataOptions(ModelDataOptions):
     Images must have the same shape; DNA may have any length. Options that are not given are those of these data."""
     table: Any = None
     """Encoder of the table that a model was fitted on, ``model.table_`` or ``data.x.table``: a table is read by it."""
+    n_train: int | None = None  # of a reader: the first rows, which are for training
     test_groups: Any = None  # of a reader: groups of the rows of a new table that is split by groups
 
     def checked(self) -> "DataOptions":
@@ -148,7 +159,7 @@ class DataOptions(ModelDataOptions):
             raise InputError("the split is by groups, but no groups were given: add groups (--groups COLUMN)")
         paths: dict[str, Any] = {
             name: Path(path)
-            for name in ("labels", "cache", "cache_if_large")
+            for name in ("labels", "cache", "cache_if_large", "genome")
             if (path := getattr(self, name)) is not None
         }
         found = replace(

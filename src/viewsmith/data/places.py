@@ -18,8 +18,15 @@ CONFIG, LOCK = "config.toml", ".lock"
 PARTS_CACHE = "discover.cache"
 
 
+def file_of(path: Path) -> tuple[Path, str]:
+    """The file and the table of a path FILE::TABLE; the table is empty without one."""
+    name, _, table = path.name.partition("::")
+    return path.with_name(name) if table else path, table
+
+
 def extension_of(path: Path) -> str:
-    """The extension of a file; compressed files have two: reads.fa.gz."""
+    """The extension of a file; compressed files have two: reads.fa.gz. Of FILE::TABLE that of the file."""
+    path = file_of(path)[0]
     return "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
 
 

@@ -16,22 +16,18 @@ from typing import Any
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize
 from viewsmith.data.places import extension_of
 
-# The quality of bases has no place in what is read, so that leaving it out is the user's choice.
-_FASTQ = "convert it to FASTA: awk 'NR%4==1{{print \">\" substr($0,2)}} NR%4==2' {0} > reads.fasta"
 _CELLS = "write an .h5ad file (anndata, scanpy)"
 _IN_R = "open it in R and write an .h5ad file (zellkonverter::writeH5AD), or a table (write.csv)"
 
 #: What to do with files whose format says enough.
 _ADVICE = {
-    **dict.fromkeys((".fastq", ".fq"), _FASTQ),
-    **dict.fromkeys((".fastq.gz", ".fq.gz"), _FASTQ.replace("{0}", "<(zcat {0})")),
     **dict.fromkeys(
         (".txt", ".txt.gz", ".dat", ".tab"), "rename it to .csv or .tsv if it is a table with a header line"
     ),
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save it as .csv"),
+    **dict.fromkeys((".xls", ".ods"), "save it as .xlsx or .csv"),
     **dict.fromkeys((".pkl", ".pickle", ".joblib"), "files are never unpickled; save an .npz file"),
     **dict.fromkeys((".rds", ".rda", ".rdata"), _IN_R),
-    **dict.fromkeys((".mtx", ".mtx.gz", ".loom", ".hdf5"), _CELLS),
+    ".hdf5": _CELLS,
     **dict.fromkeys(
         (".xml", ".json"), "it has annotations rather than samples: give the file or folder of the samples"
     ),
@@ -89,7 +85,7 @@ _MATLAB = Format(
     "import numpy as np, scipy.io as s; m = s.loadmat({path}); "
     "np.save({out}, max((v for k, v in m.items() if k[0] != '_'), key=np.size))",
 )
-_FRAMES = {".feather": "read_feather({path})", ".jsonl": "read_json({path}, lines=True)", ".dta": "read_stata({path})"}
+_FRAMES = {".dta": "read_stata({path})"}
 
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
@@ -105,15 +101,6 @@ FORMATS: dict[str, Format] = {
         suffix=".csv",
     ),
     **dict.fromkeys(
-        (".gb", ".gbk"),
-        Format(
-            "a GenBank file",
-            "from Bio import SeqIO; SeqIO.convert({path}, 'genbank', {out}, 'fasta')",
-            "biopython",
-            ".fasta",
-        ),
-    ),
-    **dict.fromkeys(
         (".sto", ".stk"),
         Format(
             "an alignment (Stockholm)",
@@ -124,26 +111,8 @@ FORMATS: dict[str, Format] = {
             ".fasta",
         ),
     ),
-    ".h5mu": Format(
-        "a MuData file (several modalities)",
-        "import anndata, h5py; anndata.io.read_elem(h5py.File({path})['mod/{key}']).write_h5ad({out})",
-        "'viewsmith[omics]'",
-        ".h5ad",
-    ),
 }
 
-_MATRIX = Format(
-    "a count matrix of genes and cells",
-    "import anndata; a = anndata.io.read_mtx({path}).T; a.X = a.X.tocsr(); a.write_h5ad({out})",
-    "'viewsmith[omics]'",
-    ".h5ad",
-)
-_LOOM = Format(
-    "a loom file (a count matrix of single cells)",
-    "import anndata; anndata.io.read_loom({path}).write_h5ad({out})",
-    "'viewsmith[omics]' loompy",
-    ".h5ad",
-)
 _HDF5 = Format(
     "an HDF5 file with a matrix {key}",
     "import anndata, h5py; anndata.AnnData(h5py.File({path})['{key}'][:].astype('float32')).write_h5ad({out})",
@@ -163,16 +132,8 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     extension, form, key = extension.lower(), FORMATS.get(extension.lower()), ""
     if not path.is_file():
         return
-    if extension == ".h5mu":
-        key = _h5mu_key(path)
-    elif extension in (".h5", ".hdf5"):
+    if extension in (".h5", ".hdf5"):
         form, key = _in_hdf5(path)
-    elif extension in (".mtx", ".mtx.gz"):
-        if is_tenx(path.parent):
-            raise InputError(f"{path} belongs to its folder, which is read as a whole: give {path.parent}")
-        form = _MATRIX
-    elif extension == ".loom":
-        form = _LOOM
     elif extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
     elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
@@ -264,6 +225,13 @@ def letters_way(path: Path, fault: str) -> str:
     """What to do with gaps and unknown letters of a FASTA file, for the end of a message about a letter."""
     edit = "y/Xx/Nn/" if "write N" in fault else "s/[-.*]//g" if "remove gaps" in fault else ""
     return f": sed '/^>/!{edit}' {path} > {path.name.split('.')[0]}_letters.fasta" if edit else ""
+
+
+def hidden_letters(path: Path) -> str:
+    """The line that makes lower-case letters of a FASTA file unknown."""
+    stem = path.name.split(".")[0]
+    unknown = "to leave them out, write N (proteins: X)"
+    return f"{unknown}: sed '/^>/!y/acgtu/NNNNN/' {path} > {stem}_masked.fasta" if path.suffix != ".gz" else unknown
 
 
 _TRANSPOSED = {
@@ -360,26 +328,6 @@ def _in_hdf5(path: Path) -> tuple[Format | None, str]:
     return (_HDF5, max(names, key=sizes.__getitem__)) if names else (None, "")
 
 
-def _h5mu_key(path: Path) -> str:
-    """The modality of a MuData file that is named in the advice: of genes, else the first."""
-    try:
-        import h5py
-
-        with h5py.File(path, "r") as file:
-            names = [str(name) for name in file["mod"] if str(name).isidentifier()]
-    except (ImportError, OSError, RuntimeError, ValueError, KeyError):
-        names = []
-    return "rna" if "rna" in names or not names else names[0]
-
-
-_MATRICES = ("matrix.mtx.gz", "matrix.mtx")
-
-
-def is_tenx(folder: Path) -> bool:
-    """Whether a folder has a count matrix as 10x writes it."""
-    return any((folder / name).is_file() for name in _MATRICES)
-
-
 #: Endings of images, and of text tables, which in a folder of samples may be annotations.
 TIFF = (".tif", ".tiff")
 DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
@@ -419,6 +367,10 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
     found: dict[str, list[Path]] = {}
     for file in _files(folder):
         found.setdefault(extension_of(file).lower(), []).append(file)
+        if file.name in ("barcodes.tsv", "barcodes.tsv.gz") and not any(file.parent.glob("matrix.mtx*")):
+            raise InputError(
+                f"{file.parent} is a 10x folder without matrix.mtx or matrix.mtx.gz: copy it from its source again"
+            )
     for wanted in ([ending for ending in read if ending not in TABLES], FORMATS, TABLES):
         counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})
         if not counts:

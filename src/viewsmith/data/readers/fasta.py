@@ -11,7 +11,7 @@ from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, open_text, reading
-from viewsmith.data.unread import letters_way
+from viewsmith.data.unread import hidden_letters, letters_way
 from viewsmith.modalities.dna.alphabet import alphabet_of
 from viewsmith.modalities.dna.letters import first_other_letter, letter_fault, letters_of, pad_rows
 
@@ -33,7 +33,13 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
     """Sequences as ASCII letters, uint8 (n, L), padded with 0, train records first; labels of the file ``labels`` or of
     ``label=VALUE`` in headers."""
     request.check_no_table_options(str(path), "give labels in a file (--labels FILE) or in the headers (label=NAME)")
-    headers, letters, starts = _records(path)
+    return sequence_contents(path, request, *_records(path))
+
+
+def sequence_contents(
+    path: Path, request: DataOptions, headers: list[str], letters: np.ndarray, starts: np.ndarray
+) -> FileContents:
+    """What is read of records, with headers without '>', the letters of all of them and the start of each one."""
     lengths = np.diff(starts, append=len(letters))
     if not lengths.all():
         raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} has no sequence; leave it out")
@@ -51,6 +57,7 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
             f"{path} has one record, expected at least 2 for training; cut a long sequence into windows, a record for "
             "each (bedtools makewindows and getfasta)"
         )
+    _say_lower_case(letters, path)
     y = _labels(headers, path, request.labels)
     is_test = _given_split(headers, path, fresh=request.schema is None)
     names = [_name(header) for header in headers]
@@ -61,6 +68,19 @@ def read_fasta(path: Path, request: DataOptions) -> FileContents:
     in_order = [names[i] for i in order]
     n_train = int((~is_test).sum())
     return FileContents(rows, None if y is None else y[order], n_train, row_names=in_order, modality=alphabet.name)
+
+
+MASKED = 0.01, 0.99  # of the letters are lower case: they mark repeats, rather than being the style of the file
+
+
+def _say_lower_case(letters: np.ndarray, path: Path) -> None:
+    """Say that some letters are lower case, and how they are hidden, which the user may want."""
+    part = float((letters >= ord("a")).mean())
+    if MASKED[0] <= part <= MASKED[1]:
+        warn(
+            f"{path}: {part:.0%} of the letters are lower case, which often marks repeats; they are read like the "
+            f"others: {hidden_letters(path)}"
+        )
 
 
 def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ from viewsmith.core.memory import check_size
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import file_of
 from viewsmith.data.readers.tables import group_column, label_column
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import transposing
@@ -196,7 +197,40 @@ def _kind(path: Path) -> str:
 )
 def read_h5ad(path: Path, request: DataOptions) -> FileContents:
     """``X``, a layer or a representation as float32 (n, d), ``var_names``, labels of ``obs``, a graph of ``obsp``."""
-    dataclasses.replace(request, label=None).check_no_table_options(str(path))
+    return _cells(path, request, "")
+
+
+@reader(
+    "h5mu",
+    ".h5mu",
+    help="cells of one modality of a MuData file; of several FILE::MODALITY",
+    noun="an .h5mu file",
+    modality="vectors",
+    options=("layer", "neighbors", "use_rep"),
+    extra="omics",
+    example="cite.h5mu::rna --label cell_type",
+)
+def read_h5mu(path: Path, request: DataOptions) -> FileContents:
+    """As of an .h5ad file, of the modality that is named, or the only one; labels also of ``obs`` of all modalities."""
+    file, given = file_of(path)
+    _check_anndata("reading .h5mu files")
+    try_attributes(file)
+    with reading(str(file), "an .h5mu file"), opened(file) as content:
+        known = [str(name) for name in content["mod"]]
+    if given and given not in known:
+        raise InputError(
+            f"{file} has no modality {one_line(given, 60)!r}; {suggest(given, known, 'its modalities are')}"
+        )
+    if not given and len(known) != 1:
+        first = "rna" if "rna" in known else known[0]
+        raise InputError(f"{file} has the modalities {name_list(known)}, expected one: give {file}::{first}")
+    return _cells(file, request, f"mod/{given or known[0]}/", f"{file}::{given or known[0]}")
+
+
+def _cells(path: Path, request: DataOptions, prefix: str, source_name: str | None = None) -> FileContents:
+    """What is read of an AnnData, in a file or in a group of one."""
+    source_name = source_name or str(path)
+    dataclasses.replace(request, label=None).check_no_table_options(source_name)
     kind = _kind(path)
     _check_anndata(f"reading {kind}")
     if path.is_file():
@@ -204,27 +238,30 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
     from anndata.io import read_elem
 
     layer, use_rep = request.or_fitted("layer"), request.or_fitted("use_rep")
-    with reading(str(path), kind), opened(path) as file:
-        check_own(file, path)
-        values, where = _values(file, layer, use_rep, str(path))
+    with reading(source_name, kind), opened(path) as whole:
+        check_own(whole, path)
+        file = whole[prefix] if prefix else whole
+        values, where = _values(file, layer, use_rep, source_name)
         obs, var = read_elem(file["obs"]), read_elem(file["var"])
         of_genes = use_rep in (None, "X")
-        _check_frames(obs, var, values.shape if of_genes else (values.shape[0], len(var)), f"{where} in {path}")
+        _check_frames(obs, var, values.shape if of_genes else (values.shape[0], len(var)), f"{where} in {source_name}")
+        if prefix and "obs" in whole and hasattr(shared := read_elem(whole["obs"]), "columns"):
+            obs = obs.join(shared[[name for name in shared.columns if name not in obs.columns]])
         names = [str(name) for name in var.index] if of_genes else None
         cells = [str(name) for name in obs.index]
         if of_genes and request.schema is None and genes_in_rows(cells, names or []):
-            said = f"{path}: rows (obs) are genes and columns cells, by their names, expected cells in rows"
-            raise InputError(f"{said}: {transposing(str(path))}")
-        order = None if names is None else column_order(names, request.schema, str(path))
-        label = label_column(obs, request, (), f"{path}: obs")
-        groups = group_column(obs, request, f"{path}: obs")
-        neighbors = None if request.neighbors is None else _neighbors(file, request.neighbors, str(path))
-        name = f"{where} in {path}"
+            said = f"{source_name}: rows (obs) are genes and columns cells, by their names, expected cells in rows"
+            raise InputError(f"{said}: {transposing(source_name)}")
+        order = None if names is None else column_order(names, request.schema, source_name)
+        label = label_column(obs, request, (), f"{source_name}: obs")
+        groups = group_column(obs, request, f"{source_name}: obs")
+        neighbors = None if request.neighbors is None else _neighbors(file, request.neighbors, source_name)
+        name = f"{where} in {source_name}"
         if getattr(values, "format", None) == "csc":
             x: AnyRows = _by_columns(values, order, name)
         else:
             key = (f"layers/{layer}" if layer is not None else "X") if of_genes else f"obsm/{use_rep}"
-            x = MatrixRows(path, key, values.shape, order, name)
+            x = MatrixRows(path, prefix + key, values.shape, order, name)
             if not request.maps(x.shape):
                 check_size(4 * len(x) * x.shape[1], _size(name, *x.shape), _FEWER)
                 x = x.in_memory()

@@ -1,6 +1,8 @@
 """Readers of tables: .csv and .tsv with their separators and quotes, .parquet that may stay on disk, mixed columns."""
 
+import codecs
 import dataclasses
+import io
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -57,8 +59,42 @@ def open_table(path: Path) -> IO[bytes]:
 def given_separator(path: Path) -> str | None:
     """The separator in the first line of a text table, ``sep=;``, which Excel reads and does not take for a header."""
     with open_table(path) as file:
-        found = _SEPARATOR_LINE.fullmatch(file.readline(64))
+        return _separator_of(file.readline(64))
+
+
+def _separator_of(line: bytes) -> str | None:
+    found = _SEPARATOR_LINE.fullmatch(line)
     return None if found is None else found[1].decode()
+
+
+def text_of(path: Path, request: DataOptions) -> tuple[str, str] | None:
+    """The text of a table in another encoding than UTF-8, and that encoding: the given one, that of a byte order mark,
+    or that of the run if the file is not UTF-8; None for UTF-8."""
+    with open_table(path) as file:
+        first = file.read(2)
+    encoding = request.encoding or ("utf-16" if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None)
+    fitted = None if request.schema is None else request.schema.get("encoding")
+    if encoding is None and (fitted is None or _is_utf8(path)):
+        return None
+    used = str(encoding or fitted)
+    try:
+        codecs.lookup(used)
+    except LookupError as error:
+        raise InputError(
+            f"encoding is {one_line(used, 40)!r}, expected one of Python, such as cp1252 or latin-1"
+        ) from error
+    with reading(str(path), f"a table in {used}"), open_table(path) as file:
+        return file.read().decode(used).removeprefix("\ufeff"), used
+
+
+def _is_utf8(path: Path) -> bool:
+    with open_table(path) as file:
+        try:
+            for line in file:
+                line.decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+    return True
 
 
 def find_separator(names: list[str], separator: str) -> str:
@@ -206,7 +242,7 @@ def check_column(option: str, name: str, frame: pd.DataFrame, source_name: str) 
         raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}")
 
 
-def text_columns(path: Path, separator: str, skipped: int, request: DataOptions) -> Iterable[str]:
+def text_columns(source: Any, separator: str, skipped: int, request: DataOptions) -> Iterable[str]:
     """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234."""
     if request.table is not None:
         of = request.table.columns
@@ -214,16 +250,24 @@ def text_columns(path: Path, separator: str, skipped: int, request: DataOptions)
     found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
     if request.schema is not None or request.strict:
         return found
-    first = pd.read_csv(path, sep=separator, dtype=str, nrows=SAMPLE, skiprows=skipped)
+    first = pd.read_csv(source, sep=separator, dtype=str, nrows=SAMPLE, skiprows=skipped)
     return found | {name for name in first.columns if first[name].str.fullmatch(r"0\d+").any()}
 
 
 def refuse_encoding(path: Path) -> None:
-    """Raise InputError if lines of a file are not UTF-8; the message names the first one."""
+    """Raise InputError if lines of a file are not UTF-8, or if there is another table after an empty line; the message
+    names the first one."""
     bad: list[int] = []
-    example, lines = b"", 0
+    example, lines, empty, before = b"", 0, 0, b""
     with reading(str(path), "a table"), open_table(path) as file:
         for lines, line in enumerate(file, 1):
+            blank = not line.strip(b" \t\r\n,;")
+            if empty and not blank and _begins_table(before, line):
+                raise InputError(
+                    f"{path}: line {lines:,} begins another table after an empty line: expected one table, so put this "
+                    "one into a file of its own"
+                )
+            empty, before = (lines, before) if blank and lines > 1 else (0, line)
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -235,13 +279,37 @@ def refuse_encoding(path: Path) -> None:
     others = "" if len(bad) == 1 else f", as {pluralize(len(bad), 'line')} of {lines:,}"
     raise InputError(
         f"{path}: line {bad[0]:,} is not UTF-8{others} (near {shown!r}, if it is Latin-1); expected a table in UTF-8: "
-        "convert the file, or only these lines if encodings are mixed"
+        "give its encoding (--encoding latin-1), or correct these lines if encodings are mixed"
     )
+
+
+def _begins_table(before: bytes, line: bytes) -> bool:
+    """Whether a line is a header where the line before has numbers: it has texts alone, and at least two."""
+    fields, rows = ([cell.strip(b' "\r\n') for cell in re.split(rb"[,;\t]", each)] for each in (line, before))
+    numbers = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+    texts = len(fields) > 1 and all(cell and not numbers.fullmatch(cell) for cell in fields)
+    return texts and any(numbers.fullmatch(cell) for cell in rows)
+
+
+def _refuse_repeated_header(frame: pd.DataFrame, source_name: str) -> None:
+    """Raise InputError for a row that repeats the header, as in tables that were joined."""
+    first = frame.iloc[:, 0]
+    if frames.is_numeric(first):
+        return
+    names = np.array(list(map(str, frame.columns)))
+    for row in np.flatnonzero(first.astype(str).to_numpy() == names[0])[:1]:
+        if (frame.iloc[row].astype(str).to_numpy() == names).all():
+            raise InputError(
+                f"{source_name}: row {row + 1:,} (counted from 1, without the header) repeats the header, as in files "
+                "that were joined: delete such lines"
+            )
 
 
 def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n: int) -> Any:
     """Rows of the train split; all rows where there will be none (`load_dataset` then says why)."""
     seed = request.split_seed or 0
+    if request.n_train is not None:
+        return slice(request.n_train)
     try:
         if request.test_groups is not None:
             return split_groups(group_names(request.test_groups, len(request.test_groups), source_name), seed)[0]
@@ -318,7 +386,7 @@ def read_columns(path: Path, columns: list[str]) -> Any:
 
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
-_RENAME = "rename them (is there a header line?)"
+RENAME = "rename them (is there a header line?)"
 
 
 @reader(
@@ -332,7 +400,7 @@ _RENAME = "rename them (is there a header line?)"
 )
 def read_csv(path: Path, request: DataOptions) -> FileContents:
     """Table with a header line, separated by commas; if the header has none, by semicolons or tabs."""
-    return _rows(_text_table(path, request, ","), request, str(path))
+    return _text_rows(path, request, ",")
 
 
 @reader(
@@ -346,7 +414,7 @@ def read_csv(path: Path, request: DataOptions) -> FileContents:
 )
 def read_tsv(path: Path, request: DataOptions) -> FileContents:
     """Table with a header line, separated by tabs."""
-    return _rows(_text_table(path, request, "\t"), request, str(path))
+    return _text_rows(path, request, "\t")
 
 
 @reader(
@@ -371,16 +439,16 @@ def read_parquet(path: Path, request: DataOptions) -> FileContents:
         stays = request.streams(shape) and 0 not in shape and request.table is None
         frame = (next(opened.iter_batches(HEAD_ROWS)) if stays else opened.read()).to_pandas()
     columns = [str(column) for column in frame.columns]
-    check_unique(columns, f"{path} has columns with equal names", _RENAME)
+    check_unique(columns, f"{path} has columns with equal names", RENAME)
     frame = frame.set_axis(columns, axis=1)
-    return _rows_on_disk(frame, path, request) if stays else _rows(frame, request, str(path))
+    return _rows_on_disk(frame, path, request) if stays else table_rows(frame, request, str(path))
 
 
 def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileContents:
     """As for a table in memory, whose first rows are `head`; labels and categories are read of all rows."""
     source_name = str(path)
     # Columns must be numbers or `one_hot`. Values that are missing are counted in all rows, later.
-    table = _rows(head, dataclasses.replace(request, impute="median", strict=True), source_name).table
+    table = table_rows(head, dataclasses.replace(request, impute="median", strict=True), source_name).table
     if request.schema is None:
         for column in table["one_hot"]:
             whole = read_columns(path, [column])
@@ -405,39 +473,54 @@ def first_rows(path: Path) -> pd.DataFrame:
         return pd.read_csv(path, sep=separator, nrows=HEAD_ROWS, skiprows=int(given is not None), engine="python")
 
 
-def _text_table(path: Path, request: DataOptions, separator: str) -> pd.DataFrame:
+def _text_rows(path: Path, request: DataOptions, separator: str) -> FileContents:
+    decoded = text_of(path, request)
+    frame = _text_table(path, request, separator, None if decoded is None else decoded[0])
+    found = table_rows(frame, request, str(path))
+    return found if decoded is None else dataclasses.replace(found, options=found.options | {"encoding": decoded[1]})
+
+
+def _text_table(path: Path, request: DataOptions, separator: str, text: str | None) -> pd.DataFrame:
+    """The columns of a file, or of its text where it is not UTF-8."""
     kind = f"a {path.suffix.lower()} table in UTF-8"
     as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
-    refuse_encoding(path)
+    if text is None:
+        refuse_encoding(path)
+
+    def source() -> Any:
+        return path if text is None else io.StringIO(text)
+
     with reading(str(path), kind):
         try:
             # pandas renames columns with equal names, so the header is read separately first.
-            given = given_separator(path)
+            given = given_separator(path) if text is None else _separator_of(text[:64].partition("\n")[0].encode())
             skipped = 0 if given is None else 1  # lines before the header
             options: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
             options |= {"skiprows": skipped}
-            header = pd.read_csv(path, sep=given or separator, **options)
+            header = pd.read_csv(source(), sep=given or separator, **options)
             found = given or find_separator(header.iloc[0].tolist(), separator)
             if found != separator:
                 warn(f"{path}: columns are separated by {found!r}")
                 separator = found
-                header = pd.read_csv(path, sep=separator, **options)
+                header = pd.read_csv(source(), sep=separator, **options)
         except pd.errors.EmptyDataError as error:
             raise InputError(f"{path} is empty; expected a header line and rows") from error
         _check_header(header.iloc[0].tolist(), separator, str(path))
         # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
-        as_text += [name for name in text_columns(path, separator, skipped, request) if name not in as_text]
+        as_text += [name for name in text_columns(source(), separator, skipped, request) if name not in as_text]
         options = {"dtype": dict.fromkeys(as_text, str), "low_memory": False, "skiprows": skipped}
-        frame = pd.read_csv(path, sep=separator, **options)
+        frame = pd.read_csv(source(), sep=separator, **options)
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas uses additional leading fields as row names, which would silently drop a column.
         raise InputError(f"{path}: rows have more fields than the header line has names; name every column")
     warn_open_quotes(frame, str(path))
+    if len(frame):
+        _refuse_repeated_header(frame, str(path))
     return read_commas(frame, separator, {*as_text, str(request.label), str(request.groups)}, str(path))
 
 
 def _check_header(names: list[str], separator: str, source_name: str) -> None:
-    check_unique([name for name in names if name], f"{source_name} has columns with equal names", _RENAME)
+    check_unique([name for name in names if name], f"{source_name} has columns with equal names", RENAME)
     other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
     if len(names) == 1 and other:
         raise InputError(
@@ -450,7 +533,8 @@ def _check_header(names: list[str], separator: str, source_name: str) -> None:
         )
 
 
-def _rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
+def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
+    """What is read of a table, by the options."""
     if len(frame) == 0:
         raise InputError(f"{source_name} has no rows, only a header line with {pluralize(frame.shape[1], 'column')}")
     groups = group_column(frame, request, source_name)

@@ -41,8 +41,8 @@ def read_tenx(path: Path, request: DataOptions) -> FileContents:
         from scipy.io import mmread
 
         counts = sparse.csr_array(sparse.coo_array(mmread(files[0])).T)
-        cells = [line.split("\t")[0] for line in _lines(files[1])]
-        features = [line.split("\t") for line in _lines(files[2])]
+        cells = [line.split("\t")[0] for line in lines_of(files[1])]
+        features = [line.split("\t") for line in lines_of(files[2])]
     names = [each[min(1, len(each) - 1)] for each in features]
     kinds = [each[2] if len(each) > 2 else GENES for each in features]
     if counts.shape != (len(cells), len(names)):
@@ -50,7 +50,7 @@ def read_tenx(path: Path, request: DataOptions) -> FileContents:
             f"{folder} has a matrix of {counts.shape[1]:,} genes and {counts.shape[0]:,} cells, but {files[2].name} "
             f"has {pluralize(len(names), 'line')} and {files[1].name} {len(cells):,}: the files are of different data"
         )
-    return _contents(counts, cells, names, kinds, request, str(path), (path, folder, folder.parent))
+    return counts_of_cells(counts, cells, names, request, str(path), (path, folder, folder.parent), kinds=kinds)
 
 
 @reader(
@@ -84,7 +84,7 @@ def read_tenx_file(path: Path, request: DataOptions) -> FileContents:
         names = _texts(features["name"] if "name" in features else features["gene_names"])
         kinds = _texts(features["feature_type"]) if "feature_type" in features else [GENES] * len(names)
         cells = _texts(group["barcodes"])
-    return _contents(sparse.csr_array(stored.T), cells, names, kinds, request, str(path), (path.parent,))
+    return counts_of_cells(sparse.csr_array(stored.T), cells, names, request, str(path), (path.parent,), kinds=kinds)
 
 
 def _file(folder: Path, names: tuple[str, ...]) -> Path:
@@ -95,7 +95,7 @@ def _file(folder: Path, names: tuple[str, ...]) -> Path:
     raise InputError(f"{folder} is a 10x folder without {names[0]} or {names[0]}.gz: copy it from its source again")
 
 
-def _lines(file: Path) -> list[str]:
+def lines_of(file: Path) -> list[str]:
     with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as text:
         return text.read().splitlines()
 
@@ -117,20 +117,26 @@ def _unique(names: list[str]) -> list[str]:
     return found
 
 
-def _contents(
+def counts_of_cells(
     counts: Any,
     cells: list[str],
     names: list[str],
-    kinds: list[str],
     request: DataOptions,
     source_name: str,
-    places: tuple[Path, ...],
+    places: tuple[Path, ...] = (),
+    *,
+    kinds: list[str] | None = None,
+    obs: Any = None,
 ) -> FileContents:
-    chosen = np.array([kind == GENES for kind in kinds])
+    """What is read of sparse counts (cells, genes), of genes among several kinds of features; labels of `obs`, a table
+    of the cells, or of one with their names in one of several places."""
+    chosen = np.array([kind == GENES for kind in kinds or [GENES] * len(names)])
     if not chosen.any():
-        raise InputError(f"{source_name} has no features of the kind {GENES!r}, only {name_list(sorted(set(kinds)))}")
+        raise InputError(
+            f"{source_name} has no features of the kind {GENES!r}, only {name_list(sorted(set(kinds or ())))}"
+        )
     if not chosen.all():
-        others = name_list(sorted(set(kinds) - {GENES}))
+        others = name_list(sorted(set(kinds or ()) - {GENES}))
         warn(f"{source_name}: {pluralize(int((~chosen).sum()), 'feature')} of other kinds are left out: {others}")
         counts, names = counts[:, np.flatnonzero(chosen)], [n for n, kept in zip(names, chosen, strict=True) if kept]
     names = _unique(names)
@@ -141,8 +147,8 @@ def _contents(
     check_size(4 * counts.shape[0] * counts.shape[1], size, "keep fewer genes or cells, or save it as .h5ad")
     x = counts.astype(np.float32).toarray()
     label, groups = request.or_fitted("label"), request.or_fitted("groups")
-    table: Any = None
-    if label is not None or groups is not None:
+    table: Any = obs
+    if request.labels is not None or (table is None and (label is not None or groups is not None)):
         found = (table_of_names(cells, request, place) for place in dict.fromkeys(places))
         table = next((each for each in found if each is not None), None)
     y = None if label is None else column_of(table, "label", label, source_name)

@@ -46,6 +46,11 @@ def genes_in_rows(rows: Sequence[str], columns: Sequence[str]) -> bool:
     return (cells and not others) or (named >= max(5, len(rows) / 200) and not others)
 
 
+def names_of_genes(names: Sequence[str]) -> bool:
+    """Whether names are of genes: some are Ensembl identifiers, or genes of mitochondria and ribosomes."""
+    return sum(bool(_GENE.fullmatch(name)) for name in names) >= max(5, len(names) / 200)
+
+
 def uneven_totals(x: np.ndarray) -> bool:
     """Whether totals of rows of counts differ clearly more than those of columns, as totals of genes do."""
     spread = [float(np.log1p(x.sum(axis=axis, dtype=np.float64)).var()) for axis in (1, 0)]

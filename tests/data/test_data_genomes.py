@@ -1,0 +1,101 @@
+"""Sequences beside FASTA: reads, GenBank, intervals of a genome; letters that are lower case or not known."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+
+RECORD = """LOCUS       AB{0}                       24 bp    DNA     linear   PLN 05-JUL-1999
+DEFINITION  Some gene {0}.
+ACCESSION   AB{0}
+VERSION     AB{0}.1
+FEATURES             Location/Qualifiers
+     source          1..24
+                     /organism="Zea mays"
+ORIGIN
+        1 acgtacgtac gtacgtaaaa ttt{1}
+//
+"""
+
+
+def texts(data):
+    return [bytes(row[row > 0]).decode() for row in data.x]
+
+
+def test_reads_without_their_qualities(tmp_path):
+    pytest.importorskip("Bio")
+    lines = "".join(f"@read{i} length=8\nACGTACG{base}\n+\n@IIIIII>\n" for i, base in enumerate("ACGT"))
+    with gzip.open(tmp_path / "reads.FQ.gz", "wt") as file:
+        file.write(lines)
+    with pytest.warns(UserWarning, match="the qualities of the bases are not used"):
+        data = load_dataset(tmp_path / "reads.FQ.gz")
+    assert data.modality == "dna" and data.row_names == [f"read{i}" for i in range(4)]
+    assert texts(data) == [f"ACGTACG{base}" for base in "ACGT"]
+    (tmp_path / "cut.fastq").write_text(lines[:-6])
+    assert "cannot read" in refusal(load_dataset, tmp_path / "cut.fastq")
+    (tmp_path / "empty.fastq").write_text("")
+    assert "has no record" in refusal(load_dataset, tmp_path / "empty.fastq")
+
+
+def test_records_of_genbank(tmp_path):
+    pytest.importorskip("Bio")
+    (tmp_path / "x.gb").write_text("".join(RECORD.format(i, "acgt"[i % 4]) for i in range(10)))
+    (tmp_path / "kinds.tsv").write_text("".join(f"AB{i}.1\t{'uv'[i % 2]}\n" for i in range(10)))
+    data = load_dataset(tmp_path / "x.gb", labels=tmp_path / "kinds.tsv")
+    assert data.row_names == [f"AB{i}.1" for i in range(10)] and data.y.tolist() == ["u", "v"] * 5
+    assert texts(data)[1] == "ACGTACGTACGTACGTAAAATTTC"
+
+
+@pytest.fixture
+def genome(tmp_path):
+    pytest.importorskip("pyfaidx")
+    letters = np.random.default_rng(0).choice([*"ACGT"], 200)
+    path = tmp_path / "hg.fa"
+    path.write_text(">chr1 first\n" + "\n".join("".join(letters[i : i + 50]) for i in range(0, 200, 50)) + "\n")
+    return path, "".join(letters)
+
+
+def test_intervals_of_a_genome(tmp_path, genome):
+    path, letters = genome
+    bed = tmp_path / "peaks.bed"
+    bed.write_text("track name=x\nchr1\t10\t30\tone\t0\t-\nchr1\t50\t90\nchr1\t195\t200\n")
+    data = load_dataset(bed, genome=path)
+    other = letters[10:30].translate(str.maketrans("ACGT", "TGCA"))[::-1]
+    assert texts(data) == [other, letters[50:90], letters[195:200]]
+    assert data.row_names == ["one", "chr1:50-90(+)", "chr1:195-200(+)"]
+    with pytest.warns(UserWarning, match="1 interval of 3 left out, which reach over the end"):
+        data = load_dataset(bed, genome=path, width=12)
+    assert data.x.shape == (2, 12) and texts(data)[1] == letters[64:76]
+    with pytest.warns(UserWarning, match="left out"):
+        assert texts(load_dataset(bed, schema=data.schema)) == texts(data)  # genome and width of the run
+    assert not (tmp_path / "genome.fai").exists() and (tmp_path / "hg.fa.fai").exists()
+
+
+def test_summits_of_peaks(tmp_path, genome):
+    path, letters = genome
+    (tmp_path / "x.narrowPeak").write_text("".join(f"chr1\t{i}\t{i + 50}\t.\t0\t.\t1\t1\t1\t9\n" for i in (20, 60)))
+    data = load_dataset(tmp_path / "x.narrowPeak", genome=path, width=10)
+    assert texts(data) == [letters[24:34], letters[64:74]]
+
+
+def test_intervals_that_cannot_be_read(tmp_path, genome):
+    bed = tmp_path / "x.bed"
+    bed.write_text("chr1\t5\t9\nchr2\t5\t9\n")
+    assert "give the genome that they are of (--genome hg38.fa)" in refusal(load_dataset, bed)
+    assert "has the chromosomes chr2, which" in refusal(load_dataset, bed, genome=genome[0])
+    assert "genome: no.fa does not exist" in refusal(load_dataset, bed, genome="no.fa")
+    bed.write_text("chr1\t5\t9\nchr1 5 9\n")
+    assert "line 2 is 'chr1 5 9', expected a chromosome" in refusal(load_dataset, bed, genome=genome[0])
+    assert "so genome=hg.fa has no effect" in refusal(load_dataset, "wine", genome="hg.fa")
+
+
+def test_lower_case_letters_are_said_with_what_hides_them(tmp_path):
+    path = tmp_path / "x.fa"
+    path.write_text(">a\nACGTacgtACGT\n>b\nACGTACGTACGT\n")
+    with pytest.warns(UserWarning, match="17% of the letters are lower case, which often marks repeats.*sed"):
+        load_dataset(path)
+    path.write_text(">a\nACGTACGT\n>b\nACGT*CGT\n")
+    assert "record 'b', position 5 is '*', expected A C G T N" in refusal(load_dataset, path)

@@ -1,0 +1,80 @@
+"""Data sets of Hugging Face on disk, in the layout of `save_to_disk`: tables, images, lists, splits."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+
+rng = np.random.default_rng(0)
+LABEL = {"names": ["cat", "dog"], "_type": "ClassLabel"}
+
+
+def save(folder, table, features, shards=1):
+    """Write a table as `Dataset.save_to_disk` does."""
+    folder.mkdir(parents=True)
+    names = [f"data-{i:05d}-of-{shards:05d}.arrow" for i in range(shards)]
+    step = -(-len(table) // shards)
+    for i, name in enumerate(names):
+        with pa.OSFile(str(folder / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table.slice(i * step, step))
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+    (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
+    return folder
+
+
+def numbers(n):
+    return pa.table({"a": rng.normal(size=n), "b": rng.normal(size=n), "label": np.arange(n) % 2})
+
+
+PLAIN = {"a": {"dtype": "float64", "_type": "Value"}, "b": {"dtype": "float64", "_type": "Value"}, "label": LABEL}
+
+
+def test_a_table_in_several_files_with_names_of_classes(tmp_path):
+    table = numbers(20)
+    data = load_dataset(save(tmp_path / "x", table, PLAIN, shards=3), label="label")
+    np.testing.assert_allclose(data.x, table.select(["a", "b"]).to_pandas(), rtol=1e-6)
+    assert data.y.tolist() == ["cat", "dog"] * 10 and data.feature_names == ["a", "b"]
+
+
+def test_splits_are_kept_and_others_left_out(tmp_path):
+    path = tmp_path / "x"
+    parts = {name: numbers(n) for name, n in (("train", 12), ("test", 6), ("validation", 10))}
+    for name, table in parts.items():
+        save(path / name, table.append_column("t", pa.array(["u", "v"] * (len(table) // 2))), PLAIN | {"t": {}})
+    (path / "dataset_dict.json").write_text(json.dumps({"splits": list(parts)}))
+    with pytest.warns(UserWarning, match="the splits validation are left out"):
+        data = load_dataset(path, label="label")
+    assert data.split == "given" and len(data.train_index) == 12 and len(data.test_index) == 6
+    assert len(load_dataset(path / "validation", label="label").x) == 10
+    (path / "dataset_dict.json").write_text(json.dumps({"splits": ["validation", "test"]}))
+    assert f"expected train: give {path / 'validation'}" in refusal(load_dataset, path)
+
+
+def test_images_and_lists(tmp_path):
+    pixels = rng.integers(0, 255, (8, 6, 5, 3), dtype=np.uint8)
+    cells = []
+    for each in pixels:
+        buffer = io.BytesIO()
+        Image.fromarray(each).save(buffer, "png")
+        cells.append({"bytes": buffer.getvalue(), "path": None})
+    table = pa.table({"image": cells, "label": np.arange(8) % 2})
+    features = {"image": {"_type": "Image"}, "label": LABEL}
+    data = load_dataset(save(tmp_path / "images", table, features), label="label")
+    assert data.modality == "images" and np.array_equal(data.x, pixels) and data.y[1] == "dog"
+    series = pa.table({"x": list(rng.normal(size=(8, 30))), "label": np.arange(8) % 2})
+    of_lists = {"x": {"feature": {"dtype": "float64", "_type": "Value"}, "_type": "List"}, "label": LABEL}
+    path = save(tmp_path / "lists", series, of_lists)
+    assert load_dataset(path).x.shape == (8, 30)
+    pd.testing.assert_series_equal(pd.Series(load_dataset(path, label="label").y), pd.Series(["cat", "dog"] * 4))
+    both = save(tmp_path / "both", table.append_column("x", series["x"]), features | of_lists)
+    assert "images or lists in image, x, expected one such column" in refusal(load_dataset, both)
+    assert load_dataset(both, drop=["x"]).modality == "images"
+    uneven = save(tmp_path / "uneven", pa.table({"x": [[1.0, 2.0], [1.0]]}), {"x": of_lists["x"]})
+    assert "row 1 (counted from 0) has shape (1,), and row 0 (2,)" in refusal(load_dataset, uneven)

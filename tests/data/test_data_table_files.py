@@ -1,0 +1,110 @@
+"""Tables beside text and parquet: Excel, feather, lines of JSON, SQLite, other encodings, two tables in one file."""
+
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+
+rng = np.random.default_rng(0)
+FRAME = pd.DataFrame({"a": rng.normal(size=20), "b": rng.normal(size=20), "kind": ["u", "v"] * 10})
+
+
+def same(data):
+    """Whether a table is `FRAME`, with its kinds as labels."""
+    np.testing.assert_allclose(data.x, FRAME[["a", "b"]], rtol=1e-6)
+    return data.feature_names == ["a", "b"] and data.y.tolist() == FRAME["kind"].tolist()
+
+
+def test_a_sheet_of_a_workbook(tmp_path):
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "a.xlsx"
+    with pd.ExcelWriter(path) as book:
+        FRAME.to_excel(book, sheet_name="cells", index=False)
+        pd.DataFrame().to_excel(book, sheet_name="Sheet2")
+    assert same(load_dataset(path, label="kind"))
+    with pd.ExcelWriter(path) as book:
+        FRAME.to_excel(book, sheet_name="my cells", index=False)
+        FRAME[["a"]].to_excel(book, sheet_name="others", index=False)
+    assert same(load_dataset(f"{path}::my cells", label="kind"))
+    assert f"the sheets my cells, others, expected one: give {path}::my cells" in refusal(load_dataset, path)
+    assert "has no sheet 'other'; did you mean others?" in refusal(load_dataset, f"{path}::other")
+    assert "x.xlsx does not exist" in refusal(load_dataset, tmp_path / "x.xlsx")
+
+
+def test_two_tables_in_a_sheet(tmp_path):
+    pytest.importorskip("openpyxl")
+    with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
+        FRAME.to_excel(book, sheet_name="s", index=False)
+        FRAME.to_excel(book, sheet_name="s", index=False, startrow=24)
+    assert "line 22 of the sheet is empty and others follow" in refusal(load_dataset, tmp_path / "a.xlsx")
+
+
+def test_feather_and_lines_of_json(tmp_path):
+    FRAME.to_feather(tmp_path / "a.feather")
+    FRAME.to_json(tmp_path / "a.jsonl", orient="records", lines=True, double_precision=15)
+    for name in ("a.feather", "a.jsonl"):
+        assert same(load_dataset(tmp_path / name, label="kind"))
+    (tmp_path / "b.jsonl").write_text('{"a": 1.5, "c": [1]}\n{"a": 2.5, "c": [2]}\n{"a": 3.5, "c": [3]}\n')
+    assert "c have lists or objects" in refusal(load_dataset, tmp_path / "b.jsonl")
+    assert load_dataset(tmp_path / "b.jsonl", drop=["c"]).x.shape == (3, 1)
+    for name in ("c.feather", "c.jsonl", "c.db"):
+        (tmp_path / name).write_bytes(b"nothing")
+        assert f"cannot read {tmp_path / name}" in refusal(load_dataset, tmp_path / name)
+
+
+def test_a_table_of_sqlite(tmp_path):
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as db:
+        FRAME.to_sql("my cells", db, index=False)
+    assert same(load_dataset(path, label="kind"))
+    with sqlite3.connect(path) as db:
+        db.execute('CREATE VIEW few AS SELECT a, b, kind FROM "my cells" LIMIT 12')
+    assert load_dataset(f"{path}::few", label="kind").x.shape == (12, 2)
+    assert f"has the tables few, my cells, expected one: give {path}::few" in refusal(load_dataset, path)
+    assert "has no table 'fews'; did you mean few?" in refusal(load_dataset, f"{path}::fews")
+
+
+@pytest.mark.parametrize(("encoding", "given"), [("cp1252", "cp1252"), ("utf-16", None)])
+def test_encodings_are_given_or_marked_and_kept_for_a_run(tmp_path, encoding, given):
+    text = "größe;alter\n" + "".join(f"{i},5;{i * i}\n" for i in range(12))
+    (tmp_path / "a.csv").write_bytes(text.encode(encoding))
+    with pytest.warns(UserWarning, match="separated by ';'"):
+        data = load_dataset(tmp_path / "a.csv", encoding=given)
+    assert data.feature_names == ["größe", "alter"] and data.x[3].tolist() == [3.5, 9.0]
+    later = tmp_path / "b.csv"
+    for written in (encoding, "utf-8"):
+        later.write_bytes(text.encode(written))
+        with pytest.warns(UserWarning, match="separated by ';'"):
+            assert load_dataset(later, schema=data.schema).feature_names == data.feature_names
+
+
+def test_a_wrong_encoding_is_said(tmp_path):
+    (tmp_path / "a.csv").write_bytes("größe,b\n1,2\n3,4\n".encode("cp1252"))
+    assert "line 1 is not UTF-8" in (message := refusal(load_dataset, tmp_path / "a.csv"))
+    assert "--encoding latin-1" in message
+    assert "encoding is 'nothing', expected one of Python" in refusal(
+        load_dataset, tmp_path / "a.csv", encoding="nothing"
+    )
+    assert "cannot read" in refusal(load_dataset, tmp_path / "a.csv", encoding="ascii")
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("a,b\n1,2\n3,4\n\nname,size\n5,6\n", "line 5 begins another table after an empty line"),
+        ("a,b\n1,2\n3,4\n,\n,\nname,size\n5,6\n", "line 6 begins another table"),
+        ("a,b\n1,2\n3,4\na,b\n5,6\n", "row 3 (counted from 1, without the header) repeats the header"),
+    ],
+)
+def test_two_tables_in_a_text_file(tmp_path, text, part):
+    (tmp_path / "a.csv").write_text(text)
+    assert part in refusal(load_dataset, tmp_path / "a.csv")
+
+
+def test_empty_lines_between_rows_are_no_other_table(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n\n3,4\n5,6\n\n")
+    assert load_dataset(tmp_path / "a.csv").x.tolist() == [[1, 2], [3, 4], [5, 6]]
