@@ -62,7 +62,7 @@ def test_a_reader_names_the_modality_its_endings_and_its_options(tmp_path, own_r
     flat = load_dataset(tmp_path / "x.PAIRS", modality="vectors")  # what the user says comes first
     assert flat.modality == "vectors" and flat.x.shape == (10, 16)
     message = refusal(load_dataset, "wine", use_rep="raw")
-    assert message.startswith("wine is not an .h5ad file or a .pairs file, so use_rep=raw has no effect")
+    assert message.startswith("wine is not an .h5ad file or an .h5mu file or a .pairs file, so use_rep=raw has no")
 
 
 def test_a_later_reader_replaces_one_of_the_same_ending(tmp_path, own_readers):
