@@ -7,10 +7,13 @@ import pandas as pd
 import pytest
 import soundfile
 import wfdb
-from edfio import Edf, EdfSignal
+from edfio import Edf, EdfSignal, read_edf
 
 from refusals import refusal
+from viewsmith import Discovery, LinearContrast
+from viewsmith.core.rows import RowSource
 from viewsmith.data import load_dataset
+from viewsmith.data.annotations import write_annotations
 from viewsmith.data.dataset import Windows
 from viewsmith.data.recordings import points_of
 
@@ -279,6 +282,69 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch, name, 
     assert library in message and "viewsmith[signals]" in message
 
 
+def test_recordings_that_stay_in_their_files(tmp_path, monkeypatch):
+    for name in ("a.wav", "b.flac"):
+        sound(tmp_path / "s" / name, seconds=6, channels=2)
+    edf(tmp_path / "x.edf")
+    x = np.round(rng.normal(size=(7200, 2)), 2)
+    wfdb.wrsamp("100", fs=360, units=["mV", "mV"], sig_name=["MLII", "V5"], p_signal=x, fmt=["16", "16"],
+                write_dir=str(tmp_path))  # fmt: skip
+    for source, options in (
+        (tmp_path / "s", {"length": "1s", "step": "50%", "channels": ["1"]}),
+        (tmp_path / "x.edf", {"length": "1.5s", "channels": ["Cz"]}),
+        (tmp_path / "x.edf", {"length": "1.5s", "step": "0.4s"}),
+        (tmp_path / "100.hea", {"length": "700", "step": "33"}),
+    ):
+        memory, disk = load_dataset(source, **options), load_dataset(source, stream=True, **options)
+        assert isinstance(disk.x, RowSource) and disk.modality == "series" and disk.row_names == memory.row_names
+        np.testing.assert_array_equal(disk.x[:], memory.x)
+        index = rng.permutation(len(memory.x))[:7]
+        np.testing.assert_array_equal(disk.x[index], memory.x[index])
+        assert disk.schema == memory.schema and np.array_equal(disk.windows.starts, memory.windows.starts)
+        np.testing.assert_array_equal(np.concatenate(list(disk.x.blocks())), memory.x)
+    monkeypatch.setattr("viewsmith.data.recordings.IN_MEMORY", 1000)
+    assert isinstance(load_dataset(tmp_path / "x.edf", length="2s").x, RowSource)
+    with pytest.warns(UserWarning, match="resampled"):  # which needs all points
+        assert isinstance(load_dataset(tmp_path / "x.edf", length="2s", rate=50).x, np.ndarray)
+
+
+def test_models_read_windows_from_disk(tmp_path):
+    edf(tmp_path / "x.edf")
+    memory, disk = (load_dataset(tmp_path / "x.edf", length="2s", stream=stream) for stream in (False, True))
+    models = [LinearContrast(modality="series", random_state=0).fit(data.x) for data in (memory, disk)]
+    np.testing.assert_allclose(models[1].transform(disk.x), models[0].transform(memory.x), rtol=1e-3, atol=1e-3)
+    blocks = list(models[1].transform_blocks(disk.x))
+    assert sum(map(len, blocks)) == 60
+    found = [Discovery(modality="series", max_parts=2, max_q=1).fit(data.x) for data in (memory, disk)]
+    places = [model.locate(data.x) for model, data in zip(found, (memory, disk), strict=True)]
+    np.testing.assert_array_equal(*places)
+    crops = [model.search_.crops(data.x, places[0], 40) for model, data in zip(found, (memory, disk), strict=True)]
+    np.testing.assert_array_equal(*crops)
+
+
+def test_steps_are_times_points_or_percentages(tmp_path):
+    edf(tmp_path / "x.edf")
+    assert len(load_dataset(tmp_path / "x.edf", length="2s", step="25%").x) == 237
+    for step in ("0%", "200%", "x%", "%"):
+        message = refusal(load_dataset, tmp_path / "x.edf", length="2s", step=step)
+        assert "expected a time (1s), points (250), or 1% to 100% of length" in message
+
+
+def test_annotations_of_other_programs(tmp_path):
+    names, first, last = np.array(["d/a.wav", "d/a.wav", "b"]), np.array([500, 100, 7]), np.array([600, 180, 9])
+    write_annotations(tmp_path / "out", names, first, last, ["kind 1 (2.0)", "kind 0 (3.1)", "kind 0 (9.0)"], 100.0)
+    made = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert made == ["b.atr", "b.edf", "b.txt", "d_a.atr", "d_a.edf", "d_a.txt"]
+    text = (tmp_path / "out" / "d_a.txt").read_text()
+    assert text == "1.000000\t1.800000\tkind 0 (3.1)\n5.000000\t6.000000\tkind 1 (2.0)\n"
+    read = read_edf(tmp_path / "out" / "d_a.edf").annotations
+    assert [(a.onset, a.duration, a.text) for a in read] == [(1.0, 0.8, "kind 0 (3.1)"), (5.0, 1.0, "kind 1 (2.0)")]
+    beats = wfdb.rdann(str(tmp_path / "out" / "d_a"), "atr")
+    assert (
+        beats.sample.tolist() == [140, 550] and beats.aux_note == ["kind 0 (3.1)", "kind 1 (2.0)"] and beats.fs == 100
+    )
+
+
 def test_events_at_seams_are_merged():
     windows = Windows(np.array(["a", "a", "a", "b"]), np.array([0, 50, 100, 50]), 100.0)
     rows, begin = np.array([0, 1, 1, 2, 3, 0]), np.array([60, 10, 60, 9, 10, 62])
@@ -288,4 +354,4 @@ def test_events_at_seams_are_merged():
     # Row 0 at 60 is row 1 at 10; row 1 at 60 is row 2 at 9; row 0 at 62 is row 1 at 10, too; b is another recording.
     assert kept.tolist() == [False, True, False, True, True, False]
     found = windows.located(rows[kept], begin[kept], begin[kept] + 10)
-    assert found["first"].tolist() == [60, 109, 60] and found["end_s"] == ["0.7000", "1.1900", "0.7000"]
+    assert found["first"].tolist() == [60, 109, 60] and found["end_s"].tolist() == [0.7, 1.19, 0.7]

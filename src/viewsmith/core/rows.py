@@ -28,6 +28,7 @@ class RowSource:
     by_index: bool = True  # reading at an index takes little more time than a range
     complete: bool = False  # all values were found finite
     small: bool = False  # on disk only because processes share them: trained on as rows in memory
+    modality: str | None = None  # what the rows are, where their shape does not say it
 
     def __init__(
         self,

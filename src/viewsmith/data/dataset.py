@@ -142,11 +142,8 @@ class Windows:
         """Columns of a table of events, given their rows and the points in these: recording, points, seconds."""
         first, last = (self.starts[rows] + np.asarray(points) for points in (begin, end))
         found: dict[str, Any] = {"recording": self.recordings[rows], "first": first, "last": last}
-        if self.rate is not None:  # as text, which keeps all digits of long recordings
-            found |= {
-                "begin_s": [f"{point / self.rate:.4f}" for point in first],
-                "end_s": [f"{point / self.rate:.4f}" for point in last],
-            }
+        if self.rate is not None:
+            found |= {"begin_s": np.round(first / self.rate, 6), "end_s": np.round(last / self.rate, 6)}
         return found
 
 

@@ -82,7 +82,7 @@ class DataOptions(ModelDataOptions):
     What is missing after the end of a shorter recording is masked. Default: a few long recordings are cut into windows
     of two seconds, or 1,000 points if the rate is not known; many keep their own lengths."""
     step: Annotated[str | None, Flag("TIME")] = None
-    """Time between the starts of windows of a recording (default: their length)."""
+    """Time between the starts of windows of a recording: 1s, points, or 50% of their length (default: 100%)."""
     rate: Annotated[float | None, Flag("HZ"), Bounds(gt=0)] = None
     """Points per second of recordings; files of another rate are resampled."""
     channels: Annotated[Sequence[str] | None, Flag("NAME,...")] = None
@@ -123,9 +123,10 @@ class DataOptions(ModelDataOptions):
 
     The key of a sparse matrix, such as scanpy's ``connectivities``: `Dataset.neighbors`."""
     stream: bool = False
-    """Leave vectors on disk, and read them as they are needed (default: above 1 GiB).
+    """Leave vectors and windows of recordings on disk, and read them as they are needed (default: above 1 GiB).
 
-    The size is that of the rows as float32 (`viewsmith.core.rows.STREAM_ABOVE`)."""
+    The size is that of the rows as float32 (`viewsmith.core.rows.STREAM_ABOVE`). Files of recordings stay on disk above
+    32 MiB."""
     cache: Annotated[Path | None, Flag("DIR")] = None
     """Folder for decoded images of a folder (default: RUN.cache, above 1 GiB).
 

@@ -4,7 +4,7 @@ What readers of recordings share. A reader gives one `Recording` for each file, 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest, warn
 from viewsmith.core.memory import check_size
+from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.dataset import Windows
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
@@ -34,12 +35,54 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, eq=False)
+class SignalFile:
+    """A recording that stays in its file: ``x[:, a:b]`` reads these points, ``x[[0, 2]]`` chooses channels.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Channels and points.
+    read : callable
+        From the first point and the one after the last to all channels, (channels, points).
+    chosen : list of int or None
+        Numbers of the channels; None: all.
+    """
+
+    shape: tuple[int, int]
+    read: Callable[[int, int], np.ndarray]
+    chosen: list[int] | None = None
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, list):
+            chosen = key if self.chosen is None else [self.chosen[i] for i in key]
+            return replace(self, shape=(len(key), self.shape[1]), chosen=chosen)
+        start, stop, _ = key[1].indices(self.shape[1])
+        found = np.asarray(self.read(start, max(start, stop)), np.float32)
+        return found if self.chosen is None else found[self.chosen]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self[:, :], dtype)
+
+
+#: Files of recordings that together have more bytes are read in blocks.
+IN_MEMORY = 2**25
+
+
+def stay_on_disk(files: Sequence[Path], request: DataOptions) -> bool:
+    """Whether recordings stay in their files: if it was asked for, or if the files are large."""
+    return request.stream or sum(file.stat().st_size for file in files) > IN_MEMORY
+
+
+@dataclass(frozen=True, eq=False)
 class Recording:
     """One recording.
 
     Attributes
     ----------
-    x : ndarray, shape (channels, time)
+    x : ndarray or SignalFile, shape (channels, time)
         Numbers in the units of the instrument; NaN in gaps.
     name : str
         Name of the file or record, relative to what was given.
@@ -51,7 +94,7 @@ class Recording:
         Class or number; None: not known.
     """
 
-    x: np.ndarray
+    x: Any
     name: str
     rate: float | None = None
     channels: Sequence[str] = ()
@@ -60,6 +103,37 @@ class Recording:
     def time(self, points: float) -> str:
         """A number of points as time: in seconds if the rate is known."""
         return f"{int(points):,} points" if self.rate is None else f"{points / self.rate:.6g} s"
+
+
+class WindowRows(RowSource):
+    """Windows of recordings that stay in their files, float32 (n, C, points), NaN after the end of a shorter one.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+    of, starts : ndarray of int, shape (n,)
+        Number of the recording of each window, and its first point.
+    points : int
+    name : str
+    """
+
+    modality = "series"
+
+    def __init__(
+        self, recordings: Sequence[Recording], of: np.ndarray, starts: np.ndarray, points: int, name: str
+    ) -> None:
+        super().__init__((len(of), len(recordings[0].x), points), name)
+        self.recordings, self.of, self.starts, self.points = recordings, of, starts, points
+
+    def read_range(self, start: int, stop: int) -> np.ndarray:
+        # Neighboring windows of a recording are read at once.
+        cut: list[np.ndarray] = []
+        for i in dict.fromkeys(self.of[start:stop].tolist()):
+            starts = self.starts[start:stop][self.of[start:stop] == i]
+            first = int(starts.min())
+            whole = self.recordings[i].x[:, first : int(starts.max()) + self.points]
+            cut += [whole[:, a - first : a - first + self.points] for a in starts.tolist()]
+        return padded(cut, self.points) if cut else np.empty((0, *self.shape[1:]), np.float32)
 
 
 def samples_of(
@@ -104,20 +178,31 @@ def samples_of(
         raise InputError(
             f"{source_name}: samples would have {points} points, expected at least {SHORTEST}: give a length (--length)"
         )
-    windows = [(i, start) for i, each in enumerate(recordings) for start in _starts(each.x.shape[1], points, step)]
-    x = _windows(recordings, windows, points, step, source_name)
-    empty = np.isnan(x).all(axis=(1, 2))
-    if empty.any():
+    starts_of = [_starts(each.x.shape[1], points, step) for each in recordings]
+    of, starts = np.repeat(np.arange(len(recordings)), list(map(len, starts_of))), np.concatenate(starts_of)
+    if not step:  # the middle of a longer one
+        starts = np.maximum(0, (lengths - points) // 2)
+    rows = WindowRows(recordings, of, starts, points, source_name)
+    x: AnyRows = rows
+    if not any(isinstance(each.x, SignalFile) for each in recordings):
+        size = f"{source_name}: {pluralize(len(of), 'sample')} of {points:,} points"
+        advice = "give a larger step (--step), a lower rate (--rate) or fewer files"
+        check_size(4 * int(np.prod(rows.shape)), size, advice)
+        x = rows[:]
+        empty = np.isnan(x).all(axis=(1, 2))
         if empty.all():
             raise InputError(f"{source_name}: no sample has a value (all NaN)")
-        warn(
-            f"{source_name}: {pluralize(int(empty.sum()), 'sample')} of {len(x):,} without a value (all NaN) "
-            f"{'is' if empty.sum() == 1 else 'are'} left out"
-        )
-        x, windows = x[~empty], [window for window, without in zip(windows, empty, strict=True) if not without]
-    warn_gaps(x, source_name)
-    of, starts = np.array(windows).T
-    names = [recordings[i].name + (f"@{recordings[i].time(start)}" if step else "") for i, start in windows]
+        if empty.any():
+            warn(
+                f"{source_name}: {pluralize(int(empty.sum()), 'sample')} of {len(x):,} without a value (all NaN) "
+                f"{'is' if empty.sum() == 1 else 'are'} left out"
+            )
+            x, of, starts = x[~empty], of[~empty], starts[~empty]
+        warn_gaps(x, source_name)
+    names = [
+        recordings[i].name + (f"@{recordings[i].time(start)}" if step else "")
+        for i, start in zip(of, starts, strict=True)
+    ]
     y, groups = _labels(recordings, request, source_name, folder)
     signal: dict[str, Any] = {"rate": recordings[0].rate, "sound": sound, "points": points, "step": step}
     signal["channels"] = list(recordings[0].channels)
@@ -217,7 +302,7 @@ def _resampled(recording: Recording, rate: float) -> Recording:
     from scipy.signal import resample_poly
 
     ratio = (Fraction(rate) / Fraction(recording.rate or rate)).limit_denominator(10_000)
-    x = resample_poly(recording.x, ratio.numerator, ratio.denominator, axis=1)
+    x = resample_poly(np.asarray(recording.x), ratio.numerator, ratio.denominator, axis=1)
     return replace(recording, x=x.astype(np.float32), rate=rate)
 
 
@@ -248,12 +333,12 @@ def _length(
     if fitted:
         if request.length is not None:
             raise InputError("length is that of the data of the run: leave it out")
-        step = fitted["step"] if request.step is None else points_of(request.step, first.rate, "step")
+        step = fitted["step"] if request.step is None else _step(request, int(fitted["points"]), first.rate)
         return int(fitted["points"]), int(step)
     if request.length is not None:
         points = points_of(request.length, first.rate, "length")
-        return points, points if request.step is None else points_of(request.step, first.rate, "step")
-    if request.step is not None:
+        return points, _step(request, points, first.rate)
+    if request.step is not None and not str(request.step).endswith("%"):
         raise InputError("step is for windows of recordings: give their length, too (--length 2s)")
     points = POINTS if first.rate is None else max(SHORTEST, round(SECONDS * first.rate))
     if len(recordings) < FEW <= (lengths // points).sum():
@@ -262,7 +347,7 @@ def _length(
             f"{first.time(lengths.max())} {'is' if len(recordings) == 1 else 'are'} cut into windows of "
             f"{first.time(points)}: --length and --step choose others"
         )
-        return points, points
+        return points, _step(request, points, first.rate)
     longest, most = int(lengths.max()), int(np.quantile(lengths, MOST))
     points = most if longest > OUTLYING * most else longest
     if lengths.min() < longest:
@@ -276,22 +361,21 @@ def _length(
     return points, 0
 
 
-def _starts(length: int, points: int, step: int) -> range:
+def _step(request: DataOptions, points: int, rate: float | None) -> int:
+    """Points between the starts of windows: their length, a time, or a percentage of their length."""
+    if request.step is None:
+        return points
+    if not (text := str(request.step).strip()).endswith("%"):
+        return points_of(text, rate, "step")
+    part = text[:-1].strip()
+    if not part.replace(".", "", 1).isdecimal() or not 0 < float(part) <= 100:
+        raise InputError(f"step is {one_line(text, 40)!r}, expected a time (1s), points (250), or 1% to 100% of length")
+    return max(1, round(points * float(part) / 100))
+
+
+def _starts(length: int, points: int, step: int) -> np.ndarray:
     """Starts of the windows of a recording, at least one; 0 without a step."""
-    return range(0, max(1, length - points + 1), step) if step else range(1)
-
-
-def _windows(
-    recordings: list[Recording], windows: list[tuple[int, int]], points: int, step: int, source_name: str
-) -> np.ndarray:
-    """Windows (n, C, T) at these starts, NaN after the end of a shorter recording; the middle of a longer one that is
-    one sample."""
-    size = f"{source_name}: {pluralize(len(windows), 'sample')} of {points:,} points"
-    needed = 4 * len(windows) * len(recordings[0].x) * points
-    check_size(needed, size, "give a larger step (--step), a lower rate (--rate) or fewer files")
-    starts = [start if step else max(0, (recordings[i].x.shape[1] - points) // 2) for i, start in windows]
-    cut = [recordings[i].x[:, start : start + points] for (i, _), start in zip(windows, starts, strict=True)]
-    return padded(cut, points)
+    return np.arange(0, max(1, length - points + 1), step) if step else np.zeros(1, np.int64)
 
 
 def _labels(

@@ -10,7 +10,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, join_names, one_line, pluralize, require
 from viewsmith.core.files import atomic_folder, atomic_path, spreadsheet_text, target_of, write_text_atomic
-from viewsmith.data.dataset import Dataset, Tiles
+from viewsmith.data.dataset import Dataset, Tiles, Windows
 from viewsmith.data.places import check_parent, check_parquet, check_representations_path
 from viewsmith.data.readers.h5ad import write_h5ad
 from viewsmith.modalities import DNA, modality_of
@@ -69,7 +69,9 @@ def write_representations(
         ``names_test``) of image files, FASTA records and cells. ``.npy``: the array only. ``.csv``, ``.parquet``:
         columns ``h0`` .., ``split``, ``label``, ``name``. Unknown labels, splits and names are left out. ``.h5ad``,
         for rows of an ``.h5ad`` file: a copy of that file with ``obsm["X_viewsmith"]``, or
-        ``obsm["X_viewsmith_PREFIX"]`` for a prefix other than ``h``.
+        ``obsm["X_viewsmith_PREFIX"]`` for a prefix other than ``h``. Tables of windows of recordings also have
+        ``recording``, the points ``first`` and ``last`` (outside), and, where the rate is known, ``begin_s`` and
+        ``end_s``.
     dataset : Dataset
         The rows of the representations.
     H : ndarray, shape (n, ...), or iterable of ndarray
@@ -197,8 +199,11 @@ def _write_h5ad(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> None
 
 
 def _places(dataset: Dataset) -> dict[str, Any]:
-    """Where tiles of scenes are: column and row of their first pixel, and coordinates of their center on a map."""
+    """Where tiles of scenes are: column and row of their first pixel, and coordinates of their center on a map; of
+    windows of recordings, points and seconds."""
     tiles = dataset.windows
+    if isinstance(tiles, Windows):
+        return tiles.located(np.arange(len(dataset.x)), np.array(0), np.array(dataset.x.shape[2]))
     if not isinstance(tiles, Tiles):
         return {}
     center = (tiles.lefts + tiles.side / 2, tiles.tops + tiles.side / 2)

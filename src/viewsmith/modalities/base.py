@@ -370,6 +370,8 @@ def dtype_on_disk(shape: Sequence[int], dtype: Any) -> Any:
 def find_modality(x: AnyRows, modality: str | None = None, source_name: str = "the data") -> Modality:
     """The modality of an array, by its shape and dtype, or the given one after a check."""
     check_array(x, source_name)
+    if isinstance(x, RowSource) and x.modality is not None:
+        return modality_of(x.modality)
     if isinstance(x, RowSource):
         found = next(each for each in _all() if each.dtype_on_disk(x.shape, x.dtype) is not None)
         if modality not in (None, found.name):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core import __version__
-from viewsmith.core.errors import InputError, StoppedEarly, require
+from viewsmith.core.errors import InputError, StoppedEarly, require, warn
 from viewsmith.core.files import (
     atomic_folder,
     atomic_path,
@@ -19,6 +19,7 @@ from viewsmith.core.files import (
     write_json_atomic,
     write_text_atomic,
 )
+from viewsmith.data.annotations import write_annotations
 from viewsmith.data.any_size import Samples, read_samples
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
@@ -30,6 +31,12 @@ from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.options import as_flags
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 from viewsmith.modalities.images.channels import is_photograph
+
+#: Events of a kind that a window of a longer recording may have, unless it is given.
+IN_A_WINDOW = 8
+
+#: Events whose crops are written.
+MOST_CROPS = 10_000
 
 
 def discover_to(
@@ -51,6 +58,8 @@ def _discover(out: Path, found: Samples, options: dict[str, Any], crop_size: int
     """`discover_to` in a folder that this process holds."""
     check_options(Discovery, options)
     samples, names, modality, windows = found
+    if isinstance(windows, Windows):
+        options = {"max_parts": IN_A_WINDOW} | options
     cache = out / PARTS_CACHE
     options |= {"modality": modality, "cache": str(cache) if modality == "images" else None}
     model = Discovery(**options)
@@ -82,11 +91,21 @@ def _write_discovery(
     """Write the folder of a fitted discovery, and say what was found; what a stopped one has written is replaced."""
     kind = model.search_.name
     model.save(out)
-    crops, found = model.crops(samples, {"images": 64}.get(kind) if crop_size is None else crop_size)
+    found = model.locate(samples)
     if windows is not None:
-        kept = _distinct(found, windows)
-        crops, found = crops[kept], found[kept]
+        found = found[_distinct(found, windows)]
     write_text_atomic(out / "parts.csv", parts_text(found, names, windows))
+    if isinstance(windows, Windows) and windows.rate is not None and len(found):
+        check_no_link(out / "annotations")
+        shutil.rmtree(out / "annotations", ignore_errors=True)
+        place = windows.located(found["sample"], found["start"], found["end"])
+        texts = [f"kind {part['kind']} ({part['score']:.1f})" for part in found]
+        write_annotations(out / "annotations", place["recording"], place["first"], place["last"], texts, windows.rate)
+    some, size = found, (64 if kind == "images" else CROP[kind]) if crop_size is None else crop_size
+    if kind == "series" and len(found) > MOST_CROPS:
+        some = found[np.linspace(0, len(found) - 1, MOST_CROPS).astype(int)]
+        warn(f"crops.npz has {MOST_CROPS:,} of the {len(found):,} events, evenly spread")
+    crops = model.search_.crops(samples, some, size)
     if kind == "images":
         check_no_link(out / "crops")
         shutil.rmtree(out / "crops", ignore_errors=True)
@@ -211,7 +230,10 @@ def parts_text(found: np.ndarray, names: list[str] | None, windows: Windows | Ti
     else:
         table = parts_table(found, names)
         if windows is not None:
-            table = table.assign(**windows.located(found["sample"], found["start"], found["end"]))
+            place = windows.located(found["sample"], found["start"], found["end"])
+            # As text, which keeps all digits of long recordings.
+            seconds = {name: [f"{each:.4f}" for each in place[name]] for name in ("begin_s", "end_s") if name in place}
+            table = table.assign(**place | seconds)
     return str(spreadsheet_frame(table).to_csv(index=False, float_format="%.4g"))
 
 

@@ -1,6 +1,8 @@
 """Reader of sound files, alone or in folders, by soundfile."""
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +10,7 @@ from viewsmith.core.errors import name_list, pluralize, require, warn
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
-from viewsmith.data.recordings import OPTIONS, Recording, files_of, name_in, samples_of
+from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
 
 CLIPPED = 0.01  # of the points of a recording at full scale or nearly so, from which on it is named
 FULL_SCALE = 0.999
@@ -33,14 +35,28 @@ def read_sound(path: Path, request: DataOptions) -> FileContents:
     import soundfile
 
     files, n_train = files_of(path, ENDINGS)
-    recordings = []
+    recordings, on_disk = [], stay_on_disk([file for file, _ in files], request)
     for file, label in files:
         with reading(str(file), "a sound file"):
-            x, rate = soundfile.read(file, dtype="float32", always_2d=True)
-        recordings.append(Recording(x.T, name_in(path, file), float(rate), label=label))
-    _warn_silent_or_clipped(recordings, str(path))
+            if on_disk:
+                about = soundfile.info(file)
+                x: Any = SignalFile((about.channels, about.frames), partial(_part, file))
+                rate = about.samplerate
+            else:
+                found, rate = soundfile.read(file, dtype="float32", always_2d=True)
+                x = found.T
+        recordings.append(Recording(x, name_in(path, file), float(rate), label=label))
+    if not on_disk:
+        _warn_silent_or_clipped(recordings, str(path))
     folder = path if path.is_dir() else None
     return samples_of(recordings, request, str(path), sound=True, n_train=n_train, folder=folder)
+
+
+def _part(file: Path, start: int, stop: int) -> np.ndarray:
+    import soundfile
+
+    with reading(str(file), "a sound file"):
+        return np.asarray(soundfile.read(file, stop - start, start, dtype="float32", always_2d=True)[0].T)
 
 
 def _warn_silent_or_clipped(recordings: list[Recording], source_name: str) -> None:

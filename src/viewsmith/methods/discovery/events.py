@@ -29,6 +29,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.core.progress import with_progress
+from viewsmith.core.rows import RowSource, row_blocks
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Search, Whitening, choose_windows, folds
 from viewsmith.modalities import modality_of
 
@@ -177,7 +178,8 @@ class EventSearch(Search):
 
     def fit(self, X: Any) -> None:
         """Find what recurs; raises InputError for samples or options that cannot be used."""
-        x, rng = pieces(X), np.random.default_rng(self.seed)
+        x: Any = X if isinstance(X, RowSource) else pieces(X)
+        rng = np.random.default_rng(self.seed)
         if len(x) < 4:
             raise InputError(f"{len(x)} pieces, expected at least 4: what recurs is seen across pieces")
         self.channels = x.shape[1]
@@ -187,7 +189,7 @@ class EventSearch(Search):
                 f"pieces of {x.shape[2]} points with windows of {max(widths)}, expected windows of at most half of a "
                 "piece: give smaller windows, or longer pieces"
             )
-        x = x[np.sort(rng.permutation(len(x))[:FITTED])]
+        x = pieces(x[np.sort(rng.permutation(len(x))[:FITTED])])
         if np.array_equal(x, np.broadcast_to(x[0], x.shape), equal_nan=True):
             raise InputError("all samples are equal, expected recordings that differ: there is nothing to contrast")
         flat = np.fmax.reduce(np.fmax.reduce(x, 2) - np.fmin.reduce(x, 2), 0) == 0
@@ -227,10 +229,15 @@ class EventSearch(Search):
 
     def candidates(self, X: Any) -> np.ndarray:
         """The best places of every kind in every piece, with their q-values among all of them."""
-        x = pieces(X)
+        x: Any = X if isinstance(X, RowSource) else pieces(X)
         if x.shape[1] != self.channels and self.parts:
             raise InputError(f"recordings of {x.shape[1]} channels, but the model was fitted on {self.channels}")
-        return self.table(EVENTS, self._places(x), len(x))
+        blocks = [list(self._places(np.asarray(block))) for block in row_blocks(x)]
+        places = [
+            (same[0][0], {name: np.concatenate([columns[name] for _, columns in same]) for name in same[0][1]})
+            for same in zip(*blocks, strict=True)
+        ]
+        return self.table(EVENTS, places, len(x))
 
     def _places(self, x: np.ndarray) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """The best events of each kind, apart from those of the kinds before."""
@@ -242,11 +249,11 @@ class EventSearch(Search):
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:
         """`size` points around events, float32 (m, C, size); inside the piece as far as possible."""
-        x = pieces(X)
+        x: Any = X if isinstance(X, RowSource) else pieces(X)
         size = min(size, x.shape[2])
         middle = (found["start"] + found["end"]) // 2
         starts = np.clip(middle - size // 2, 0, x.shape[2] - size)
-        cut = [x[i, :, a : a + size] for i, a in zip(found["sample"], starts, strict=True)]
+        cut = [x[int(i)][:, a : a + size] for i, a in zip(found["sample"], starts, strict=True)]
         return np.stack(cut) if cut else np.zeros((0, x.shape[1], size), np.float32)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

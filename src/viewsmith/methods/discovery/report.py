@@ -159,13 +159,17 @@ def _letters(model: Any, sequences: Any, ranked: np.ndarray, without: np.ndarray
     return [*figures, Figure(heading, html=sites), rest]
 
 
+AVERAGED = 2_000  # events, of which the mean is drawn
+
+
 def _series(model: Any, x: Any, ranked: np.ndarray, without: np.ndarray, names: Sequence[str]) -> list[Figure]:
     figures = []
     for kind, event in enumerate(model.parts_):
         own = ranked[ranked["kind"] == kind]
         if len(own):
-            cut = model.search_.crops(x, own, 2 * event.width)
-            caption = f"Mean and deciles of {len(own)} windows of twice the event's width ({event.width} points)."
+            some = own[:: -(-len(own) // AVERAGED)]
+            cut = model.search_.crops(x, some, 2 * event.width)
+            caption = f"Mean and deciles of {len(some)} windows of twice the event's width ({event.width} points)."
             figures.append(Figure(f"Event {kind}", caption, [_mean_event(cut)]))
     pieces = []
     for i in _spread(ranked):

@@ -14,7 +14,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.registry import register
-from viewsmith.core.rows import AnyRows
+from viewsmith.core.rows import AnyRows, RowSource, row_blocks
 from viewsmith.modalities.base import Modality, SampleType, Transformation
 from viewsmith.modalities.checks import LONG, check_finite, check_numbers, in_pieces, warn_lost_digits
 
@@ -52,17 +52,17 @@ EXCHANGED, UNDECIDED = 0.6, 1.25
 SOME = 200  # recordings that are looked at
 
 
-def step_ratio(x: np.ndarray) -> float:
+def step_ratio(x: AnyRows) -> float:
     """Mean absolute step between channels over that between points in time, of up to 200 recordings (n, C, T); NaN for
     one channel."""
-    some = np.asarray(x[:: -(-len(x) // SOME)], np.float64)
+    some = np.asarray(x[np.arange(0, len(x), -(-len(x) // SOME))], np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         between, along = (np.abs(np.diff(some, axis=axis)) for axis in (1, 2))
         means = [step[np.isfinite(step)].mean() if np.isfinite(step).any() else np.nan for step in (between, along)]
         return float(np.divide(means[0], means[1]))
 
 
-def exchanged(x: np.ndarray, source_name: str) -> tuple[bool, str]:
+def exchanged(x: AnyRows, source_name: str) -> tuple[bool, str]:
     """Whether time and channels of recordings (n, C, T) are clearly exchanged, and a message if they may be."""
     channels, points = x.shape[1:]
     ratio = step_ratio(x)
@@ -211,13 +211,13 @@ class Series(Modality):
 
     def read(
         self, X: Any, *, row_shape: Sequence[int] | None = None, impute: Any = "none", estimator: Any = None
-    ) -> np.ndarray:
+    ) -> AnyRows:
         _check_not_imputed(impute, "the data")
-        rows = recording_rows(X, points=None if row_shape is None else row_shape[1])
-        if row_shape is None:
+        rows = X if isinstance(X, RowSource) else recording_rows(X, points=None if row_shape is None else row_shape[1])
+        if row_shape is None and isinstance(rows, np.ndarray):
             warn_exchanged(rows)
             warn_gaps(rows)
-        if not getattr(estimator, "reads_gaps", True) and np.isnan(rows).any():
+        if not getattr(estimator, "reads_gaps", True) and any(np.isnan(block).any() for block in row_blocks(rows)):
             raise InputError(
                 f"recordings with values that are not known (NaN), but {estimator.name} needs recordings of one length "
                 "without gaps: cut windows (--length, --step), or take another method"
@@ -231,11 +231,11 @@ class Series(Modality):
 
     def from_file(self, x: AnyRows, names: list[str] | None, impute: Any, source_name: str) -> AnyRows:
         _check_not_imputed(impute, source_name)
-        return recording_rows(x, source_name)
+        return x if isinstance(x, RowSource) else recording_rows(x, source_name)
 
     def check_training_rows(self, x: AnyRows, names: list[str] | None, source_name: str) -> None:
         """Raise InputError if time and channels are clearly exchanged; in Python, where it may be meant, only warn."""
-        surely, said = exchanged(np.asarray(x), source_name)
+        surely, said = exchanged(x, source_name)
         if surely:
             raise InputError(f"{said}; a model of what they are now can be fitted in Python")
 
