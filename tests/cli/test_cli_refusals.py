@@ -156,7 +156,6 @@ OPTIONS = [
     (("--set", "corruption_rate=2"), "corruption_rate is '2'", "less than or equal to 1"),
     (("--config", "nowhere.toml"), "no configuration file at nowhere.toml"),
     (("--epoch", "3"), "No such option: --epoch", "--epochs", "viewsmith fit --help"),
-    (("--domain", "dna"), "No such option: --domain (it is called --modality now)"),
     (("--set", "domain=dna"), "Contrastive has no option 'domain': it is called modality now"),
     (("--framework", "dino", "--set", "prototypes=9"), "'dino' has no option 'prototypes': it is called out_dim now"),
     (("--set", "freeze_first_layers=1"), "has no option 'freeze_first_layers': it is called freeze now"),

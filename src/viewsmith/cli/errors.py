@@ -84,8 +84,6 @@ def usage(error: typer.TyperException) -> str:
         option = error.param.get_error_hint().strip("'")  # type: ignore[attr-defined]
         text = f"{option} is {str(detail['input'])!r}, expected {detail['msg'].removeprefix('Input should be ')}"
         text = text.split(", unable")[0]
-    if getattr(error, "option_name", None) == "--domain":
-        text = "No such option: --domain (it is called --modality now)"
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "viewsmith"
     return f"{' '.join(text.split()).rstrip('.')}; see `{path} --help`"
