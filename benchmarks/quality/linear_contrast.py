@@ -21,7 +21,6 @@ settings of proteins are the first that were tried.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import resource
@@ -37,9 +36,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from benchmarks.common.data import Data, DataSet, data_folder, load
-from benchmarks.common.runner import RESULTS, Cell, run
-from benchmarks.common.tiny import tiny_data
-from benchmarks.quality.suite import preferred
+from benchmarks.common.runner import RESULTS, Cell
+from benchmarks.quality.suite import command, preferred
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.data import load_dataset
 from viewsmith.evaluation.protocol import evaluate_embedding
@@ -244,20 +242,12 @@ def features(model: LinearContrast, x: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def main() -> None:
-    """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("minutes", nargs="?", type=float)
-    parser.add_argument("only", nargs="*")
-    parser.add_argument("--results", type=Path, default=RESULTS / "linear_contrast.jsonl")
-    parser.add_argument("--quick", action="store_true", help="60 tiny images, as a test")
-    asked = parser.parse_args()
-    if asked.quick:
-        with tiny_data(True):
-            for row in ("raw", "features", "linear-contrast", "contrastive"):
-                print(row, work("cifar10_small", row, 0, small=60))
-        return
-    cells = [
+def cells(quick: bool = False) -> list[Cell]:
+    """All cells; with `quick` of 60 tiny images."""
+    if quick:
+        rows = ("raw", "features", "linear-contrast", "contrastive")
+        return [Cell("cifar10_small", row, 0, partial(work, "cifar10_small", row, 0, small=60)) for row in rows]
+    return [
         Cell(name, row, seed, partial(work, name, row, seed))
         for row in ("linear-contrast", *LARGER, "features", "raw", "k-mers", "contrastive")
         for seed in SEEDS
@@ -267,13 +257,7 @@ def main() -> None:
         # A training on 50,000 images takes an hour.
         if not (row == "contrastive" and name == "cifar10")
     ]
-    named = {*asked.only}
-    of_sets, of_rows = named & {cell.dataset for cell in cells}, named & {cell.method for cell in cells}
-    chosen = [
-        cell for cell in cells if (not of_sets or cell.dataset in of_sets) and (not of_rows or cell.method in of_rows)
-    ]
-    run(chosen, asked.results, minutes=asked.minutes)
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, RESULTS / "linear_contrast.jsonl", cells)

@@ -12,15 +12,13 @@ side by side with squared lengths in a ratio; of recordings a half of the train 
 The table has the regret, the best score of a grid less that of the choice: by the largest nats, and by the default.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
-    python -m benchmarks.quality.study_closed_form [minutes] [--quick] [--table]
+    python -m benchmarks.quality.study_closed_form [minutes] [set or row ...] [--quick]
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,8 +27,9 @@ from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from benchmarks.common.data import DataSet, load
-from benchmarks.common.runner import RESULTS, Cell, rows, run
+from benchmarks.common.runner import RESULTS, Cell, rows
 from benchmarks.quality.linear_contrast import features, ucr
+from benchmarks.quality.suite import command
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.networks.scaling import rotation
@@ -189,30 +188,16 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def cells() -> list[Cell]:
-    """All cells: dictionaries, the default first; recordings; beside a training."""
+def cells(quick: bool = False) -> list[Cell]:
+    """All cells: dictionaries, the default first; recordings; beside a training. With `quick` 60 tiny images."""
+    if quick:
+        return [Cell(SETS[0], "{} centers, {} regions".format(*DEFAULT), 0, partial(work, SETS[0], *DEFAULT, 0, True))]
     found = [Cell(name, f"{c} centers, {r} regions", 0, partial(work, name, c, r, 0)) for c, r in GRID for name in SETS]
     found += [Cell(name, "few recordings", 0, partial(few_recordings, name)) for name in FEW]
     found += [Cell(name, "beside a training", 0, partial(beside_a_training, name, n)) for name, n in BESIDE.items()]
     return found
 
 
-def main() -> None:
-    """Run what is missing, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("minutes", nargs="?", type=float)
-    parser.add_argument("--results", type=Path, default=PATH)
-    parser.add_argument("--table", action="store_true", help="print the table of the rows")
-    parser.add_argument("--quick", action="store_true", help="60 rows of cifar10_small, as a test")
-    asked = parser.parse_args()
-    if asked.table:
-        print(table(rows(asked.results)))
-        return
-    if asked.quick:
-        print(work("cifar10_small", *DEFAULT, 0, quick=True))
-        return
-    run(cells(), asked.results, minutes=asked.minutes)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, PATH, cells)
+    print(table(rows(PATH)))
