@@ -332,6 +332,16 @@ def test_a_resumed_training_equals_an_uninterrupted_one(schedule, after, tmp_pat
     assert not changed(weights(whole), resumed)
 
 
+@pytest.mark.parametrize(("replacement", "generated"), [(0.0, False), (0.5, True)])
+def test_diagnostics_are_of_views_that_the_encoder_learns_from(replacement, generated, monkeypatch):
+    method = trained(replacement=replacement, makers=[Identity()])
+    monkeypatch.setattr(method.generated, "view", lambda x, index, generator: x + 1)
+    rows, index = X[:20], torch.arange(20)
+    rng = torch.Generator().manual_seed(0)
+    torch.testing.assert_close(method.view_of_training(rows, index, rng), rows + generated, rtol=0, atol=0)
+    torch.testing.assert_close(method.view(rows, index=index, generator=rng), rows + 1, rtol=0, atol=0)
+
+
 def test_without_generated_positives_the_phases_are_one_training():
     """The control of generated positives, replacement 0, differs from phase A alone by the order of rows only."""
     options = {"replacement": 0.0, "epochs": 12, "makers": [Identity()]}

@@ -285,6 +285,10 @@ class Method(nn.Module):
         """One view of each scaled sample, of the same shape."""
         raise NotImplementedError
 
+    def view_of_training(self, x: Tensor, index: Tensor, generator: torch.Generator) -> Tensor:
+        """One view of each training sample, of those that the representation learns from, for diagnostics."""
+        return self.view(x, index=index, generator=generator)
+
     def diagnose(self, x: Tensor, generator: torch.Generator, index: Tensor | None = None) -> dict[str, float]:
         """Label-free diagnostics of this method on scaled samples, such as the noise level, by name."""
         return {}

@@ -192,7 +192,7 @@ def representation_numbers(trainer: Trainer, index: Tensor, generator: torch.Gen
             f"the representation is no longer finite after {pluralize(trainer.steps, 'step')}: lower the learning rate "
             "or check the data for extreme values"
         )
-    view = method.view(x, index=index, generator=generator)
+    view = method.view_of_training(x, index, generator)
     h_view = method.represent_trained(view).float()
     return {
         "feature_std": float(feature_std(h)),

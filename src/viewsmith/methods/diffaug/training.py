@@ -118,6 +118,12 @@ class DiffAugMethod(PairMethod):
             self.generated.measure_drift()
         return self.generated.for_batch(batch, self.replacement, refresh=self.refresh, fresh=self.fresh or joint)
 
+    def view_of_training(self, x: Tensor, index: Tensor, generator: torch.Generator) -> Tensor:
+        """Fixed views where no positive is generated, so that they alone are measured, and none is sampled for it."""
+        if self.replacement:
+            return super().view_of_training(x, index, generator)
+        return self.views.view(x, index=index, generator=generator, framework=self.framework)
+
     def represent(self, x: Tensor, output: str = "representation") -> Tensor:
         y: Tensor = self.framework.encoder(x)
         if output == "representation":
