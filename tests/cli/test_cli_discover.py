@@ -103,7 +103,7 @@ def test_the_smallest_image_of_a_folder_is_named(tmp_path):
         (["digits"], "digits has vectors, expected images"),
         (["missing"], "missing"),
         (["PHOTOS", "--windows", "a"], "--windows is 'a', expected whole numbers separated by commas"),
-        (["PHOTOS", "--max-q", "2"], "--max-q is 2.0, expected less than or equal to 1"),
+        (["PHOTOS", "--max-q", "2"], "--max-q is 2.0, expected a number from 0 to 1"),
     ],
 )
 def test_what_cannot_be_used(folder, tmp_path, arguments, message):

@@ -2,14 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from cli_tools import call
+from cli_tools import call, good
 from PIL import Image
 
+from viewsmith.cli import early
 from viewsmith.cli.early import reads_quickly
 from viewsmith.cli.options import LISTED
 from viewsmith.data.places import REPRESENTATIONS
@@ -63,6 +65,38 @@ FAULTS = [
     ("push none new", "no run at none"),
     ("report none", "no run at none"),
     ("report run --data none.csv", "none.csv does not exist"),
+    ("fit data.csv --out new --epochs many", "--epochs is 'many', expected a whole number above 0"),
+    ("fit data.csv --out new --epochs 0", "--epochs is '0', expected a whole number above 0"),
+    ("fit data.csv --out new --minutes -1", "--minutes is -1.0, expected a number above 0"),
+    ("fit data.csv --out new --batch-size 1", "--batch-size is 1, expected a whole number of at least 2"),
+    ("fit data.csv --out new --device tpu", "--device is 'tpu', expected 'auto', 'cpu', 'cuda' or 'cuda:N'"),
+    ("fit data.csv --out new --precision 8", "--precision is '8', expected '32' or 'bf16'"),
+    ("fit data.csv --out new --checkpoint-every -1", "--checkpoint-every is -1.0, expected"),
+    ("fit data.csv --out new --modality sound", "unknown modality 'sound'"),
+    ("fit data.csv --out new --preset papper", "unknown preset 'papper'"),
+    ("fit data.csv --out new --log nosuch", "unknown logger (--log) 'nosuch'"),
+    ("fit data.csv --out new --impute mean", "impute is 'mean', expected none or median"),
+    ("fit data.csv --out new --label a --supervise b", "give the same column, or one of them"),
+    ("fit data.csv --out new --image-size 3", "image_size is 3, expected at least 4"),
+    ("embed run data.csv --out h.npz --output nonsense", "--output is 'nonsense', expected 'representation'"),
+    ("embed run data.csv --out h.npz --inference best", "--inference is 'best', expected 'expectation'"),
+    ("plot run data.csv --by nonsense", "--by is 'nonsense', expected 'tsne'"),
+    ("plot run data.csv --out x.gif", "expected a name that ends in .png, .svg or .pdf"),
+    ("evaluate run data.csv --protocols svn", "unknown protocol 'svn'"),
+    ("evaluate run data.csv --target x", "target is 'x', expected auto, class or number"),
+    ("views run data.csv --out v.npz --split half", "--split is 'half', expected 'train' or 'test'"),
+    ("export run --out e --format exe", "--format is 'exe', expected 'timm'"),
+    ("compare data.csv --out new --protocols svn", "unknown protocol 'svn'"),
+    ("tune data.csv --out new --search hidden=5", "the range of hidden is '5'"),
+    ("locate run data.csv --out l.csv --max-q 2", "--max-q is 2.0, expected a number in (0, 1]"),
+    ("locate run data.csv --out l.csv --max-q 1", "run is no run of discover"),
+    ("crop run data.csv --out c --unjudged", "--unjudged is for a run of discover"),
+    ("discover folder --out new --max-q 3", "--max-q is 3.0, expected a number from 0 to 1"),
+    ("discover folder --out new --modality sound", "--modality is 'sound', expected auto, images, dna or series"),
+    ("generate data.csv --out new --noise loud", "noise is 'loud', expected adaptive"),
+    ("generate data.csv --out new --steps 0", "steps is 0, expected at least 1"),
+    ("merge folder --out new", "no view cache at folder"),
+    ("push run hf://bad", "the repository is 'hf://bad'"),
 ]
 
 CODE = """
@@ -186,8 +220,97 @@ def test_faults_of_data_are_found_before_torch_is_imported(faulty, line, part):
     assert code == 2 and err.splitlines()[-1].startswith("error: ") and part in err and imported == [], err
 
 
+#: Faults of data for the runs `trained`, on a table of numbers, `mixed`, on one with categories, and `parts`.
+OF_RUNS = [
+    ("embed trained wrong.npz --out h.npz", "5 features per row, but the run was fitted on 3"),
+    ("embed trained gaps.csv --out h.npz", "1 missing value"),
+    ("embed trained other.csv --out h.npz", "column"),
+    ("embed mixed other.csv --out h.csv", "lacks 2 columns that the model was fitted on: c, kind"),
+    ("plot trained wrong.npz", "5 features per row"),
+    ("plot trained table.csv --color shade", "no column 'shade'"),
+    ("plot trained table.csv --out table.csv", "expected a name that ends in .png"),
+    ("plot trained table.csv --out trained/report.html", "expected a name that ends in .png"),
+    ("evaluate trained wrong.npz", "5 features per row"),
+    ("evaluate trained table.csv --label shade", "no column 'shade'"),
+    ("evaluate trained unlabeled.npz", "the data have no labels"),
+    ("evaluate mixed other.csv", "lacks 2 columns"),
+    ("views trained wrong.npz --out v.npz", "5 features per row"),
+    ("report trained --data wrong.npz", "5 features per row"),
+    ("report trained --label shade", "no column 'shade'"),
+    ("locate trained wrong.npz --out l.csv", "5 features per row"),
+    ("locate trained wrong.npz --out l.txt", "a file name that ends in '.csv'"),
+    ("crop trained wrong.npz --out c", "which have no crops"),
+    ("locate parts wrong.fa --out l.csv", "position 3 is '1'"),
+    ("locate parts letters.fa --out l.txt", "expected a file that ends in .csv, or for DNA .bed"),
+    ("crop parts letters.fa --out c.txt", "expected a file that ends in .fasta"),
+]
+
+
+@pytest.fixture(scope="module")
+def of_runs(tmp_path_factory):
+    """What each command says, and which slow packages it has imported, by its line."""
+    place = tmp_path_factory.mktemp("runs")
+    rng = np.random.default_rng(0)
+    numbers, kinds = rng.normal(size=(40, 3)), rng.choice(list("abc"), 40)
+    rows = [",".join(f"{value:.3f}" for value in row) for row in numbers]
+    texts = {
+        "table.csv": "a,b,c,label\n" + "".join(f"{row},{i % 2}\n" for i, row in enumerate(rows)),
+        "mixed.csv": "a,b,c,kind,label\n" + "".join(f"{row},{kinds[i]},{i % 2}\n" for i, row in enumerate(rows)),
+        "other.csv": "a,b,d,label\n" + "".join(f"{row},{i % 2}\n" for i, row in enumerate(rows)),
+        "gaps.csv": "a,b,c\n1,2,3\n4,,6\n",
+        "wrong.fa": ">a\nACGT\n>b\nAC1T\n",
+        "letters.fa": "".join(f">{i}\n{''.join(rng.choice(list('ACGT'), 60))}\n" for i in range(8)),
+    }
+    for name, text in texts.items():
+        (place / name).write_text(text)
+    np.savez(place / "wrong.npz", X=np.ones((9, 5)), y=np.arange(9) % 3)
+    np.savez(place / "unlabeled.npz", X=numbers)
+    for name, data in (("trained", "table.csv"), ("mixed", "mixed.csv")):
+        options = ("--method", "contrastive", "--epochs", 1, "--label", "label", "--out", place / name)
+        good("fit", place / data, *options)
+    good("discover", place / "letters.fa", "--out", place / "parts")
+    config = place / "trained" / "config.toml"  # of data in the folder where the commands run
+    config.write_text(config.read_text().replace(f"{place}/", ""))
+    command = [sys.executable, "-c", CODE, json.dumps([line for line, _ in OF_RUNS]), '["torch", "sklearn"]']
+    run = subprocess.run(command, capture_output=True, text=True, cwd=place)
+    assert run.returncode == 0, run.stderr
+    return dict(zip((line for line, _ in OF_RUNS), map(json.loads, run.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize(("line", "part"), OF_RUNS)
+def test_faults_of_data_for_a_run_are_found_before_its_model_is_loaded(of_runs, line, part):
+    code, err, imported = of_runs[line]
+    assert code == 2 and err.splitlines()[-1].startswith("error: ") and part in err and imported == [], err
+
+
+def test_what_is_checked_early_is_what_is_known():
+    """Lists that stand in `early`, because where they are declared torch is imported."""
+    from typing import get_args
+
+    from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
+    from viewsmith.methods.crl_tac.training import Inference
+    from viewsmith.methods.loading import estimators
+    from viewsmith.training.run import RunFolder
+    from viewsmith.training.tracking import STORES
+    from viewsmith.workflows.export import Format
+
+    assert early.PROTOCOLS.split(", ") == [*PROTOCOLS, *OPTIONAL, *NUMBER_PROTOCOLS]
+    assert early.VALUES["inference"] == get_args(Inference) and early.VALUES["format"] == get_args(Format)
+    assert early.TRACKERS.split(", ") == list(STORES)
+    presets = {name.partition("-")[0] for cls in estimators().values() for name in cls.presets}
+    assert sorted(early.PRESETS.split(", ")) == sorted(presets)
+    outputs = {name for cls in estimators().values() for name in cls.outputs.values()}
+    assert all(re.fullmatch(early.OUTPUTS, name) for name in outputs)
+    assert {file.name for file in RunFolder("run").files} >= {"model.safetensors", "report.html"}
+
+
+@pytest.mark.parametrize("value", ["1", "007", "auto", "2000"])
+def test_values_of_flags_that_are_taken(value):
+    early.check_values(epochs=value, minutes=0.01, batch_size=2, device="cuda:1", checkpoint_every=0.0, max_q=1.0)
+
+
 def test_data_that_take_long_to_read_are_read_after_the_options_are_checked(place, monkeypatch):
-    line = ("fit", "data.csv", "--out", "new", "--epochs", "many", "--label", "c")
+    line = ("fit", "data.csv", "--out", "new", "--set", "epochs=many", "--label", "c")
     assert call(*line).refused("no column 'c'")
     monkeypatch.setattr("viewsmith.cli.early.QUICK_BYTES", 3)
     assert call(*line).refused("epochs is 'many'")

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
-from viewsmith.workflows.runs import column_of
+from viewsmith.data.of_run import column_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -90,5 +90,5 @@ def test_a_color_that_is_missing_is_none(tmp_path):
     colors, numbers = ["red", None, "blue"] * 10, [0.5, None, 1.5] * 10
     table = pd.DataFrame({"a": np.arange(30.0), "b": np.arange(30.0) ** 2, "color": colors, "size": numbers})
     table.to_csv(tmp_path / "t.csv", index=False)
-    assert column_of(tmp_path / "t.csv", "color", 30).tolist() == colors
-    assert column_of(tmp_path / "t.csv", "size", 30).tolist() == numbers
+    assert column_of(tmp_path / "t.csv", "color").tolist() == colors
+    assert column_of(tmp_path / "t.csv", "size").tolist() == numbers

@@ -132,13 +132,13 @@ OPTIONS = [
     (("--framework", "byl"), "unknown framework 'byl' (did you mean 'byol'?)"),
     (("--views", "nois"), "unknown view maker 'nois'", "did you mean 'noise'?"),
     (("--views", "noise+"), "unknown view maker ''"),
-    (("--preset", "nature"), "unknown preset 'nature'", "expected paper"),
-    (("--epochs", "-3"), "epochs is '-3'", "greater than or equal to 1 or 'auto'"),
-    (("--epochs", "1.5"), "epochs is '1.5'", "integer"),
+    (("--preset", "nature"), "unknown preset 'nature'", "expected one or more of paper"),
+    (("--epochs", "-3"), "epochs is '-3'", "expected a whole number above 0"),
+    (("--epochs", "1.5"), "epochs is '1.5'", "expected a whole number above 0"),
     (("--epochs", "0"), "epochs is '0'"),
-    (("--batch-size", "-1"), "batch_size is -1"),
+    (("--batch-size", "-1"), "--batch-size is -1"),
     (("--batch-size", "many"), "--batch-size is 'many'", "expected a valid integer", "viewsmith fit --help"),
-    (("--minutes", "-1"), "minutes is -1.0", "greater than 0"),
+    (("--minutes", "-1"), "--minutes is -1.0", "a number above 0"),
     (("--minutes", "nan"), "minutes is nan"),
     (("--minutes", "soon"), "--minutes is 'soon'", "expected a valid number"),
     (("--seed", "-1"), "--seed is '-1'", "greater than or equal to 0"),
@@ -147,7 +147,7 @@ OPTIONS = [
     (("--threads", "0"), "--threads is '0'"),
     (("--device", "gpu"), "device is 'gpu'", "'cpu'"),
     (("--precision", "16"), "precision is '16'", "'32' or 'bf16'"),
-    (("--checkpoint-every", "-1"), "checkpoint_every is -1.0"),
+    (("--checkpoint-every", "-1"), "--checkpoint-every is -1.0"),
     (("--impute", "mean"), "impute is 'mean'", "expected none or median"),
     (("--set", "depth=3"), "no option 'depth'", "framework", "n_components"),
     (("--set", "depth"), "--set is 'depth'", "KEY=VALUE"),
@@ -336,7 +336,7 @@ USES = [
     (("views", "one.npy"), "at least two rows"),
     (("views", "missing.npy", "--n", "0"), "--n is '0'"),
     (("views", "missing.npy", "--seed", "-1"), "--seed is '-1'"),
-    (("views", "missing.npy", "--split", "valid"), "1 missing value"),
+    (("views", "missing.npy", "--split", "valid"), "--split is 'valid'"),
 ]
 
 
@@ -356,7 +356,7 @@ def test_data_of_another_shape(tmp_path, data, runs, table):
     table.assign(b="text").to_csv(tmp_path / "new.csv", index=False)
     assert call("embed", runs / "table", tmp_path / "new.csv", *out).refused("b (contains 'text')")
     assert call("views", runs / "plain", data / "x.npy", "--split", "valid", "--out", tmp_path / "v.npz").refused(
-        "--split is 'valid'", "train or test"
+        "--split is 'valid'", "expected 'train' or 'test'"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
 

@@ -13,9 +13,10 @@ from view_cache_toys import ROWS, Toy, job, record
 from refusals import refusal
 from viewsmith.core.random import derive_seed
 from viewsmith.core.tensors import load_tensors, save_tensors
-from viewsmith.data.generator_options import parse_shard
+from viewsmith.data.generator_options import LARGEST_LEVEL, check_noise, parse_shard
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
-from viewsmith.methods.genview.parts import check_noise, find_levels
+from viewsmith.methods.genview.parts import find_levels
+from viewsmith.views.generated import noise_level
 
 
 @pytest.fixture(scope="module")
@@ -305,6 +306,7 @@ def test_levels_of_every_noise():
 @pytest.mark.parametrize("noise", ["", "constant", "constant:", "constant:401", "constant:-1", "adaptive:3"])
 def test_invalid_noise_is_refused(noise):
     assert "expected adaptive, random or constant:L" in refusal(check_noise, noise)
+    assert noise_level.LEVELS[-1] == LARGEST_LEVEL
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "1/0", "a/b", "1/2/3"])

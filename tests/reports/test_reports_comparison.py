@@ -117,8 +117,10 @@ def test_a_browser_shows_the_page_without_scrolling_sideways(tmp_path, width):
     # The window of headless Chromium is at least 500 wide, so that a phone is a frame in a page that measures it.
     inner = page.replace("default-src 'none'; ", "")
     script = (
-        "<script>addEventListener('load',()=>{const e=document.documentElement;parent.postMessage([e.scrollWidth,"
-        "e.clientWidth,document.querySelectorAll('img').length,[...document.images].every(i=>i.naturalWidth>0)],'*')})"
+        "<script>addEventListener('load',()=>{const e=document.documentElement;document.querySelector('details').open="
+        "true;parent.postMessage([e.scrollWidth,e.clientWidth,document.images.length,[...document.images].every(i=>"
+        "i.naturalWidth>0),[...document.querySelectorAll('.scroll')].filter(i=>i.scrollWidth>i.clientWidth).length],"
+        "'*')})"
         "</script>"
     )
     (tmp_path / "inner.html").write_text(inner.replace("</body>", script + "</body>"))
@@ -129,9 +131,9 @@ def test_a_browser_shows_the_page_without_scrolling_sideways(tmp_path, width):
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     options = ["--virtual-time-budget=5000", "--dump-dom", str(tmp_path / "outer.html")]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120)
-    scroll, visible, images, loaded = re.search(r'id="found">([^<]*)<', done.stdout)[1].split()
+    scroll, visible, images, loaded, wide = re.search(r'id="found">([^<]*)<', done.stdout)[1].split()
     assert int(scroll) <= int(visible) and width - 20 <= int(visible) <= width  # without the scroll bar
-    assert images == "10" and loaded == "true"
+    assert images == "10" and loaded == "true" and wide == "0"  # no table scrolls either
 
 
 def test_small_p_values_are_not_zero():

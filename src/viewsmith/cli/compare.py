@@ -61,6 +61,8 @@ def compare(
     options.assignments(set_ or [])
     early.check_names("method", options.names(methods), also=["auto", "all"])
     early.check_names("baseline", options.names(baselines))
+    scores = None if protocols is None else options.names(protocols)
+    early.check_listed(early.PROTOCOLS, "protocol", [] if scores == ["all"] else scores or [])
     early.check_paths(data=data, read=read)
     from viewsmith.core.errors import InputError, lines_once, say
     from viewsmith.data import Dataset
@@ -108,7 +110,7 @@ def compare(
             seeds=seeds,
             splits=splits,
             budget=budget,
-            protocols=options.names(protocols) if protocols else None,
+            protocols=scores,
             further={str(column): partial(load, column=column) for column in columns[1:]},
         )
     if methods == "auto":

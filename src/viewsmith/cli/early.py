@@ -2,17 +2,24 @@
 of parts that nothing has. Everything is checked again, with all reasons, by the code that uses it."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from viewsmith.cli.options import LISTED
-from viewsmith.core.errors import InputError
+from viewsmith.cli.options import LISTED, beside
+from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import GROUP, Kind, registered, unknown
+from viewsmith.data.options import DataOptions
 from viewsmith.data.places import check_free, check_parent, check_run, check_source
 from viewsmith.data.unread import refuse_unread
+
+if TYPE_CHECKING:
+    from viewsmith.data import Dataset
+    from viewsmith.estimator.base import ViewsmithEstimator
 
 
 def check_paths(
@@ -23,7 +30,8 @@ def check_paths(
     file: Path | None = None,
     read: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Raise InputError for a run, data or labels that do not exist, or a place for results that is not free."""
+    """Raise InputError for a run, data or labels that do not exist, a place for results that is not free, or an option
+    of reading data out of its range."""
     if run is not None:
         check_run(run)
     if new_run is not None:
@@ -37,6 +45,8 @@ def check_paths(
         raise InputError(f"labels: {labels} {there}; expected a file")
     if file is not None:
         check_parent(file)
+    check_names("modality", [read.get("modality")], also=["auto"])
+    DataOptions(**read).checked()
 
 
 #: Data with at most so many bytes, or files in a folder, are read before the options of a method are checked.
@@ -59,3 +69,82 @@ def check_names(kind: Kind, given: Iterable[str | None], also: Iterable[str] = (
     wrong = [name for name in asked if name not in known and not (":" in name and name.partition(":")[0] in prefixes)]
     if wrong and not entry_points(group=GROUP):
         raise unknown(kind, wrong[0], sorted(known))
+
+
+#: Outputs of models, by `transform(output=...)`.
+OUTPUTS = "representation|projection|map|view-[0-9]+"
+
+#: Values of flags that are checked where the options are declared, too, beside torch: texts, or a condition in words.
+VALUES: dict[str, tuple[str, ...] | tuple[Callable[[Any], bool], str]] = {
+    "epochs": (
+        lambda text: text == "auto" or (text.isdecimal() and int(text) > 0),
+        "a whole number above 0, or 'auto'",
+    ),
+    "minutes": (lambda minutes: minutes > 0, "a number above 0"),
+    "batch_size": (lambda rows: rows > 1, "a whole number of at least 2"),
+    "device": (lambda text: bool(re.fullmatch(r"auto|cpu|cuda(:\d+)?", text)), "'auto', 'cpu', 'cuda' or 'cuda:N'"),
+    "precision": ("32", "bf16"),
+    "checkpoint_every": (lambda seconds: 0 <= seconds < math.inf, "a number of at least 0"),
+    "max_q": (lambda q: 0 < q <= 1, "a number in (0, 1]"),
+    "output": (lambda text: bool(re.fullmatch(OUTPUTS, text)), "'representation', 'projection', 'map' or 'view-1'"),
+    "inference": ("expectation", "top", "uniform"),
+    "by": ("tsne", "umap", "pca", "map"),
+    "split": ("train", "test"),
+    "format": ("timm", "torchvision", "onnx", "safetensors"),
+}
+
+
+def check_values(**given: Any) -> None:
+    """Raise InputError for the value of a flag that no method has, those of plug-ins apart; None is not given."""
+    for name, value in given.items():
+        if value is None or name not in VALUES or (name == "output" and entry_points(group=GROUP)):
+            continue
+        first, *further = VALUES[name]
+        if first(value) if callable(first) else value in VALUES[name]:
+            continue
+        expected = further[0] if callable(first) else join_names(VALUES[name])
+        raise InputError(f"--{name.replace('_', '-')} is {value!r}, expected {expected}")
+
+
+#: Scores of evaluations, listed here for the same reason as `LISTED` (a test compares).
+PROTOCOLS = (
+    "linear, knn, svm, kmeans_accuracy, nmi, ari, kmeans_accuracy_l2, nmi_l2, ari_l2, linear_1pct, linear_10pct, "
+    "softmax_50, r2, mae, knn_r2, r2_1pct, r2_10pct"
+)
+
+
+#: Names of presets of methods, and of loggers.
+PRESETS, TRACKERS = "paper, paper2d", "tensorboard, mlflow, wandb"
+
+
+def check_listed(listed: str, what: str, given: Iterable[str]) -> None:
+    """Raise InputError for a name that is not in a list; methods of plug-ins may have other presets and scores."""
+    if (unknown := [name for name in given if name not in listed.split(", ")]) and not entry_points(group=GROUP):
+        raise InputError(f"unknown {what} {unknown[0]!r}; expected one or more of {listed}")
+
+
+def data_of_run(run: Path, data: str, read: Mapping[str, Any], *, labeled: bool = False) -> "Dataset | None":
+    """Data in the form that the model of a run takes, before it is loaded, whose imports take seconds; None if reading
+    them takes longer, or needs the model. `labeled`: there have to be labels, and test rows."""
+    if not reads_quickly(data):
+        return None
+    from viewsmith.data.of_run import read_for_run
+
+    dataset = read_for_run(run, data, {**read, **beside(run)})
+    if labeled and dataset is not None:
+        from viewsmith.data.dataset import check_split
+
+        if dataset.label_fault is not None:
+            raise InputError(dataset.label_fault)
+        check_split(dataset)
+    return dataset
+
+
+def model_and_data(
+    run: Path, data: str, read: Mapping[str, Any], dataset: "Dataset | None", *, labeled: bool = False
+) -> "tuple[ViewsmithEstimator, Dataset]":
+    """The model of a run, and its data, those of `data_of_run` if there are any."""
+    from viewsmith.workflows.runs import load_for, load_run
+
+    model = load_run(run)
+    return model, load_for(model, data, labeled=labeled, dataset=dataset, **read, **beside(run))

@@ -108,7 +108,7 @@ def fit(
     threads: options.Threads = None,
 ) -> None:
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
-    _check_early(data, read, given, out, method, config, set_ or [])
+    _check_early(data, read, given, out, method, config, set_ or [], supervise, preset, log)
     from viewsmith.data.sources import read_dataset
 
     if processes > 1:
@@ -150,12 +150,19 @@ def _check_early(
     method: str | None,
     config: Path | None,
     pairs: list[str],
+    supervise: str | None,
+    preset: str | None,
+    log: str | None,
 ) -> None:
     """Refuse what can be refused before torch is imported, and before the data are read."""
     early.check_names("method", [method])
     early.check_names("framework", [given.get("framework")])
     early.check_names("encoder", [given.get("encoder")], also=["auto"])
     early.check_names("view maker", str(given.get("view_maker", "auto")).split("+"), also=["auto"])
+    early.check_values(**given)
+    early.check_listed(early.PRESETS, "preset", [] if preset is None else [preset])
+    early.check_listed(early.TRACKERS, "logger (--log)", [] if log is None else options.names(log))
+    options.label_column(read.get("label"), supervise)
     options.assignments(pairs)
     if config is not None:
         options.config_file(config)

@@ -10,6 +10,7 @@ from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.options import Data, data_options, flag_of, with_flags
 from viewsmith.core.options import texts_of
 from viewsmith.data.generator_options import GeneratorOptions, parse_shard
+from viewsmith.data.places import check_view_cache
 
 
 @with_flags(
@@ -25,12 +26,12 @@ def generate(
 ) -> None:
     """Generate views of DATA for `fit --method genview`; a stopped job is resumed; several jobs can fill a folder."""
     early.check_paths(data=data, read=read, run=given.get("run"))
-    from viewsmith.data.sources import read_dataset
-
     if "shard" in given:
         given["shard"] = parse_shard(given["shard"])
     options = GeneratorOptions(**given)
     options.check()  # before the data are read
+    from viewsmith.data.sources import read_dataset
+
     if options.run is not None:  # as the run has read them
         from viewsmith.workflows.runs import OF_CELLS, load_run
 
@@ -52,6 +53,8 @@ def merge(
     out: Annotated[Path, typer.Option(metavar="CACHE", help="A new folder, or one of these.")],
 ) -> None:
     """Merge the view caches of several shards (`generate --shard`), each of them in a separate folder."""
+    for part in parts:
+        check_view_cache(part)
     from viewsmith.workflows.generate import merge_caches
 
     with writing(out):

@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,20 +10,16 @@ import typer
 
 from viewsmith.cli import early
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.options import (
-    OF_RECORDINGS,
-    Data,
-    Run,
-    Seed,
-    check_out,
-    flag_of,
-    load_run_and_data,
-    names,
-    with_flags,
+from viewsmith.cli.options import LISTED, OF_RECORDINGS, Data, Run, Seed, check_out, flag_of, names, with_flags
+from viewsmith.core.errors import InputError
+from viewsmith.core.options import check_declared
+from viewsmith.data.places import (
+    check_crops_path,
+    check_free_for_parts,
+    check_locations_path,
+    check_parts_path,
+    config_of,
 )
-from viewsmith.core.errors import InputError, check_choice
-from viewsmith.core.options import annotations_of
-from viewsmith.data.places import check_free_for_parts
 from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
@@ -54,10 +50,7 @@ def locate(
     One row for each location, train rows first. Samples without a location have no row.
     """
     early.check_paths(run=run, data=data, read=read, file=out)
-    from viewsmith.workflows.discover import locate_again
-    from viewsmith.workflows.locate import locate_to
-
-    _find(locate_again, locate_to, run, data, read, out, n, max_q, unjudged)
+    _find(run, data, read, out, n, max_q, unjudged, crops=False)
 
 
 @of_run
@@ -72,41 +65,41 @@ def crop(
 ) -> None:
     """Write crops of images or windows of sequences at the locations that a run of crl-tac, or discover, finds."""
     early.check_paths(run=run, data=data, read=read, file=out)
-    from viewsmith.workflows.discover import crop_again
-    from viewsmith.workflows.locate import crop_to
-
-    _find(crop_again, crop_to, run, data, read, out, n, max_q, unjudged)
+    _find(run, data, read, out, n, max_q, unjudged, crops=True)
 
 
 def _find(
-    again: Callable[..., Any],
-    find: Callable[..., Any],
-    run: Path,
-    data: str,
-    read: dict[str, Any],
-    out: Path,
-    n: int,
-    max_q: float | None,
-    unjudged: bool,
+    run: Path, data: str, read: dict[str, Any], out: Path, n: int, max_q: float | None, unjudged: bool, *, crops: bool
 ) -> None:
-    """Work with a run of discover, or of crl-tac."""
-    from viewsmith.workflows.runs import is_discovery
-
+    """Write places, or what is there, that a run of discover, or of crl-tac, finds; faults of the data are found before
+    its model is loaded, whose imports take seconds."""
     check_out(out, data)
-    if max_q is not None and not 0 < max_q <= 1:
-        raise InputError(f"--max-q is {max_q}, expected a number in (0, 1]")
-    if is_discovery(run):
+    early.check_values(max_q=max_q)
+    config = config_of(run)
+    if config.get("method") == "discovery":
+        modality = str(config.get("modality"))
+        check_parts_path(out, modality, crops=crops)
+        from viewsmith.data.any_size import read_samples
+
         with writing(out), _flags():
             tiled = {name: read[name] for name in ("tile", "overlap") if name in read}
-            again(out, run, data, n, max_q, unjudged, **tiled)
+            samples = read_samples(data, modality, fitted=True, **tiled)
+            from viewsmith.workflows.discover import crop_again, locate_again
+
+            (crop_again if crops else locate_again)(out, run, samples, n, max_q, unjudged)
     elif unjudged:
         raise InputError(f"--unjudged is for a run of discover, and {run} is none: leave it out")
     elif max_q is not None:
         raise InputError(f"--max-q is {max_q}, but {run} is no run of discover, so its locations have none")
     else:
-        model, dataset = load_run_and_data(run, data, read)
+        kind = config.get("fitted", {}).get("modality")
+        if kind in LISTED["modality"].split(", "):
+            (check_crops_path if crops else check_locations_path)(out, kind)
+        model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+        from viewsmith.workflows.locate import crop_to, locate_to
+
         with writing(out):
-            find(out, model, dataset, n)
+            (crop_to if crops else locate_to)(out, model, dataset, n)
     echo(str(out))
 
 
@@ -159,14 +152,15 @@ def discover(
                 f"--windows is {given['windows']!r}, expected whole numbers separated by commas, such as 4,7"
             )
         options["windows"] = [int(side) for side in sides]
+    with _flags():
+        for name in given:
+            check_declared(DiscoveryOptions(**given), name)
     early.check_paths(data=data)
     check_free_for_parts(out)
     from viewsmith.data.any_size import read_samples
 
     with writing(out), _flags():
-        modality = options.get("modality", "auto")
-        check_choice("modality", modality, annotations_of(DiscoveryOptions)["modality"])
-        samples = read_samples(data, modality, **read)
+        samples = read_samples(data, options.get("modality", "auto"), **read)
         from viewsmith.workflows.discover import discover_to
 
         sentence = discover_to(out, samples, options, crop_size, title=Path(data).name)

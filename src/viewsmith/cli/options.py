@@ -20,10 +20,9 @@ from typer.core import TyperCommand
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import Flag, annotations_of, texts_of
 from viewsmith.data.options import DataOptions, ModelDataOptions
-from viewsmith.data.places import is_in_run, is_result
+from viewsmith.data.places import check_not_of_run, is_result
 
 if TYPE_CHECKING:
-    from viewsmith.data import Dataset
     from viewsmith.estimator.base import ViewsmithEstimator
 
 Data = Annotated[
@@ -244,10 +243,7 @@ def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None
 def check_out(out: Path, data: str) -> None:
     """Raise InputError if a command would replace its own data, or a file of a run; a copy of an .h5ad file keeps what
     it has."""
-    if is_in_run(out):
-        from viewsmith.training.run import check_not_of_run
-
-        check_not_of_run(out)
+    check_not_of_run(out)
     if out.suffix.lower() != ".h5ad" and out.exists() and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out is {str(out)!r}, the data themselves: choose another path")
     if out.suffix.lower() not in ("", ".png") or not Path(data).is_dir():
@@ -300,16 +296,6 @@ def set_threads(threads: int | None) -> None:
     import torch
 
     torch.set_num_threads(threads)
-
-
-def load_run_and_data(
-    run: Path, data: str, read: Mapping[str, Any], *, labeled: bool = False
-) -> tuple[ViewsmithEstimator, Dataset]:
-    """The model of a run, and data read in the form that it takes, see `load_for`."""
-    from viewsmith.workflows.runs import load_for, load_run
-
-    model = load_run(run)
-    return model, load_for(model, data, labeled=labeled, **read, **beside(run))
 
 
 def check_budget(budget: float | None) -> None:

@@ -12,6 +12,7 @@ import typer
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError, duplicates
+from viewsmith.core.ranges import parse_range
 
 if TYPE_CHECKING:
     from viewsmith.estimator.base import ViewsmithEstimator
@@ -59,7 +60,9 @@ def tune(
     """
     options.check_budget(budget)
     options.assignments(set_ or [])
-    options.assignments(search or [], "--search", "KEY=LOW..HIGH or KEY=A,B")
+    ranges = options.assignments(search or [], "--search", "KEY=LOW..HIGH or KEY=A,B")
+    for name, text in ranges.items():
+        parse_range(name, text)
     if config is not None:
         options.config_file(config)
     early.check_names("method", [method])
@@ -84,7 +87,6 @@ def tune(
         raise InputError(f"--set {name} has no effect on a search: use {RESERVED[name]}")
     given = {name: value for name, value in read.items() if name in options.OF_MODEL} | {"random_state": seed}
     model = options.make_estimator(method, None, config, set_ or [], given)
-    ranges = options.assignments(search or [], "--search", "KEY=LOW..HIGH or KEY=A,B")
     few = model.supervision != "none"
     dataset = early_read or read_dataset(data, options.data_options(read, model, few_labels=few))
     if not ranges:

@@ -9,7 +9,16 @@ import typer
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError
-from viewsmith.data.places import check_map_path, check_parent, check_representations_path, check_views_path
+from viewsmith.core.hub import repository_of
+from viewsmith.data.places import (
+    VIEW_CACHE,
+    check_map_path,
+    check_parent,
+    check_picture_path,
+    check_representations_path,
+    check_views_path,
+    config_of,
+)
 
 
 @options.with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
@@ -39,11 +48,12 @@ def embed(
     if map_ is not None:
         check_map_path(map_)
     options.check_out(out, data)
+    early.check_values(output=output, inference=inference)
+    model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
     from viewsmith.data import write_representations
     from viewsmith.workflows.locate import inferring
     from viewsmith.workflows.scene_map import check_map, write_map
 
-    model, dataset = options.load_run_and_data(run, data, read)
     model = inferring(model, inference)
     if map_ is not None:
         check_map(dataset)
@@ -73,11 +83,18 @@ def plot(
 ) -> None:
     """Draw a map of the representations of DATA, colored by a column."""
     early.check_paths(run=run, data=data, read=read, file=(out := out or run / "map.png"))
+    early.check_values(by=by)
+    check_picture_path(out)
     options.check_out(out, data)
-    from viewsmith.workflows.runs import column_of
+    values = None
+    if color is not None:
+        from viewsmith.data.of_run import column_of
 
-    model, dataset = options.load_run_and_data(run, data, read)
-    values = dataset.y if color is None else column_of(data, color, len(dataset.x))
+        values = column_of(data, color)
+    model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+    if values is not None and len(values) != len(dataset.x):
+        raise InputError(f"the column {color!r} of {data} cannot be matched with the {len(dataset.x)} rows of the map")
+    values = dataset.y if color is None else values
     title = dataset.label_name or "" if color is None else color
     with writing(out):
         model.plot(dataset.x, values, by=by, title=title).save(out)
@@ -96,27 +113,27 @@ def evaluate(
 ) -> None:
     """Compare the representation with raw and fixed features, PCA and the untrained encoder; refresh the report."""
     early.check_paths(run=run, data=data, read=read)
-    from viewsmith.core.files import write_json_atomic
-    from viewsmith.estimator.inputs import labels_used
-    from viewsmith.evaluation.compare import compare, format_table
-    from viewsmith.reports.verdict import caveat, verdict
-    from viewsmith.training.run import RunFolder
-
+    scores = options.names(protocols) if protocols else None
+    early.check_listed(early.PROTOCOLS, "protocol", scores or ())
     results: dict[str | None, dict[str, Any]] = {}
     shown: tuple[Any, Any] | None = None
     for column in label or (None,):
-        model, dataset = options.load_run_and_data(run, data, {**read, "label": column}, labeled=True)
+        given = {**read, "label": column}
+        found = early.data_of_run(run, data, given, labeled=True)
+        model, dataset = early.model_and_data(run, data, given, found, labeled=True)
+        from viewsmith.estimator.inputs import labels_used
+        from viewsmith.evaluation.compare import compare
+
         sample = dataset.in_memory()
-        result = compare(
-            model,
-            sample,
-            umap=umap,
-            protocols=options.names(protocols) if protocols else None,
-            label_used=labels_used(model),
-        )
+        result = compare(model, sample, umap=umap, protocols=scores, label_used=labels_used(model))
         if len(sample.x) < len(dataset.x):
             result["rows"]["sampled_from"] = len(dataset.x)
         results[column], shown = result, shown or (model, sample)
+    from viewsmith.core.files import write_json_atomic
+    from viewsmith.evaluation.compare import format_table
+    from viewsmith.reports.verdict import caveat, verdict
+    from viewsmith.training.run import RunFolder
+
     first, *others = results.values()
     if others:  # the report shows the first label
         first = first | {"labels_scored": results}
@@ -165,26 +182,28 @@ def views(
     """
     check_views_path(out)
     early.check_paths(data=data, read=read)
-    from viewsmith.core.files import atomic_path, target_of
-    from viewsmith.data.view_cache import ViewCacheFolder
-    from viewsmith.data.write import write_npz, write_views_table
-    from viewsmith.workflows.runs import load_for, load_run
-    from viewsmith.workflows.views import views_of_cache, views_of_model
-
+    early.check_values(split=split)
     options.check_out(out, data)
     shared = ("run", "data", "out", "n", "label", "labels", "threads", "debug")
-    if (view_cache := ViewCacheFolder(run)).exists():
+    if (run / VIEW_CACHE).exists():
         options.check_only(context, "for a view cache", (*shared, "image_size"))
         if out.suffix.lower() != ".npz":
             raise InputError(
                 f"--out is {str(out)!r}, and views of a view cache are written to a file that ends in .npz"
             )
-        arrays = views_of_cache(view_cache, data, n, **read)
+        from viewsmith.data.view_cache import ViewCacheFolder
+        from viewsmith.workflows.views import views_of_cache
+
+        arrays = views_of_cache(ViewCacheFolder(run), data, n, **read)
     else:
         options.check_only(context, "for a run", (*shared, "split", "seed", "stream", "cache"))
-        model = load_run(run)
-        dataset = load_for(model, data, **read, **options.beside(run))
+        model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+        from viewsmith.workflows.views import views_of_model
+
         arrays = views_of_model(model, dataset, n, split=split, seed=seed)
+    from viewsmith.core.files import atomic_path, target_of
+    from viewsmith.data.write import write_npz, write_views_table
+
     with writing(out):
         if out.suffix.lower() != ".npz":
             write_views_table(out, arrays, dataset.x, dataset.feature_names)
@@ -204,6 +223,7 @@ def export(
 ) -> None:
     """Write the encoder of RUN in a format that other libraries can load."""
     early.check_paths(run=run)
+    early.check_values(format=format_)
     check_parent(out)
     options.check_out(out, str(run))
     from viewsmith.workflows.export import export_encoder
@@ -224,7 +244,9 @@ def report(
 ) -> None:
     """Write RUN/report.html with curves, diagnostics, comparison and maps."""
     early.check_paths(run=run, data=data, read=read)
-    echo(str(write_run_report(run, data=data, pictures=True, **read)))
+    given = data or (config_of(run).get("data", {}).get("source") if read else None)
+    dataset = None if given is None else early.data_of_run(run, given, read)
+    echo(str(write_run_report(run, data=data, dataset=dataset, pictures=True, **read)))
 
 
 def write_run_report(run: Path, **of_data: Any) -> Path:
@@ -250,6 +272,7 @@ def push(
 ) -> None:
     """Publish RUN on the Hugging Face Hub, with a card, or write such a repository to a folder."""
     early.check_paths(run=run)
+    repository_of(to)
     from viewsmith.workflows.hub import push as publish
 
     with writing(Path(to)):

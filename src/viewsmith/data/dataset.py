@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -487,3 +487,32 @@ def _rows(dataset: Dataset, index: np.ndarray, n_train: int) -> Dataset:
         neighbors=None if graph is None else graph.tocsr()[index][:, index],
         groups=None if dataset.groups is None else dataset.groups[rows],
     )
+
+
+class LabeledSplit(Protocol):
+    """The interface of a data set that `viewsmith.evaluation.compare` needs; see `Dataset`."""
+
+    @property
+    def x_train(self) -> Any: ...
+    @property
+    def x_test(self) -> Any: ...
+    @property
+    def y_train(self) -> Any: ...
+    @property
+    def y_test(self) -> Any: ...
+
+
+def check_split(dataset: LabeledSplit) -> None:
+    """Raise InputError unless the data have labels and test rows."""
+    if dataset.y_train is None:
+        raise InputError(
+            "the data have no labels, which evaluation needs; give --label COLUMN (table, obs), --labels FILE (FASTA), "
+            "or y_train and y_test"
+        )
+    if dataset.x_test is None or len(dataset.x_test) == 0:
+        raise InputError(
+            "the data have no test rows, which evaluation needs; give --label COLUMN for an 80/20 split, or X_train "
+            "and X_test"
+        )
+    if dataset.y_test is None:
+        raise InputError("the test rows have no labels, which evaluation needs; give --label COLUMN or y_test")

@@ -12,6 +12,9 @@ from viewsmith.core.registry import Bounds
 #: How patches are compared with the threshold of the foreground (`viewsmith.views.generated.noise_level.Foreground`).
 ForegroundMap = Literal["projection", "min-max"]
 
+#: Of the levels of noise (`viewsmith.views.generated.noise_level.LEVELS`).
+LARGEST_LEVEL = 400
+
 #: Samples in a block, by kind of generator.
 BLOCKS = {"unclip": 16, "diffusion": 256, "folder": 256}
 
@@ -81,6 +84,8 @@ class GeneratorOptions:
         """Raise InputError for an unknown generator, or options that it lacks, `separate` features included."""
         for option in texts_of(GeneratorOptions):
             check_declared(self, option)
+        if self.noise is not None:
+            check_noise(self.noise)
         name, where = self.name, self.where
         if name not in BLOCKS or (name == "diffusion" and where):
             raise InputError(f"the generator is {name!r}, expected unclip:WEIGHTS, diffusion or folder:PATH")
@@ -107,6 +112,14 @@ class GeneratorOptions:
             )
         if self.run is not None and self.epochs is not None:
             raise InputError(f"the generator of {self.run} is trained already: leave --epochs out, or --run")
+
+
+def check_noise(noise: str) -> str:
+    """Return `noise` if it is valid for a generator (`find_levels`)."""
+    constant = re.fullmatch(r"constant:(\d{1,3})", noise)
+    if noise in ("adaptive", "random") or (constant and int(constant[1]) <= LARGEST_LEVEL):
+        return noise
+    raise InputError(f"noise is {noise!r}, expected adaptive, random or constant:L with L from 0 to {LARGEST_LEVEL}")
 
 
 def parse_shard(text: str) -> tuple[int, int]:

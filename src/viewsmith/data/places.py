@@ -1,6 +1,7 @@
 """Whether data, runs and places for results exist, without torch: what a command can refuse before anything is read."""
 
 from pathlib import Path
+from typing import Any
 
 from viewsmith.core.errors import InputError, join_names, one_line, require, suggest
 
@@ -8,10 +9,22 @@ BUILTIN = ("digits", "breast_cancer", "wine")
 
 TABLES = (".csv", ".tsv", ".parquet")
 
+FASTA = (".fa", ".fasta", ".fna")
+
+#: Kinds of data that are letters.
+LETTERS = ("dna", "proteins")
+
+PICTURES = (".png", ".svg", ".pdf")
+
 #: Endings of files with representations.
 REPRESENTATIONS = (".npz", ".npy", ".csv", ".parquet", ".h5ad")
 
-CONFIG, LOCK = "config.toml", ".lock"
+CONFIG, LOCK, VIEW_CACHE = "config.toml", ".lock", "view_cache.json"
+
+#: Files of a run (`viewsmith.training.run.RunFolder`), and its folder of checkpoints.
+RUN_FILES = (CONFIG, "model.safetensors", "initial.safetensors", "row_hashes.safetensors", "rows.npy")
+RUN_FILES += ("metrics.jsonl", "summary.json", "evaluation.json", "report.html")
+CHECKPOINT = "checkpoint"
 
 #: In the folder of a discovery until it is complete; of images with the features, which a stopped one reuses. Its name
 #: says that the folder is ours: no other one is written over.
@@ -59,10 +72,14 @@ def check_run(run: str | Path) -> None:
     raise InputError(f"no run at {path} (it {reason}): expected the folder that `viewsmith fit` wrote")
 
 
-def is_in_run(path: Path) -> bool:
-    """Whether a path is in the folder of a run, or in its folder of checkpoints."""
-    given = path.resolve()
-    return any((folder / CONFIG).exists() for folder in given.parents[:2])
+def config_of(run: str | Path) -> dict[str, Any]:
+    """The configuration of a run; empty if it cannot be read, for reasons that loading the model says."""
+    from viewsmith.core.files import read_toml  # imports numpy
+
+    try:
+        return read_toml(Path(run) / CONFIG)
+    except (OSError, ValueError):
+        return {}
 
 
 def is_result(folder: Path) -> bool:
@@ -71,6 +88,15 @@ def is_result(folder: Path) -> bool:
         return True
     weights = ("model.safetensors", "initial.safetensors")
     return (folder / CONFIG).is_file() and any((folder / name).is_file() for name in weights)
+
+
+def check_not_of_run(path: Path) -> None:
+    """Raise InputError if a file to be written is one that a run consists of, which it would destroy."""
+    given = path.resolve()
+    in_checkpoint = given.parent.name == CHECKPOINT
+    run = given.parent.parent if in_checkpoint else given.parent
+    if (run / CONFIG).exists() and (in_checkpoint or given.name in RUN_FILES):
+        raise InputError(f"--out is {str(path)!r}, a file of the run {run}, which it would destroy: give another")
 
 
 def check_free(run: str | Path) -> None:
@@ -128,7 +154,72 @@ def check_views_path(path: Path) -> None:
     check_parquet(path)
 
 
+def check_picture_path(path: Path) -> None:
+    """Raise InputError unless a map can be drawn to a file of this name."""
+    if path.suffix.lower() not in PICTURES:
+        raise InputError(f"the picture is {str(path)!r}, expected a name that ends in .png, .svg or .pdf")
+
+
 def check_parquet(path: Path) -> None:
     """Raise MissingExtra for a parquet file without pyarrow."""
     if path.suffix.lower() == ".parquet":
         require("pyarrow", "parquet", "writing parquet files")
+
+
+def check_locations_path(path: Path, modality: str) -> None:
+    """Raise InputError unless locations in samples of this modality can be written to a file of this name."""
+    from viewsmith.modalities import modality_of
+
+    known = modality_of(modality).location_suffixes
+    if path.suffix.lower() not in known:
+        raise InputError(
+            f"--out is {str(path)!r}, expected, for locations in {modality}, a file name that ends in "
+            f"{join_names(known)}"
+        )
+    check_parent(path)
+
+
+def check_crops_path(path: Path, modality: str) -> None:
+    """Raise InputError unless crops of samples of this modality can be written to this path."""
+    from viewsmith.modalities import modality_of
+
+    suffix, known = path.suffix.lower(), modality_of(modality).crop_suffixes
+    if not known:
+        raise InputError(f"the samples are {modality}, which have no crops: `viewsmith views` draws views")
+    in_folder = "" in known and suffix not in (".npz", *FASTA)
+    if not in_folder and suffix not in known:
+        folder = "a new folder, or " if "" in known else ""
+        raise InputError(
+            f"--out is {str(path)!r}, expected, for crops of {modality}, {folder}a file name that ends in "
+            f"{join_names([end for end in known if end])}"
+        )
+    check_parent(path)
+    if not in_folder:
+        if path.is_dir():
+            raise InputError(f"--out is {str(path)!r}, a folder: give the name of a file")
+        return
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InputError(f"--out is {str(path)!r}, which exists and is not an empty folder: give another path")
+    require("pillow", "image", "writing images")
+
+
+def check_parts_path(out: Path, modality: str, *, crops: bool) -> None:
+    """Raise InputError unless the parts that a discovery finds, or crops of them, can be written to this path."""
+    suffix = out.suffix.lower()
+    if not crops:
+        if suffix != ".csv" and not (suffix == ".bed" and modality in LETTERS):
+            raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for sequences .bed")
+        return
+    expected = ".fasta" if modality in LETTERS else {"series": ".npz"}.get(modality, "")
+    if suffix != expected:
+        wanted = f"a file that ends in {expected}" if expected else "a new folder"
+        raise InputError(f"--out is {str(out)!r}, expected {wanted}")
+    if modality == "images" and out.exists():
+        raise InputError(f"--out is {str(out)!r}, which exists: choose a new folder")
+
+
+def check_view_cache(path: Path) -> None:
+    """Raise InputError if a folder has no view cache."""
+    if not (path / VIEW_CACHE).exists():
+        reason = f"has no {VIEW_CACHE}" if path.is_dir() else "is not a folder"
+        raise InputError(f"no view cache at {path} (it {reason}): expected the folder that `viewsmith generate` wrote")

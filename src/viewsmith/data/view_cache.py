@@ -19,6 +19,7 @@ from viewsmith.core.files import atomic_path, read_json, write_json_atomic
 from viewsmith.core.random import derive_seed
 from viewsmith.core.rows import RowSource, stamp
 from viewsmith.core.tensors import DamageError, load_tensors, position_of, read_tensors, save_tensors
+from viewsmith.data.places import VIEW_CACHE, check_view_cache
 from viewsmith.data.reading import Claims
 
 
@@ -106,7 +107,7 @@ class ViewCacheFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.record_file, self.levels = self.path / "view_cache.json", self.path / "levels.safetensors"
+        self.record_file, self.levels = self.path / VIEW_CACHE, self.path / "levels.safetensors"
         self.blocks, self.manifest = self.path / "blocks", self.path / "manifest.csv"
         self.claims = Claims(self.path / "claims")
 
@@ -146,11 +147,7 @@ class ViewCacheFolder:
 
     def read_record(self) -> dict[str, Any]:
         """Read ``view_cache.json``, which must be complete."""
-        if not self.exists():
-            reason = "has no view_cache.json" if self.path.is_dir() else "is not a folder"
-            raise InputError(
-                f"no view cache at {self.path} (it {reason}): expected the folder that `viewsmith generate` wrote"
-            )
+        check_view_cache(self.path)
         try:
             record: dict[str, Any] = read_json(self.record_file)
             complete = {"layout", "rows", "views_per_sample", "block", "seed", "generator"} <= record.keys()

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, join_names, one_line, pluralize, require
+from viewsmith.core.errors import InputError, one_line, pluralize
 from viewsmith.core.files import atomic_folder, atomic_path, spreadsheet_text, target_of, write_text_atomic
 from viewsmith.data.dataset import Dataset, Tiles, Windows
-from viewsmith.data.places import check_parent, check_parquet, check_representations_path
+from viewsmith.data.places import FASTA, check_parquet, check_representations_path
 from viewsmith.data.readers.h5ad import write_h5ad
-from viewsmith.modalities import DNA, modality_of
+from viewsmith.modalities import DNA
 from viewsmith.modalities.tables import TableArray
 
 # Rows of a table that are converted to text, or written as one group, at once.
@@ -257,19 +257,7 @@ def write_views_table(path: Path, arrays: dict[str, Any], rows: Any, names: list
             frame.to_csv(temporary, index=False, sep=separator, float_format="%.7g")
 
 
-FASTA = (".fa", ".fasta", ".fna")
 MAX_FOLDER_NAME = 200  # characters
-
-
-def check_locations_path(path: Path, modality: str) -> None:
-    """Raise InputError unless locations in samples of this modality can be written to a file of this name."""
-    known = modality_of(modality).location_suffixes
-    if path.suffix.lower() not in known:
-        raise InputError(
-            f"--out is {str(path)!r}, expected, for locations in {modality}, a file name that ends in "
-            f"{join_names(known)}"
-        )
-    check_parent(path)
 
 
 def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> None:
@@ -287,28 +275,6 @@ def write_locations(path: Path, dataset: Dataset, locations: pd.DataFrame) -> No
     )
     lines = (f"{name}\t{start}\t{end}\t.\t{score:.0f}\n" for name, start, end, score in columns)
     write_text_atomic(target_of(path), "".join(lines))
-
-
-def check_crops_path(path: Path, modality: str) -> None:
-    """Raise InputError unless crops of samples of this modality can be written to this path."""
-    suffix, known = path.suffix.lower(), modality_of(modality).crop_suffixes
-    if not known:
-        raise InputError(f"the samples are {modality}, which have no crops: `viewsmith views` draws views")
-    in_folder = "" in known and suffix not in (".npz", *FASTA)
-    if not in_folder and suffix not in known:
-        folder = "a new folder, or " if "" in known else ""
-        raise InputError(
-            f"--out is {str(path)!r}, expected, for crops of {modality}, {folder}a file name that ends in "
-            f"{join_names([end for end in known if end])}"
-        )
-    check_parent(path)
-    if not in_folder:
-        if path.is_dir():
-            raise InputError(f"--out is {str(path)!r}, a folder: give the name of a file")
-        return
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InputError(f"--out is {str(path)!r}, which exists and is not an empty folder: give another path")
-    require("pillow", "image", "writing images")
 
 
 def write_crops(path: Path, dataset: Dataset, locations: pd.DataFrame, crops: np.ndarray) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ import torch
 from viewsmith.core.errors import InputError, error_text, name_list, pluralize, warn
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries
+from viewsmith.data.dataset import LabeledSplit, check_split
 from viewsmith.data.labels import Target, numbers_of
 from viewsmith.evaluation.baselines import (
     BaselineContext,
@@ -47,19 +48,6 @@ from viewsmith.losses.diagnostics import alignment
 T = TypeVar("T")
 LABEL_FREE_ROWS = 2000
 ALIGNED_ROWS = 512
-
-
-class LabeledSplit(Protocol):
-    """The interface of a data set that `compare` needs; see `viewsmith.data.Dataset`."""
-
-    @property
-    def x_train(self) -> Any: ...
-    @property
-    def x_test(self) -> Any: ...
-    @property
-    def y_train(self) -> Any: ...
-    @property
-    def y_test(self) -> Any: ...
 
 
 def compare(
@@ -428,22 +416,6 @@ def _embeddings(
     rows += [(name, partial(transformed, output=output)) for name, output in maps.items()]
     further = (entry for entry in found if entry.tag("on_request") and entry.name in requested)
     return rows + [(entry.name, partial(entry.build, context)) for entry in further]
-
-
-def check_split(dataset: LabeledSplit) -> None:
-    """Raise InputError unless the data have labels and test rows."""
-    if dataset.y_train is None:
-        raise InputError(
-            "the data have no labels, which evaluation needs; give --label COLUMN (table, obs), --labels FILE (FASTA), "
-            "or y_train and y_test"
-        )
-    if dataset.x_test is None or len(dataset.x_test) == 0:
-        raise InputError(
-            "the data have no test rows, which evaluation needs; give --label COLUMN for an 80/20 split, or X_train "
-            "and X_test"
-        )
-    if dataset.y_test is None:
-        raise InputError("the test rows have no labels, which evaluation needs; give --label COLUMN or y_test")
 
 
 def _column(title: str, values: Sequence[float]) -> list[str]:

@@ -33,7 +33,7 @@ from viewsmith.core.files import (
     write_text_atomic,
 )
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
-from viewsmith.data.places import CONFIG, LOCK, check_free, check_run
+from viewsmith.data.places import CHECKPOINT, CONFIG, LOCK, RUN_FILES, check_free, check_run
 
 POINTER = "latest.json"
 
@@ -138,13 +138,12 @@ class RunFolder:
         self.evaluation = self.path / "evaluation.json"
         self.rows = self.path / "rows.npy"
         self.row_hashes = self.path / "row_hashes.safetensors"
-        self.checkpoint = CheckpointFolder(self.path / "checkpoint")
+        self.checkpoint = CheckpointFolder(self.path / CHECKPOINT)
 
     @property
     def files(self) -> list[Path]:
         """The files of a run, whether they exist or not; the checkpoint is a folder of its own."""
-        weights = [self.model, self.initial, self.row_hashes, self.rows]
-        return [self.config, *weights, self.metrics, self.summary, self.evaluation, self.report]
+        return [self.path / name for name in RUN_FILES]
 
     def remove(self) -> None:
         """Remove what a training has written, and nothing else."""
@@ -316,14 +315,6 @@ class RunFolder:
         if not self.model.exists():
             raise InputError(f"the run {self.path} has no model yet: finish it with `viewsmith fit ... --resume`")
         return load_tensors(self.model), load_tensors(self.initial)
-
-
-def check_not_of_run(path: Path) -> None:
-    """Raise InputError if a file to be written is one that a run consists of, which it would destroy."""
-    given = Path(os.path.realpath(path))
-    run = RunFolder(given.parent.parent if given.parent.name == "checkpoint" else given.parent)
-    if run.exists() and (given.parent.name == "checkpoint" or given.name in [file.name for file in run.files]):
-        raise InputError(f"--out is {str(path)!r}, a file of the run {run.path}, which it would destroy: give another")
 
 
 def to_toml(value: Any) -> Any:

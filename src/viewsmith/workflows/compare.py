@@ -21,11 +21,12 @@ from viewsmith.core.files import atomic_path, locked_folder, read_json, write_js
 from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries, names
 from viewsmith.data import Dataset
+from viewsmith.data.dataset import check_split
 from viewsmith.data.write import write_npz
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import labels_used
 from viewsmith.evaluation.baselines import is_available, is_constant, pca
-from viewsmith.evaluation.compare import check_split, compare, compare_unlabeled, from_baselines
+from viewsmith.evaluation.compare import compare, compare_unlabeled, from_baselines
 from viewsmith.evaluation.differences import Repeats, TestRows
 from viewsmith.evaluation.label_free import MEASURES
 from viewsmith.evaluation.leaderboard import Results, as_csv, leaderboard, score_columns, spread_words

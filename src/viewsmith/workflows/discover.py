@@ -20,7 +20,7 @@ from viewsmith.core.files import (
     write_text_atomic,
 )
 from viewsmith.data.annotations import write_annotations
-from viewsmith.data.any_size import Samples, read_samples
+from viewsmith.data.any_size import Samples
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
 from viewsmith.data.readers.microscopy import write_tiff
@@ -125,33 +125,25 @@ def _write_discovery(
 
 
 def locate_again(
-    out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False, **read: Any
+    out: Path, run: Path, given: Samples, n: int, max_q: float | None = None, unjudged: bool = False
 ) -> None:
-    """Write where the parts of a discovery are in DATA: a table, or for sequences also BED (``.bed``)."""
-    model, found, names, _, windows = _found_in(run, data, n, max_q, unjudged, **read)
+    """Write where the parts of a discovery are in samples: a table, or for sequences also BED (``.bed``)."""
+    found = _found_in(run, given, n, max_q, unjudged)[1]
+    _, names, _, windows = given
     found = found if windows is None else found[_distinct(found, windows)]
-    if out.suffix.lower() == ".bed" and model.search_.name == "letters":
-        write_text_atomic(target_of(out), bed(found, names))
-    elif out.suffix.lower() == ".csv":
-        write_text_atomic(target_of(out), parts_text(found, names, windows))
-    else:
-        raise InputError(f"--out is {str(out)!r}, expected a file that ends in .csv, or for sequences .bed")
+    text = bed(found, names) if out.suffix.lower() == ".bed" else parts_text(found, names, windows)
+    write_text_atomic(target_of(out), text)
 
 
 def crop_again(
-    out: Path, run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False, **read: Any
+    out: Path, run: Path, given: Samples, n: int, max_q: float | None = None, unjudged: bool = False
 ) -> None:
-    """Write what is at the parts of a discovery in DATA: a folder of images, ``.fasta`` or ``.npz``."""
-    model, found, names, samples, windows = _found_in(run, data, n, max_q, unjudged, **read)
+    """Write what is at the parts of a discovery in samples: a folder of images, ``.fasta`` or ``.npz``."""
+    model, found = _found_in(run, given, n, max_q, unjudged)
+    samples, names, _, windows = given
     found = found if windows is None else found[_distinct(found, windows)]
-    suffix = {"images": "", "letters": ".fasta", "series": ".npz"}[model.search_.name]
-    if out.suffix.lower() != suffix:
-        expected = f"a file that ends in {suffix}" if suffix else "a new folder"
-        raise InputError(f"--out is {str(out)!r}, expected {expected}")
     crops = model.search_.crops(samples, found, CROP[model.search_.name])
     if model.modality_ == "images":
-        if out.exists():
-            raise InputError(f"--out is {str(out)!r}, which exists: choose a new folder")
         _write_crops(out, crops, found)
     elif model.search_.name == "letters":
         write_text_atomic(target_of(out), fasta(crops, found, names))
@@ -160,19 +152,16 @@ def crop_again(
             write_npz(file, {"X": crops})
 
 
-def _found_in(
-    run: Path, data: str, n: int, max_q: float | None = None, unjudged: bool = False, **read: Any
-) -> tuple[Discovery, np.ndarray, list[str] | None, Any, Windows | Tiles | None]:
-    """The model of a discovery, up to `n` parts of a kind in each sample of DATA, names, samples and windows; with
-    q-values up to `max_q`, by default that of the run."""
+def _found_in(run: Path, given: Samples, n: int, max_q: float | None, unjudged: bool) -> tuple[Discovery, np.ndarray]:
+    """The model of a discovery, and up to `n` parts of a kind in each sample; with q-values up to `max_q`, by default
+    that of the run."""
     model = Discovery.load(run)
     if max_q is not None:
         model.set_params(max_q=max_q)
     if unjudged:
         model.set_params(unjudged=True)
-    samples, names, _, windows = read_samples(data, model.modality_, fitted=True, **read)
     model.search_.max_parts = n
-    return model, model.locate(samples), names, samples, windows
+    return model, model.locate(given[0])
 
 
 def bed(found: np.ndarray, names: list[str] | None) -> str:

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, require
 from viewsmith.core.files import atomic_path, read_json, target_of, write_json_atomic
 from viewsmith.core.tensors import save_tensors
+from viewsmith.data.places import check_not_of_run
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.rows import device_of
 from viewsmith.frameworks import Framework
 from viewsmith.modalities.images.encoders import ResNet
-from viewsmith.training.run import check_not_of_run
 
 Format = Literal["timm", "torchvision", "onnx", "safetensors"]
 

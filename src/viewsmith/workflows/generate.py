@@ -14,7 +14,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.options import declare
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data import Dataset
-from viewsmith.data.generator_options import BLOCKS, GeneratorOptions
+from viewsmith.data.generator_options import BLOCKS, GeneratorOptions, check_noise
 from viewsmith.data.readers.folders import SUFFIXES, read_images
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.estimator.fitting import find_device
@@ -24,7 +24,6 @@ from viewsmith.methods.genview.parts import (
     FeatureExtractor,
     ViewGenerator,
     check_foreground,
-    check_noise,
     describe_extractor,
     generate,
     uses_extractor,

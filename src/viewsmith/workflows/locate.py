@@ -7,7 +7,8 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, pluralize, warn
 from viewsmith.data import Dataset
-from viewsmith.data.write import check_crops_path, check_locations_path, write_crops, write_locations
+from viewsmith.data.places import check_crops_path, check_locations_path
+from viewsmith.data.write import write_crops, write_locations
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.methods.crl_tac.building import with_inference
 from viewsmith.methods.crl_tac.estimator import CRLTAC

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from viewsmith.core.errors import InputError, warn
+from viewsmith.data.dataset import Dataset
 from viewsmith.estimator.figures import as_dataset
 from viewsmith.reports import Figure, ReportContent, write_report
 from viewsmith.training.run import RunFolder
@@ -17,6 +18,7 @@ def report_content(
     folder: RunFolder,
     *,
     data: Any = None,
+    dataset: Dataset | None = None,
     y: Any = None,
     label: str | None = None,
     labels: Path | None = None,
@@ -25,7 +27,7 @@ def report_content(
     custom: Mapping[str, Any] = MappingProxyType({}),
 ) -> ReportContent:
     """Content of the report of a run (see `report`); figures of its data are given, or made if `pictures`; `custom` are
-    parts by argument of `load`."""
+    parts by argument of `load`, `dataset` are data that were read before the model."""
     with reading_run(folder.path):
         config, summary = folder.read_config(), folder.read_summary()
         source = config.get("data", {}).get("source")
@@ -53,11 +55,11 @@ def report_content(
             if data is None and source is None:
                 raise InputError("the run has no path of its data; give --data")
             is_array = data is not None and not isinstance(data, str | Path)
-            of_file: dict[str, Any] = {"label": label, "labels": labels}
+            of_file: dict[str, Any] = {"label": label, "labels": labels, "dataset": dataset}
             rows = as_dataset(model, data, y) if is_array else load_for(model, data or str(source), **of_file)
             content["figures"] = model.figures(rows.in_memory())
         except InputError as error:
-            if data is not None and rows is None:  # they cannot be read
+            if rows is None and (data, label, labels) != (None, None, None):  # what was asked for cannot be read
                 raise
             warn(f"no maps and galleries: {error}")
     return ReportContent(**content)

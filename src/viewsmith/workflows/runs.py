@@ -16,11 +16,12 @@ import torch
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, InUseError, pluralize, warn
-from viewsmith.core.files import parse_json
 from viewsmith.core.hub import downloaded
 from viewsmith.data.dataset import Dataset, Split, take
 from viewsmith.data.labels import few_label_codes, few_label_numbers, group_codes, without_label
+from viewsmith.data.of_run import schema_of
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import config_of
 from viewsmith.data.sources import read_dataset
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest, graph_record, read_neighbors
@@ -178,7 +179,7 @@ def already_finished(
 def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> ViewsmithEstimator:
     """Load the model of a run, with its custom parts; raises InputError for every reason why this fails."""
     run = downloaded(run)
-    if is_discovery(run):
+    if config_of(run).get("method") == "discovery":
         raise InputError(f"{run} is of the command discover: use it with locate or crop, or train on its crops")
     with reading_run(run):
         if not custom and (missing := custom_part(RunFolder(run).read_config())):
@@ -190,12 +191,6 @@ def load_run(run: Path, custom: Mapping[str, Any] = MappingProxyType({})) -> Vie
         model: ViewsmithEstimator = load(run, **custom).set_params(verbose=True)
         model.context_["row_hashes"] = RunFolder(run).read_row_hashes()
         return model
-
-
-def is_discovery(run: Path) -> bool:
-    """Whether a folder was written by the command discover."""
-    folder = RunFolder(run)
-    return folder.exists() and folder.read_config().get("method") == "discovery"
 
 
 def custom_part(config: dict[str, Any]) -> tuple[str, str] | None:
@@ -256,9 +251,18 @@ def data_record(dataset: Dataset, transductive: bool = False) -> dict[str, Any]:
     }
 
 
-def load_for(model: ViewsmithEstimator, data: str | Path, *, labeled: bool = False, **options: Any) -> Dataset:
-    """Read data as the training data of the model were read: same columns, same order, same modality, same split."""
-    dataset = read_dataset(data, DataOptions(schema=_schema(model), table=model.table_, **options))
+def load_for(
+    model: ViewsmithEstimator,
+    data: str | Path,
+    *,
+    labeled: bool = False,
+    dataset: Dataset | None = None,
+    **options: Any,
+) -> Dataset:
+    """Read data as the training data of the model were read: same columns, same order, same modality, same split;
+    `dataset`, if they were read before the model (`read_for_run`)."""
+    if dataset is None:
+        dataset = read_dataset(data, DataOptions(schema=_schema(model), table=model.table_, **options))
     if dataset.label_fault is not None:
         if labeled:
             raise InputError(dataset.label_fault)
@@ -267,21 +271,6 @@ def load_for(model: ViewsmithEstimator, data: str | Path, *, labeled: bool = Fal
     if of_cells and model.options_.normalization == "auto" and model.resolved_.normalization == "none":
         warn_counts(dataset.x, dataset.source)
     return with_split_of_run(dataset, model, scored=labeled)
-
-
-def column_of(data: str | Path, column: str, n_rows: int) -> np.ndarray:
-    """Any column of a table or of obs, also one that a model reads as a feature, for rows of a data set in order."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `load_for` has said what is to be said of the data
-        try:
-            found = read_dataset(data, DataOptions(label=column, few_labels=True), split=False)
-        except InputError as error:
-            raise InputError(str(error).replace("given as label", "given as color")) from error
-    if found.y is None or len(found.y) != n_rows:
-        raise InputError(f"the column {column!r} of {data} cannot be matched with the {n_rows} rows of the map")
-    values = found.y.astype(object)
-    values[without_label(found.y)] = None
-    return values
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
@@ -303,12 +292,8 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
     # For rows given in Python, a run saves only a fingerprint.
     if "source" not in model.context_.get("data", {}):
         return schema | {name: value for name, value in further.items() if value is not None}
-    try:
-        kept: dict[str, Any] = parse_json(model.context_["data"]["schema"])
-        if kept.keys() >= schema.keys():
-            return kept
-    except (KeyError, TypeError, ValueError, AttributeError):
-        pass
+    if (kept := schema_of(model.context_["data"])) is not None:
+        return kept
     raise InputError("the config.toml of the run is damaged or of another version: its data.schema is not complete")
 
 

@@ -5,7 +5,6 @@ import dataclasses
 import itertools
 import json
 import math
-import re
 import shutil
 import textwrap
 import time
@@ -17,10 +16,11 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, duplicates, require
+from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, require
 from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
 from viewsmith.core.progress import html_table, with_progress
 from viewsmith.core.random import derive_seed
+from viewsmith.core.ranges import parse_range
 from viewsmith.core.registry import find
 from viewsmith.data import Dataset
 from viewsmith.data.dataset import validation_split
@@ -57,21 +57,13 @@ def read_space(texts: Mapping[str, str]) -> Space:
 
 
 def _read(name: str, text: str) -> Any:
-    distributions = check_optuna().distributions
-    low, dots, high = (part.strip() for part in text.partition(".."))
-    if dots:
-        first, last = _number(name, text, low), _number(name, text, high)
-        if first >= last:
-            raise InputError(f"the range of {name} is {text!r}, expected LOW..HIGH with LOW below HIGH")
-        whole = isinstance(first, int) and isinstance(last, int)
-        kind = distributions.IntDistribution if whole else distributions.FloatDistribution
-        return kind(first, last, log=first > 0 and last >= LOGARITHMIC * first)
-    choices = [part.strip() for part in text.split(",")]
-    if len(choices) < 2 or not all(choices):
-        raise InputError(f"the range of {name} is {text!r}, expected LOW..HIGH, or two or more choices, A,B")
-    if twice := duplicates(choices):
-        raise InputError(f"the range of {name} has {twice[0]!r} twice: leave one out")
-    return distributions.CategoricalDistribution(choices)
+    distributions, found = check_optuna().distributions, parse_range(name, text)
+    if isinstance(found, list):
+        return distributions.CategoricalDistribution(found)
+    first, last = found
+    whole = isinstance(first, int) and isinstance(last, int)
+    kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+    return kind(first, last, log=first > 0 and last >= LOGARITHMIC * first)
 
 
 def examples(dimension: Any) -> tuple[Any, ...]:
@@ -89,15 +81,6 @@ def shown(dimension: Any) -> str:
     whole = ["whole numbers"] if isinstance(dimension.low, int) else []
     kinds = [*whole, *(["logarithmic"] if dimension.log else [])]
     return f"{dimension.low:.12g} to {dimension.high:.12g}" + (f" ({', '.join(kinds)})" if kinds else "")
-
-
-def _number(name: str, text: str, end: str) -> int | float:
-    if re.fullmatch(r"[+-]?\d+", end):
-        return int(end)
-    with contextlib.suppress(ValueError):
-        if math.isfinite(number := float(end)):
-            return number
-    raise InputError(f"the range of {name} is {text!r}, but {end!r} is not a finite number: expected LOW..HIGH")
 
 
 def default_space(method: str, modality: str) -> dict[str, str]:

@@ -212,8 +212,8 @@ def _open(path: Path, start: bytes, kind: str) -> BinaryIO:
 
 def read_builtin(name: str, request: DataOptions) -> FileContents:
     """Vectors and classes of one of `BUILTIN`."""
+    request.check_no_table_options(name)
     from sklearn import datasets
 
-    request.check_no_table_options(name)
     bunch = getattr(datasets, f"load_{name}")()
     return FileContents(bunch.data, bunch.target, names=[str(feature) for feature in bunch.feature_names])

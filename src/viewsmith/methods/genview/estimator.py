@@ -14,7 +14,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
-from viewsmith.data.generator_options import ForegroundMap
+from viewsmith.data.generator_options import ForegroundMap, check_noise
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
@@ -204,7 +204,7 @@ class GenView(arguments.GeneratorArguments, ViewsmithEstimator):
     def _resolve(
         self, options: "GenView", shared: dict[str, Any], data: TrainingData
     ) -> tuple[parts.GenViewResolved, parts.GenViewInputs]:
-        parts.check_noise(options.noise)
+        check_noise(options.noise)
         parts.check_foreground(options.foreground, data.modality.name, options.noise)
         _check_fraction(options, shared["epochs"], parts.uses_extractor(options.features, data.modality.name))
         found, maps = resolve_generator(options, data.modality, shared["epochs"], GENERATOR), None

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import hashlib
 import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ from viewsmith.modalities.images.pixels import Pixels
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
 from viewsmith.views.generated.diffusion_views import GeneratedViews
 from viewsmith.views.generated.noise_level import (
-    LEVELS,
     AdaptiveStrength,
     NoiseTolerance,
     adaptive_levels,
@@ -193,14 +191,6 @@ def find_levels(record: dict[str, Any], rows: AnySamples, generator: ViewGenerat
 def _needs_features(record: dict[str, Any]) -> bool:
     """Whether noise tolerance and quality are computed, which needs features."""
     return record["noise"] == "adaptive" or "features" in record["generator"]
-
-
-def check_noise(noise: str) -> str:
-    """Return `noise` if it is valid for a generator (`find_levels`)."""
-    constant = re.fullmatch(r"constant:(\d{1,3})", noise)
-    if noise in ("adaptive", "random") or (constant and int(constant[1]) <= LEVELS[-1]):
-        return noise
-    raise InputError(f"noise is {noise!r}, expected adaptive, random or constant:L with L from 0 to {LEVELS[-1]}")
 
 
 ENCODER, CLIP = "encoder", "clip:"
