@@ -92,7 +92,7 @@ FAULTS = [
     ("locate run data.csv --out l.csv --max-q 1", "run is no run of discover"),
     ("crop run data.csv --out c --unjudged", "--unjudged is for a run of discover"),
     ("discover folder --out new --max-q 3", "--max-q is 3.0, expected a number from 0 to 1"),
-    ("discover folder --out new --modality sound", "--modality is 'sound', expected auto, images, dna or series"),
+    ("discover folder --out new --modality sound", "--modality is 'sound', expected auto, images, dna"),
     ("generate data.csv --out new --noise loud", "noise is 'loud', expected adaptive"),
     ("generate data.csv --out new --steps 0", "steps is 0, expected at least 1"),
     ("merge folder --out new", "no view cache at folder"),
@@ -241,7 +241,7 @@ OF_RUNS = [
     ("locate trained wrong.npz --out l.txt", "a file name that ends in '.csv'"),
     ("crop trained wrong.npz --out c", "which have no crops"),
     ("locate parts wrong.fa --out l.csv", "position 3 is '1'"),
-    ("locate parts letters.fa --out l.txt", "expected a file that ends in .csv, or for DNA .bed"),
+    ("locate parts letters.fa --out l.txt", "expected a file that ends in .csv, or for sequences .bed"),
     ("crop parts letters.fa --out c.txt", "expected a file that ends in .fasta"),
 ]
 
