@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from cli_tools import call
 
+from viewsmith.data import tiles
+
 tifffile = pytest.importorskip("tifffile")
 
 KEYS = [(34735, "H", 8, (1, 1, 0, 1, 1025, 0, 1, 1), True)]
@@ -96,3 +98,15 @@ def test_things_in_one_scene_are_found_once_in_its_pixels(scene, tmp_path):
 def test_a_scene_without_tiles_is_refused_with_what_to_do(scene, tmp_path):
     result = call("discover", scene[0], "--out", tmp_path / "found")
     assert result.refused("is one image", "(--tile 60)")
+
+
+def test_tiles_that_stay_in_the_file_give_the_same_representations(scene, tmp_path, monkeypatch):
+    path, _ = scene
+    for name, most in (("memory", tiles.KEPT), ("file", 0)):
+        monkeypatch.setattr(tiles, "KEPT", most)
+        run = tmp_path / name
+        result = call("fit", path, "--tile", 40, "--set", "n_components=4", "--out", run)
+        assert result.code == 0, result.err
+        assert call("embed", run, path, "--out", tmp_path / f"{name}.npy").code == 0
+    found = [np.load(tmp_path / f"{name}.npy") for name in ("memory", "file")]
+    np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-3)
