@@ -8,8 +8,8 @@ from viewsmith.methods.loading import estimators
 from viewsmith.modalities import modality_of
 
 MODALITIES = ("vectors", "images", "dna")
-# These have tests of their own: test_estimators_series.py, test_estimators_proteins.py.
-assert {*registered("modality")} == {*MODALITIES, "proteins", "series"}
+# These have tests of their own: test_estimators_series.py, test_estimators_proteins.py, test_estimators_letters.py.
+assert {*registered("modality")} == {*MODALITIES, "letters:ABC", "proteins", "series"}
 FRAMEWORKS = tuple(name for name in registered("framework") if find("framework", name).tag("general", True))
 VIEWS = {d: tuple(name for name in registered("view maker", d) if ":" not in name) for d in MODALITIES}
 ENCODERS = {

@@ -73,7 +73,7 @@ DATA = [
         "images.npy",
         ("--modality", "pictures"),
         "unknown modality 'pictures'",
-        "expected one of dna, images, proteins, series, vectors",
+        "expected one of dna, images, letters:ABC, proteins, series, vectors",
     ),
     ("truncated.npz", (), "cannot read", "damaged"),
     ("corrupt.npz", (), "cannot read", "damaged"),

@@ -202,7 +202,7 @@ def test_what_cannot_be_used():
             np.where(np.arange(len(x))[:, None] == 3, np.nan, x),
             f"1 recording of {len(x)} without a value (all NaN)",
         ),
-        ({"modality": "text"}, texts, "modality is 'text', expected 'auto', 'images', 'dna', 'proteins' or 'series'"),
+        ({"modality": "text"}, texts, "modality is 'text', expected auto, images, dna, proteins, letters:ABC"),
     ):
         assert message in refusal(Discovery(**options).fit, samples), message
     one, starts = recordings()

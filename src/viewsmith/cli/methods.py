@@ -36,7 +36,8 @@ def listing() -> dict[str, Any]:
     from viewsmith.core.registry import entries
     from viewsmith.modalities.base import works_in
 
-    modalities = [entry.name for entry in entries("modality")]
+    kinds = [entry.build() for entry in entries("modality")]
+    modalities = [kind.name for kind in kinds]
 
     def described(entry: Entry) -> dict[str, Any]:
         defaults = {name: _plain(option.default) for name, option in entry.options.items()}
@@ -66,7 +67,7 @@ def listing() -> dict[str, Any]:
             }
             for kind in BY_MODALITY
         },
-        "modalities": {entry.name: f"{entry.help}; {entry.build().samples}" for entry in entries("modality")},
+        "modalities": {kind.name: f"{kind.help}; {kind.samples}" for kind in kinds},
         "readers": {entry.name: _of_reader(entry) for entry in entries("reader")},
         "baselines": {entry.name: entry.help for entry in entries("baseline")},
     }

@@ -76,7 +76,7 @@ LISTED = {
     "grid-crop, identity, insertion, inversion, jitter, light, mask, mixup, moco, multicrop, mutation, "
     "neighbor-mix, neighbors, noise, proteins, registration, reverse-complement, scale, simclr, speed, "
     "substitution, thinning, translocation, turns, window",
-    "modality": "dna, images, proteins, series, vectors",
+    "modality": "dna, images, letters:ABC, proteins, series, vectors",
     "baseline": "features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }
 

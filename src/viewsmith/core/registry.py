@@ -126,8 +126,11 @@ class Entry:
         return self.tags.get(name, default)
 
     def serves(self, modality: str | None) -> bool:
-        """Whether the part can be used in a modality; None: in any modality."""
-        return modality is None or not self.modalities or modality in self.modalities
+        """Whether the part can be used in a modality, which may have an argument; None: in any modality."""
+        if modality is None or not self.modalities:
+            return True
+        name, colon, _ = modality.partition(":")
+        return modality in self.modalities or (bool(colon) and f"{name}:" in self.modalities)
 
 
 _entries: dict[Kind, list[Entry]] = {kind: [] for kind in typing.get_args(Kind)}

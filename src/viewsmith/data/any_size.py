@@ -20,6 +20,7 @@ from viewsmith.data.reading import reading
 from viewsmith.data.sources import check_recordings_table, load_dataset
 from viewsmith.data.tiles import TileRows
 from viewsmith.data.unread import refuse_folder
+from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
 
 
@@ -93,7 +94,10 @@ EXPECTED = {
     "series": "recordings (--modality series)",
 }
 
-LETTERS = ("dna", "proteins")
+
+def _is_letters(modality: str) -> bool:
+    return modality != "auto" and modality_of(modality).picture == "letters"
+
 
 # `Dataset.schema` of samples for a fitted model: a single one is enough, and they may have any shape.
 FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": None, "drop": [], "one_hot": {}}
@@ -119,7 +123,8 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     series = modality == "series"
     if series and not fitted:
         check_recordings_table(path, wide=True)
-    wanted = "series" if series and not _one_channel(path) else modality if modality in LETTERS else None
+    letters = _is_letters(modality)
+    wanted = "series" if series and not _one_channel(path) else modality if letters else None
     # Rows of a table are read as vectors, in which missing values then stay NaN.
     impute: Any = "median" if series and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
@@ -134,10 +139,10 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
         x = np.asarray(x)
     if series and found == "vectors":
         found = "series"
-    if found not in EXPECTED or modality not in ("auto", found):
-        kinds = [EXPECTED[modality]] if fitted else list(EXPECTED.values())
+    if (found not in EXPECTED and not _is_letters(found)) or modality not in ("auto", found):
+        kinds = [EXPECTED.get(modality, modality)] if fitted else list(EXPECTED.values())
         raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
-    if found in LETTERS:
+    if _is_letters(found):
         names = dataset.row_names
         return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found, None
     samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x

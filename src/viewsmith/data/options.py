@@ -163,8 +163,16 @@ class DataOptions(ModelDataOptions):
             for name in ("labels", "cache", "cache_if_large", "genome")
             if (path := getattr(self, name)) is not None
         }
+        modality = self.modality
+        if self.alphabet is not None:
+            from viewsmith.modalities.dna.alphabet import own_alphabet
+
+            modality = own_alphabet(self.alphabet).name
+            if self.modality not in (None, modality):
+                raise InputError(f"alphabet and modality={self.modality!r} were given: leave one of them out")
         found = replace(
             self,
+            modality=modality,
             **cast(dict[str, Any], paths),
             drop=tuple(self.drop),
             one_hot=tuple(self.one_hot),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import Entry, entries, find, names
+from viewsmith.core.registry import Entry, entries, find, get, names
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.modalities.checks import check_array, check_finite, check_numbers, to_rows
 
@@ -341,16 +341,16 @@ def works_in(method: Entry, modality: str) -> bool:
 
 
 def modality_of(name: str) -> Modality:
-    """The modality with a registered name."""
-    return find("modality", name).build()
+    """The modality with a registered name; what follows a colon is its argument."""
+    entry, (_, _, argument) = find("modality", name), name.partition(":")
+    return entry.build(argument) if argument else entry.build()
 
 
 def detect(X: Any, modality: str = "auto") -> Modality:
     """The modality of samples given in Python: vectors, if no other modality recognizes them."""
     if modality != "auto":
-        known = names("modality")
-        if modality not in known:
-            raise InputError(f"modality is {modality!r}, expected {join_names(['auto', *known])}")
+        if get("modality", modality) is None:
+            raise InputError(f"modality is {modality!r}, expected {join_names(['auto', *names('modality')])}")
         return modality_of(modality)
     if isinstance(X, RowSource):
         return find_modality(X)

@@ -485,7 +485,7 @@ def _masks(context: TransformsContext, *, masks: int = 64, mask_fraction: float 
     "transforms",
     "windows",
     help="windows of sequences",
-    modalities=("dna", "proteins", "series"),
+    modalities=("dna", "proteins", "letters:", "series"),
     noun="windows of sequences",
     learning_rate=5e-4,
 )

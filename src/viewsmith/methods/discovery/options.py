@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from viewsmith.core.options import Flag, texts_of
 from viewsmith.core.registry import Bounds
@@ -15,8 +15,8 @@ Count = Annotated[int, Bounds(ge=1)]
 class DiscoveryOptions:
     """What recurs is sought with these options."""
 
-    modality: Literal["auto", "images", "dna", "proteins", "series"] = "auto"
-    """auto, images, dna, proteins or series (recordings, in files never recognized).
+    modality: Annotated[str, Flag("NAME")] = "auto"
+    """auto, images, dna, proteins, letters:ABC or series (recordings, in files never recognized).
 
     "auto": letters are DNA or proteins, uint8 arrays (n, H, W) or (n, H, W, C) are images, other arrays (n, T) are
     recordings of one channel. Recordings of several are never recognized."""

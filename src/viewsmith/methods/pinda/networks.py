@@ -222,7 +222,11 @@ def _resnet50(context: NoiseContext, *, stem: Literal["auto", "small", "standard
 
 
 @register(
-    "noise generator", "sequence", help="convolutions over the letters", modalities=("dna", "proteins"), default=True
+    "noise generator",
+    "sequence",
+    help="convolutions over the letters",
+    modalities=("dna", "proteins", "letters:"),
+    default=True,
 )
 def _sequence(context: NoiseContext) -> SequenceMap:
     return SequenceMap(context.outputs, channels=context.channels)
@@ -232,7 +236,7 @@ def _sequence(context: NoiseContext) -> SequenceMap:
     "noise generator",
     "shared",
     help="a small head on the encoder's first layer",
-    modalities=("images", "dna", "proteins"),
+    modalities=("images", "dna", "proteins", "letters:"),
     needs_first_stage=True,
 )
 def _shared(context: NoiseContext) -> SharedTrunkMap:

@@ -1,9 +1,11 @@
 """Alphabets: the letters that sequences are made of, and what follows from them."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
+
+from viewsmith.core.errors import InputError, one_line
 
 #: About as many words of letters as features and coordinates have, if their length is not given.
 MOST_WORDS = 400
@@ -132,6 +134,25 @@ NUCLEOTIDES = Alphabet("dna", "DNA", "ACGT", "N", "TGCA", (("U", "T"), ("RYKMSWB
 #: Aspartate or asparagine, glutamate or glutamine, leucine or isoleucine, selenocysteine and pyrrolysine are unknown.
 _LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 AMINO_ACIDS = Alphabet("proteins", "a protein", _LETTERS, "X", "", (("BZJUO", "X"),), *_substitutions(_LETTERS))
+
+
+@cache
+def own_alphabet(letters: str) -> Alphabet:
+    """An alphabet of given letters; an unknown one is X, or N or ? if X is a letter.
+
+    Raises
+    ------
+    InputError
+        Less than two letters, equal ones, or something that is no letter.
+    """
+    upper = letters.upper()
+    if len(upper) < 2 or len({*upper}) < len(upper) or not upper.isascii() or not upper.isprintable() or " " in upper:
+        raise InputError(
+            f"alphabet is {one_line(repr(letters), 60)}, expected at least two different letters in a row, such as HEC"
+        )
+    unknown = next(letter for letter in "XN?" if letter not in upper)
+    return Alphabet(f"letters:{upper}", f"a sequence of the letters {' '.join(upper)}", upper, unknown)
+
 
 #: Letters of proteins that no code of a base has; the least part of letters that are no bases with and without them.
 OF_PROTEINS, NOT_BASES, MOST_NOT_BASES = b"EFILPQefilpq", 0.2, 0.5

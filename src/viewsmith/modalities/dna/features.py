@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.registry import Bounds, register
+from viewsmith.modalities.dna.alphabet import word_length
 from viewsmith.modalities.dna.networks import kmer_frequencies, real_positions
 from viewsmith.networks import dictionary
 from viewsmith.networks.dictionary import PatchResponses, patches_at
@@ -108,3 +109,24 @@ class ProteinKmers(KmersAndWindows):
         bins: Annotated[int, Bounds(ge=1)] = 5,
     ) -> None:
         super().__init__(context, k=k, window=window, centers=centers, bins=bins)
+
+
+@register(
+    "features",
+    "kmers",
+    help="frequencies of k-mers, and learned windows of letters by place",
+    modalities="letters:",
+    source="Coates, Lee and Ng 2011",
+)
+class OwnKmers(KmersAndWindows):
+    """`KmersAndWindows` of an own alphabet, whose words are as long as `word_length` says."""
+
+    def __init__(
+        self,
+        context: FeatureContext,
+        *,
+        window: Annotated[int, Bounds(ge=1)] = 8,
+        centers: Annotated[int, Bounds(ge=2)] = 256,
+        bins: Annotated[int, Bounds(ge=1)] = 5,
+    ) -> None:
+        super().__init__(context, k=word_length(context.channels), window=window, centers=centers, bins=bins)

@@ -6,7 +6,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
 from viewsmith.core.memory import check_size
-from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, Alphabet, alphabet_of
+from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES, Alphabet, alphabet_of
 
 # Values processed at a time, so that temporary arrays are small compared with the rows.
 BLOCK = 4_000_000
@@ -106,7 +106,7 @@ def letter_fault(letter: str, sequence: str, alphabet: Alphabet) -> str:
     given = repr(letter) if letter.isprintable() else f"the code {ord(letter)}"
     upper = letter.upper()
     is_protein = alphabet_of(letters_of(sequence.encode("ascii", "replace"))) is AMINO_ACIDS
-    if is_protein and alphabet is not AMINO_ACIDS:
+    if is_protein and alphabet is NUCLEOTIDES:
         advice = "is it a protein? Give the modality proteins (--modality proteins)"
     elif upper in "NX":
         advice = f"write {alphabet.unknown} for an unknown letter"

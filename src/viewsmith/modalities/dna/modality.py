@@ -13,7 +13,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
-from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES, Alphabet, alphabet_of, word_length
+from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES, Alphabet, alphabet_of, own_alphabet, word_length
 from viewsmith.modalities.dna.letters import (
     BLOCK,
     check_letters,
@@ -278,3 +278,31 @@ class Proteins(Letters):
 
 
 register("modality", Proteins.name, help=Proteins.help)(Proteins)
+
+
+class OwnLetters(Letters):
+    """Sequences of the letters of an own alphabet, uint8 (n, L), padded with 0; never recognized.
+
+    Parameters
+    ----------
+    letters : str
+        The letters, see `own_alphabet`.
+    """
+
+    help = "letters of an own alphabet, such as letters:HEC: arrays, strings, FASTA files"
+    default_views = "window+mask"
+    default_method = "linear-contrast"
+
+    def __init__(self, letters: str = "ABC") -> None:
+        self.alphabet = own_alphabet(letters)  # type: ignore[misc]
+        self.name = self.alphabet.name  # type: ignore[misc]
+        self.samples = SampleType({"letter": None}, "uint8", alphabet=letters.upper(), unit="ASCII letters")  # type: ignore[misc]
+
+    def recognizes(self, X: Any) -> bool:
+        return False
+
+    def near_miss(self, x: np.ndarray, source_name: str) -> None:
+        pass
+
+
+register("modality", "letters:", help=OwnLetters.help, argument="ABC")(OwnLetters)

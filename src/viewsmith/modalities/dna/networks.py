@@ -220,7 +220,7 @@ def _max_pool(h: Tensor) -> Tensor:
     "encoder",
     "cnn",
     help="a small convolutional network for CPUs",
-    modalities=("dna", "proteins"),
+    modalities=("dna", "proteins", "letters:"),
     default_width=256,
     first_stage=True,
     default_skip=96,

@@ -139,7 +139,7 @@ def _substitution(context: ViewContext, *, substitution_rate: Substituted = 0.2)
     "view maker",
     "mask",
     help="a fraction of the letters not known",
-    modalities=("dna", "proteins"),
+    modalities=("dna", "proteins", "letters:"),
     strengths=tuple({"mask_rate": rate} for rate in (0.15, 0.3)),
 )
 def _mask(context: ViewContext, *, mask_rate: Masked = 0.15) -> LetterMask:
@@ -150,7 +150,7 @@ def _mask(context: ViewContext, *, mask_rate: Masked = 0.15) -> LetterMask:
     "view maker",
     "window",
     help="a window of the sequence",
-    modalities=("dna", "proteins"),
+    modalities=("dna", "proteins", "letters:"),
     strengths=tuple({"window_minimum": least} for least in (0.5, 0.8)),
 )
 def _window(context: ViewContext, *, window_minimum: Least = 0.5) -> LetterWindow:

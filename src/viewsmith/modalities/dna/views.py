@@ -170,7 +170,13 @@ class SegmentEdit(DNAEdit):
         return torch.where(chosen, _uniform(largest.clamp_max(self.minimum), largest, like, generator), 0)
 
 
-@register("view maker", "deletion", help="a random segment deleted", modalities=("dna", "proteins"), strengths=({},))
+@register(
+    "view maker",
+    "deletion",
+    help="a random segment deleted",
+    modalities=("dna", "proteins", "letters:"),
+    strengths=({},),
+)
 class Deletion(SegmentEdit):
     """A random segment deleted, the ends filled with random bases (EvoAug: up to 20 bases). See `SegmentEdit`."""
 
@@ -184,7 +190,7 @@ class Deletion(SegmentEdit):
     "view maker",
     "insertion",
     help="random letters inserted at a random position",
-    modalities=("dna", "proteins"),
+    modalities=("dna", "proteins", "letters:"),
     strengths=({},),
 )
 class Insertion(SegmentEdit):
@@ -199,7 +205,13 @@ class Insertion(SegmentEdit):
         return insert(plan, lengths, start, size, randint(like.shape[1], tuple(plan.shape), like, generator))
 
 
-@register("view maker", "translocation", help="the sequence rotated", modalities=("dna", "proteins"), strengths=({},))
+@register(
+    "view maker",
+    "translocation",
+    help="the sequence rotated",
+    modalities=("dna", "proteins", "letters:"),
+    strengths=({},),
+)
 class Translocation(SegmentEdit):
     """The sequence rotated left or right: a segment moves from one end to the other (EvoAug: up to 20 bases).
 
@@ -375,7 +387,7 @@ def _dna(
     "view maker",
     "mutation",
     help="a fraction of the letters changed",
-    modalities=("dna", "proteins"),
+    modalities=("dna", "proteins", "letters:"),
     check=_check_rate,
     strengths=tuple({"mutation_rate": rate} for rate in (0.05, 0.02, 0.15)),
 )
@@ -387,7 +399,7 @@ def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
     "view maker",
     "noise",
     help="Gaussian noise on the encoded letters",
-    modalities=("dna", "proteins"),
+    modalities=("dna", "proteins", "letters:"),
     searches="noise_strength",
 )
 def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
@@ -398,7 +410,7 @@ def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
     "view maker",
     "mixup",
     help="mixed with a random sequence",
-    modalities=("dna", "proteins"),
+    modalities=("dna", "proteins", "letters:"),
     strengths=({"mixup_minimum": 0.9},),
 )
 def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> DNAMixup:
