@@ -20,7 +20,7 @@ from viewsmith.data.places import (
     check_parts_path,
     config_of,
 )
-from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags
+from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags, check_modality
 
 N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
 MaxQ = Annotated[
@@ -155,6 +155,7 @@ def discover(
     with _flags():
         for name in given:
             check_declared(DiscoveryOptions(**given), name)
+        check_modality(given.get("modality", "auto"))
     early.check_paths(data=data)
     check_free_for_parts(out)
     from viewsmith.data.any_size import read_samples

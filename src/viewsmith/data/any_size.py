@@ -15,6 +15,7 @@ from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.formats import by_ending, find_reader, is_table
 from viewsmith.data.image_files import is_deep, stack_of
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import BUILTIN
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
 from viewsmith.data.reading import reading
 from viewsmith.data.sources import check_recordings_table, load_dataset
@@ -128,7 +129,7 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     # Rows of a table are read as vectors, in which missing values then stay NaN.
     impute: Any = "median" if series and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
-    if "step" in find_reader(path).tag("takes"):
+    if data not in BUILTIN and "step" in find_reader(path).tag("takes"):
         # Events at the seams of windows are found whole in the next ones.
         read = {"step": "50%"} | read
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)

@@ -26,7 +26,7 @@ from viewsmith.methods.discovery.events import EventSearch
 from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.methods.discovery.motifs import MotifSearch
 from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
-from viewsmith.methods.discovery.options import DiscoveryOptions
+from viewsmith.methods.discovery.options import DiscoveryOptions, check_modality
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.modality import Letters
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_scaling
@@ -377,14 +377,8 @@ def kind_of(X: Any) -> str:
 
 def searched(modality: str) -> str:
     """The name of the search in samples of a modality: that of motifs for letters."""
-    entry = get("modality", modality)
-    if entry is not None and isinstance(modality_of(modality), Letters):
-        return MotifSearch.name
-    if modality not in SEARCHES:
-        raise InputError(
-            f"modality is {modality!r}, expected auto, images, dna, proteins, letters:ABC (an own alphabet) or series"
-        )
-    return modality
+    check_modality(modality)
+    return MotifSearch.name if isinstance(modality_of(modality), Letters) else modality
 
 
 def _of_letters(X: Any) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.options import Flag, texts_of
 from viewsmith.core.registry import Bounds
 
@@ -67,6 +68,15 @@ class DiscoveryOptions:
     Those are the small kind and the one that fills the images: their q-values do not hold, see the documentation."""
     random_state: int = 0
     """Seed of the search."""
+
+
+def check_modality(name: str) -> None:
+    """Raise InputError unless something can be sought in samples of a modality."""
+    if name not in ("auto", "images", "dna", "proteins", "series") and not name.startswith("letters:"):
+        raise InputError(
+            f"modality is {one_line(name, 60)!r}, expected auto, images, dna, proteins, letters:ABC (an own alphabet) "
+            "or series"
+        )
 
 
 #: Options that are flags under their own name.
