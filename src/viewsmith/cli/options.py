@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.options import Flag, annotations_of, texts_of
+from viewsmith.core.options import Flag, annotations_of, of_all_parts, texts_of
 from viewsmith.data.options import DataOptions, ModelDataOptions
 from viewsmith.data.places import check_not_of_run, is_result
 
@@ -195,6 +195,7 @@ def make_estimator(
     those of its parts; before data are read, `modality` is None: names alone are checked."""
     from viewsmith.core.registry import find
     from viewsmith.estimator.options import check_options
+    from viewsmith.estimator.parts import expanded
     from viewsmith.estimator.resolve import check_framework, route_options
     from viewsmith.methods import loading as _  # noqa: F401, it registers methods
     from viewsmith.modalities import modality_of
@@ -203,13 +204,14 @@ def make_estimator(
     named = content.pop("method", None)
     if method is not None and named not in (None, method):
         raise InputError(f"{config} is for the method {named!r}, but --method is {method!r}: leave --method out")
-    asked = content | assignments(pairs) | given
+    asked = (content, assignments(pairs), given)
     method = (None if method == "auto" else method) or named or default_method(modality, preset, asked)
     cls: type[ViewsmithEstimator] = find("method", str(method)).build  # type: ignore[assignment]
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None:
         parameters |= _preset(cls, preset, modality)
-    parameters |= asked
+    for each in asked:  # the later ones first
+        parameters |= expanded(cls, each)
     if preset is not None and modality is not None:
         for option, need in cls.preset_needs.get(preset + modality_of(modality).preset_suffix, {}).items():
             if parameters.get(option) is None:
@@ -221,13 +223,19 @@ def make_estimator(
     return estimator
 
 
-def default_method(modality: str | None, preset: str | None, asked: Mapping[str, Any]) -> str:
+def default_method(modality: str | None, preset: str | None, asked: Sequence[Mapping[str, Any]]) -> str:
     """The modality's default; contrastive if an option of a training is given, or before the data are read."""
     from viewsmith.methods.linear_contrast.estimator import OF_TRAINING
     from viewsmith.modalities import modality_of
 
-    trains = preset is not None or any(name in OF_TRAINING for name in asked)
+    trains = preset is not None or any(name in OF_TRAINING for each in asked for name in option_names(each))
     return "contrastive" if modality is None or trains else modality_of(modality).default_method
+
+
+def option_names(given: Mapping[str, Any]) -> set[str]:
+    """Names of options, without those of their parts: of ``noise.strength``, and of the table ``[noise]``."""
+    found = {name.rpartition(".")[2] for name, value in given.items() if not isinstance(value, dict)}
+    return found.union(*(option_names(value) for value in given.values() if isinstance(value, dict)))
 
 
 def check_only(context: typer.Context, why: str, allowed: Sequence[str]) -> None:
@@ -283,7 +291,7 @@ def roles(text: str | None) -> dict[str, str] | None:
 
 def of_data(pairs: Sequence[str]) -> set[str]:
     """The options, of those that are set, which say how data are read."""
-    return assignments(pairs).keys() & {*OF_MODEL, "modality", "supervision"}
+    return option_names(assignments(pairs)) & {*OF_MODEL, "modality", "supervision"}
 
 
 def set_threads(threads: int | None) -> None:
@@ -331,7 +339,11 @@ def config_file(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid TOML ({error}): correct the file") from error
     if isinstance(content.get("parameters"), dict):
-        return content["parameters"] | ({"method": content["method"]} if "method" in content else {})
+        try:
+            parameters: dict[str, Any] = of_all_parts(content)["parameters"]
+        except ValueError as error:
+            raise InputError(f"{path} is damaged ({error}): restore it") from error
+        return parameters | ({"method": content["method"]} if "method" in content else {})
     return content
 
 

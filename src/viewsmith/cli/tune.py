@@ -82,8 +82,8 @@ def tune(
     from viewsmith.workflows.tune import tune as tune_options
 
     check_optuna()
-    fixed = options.assignments(set_ or [])
-    for name in fixed.keys() & RESERVED.keys():
+    fixed = options.option_names(options.assignments(set_ or []))
+    for name in fixed & RESERVED.keys():
         raise InputError(f"--set {name} has no effect on a search: use {RESERVED[name]}")
     given = {name: value for name, value in read.items() if name in options.OF_MODEL} | {"random_state": seed}
     model = options.make_estimator(method, None, config, set_ or [], given)
@@ -91,7 +91,7 @@ def tune(
     dataset = early_read or read_dataset(data, options.data_options(read, model, few_labels=few))
     if not ranges:
         default = default_space(model.name, dataset.modality)
-        ranges = {name: text for name, text in default.items() if name not in settings(model).keys() | fixed.keys()}
+        ranges = {name: text for name, text in default.items() if name not in settings(model).keys() | fixed}
     if twice := duplicates([pair.partition("=")[0] for pair in search or []]):
         raise InputError(f"--search has {twice[0]} twice: leave one out")
 

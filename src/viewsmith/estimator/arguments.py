@@ -19,10 +19,11 @@ import viewsmith.modalities.images.views
 import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.thinning
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names
-from viewsmith.core.options import entries_of, wrapped
+from viewsmith.core.options import wrapped
 from viewsmith.core.registry import Bounds, Entry, get, registered
 from viewsmith.core.schedule import Role
 from viewsmith.data.options import ModelDataOptions
+from viewsmith.estimator.parts import Part, arguments_text
 from viewsmith.modalities import modality_of
 
 # Ranges that the searches of several methods share, see `viewsmith tune` and its `default_space`.
@@ -71,7 +72,7 @@ def with_shared(cls: type, doc: str) -> str:
         text, heading, examples = doc.partition("Examples\n--------\n")
         doc = "\n\n".join([text.rstrip(), SECTIONS, heading + examples])
     attributes = re.split(r"^(?=\S)", textwrap.dedent(ATTRIBUTES_DOC), flags=re.MULTILINE)
-    for marker, entries in (("[shared]", _filled([*entries_of(cls).values()])), ("[attributes]", attributes)):
+    for marker, entries in (("[shared]", _filled([*arguments_text(cls).values()])), ("[attributes]", attributes)):
         fresh = [entry for entry in entries if entry.strip() and f"\n{entry.split(' :')[0]} :" not in doc]
         doc = doc.replace(f"{marker}\n", "".join(fresh))
     return wrapped(doc)
@@ -105,65 +106,37 @@ def _filled(entries: list[str]) -> list[str]:
     return [re.sub(r"\{([a-z ]+)\}", lambda found: lists.get(found[1], found[0]), entry) for entry in entries]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Arguments(ModelDataOptions):
-    """The arguments of all estimators' constructors: stored unchanged, validated in `fit`."""
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Input(Part, ModelDataOptions):
+    """How samples are read and scaled."""
+
+    slot = "input"
 
     modality: str = "auto"
     """Kind of the samples: {modalities}; "auto" detects it."""
-    framework: str | nn.Module = "simclr"
-    """Self-supervised objective: {frameworks}; or a custom framework object, which is copied and, if it has no encoder
-    yet, connected to the estimator's encoder."""
-    framework_options: dict[str, Any] | None = None
-    """Further options of the framework by name; `viewsmith methods` lists them."""
-    view_maker: str | nn.Module = "auto"
-    """Names joined by "+". {view makers}. Or channel:RUN, views drawn from the augmentation channel of a crl-tac run;
-    or a custom view maker, which is copied. "auto": {default views}."""
-    view_options: dict[str, Any] | None = None
-    """Further options of the view makers by name."""
-    kernel: Literal["auto", "cauchy", "cosine"] = "auto"
-    """Similarity of projections in SimCLR: cauchy is 1 / (1 + d^2), without normalization; cosine is exp(cosine /
-    temperature). "auto": cauchy for vectors and with neighbor views, cosine otherwise."""
-    temperature: Positive | None = None
-    """None: the framework's default; 1 with the Cauchy kernel."""
-    momentum: Fraction | Auto = "auto"
-    """Momentum of the momentum encoder (moco, moco-v3, byol, dino)."""
-    queue_size: Count | Auto = "auto"
-    """Number of earlier keys used as negatives (moco). "auto": half of the rows, at most 65,536."""
-    prototypes: Count | Auto = "auto"
-    """Number of prototypes (swav)."""
-    out_dim: Count | Auto = "auto"
-    """Width of the last layer (dino)."""
-    encoder: str | nn.Module = "auto"
-    """{encoders}. Or a custom module from scaled samples (B, ...) to representations (B, d); it is copied. "auto":
-    {default encoders}."""
-    encoder_options: dict[str, Any] | None = None
-    """Further options of the encoder by name."""
-    encoder_weights: str | None = None
-    """Safetensors file with initial weights: those of the published HyenaDNA for hyena, with torchvision's names for
-    ResNets, with timm's for timm:NAME. "pretrained": the published weights of timm:NAME, downloaded once."""
-    n_components: Count | Auto = "auto"
-    """Width of the representation, if the encoder does not fix it ("auto": 256 for mlp and cnn, 200 for crl-cnn)."""
-    stem: Literal["auto", "small", "standard"] = "auto"
-    """First layers of a ResNet: small is a 3x3 convolution without max-pooling, standard a 7x7 convolution with
-    max-pooling. "auto": small for images of up to 64 pixels."""
-    hidden: Widths = (256,)
-    """Widths of the hidden layers of the mlp encoder."""
-    norm: Literal["batch", "none"] = "batch"
-    """batch: BatchNorm and ReLU after every layer of the mlp encoder, the representation included; none: ReLU between
-    layers."""
-    projector_dims: Widths | Auto = "auto"
-    """Widths of the projection head; the last is the width of the projection. "auto": the framework's default."""
-    predictor_dims: Widths | Auto = "auto"
-    """Widths of the predictor. "auto": the framework's default."""
-    representation_noise: Rate = 0.0
-    """Strength of the noise that is added to the representation before the head (SimCL); 0: no noise."""
+    scaling: Literal["auto", "standard", "global", "none"] = "auto"
+    """Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero."""
     input_components: Count | Auto | None = "auto"
     """Number of principal components of vectors that are the encoder's input; None: the features are the input. "auto":
     50 for more than 200 features (of rows on disk: 50) with neighbor views, None otherwise."""
     max_rows: Count | None = 1_000_000
     """Of rows on disk that are trained on in their principal components: so many random ones at most, unless labels or
     neighbors are given. Scaling and components are fitted to all rows. None: all are trained on."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Views(Part):
+    """What makes two views of a sample."""
+
+    slot = "views"
+    lead = "view_maker"
+    further = "view_options"
+
+    view_maker: str | nn.Module = "auto"
+    """Names joined by "+". {view makers}. Or channel:RUN, views drawn from the augmentation channel of a crl-tac run;
+    or a custom view maker, which is copied. "auto": {default views}."""
+    view_options: dict[str, Any] | None = None
+    """Further options of the view makers by name."""
     n_neighbors: Count = 5
     """Number of neighbors of each row in the neighbor graph."""
     neighbor_space: Literal["input", "encoder"] = "input"
@@ -197,17 +170,79 @@ class Arguments(ModelDataOptions):
     """Fraction of the letters that mutation changes, at most 0.75."""
     strand: Fraction | Auto = "auto"
     """Probability of the reverse complement (dna); "auto" as for `flip`."""
-    supervision: Literal["none", "labels", "numbers"] = "none"
-    """labels: the labels in ``fit(X, y)`` are used, where rows have one (others: -1, NaN or empty); a supervised
-    contrastive term on the labeled rows is added to the loss. numbers: `y` is a continuous target, NaN where rows have
-    none, and the term is Rank-N-Contrast. none: `y` is not used."""
-    supervision_weight: Positive = 1.0
-    """Weight of that term."""
-    group_mode: Literal["none", "align"] = "none"
-    """align: with neighbor views and ``fit(X, groups=...)``, mutual nearest neighbors in other groups (batches,
-    subjects) are positives, too."""
-    scaling: Literal["auto", "standard", "global", "none"] = "auto"
-    """Input scaling; "auto" takes "global" for vectors when more than half of the entries are zero."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Objective(Part):
+    """The self-supervised objective, with its heads."""
+
+    slot = "framework"
+    lead = "framework"
+    further = "framework_options"
+
+    framework: str | nn.Module = "simclr"
+    """Self-supervised objective: {frameworks}; or a custom framework object, which is copied and, if it has no encoder
+    yet, connected to the estimator's encoder."""
+    framework_options: dict[str, Any] | None = None
+    """Further options of the framework by name; `viewsmith methods` lists them."""
+    kernel: Literal["auto", "cauchy", "cosine"] = "auto"
+    """Similarity of projections in SimCLR: cauchy is 1 / (1 + d^2), without normalization; cosine is exp(cosine /
+    temperature). "auto": cauchy for vectors and with neighbor views, cosine otherwise."""
+    temperature: Positive | None = None
+    """None: the framework's default; 1 with the Cauchy kernel."""
+    momentum: Fraction | Auto = "auto"
+    """Momentum of the momentum encoder (moco, moco-v3, byol, dino)."""
+    queue_size: Count | Auto = "auto"
+    """Number of earlier keys used as negatives (moco). "auto": half of the rows, at most 65,536."""
+    prototypes: Count | Auto = "auto"
+    """Number of prototypes (swav)."""
+    out_dim: Count | Auto = "auto"
+    """Width of the last layer (dino)."""
+    projector_dims: Widths | Auto = "auto"
+    """Widths of the projection head; the last is the width of the projection. "auto": the framework's default."""
+    predictor_dims: Widths | Auto = "auto"
+    """Widths of the predictor. "auto": the framework's default."""
+    representation_noise: Rate = 0.0
+    """Strength of the noise that is added to the representation before the head (SimCL); 0: no noise."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Encoder(Part):
+    """The network from samples to representations."""
+
+    slot = "encoder"
+    lead = "encoder"
+    further = "encoder_options"
+
+    encoder: str | nn.Module = "auto"
+    """{encoders}. Or a custom module from scaled samples (B, ...) to representations (B, d); it is copied. "auto":
+    {default encoders}."""
+    encoder_options: dict[str, Any] | None = None
+    """Further options of the encoder by name."""
+    encoder_weights: str | None = None
+    """Safetensors file with initial weights: those of the published HyenaDNA for hyena, with torchvision's names for
+    ResNets, with timm's for timm:NAME. "pretrained": the published weights of timm:NAME, downloaded once."""
+    n_components: Count | Auto = "auto"
+    """Width of the representation, if the encoder does not fix it ("auto": 256 for mlp and cnn, 200 for crl-cnn)."""
+    stem: Literal["auto", "small", "standard"] = "auto"
+    """First layers of a ResNet: small is a 3x3 convolution without max-pooling, standard a 7x7 convolution with
+    max-pooling. "auto": small for images of up to 64 pixels."""
+    hidden: Widths = (256,)
+    """Widths of the hidden layers of the mlp encoder."""
+    norm: Literal["batch", "none"] = "batch"
+    """batch: BatchNorm and ReLU after every layer of the mlp encoder, the representation included; none: ReLU between
+    layers."""
+    freeze: Natural | Literal["all"] = 0
+    """So many first layers of the encoder keep their initial weights and BatchNorm statistics (MoCo v3 with
+    transformers: 1). "all": the whole encoder, whose weights are given, and only what follows it is trained."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Training(Part):
+    """How long, how and where the encoder is trained."""
+
+    slot = "training"
+
     epochs: Count | Auto = "auto"
     """"auto": as many as 2,000 training steps take (images and DNA: 1,500; more on a GPU)."""
     batch_size: BatchSize = 256
@@ -231,9 +266,6 @@ class Arguments(ModelDataOptions):
     """The learning rate falls along half a cosine, or stays."""
     constant_predictor_rate: bool = False
     """The predictor keeps its learning rate, whatever the schedule, as published with SimSiam ({predictors})."""
-    freeze: Natural | Literal["all"] = 0
-    """So many first layers of the encoder keep their initial weights and BatchNorm statistics (MoCo v3 with
-    transformers: 1). "all": the whole encoder, whose weights are given, and only what follows it is trained."""
     freeze_last_layer: Fraction = 0.0
     """Fraction of the steps at whose start the last layer does not move ({last layers})."""
     gradient_clip: Positive | None = None
@@ -253,15 +285,30 @@ class Arguments(ModelDataOptions):
     callbacks: Any = None
     """Called during the training. The names tensorboard, mlflow and wandb stand for loggers
     (`viewsmith.training.Tracker`)."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Arguments(Views, Objective, Encoder, Training, Input):
+    """The arguments of all estimators' constructors: stored unchanged, validated in `fit`."""
+
+    supervision: Literal["none", "labels", "numbers"] = "none"
+    """labels: the labels in ``fit(X, y)`` are used, where rows have one (others: -1, NaN or empty); a supervised
+    contrastive term on the labeled rows is added to the loss. numbers: `y` is a continuous target, NaN where rows have
+    none, and the term is Rank-N-Contrast. none: `y` is not used."""
+    supervision_weight: Positive = 1.0
+    """Weight of that term."""
+    group_mode: Literal["none", "align"] = "none"
+    """align: with neighbor views and ``fit(X, groups=...)``, mutual nearest neighbors in other groups (batches,
+    subjects) are positives, too."""
     verbose: bool = False
     """Show progress on stderr when it is a terminal."""
     random_state: Any = None
     """Seed. The same seed, machine and number of threads give the same result."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
 class GeneratorArguments:
-    """The arguments of estimators that train a diffusion model."""
+    """Options of estimators that train a diffusion model."""
 
     generator_epochs: Count | Auto = "auto"
     """Epochs in which the generator is trained, all together; "auto": a fraction of the encoder's epochs that depends

@@ -45,9 +45,10 @@ from viewsmith.estimator.inputs import (
 )
 from viewsmith.estimator.model import build_fresh
 from viewsmith.estimator.options import check_options
+from viewsmith.estimator.parts import Signature, expanded, places, slots
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
-from viewsmith.estimator.resolve import check_modality, resolve_shared, text_of, view_entries
+from viewsmith.estimator.resolve import check_modality, resolve_shared, route_options, text_of, view_entries
 from viewsmith.estimator.rows import (
     collected,
     device_of,
@@ -71,16 +72,17 @@ from viewsmith.training.tracking import with_trackers
 NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every", "callbacks")
 
 
-def configuration(
-    name: str, parameters: Mapping[str, Any], seed: Any, data: Any, resolved: Resolved | None
-) -> dict[str, Any]:
-    """Everything that rebuilds the model: method, parameters, origin of the data, resolved settings."""
+def configuration(estimator: "ViewsmithEstimator", seed: Any, data: Any, resolved: Resolved | None) -> dict[str, Any]:
+    """Everything that rebuilds the model: method, parameters and their parts, origin of the data, resolved settings."""
+    name, parameters, cls = estimator.name, estimator.get_params(deep=False), type(estimator)
     kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
     kept = {k: _as_text(v) for k, v in kept.items()}
     config: dict[str, Any] = {"viewsmith": __version__, "method": name}
     entry = get("method", name)
     if entry is not None and entry.origin != "viewsmith":
         config["package"] = entry.origin
+    found = places(cls)
+    config["parts"] = {slot: [option for option in kept if found[option] == slot] for slot in slots(cls)}
     config["parameters"] = kept
     if data is not None:
         config["data"] = data
@@ -129,7 +131,7 @@ def check_package(kind: Kind, name: str, package: str, where: object) -> None:
 PICTURED = 500  # rows
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
 class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """fit, transform, views, save. Subclasses add arguments and build their method in `_build`."""
 
@@ -144,9 +146,47 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     strength_option: ClassVar[str] = "noise_strength"  # the argument that is chosen without labels if it is "auto"
     trial_options: ClassVar[dict[str, Any]] = {}  # changed arguments in the short trainings of that choice
 
+    __signature__: ClassVar[Any] = Signature()
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_shared(cls, cls.__doc__ or "")
+
+    def __init__(self, **options: Any) -> None:
+        """Store parts and options, which `fit` checks; an option of no part is one of a part that is named."""
+        given = expanded(type(self), options)
+        own = {field.name: field.default for field in dataclasses.fields(self)}
+        if given.keys() - own.keys():
+            try:
+                given, _ = route_options(type(self), given)
+            except InputError as error:
+                raise TypeError(str(error)) from None
+        if unknown := given.keys() - own.keys():
+            raise TypeError(f"{type(self).__name__} has no option {min(unknown)!r}")
+        vars(self).update(own | given)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        values = [(f.name, repr(getattr(self, f.name)), repr(f.default)) for f in dataclasses.fields(self)]
+        text = ", ".join(f"{name}={value}" for name, value, default in values if value != default)
+        return f"{type(self).__name__}({text if len(text) <= N_CHAR_MAX else f'{text[:N_CHAR_MAX]}...'})"
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted(field.name for field in dataclasses.fields(cls))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name; if `deep`, also with the names of their parts before them, as in `set_params`."""
+        found = {name: getattr(self, name) for name in self._get_param_names()}
+        of_parts = {name: slot for name, slot in places(type(self)).items() if deep and slot in slots(type(self))}
+        return found | {f"{slot}__{name}": found[name] for name, slot in of_parts.items()}
+
+    def set_params(self, **options: Any) -> Self:
+        """Set options by name, also as ``PART__OPTION`` and by parts."""
+        given = expanded(type(self), options)
+        if unknown := given.keys() - {*self._get_param_names()}:
+            raise ValueError(f"invalid parameter {min(unknown)!r} for estimator {type(self).__name__}")
+        vars(self).update(given)
+        return self
 
     # ---- implemented by subclasses --------------------------------------------------------------------------------
 
@@ -468,11 +508,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
         """Plain values that rebuild the model; before fit only its arguments, with `data` as the record of the data."""
-        parameters = self.get_params(deep=False)
         if not hasattr(self, "resolved_"):
-            return configuration(self.name, parameters, self.random_state, data, None)
+            return configuration(self, self.random_state, data, None)
         command = {name: self.context_[name] for name in ("command",) if name in self.context_}
-        made = configuration(self.name, parameters, self.resolved_.seed, self.context_.get("data"), self.resolved_)
+        made = configuration(self, self.resolved_.seed, self.context_.get("data"), self.resolved_)
         return command | made
 
     def weights(self) -> dict[str, Tensor]:

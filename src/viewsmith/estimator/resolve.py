@@ -23,6 +23,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Role
 from viewsmith.estimator.arguments import Arguments, roles_of
 from viewsmith.estimator.options import check_part_options, check_renamed
+from viewsmith.estimator.parts import expanded
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, symmetries
 from viewsmith.frameworks import DataSummary
@@ -414,10 +415,10 @@ def route_options(
     cls: type[Arguments], given: Mapping[str, Any], modality: str | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """Arguments for an estimator; options that it does not have are passed to the chosen parts that have them."""
-    own = {field.name for field in dataclasses.fields(cls)}
+    own, given = {field.name for field in dataclasses.fields(cls)}, expanded(cls, given)
     left = given.keys() - own
     if not left:
-        return dict(given), []
+        return given, []
     chosen = {part: _chosen(cls, given, part, modality) for part, theirs in OPTIONS_OF.items() if theirs in own}
     arguments = {name: value for name, value in given.items() if name in own}
     for name in sorted(left):

@@ -32,6 +32,7 @@ from viewsmith.core.files import (
     write_json_atomic,
     write_text_atomic,
 )
+from viewsmith.core.options import by_part, of_all_parts
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
 from viewsmith.data.places import CHECKPOINT, CONFIG, LOCK, RUN_FILES, check_free, check_run
 
@@ -224,16 +225,16 @@ class RunFolder:
         self.write_config(saved | {name: config[name] for name in ("command",) if name in config})
 
     def write_config(self, config: dict[str, Any]) -> None:
-        """Write the configuration; None is written as "none"."""
+        """Write the configuration, with a table for each part of its "parts"; None is written as "none"."""
         import tomli_w
 
-        write_text_atomic(self.config, tomli_w.dumps(to_toml(config)))
+        write_text_atomic(self.config, tomli_w.dumps(to_toml(by_part(config))))
 
     def read_config(self) -> dict[str, Any]:
-        """Read the configuration; None is returned as "none"."""
+        """Read the configuration, with the options of all parts in its "parameters"; None is returned as "none"."""
         self.check_exists()
         try:
-            return read_toml(self.config)
+            return of_all_parts(read_toml(self.config))
         except ValueError as error:
             raise InputError(f"{self.config} is damaged ({error}): restore it or train again") from error
 

@@ -82,7 +82,7 @@ class ContrastiveResolved(Resolved):
     search=arguments.RECIPE_RANGES,
     compared=("vectors", "images", "dna", "proteins", "series"),
 )
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
 class Contrastive(ViewsmithEstimator):
     """Contrastive representations of vectors, images and DNA with fixed views.
 

@@ -17,6 +17,7 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import figure_rows
 from viewsmith.estimator.inputs import find_classes
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, make_views, modality_in, with_noise
+from viewsmith.estimator.parts import Part
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
 from viewsmith.methods.diffaug.training import DiffAugMethod, parse_phases
@@ -125,6 +126,89 @@ class DiffAugInputs:
     labels: Tensor | None
 
 
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class SoftLoss(Part):
+    """The soft contrastive loss."""
+
+    slot = "soft"
+
+    normalize: bool = True
+    """Normalize the similarities of the soft loss over the batch, see `viewsmith.losses.soft_contrastive`."""
+    directions: bool | arguments.Auto = "auto"
+    """Compare the directions of projections, with `temperature`; "auto": for images and DNA. The map is never compared
+    by direction."""
+    nu: arguments.Positive | arguments.Auto = "auto"
+    """Degrees of freedom of the kernel in the projection, where small values give heavy tails; "auto": 1, or 100 for
+    directions."""
+    nu_map: arguments.Positive = 1.0
+    """Degrees of freedom of the kernel in the map."""
+    nu_target: arguments.Positive = 100.0
+    """Degrees of freedom of the kernel that computes soft labels from representations."""
+    target_distance: arguments.Positive | None = 100.0
+    """Representations are scaled to this mean squared distance in a batch before soft labels are computed. With a
+    smaller value more rows count as similar; with too small a value, representations collapse. None: no scaling, as
+    published."""
+    targets: Literal["samples", "views"] = "samples"
+    """Whether soft labels compare the samples of a batch, as in the authors' program, or samples with views, as in the
+    paper."""
+    beta: arguments.Fraction = 0.0
+    """Added to the log-similarity of the two views of a sample in the soft labels, 0 to 1."""
+    negative_weight: arguments.Positive | arguments.Auto = "auto"
+    """Weight of a pair of different samples; "auto": 1 for normalized similarities; otherwise 5 / (B - 1) for narrow
+    projections with heavy tails, and 1 for others."""
+    detach_targets: bool = True
+    """No gradient through the soft labels; with False, as published, this gradient drives representations apart."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Map(Part):
+    """The map of a few dimensions beside the representation."""
+
+    slot = "map"
+
+    map_components: arguments.Count = 2
+    """Width of the map."""
+    map_hidden: arguments.Widths = (256,)
+    """Widths of the hidden layers between representation and map."""
+    map_gradient: arguments.Fraction = 1.0
+    """Fraction of the map's gradient that reaches the encoder, 0 to 1."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Generator(Part, arguments.GeneratorArguments):
+    """The diffusion model that makes positives, and its training and sampling."""
+
+    slot = "generator"
+
+    cached_views: arguments.Count = 2
+    """Number of generated views of each sample in the view cache."""
+    refresh: arguments.Natural | Literal["batch"] = 0
+    """Epochs after which the view cache is generated again; 0: once per phase; "batch": new views for every batch."""
+    keep_outliers: bool = True
+    """Also use generated views whose nearest row is outside the sample's neighborhood."""
+    condition: Literal["representation", "map", "labels", "random"] = "representation"
+    """Condition of the generator for a sample. labels (fit then reads `y`) and random are ablations."""
+    denoiser: Literal["fast", "small", "published"] = "fast"
+    """Network of the generator; "small": for images, with a third of the work of "fast"."""
+    predicts: Literal["auto", "eps", "v", "x0"] = "auto"
+    """What the denoiser predicts: the noise, the velocity or the clean sample."""
+    noise_schedule: Literal["auto", "linear", "cosine"] = "auto"
+    """Schedule of the noise in the diffusion model."""
+    sampler: Literal["auto", "ddim", "ddpm", "dpm"] = "auto"
+    """Sampler of the diffusion model."""
+    strength: Strength | arguments.Auto = "auto"
+    """Noise from which sampling starts. 1: views are generated from pure noise; less: from the sample with this amount
+    of noise."""
+    guidance: arguments.Rate = 1.0
+    """Weight of classifier-free guidance; 1: no guidance."""
+    condition_drop: Decay = 0.0
+    """Probability that the condition of a sample is dropped in the training of the generator; needed for guidance."""
+    condition_blur: arguments.Rate = 0.0
+    """Standard deviation of the noise that is added to the standardized condition, so that views vary more."""
+    average: Decay = 0.999
+    """Decay of the exponential moving average of the generator's weights."""
+
+
 @register(
     "method",
     "diffaug",
@@ -134,8 +218,8 @@ class DiffAugInputs:
     generates=True,
     search=arguments.RECIPE_RANGES | {"vectors": {**arguments.NEIGHBORS_RANGES, "target_distance": "30.0..300.0"}},
 )
-@dataclass(kw_only=True, eq=False, repr=False)
-class DiffAug(arguments.GeneratorArguments, ViewsmithEstimator):
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
     """Representations trained with positives partly generated by a diffusion model, and a two-dimensional map.
 
     First, the encoder is trained with a soft contrastive loss and fixed views as positives. Then a diffusion model
@@ -167,38 +251,6 @@ class DiffAug(arguments.GeneratorArguments, ViewsmithEstimator):
     kernel: Literal["auto", "paper", "plain", "published", "cauchy", "cosine"] = "auto"  # type: ignore[assignment]
     """Similarity of projections. For the soft loss: paper, plain or published, see `viewsmith.losses.soft_contrastive`;
     for simclr: cauchy or cosine. "auto": paper and cauchy."""
-    normalize: bool = True
-    """Normalize the similarities of the soft loss over the batch, see `viewsmith.losses.soft_contrastive`."""
-    directions: bool | arguments.Auto = "auto"
-    """Compare the directions of projections, with `temperature`; "auto": for images and DNA. The map is never compared
-    by direction."""
-    nu: arguments.Positive | arguments.Auto = "auto"
-    """Degrees of freedom of the kernel in the projection, where small values give heavy tails; "auto": 1, or 100 for
-    directions."""
-    nu_map: arguments.Positive = 1.0
-    """Degrees of freedom of the kernel in the map."""
-    nu_target: arguments.Positive = 100.0
-    """Degrees of freedom of the kernel that computes soft labels from representations."""
-    target_distance: arguments.Positive | None = 100.0
-    """Representations are scaled to this mean squared distance in a batch before soft labels are computed. With a
-    smaller value more rows count as similar; with too small a value, representations collapse. None: no scaling, as
-    published."""
-    targets: Literal["samples", "views"] = "samples"
-    """Whether soft labels compare the samples of a batch, as in the authors' program, or samples with views, as in the
-    paper."""
-    beta: arguments.Fraction = 0.0
-    """Added to the log-similarity of the two views of a sample in the soft labels, 0 to 1."""
-    negative_weight: arguments.Positive | arguments.Auto = "auto"
-    """Weight of a pair of different samples; "auto": 1 for normalized similarities; otherwise 5 / (B - 1) for narrow
-    projections with heavy tails, and 1 for others."""
-    detach_targets: bool = True
-    """No gradient through the soft labels; with False, as published, this gradient drives representations apart."""
-    map_components: arguments.Count = 2
-    """Width of the map."""
-    map_hidden: arguments.Widths = (256,)
-    """Widths of the hidden layers between representation and map."""
-    map_gradient: arguments.Fraction = 1.0
-    """Fraction of the map's gradient that reaches the encoder, 0 to 1."""
     projector_dims: arguments.Widths | arguments.Auto | None = "auto"  # type: ignore[assignment]
     """Widths of the projection head whose loss trains the encoder; None: no such head, only the map has a loss, as
     published."""
@@ -209,33 +261,6 @@ class DiffAug(arguments.GeneratorArguments, ViewsmithEstimator):
     all B phases."""
     replacement: arguments.Fraction = 0.1
     """lambda, the fraction of positives that are generated."""
-    cached_views: arguments.Count = 2
-    """Number of generated views of each sample in the view cache."""
-    refresh: arguments.Natural | Literal["batch"] = 0
-    """Epochs after which the view cache is generated again; 0: once per phase; "batch": new views for every batch."""
-    keep_outliers: bool = True
-    """Also use generated views whose nearest row is outside the sample's neighborhood."""
-    condition: Literal["representation", "map", "labels", "random"] = "representation"
-    """Condition of the generator for a sample. labels (fit then reads `y`) and random are ablations."""
-    denoiser: Literal["fast", "small", "published"] = "fast"
-    """Network of the generator; "small": for images, with a third of the work of "fast"."""
-    predicts: Literal["auto", "eps", "v", "x0"] = "auto"
-    """What the denoiser predicts: the noise, the velocity or the clean sample."""
-    noise_schedule: Literal["auto", "linear", "cosine"] = "auto"
-    """Schedule of the noise in the diffusion model."""
-    sampler: Literal["auto", "ddim", "ddpm", "dpm"] = "auto"
-    """Sampler of the diffusion model."""
-    strength: Strength | arguments.Auto = "auto"
-    """Noise from which sampling starts. 1: views are generated from pure noise; less: from the sample with this amount
-    of noise."""
-    guidance: arguments.Rate = 1.0
-    """Weight of classifier-free guidance; 1: no guidance."""
-    condition_drop: Decay = 0.0
-    """Probability that the condition of a sample is dropped in the training of the generator; needed for guidance."""
-    condition_blur: arguments.Rate = 0.0
-    """Standard deviation of the noise that is added to the standardized condition, so that views vary more."""
-    average: Decay = 0.999
-    """Decay of the exponential moving average of the generator's weights."""
 
     def reads_labels(self) -> bool:
         """Whether fit needs labels: with supervision, or if the generator is conditioned on them (an ablation)."""

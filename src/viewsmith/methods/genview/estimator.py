@@ -20,6 +20,7 @@ from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.generated import cache_gallery, make_generator_optimizer, resolve_generator
 from viewsmith.estimator.model import make_model, make_optimizer, modality_in
+from viewsmith.estimator.parts import Part
 from viewsmith.estimator.plan import BuildContext, TrainingData
 from viewsmith.estimator.rows import extent, fingerprint
 from viewsmith.methods.genview import parts
@@ -69,6 +70,59 @@ PRESET_NEEDS: dict[str, dict[str, str]] = {
 GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
 
 
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Source(Part, arguments.GeneratorArguments):
+    """The generator of views, and the noise that it starts from."""
+
+    slot = "generator"
+
+    view_cache: str | None = None
+    """Folder of a view cache of the training rows; None: train a generator."""
+    alpha: arguments.Fraction = 1.0
+    """Probability that one of the two sources of a pair is a generated view; 0: no generated views."""
+    noise: str = "adaptive"
+    """Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`."""
+    foreground: ForegroundMap = "projection"
+    """Without a view cache, adaptive noise of images: patches are foreground by their projection on the first component
+    as it is, as in the authors' program, or by "min-max": scaled to 0 to 1 for each image, as in equation 7."""
+    first_fraction: arguments.Fraction = 0.5
+    """Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator."""
+    cached_views: arguments.Count = 1
+    """Without a view cache: number of generated views of each sample."""
+    candidates: arguments.Count = 1
+    """Without a view cache: number of views generated for each one that is kept. If there are several, those outside
+    the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
+    in input space."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Quality(Part):
+    """The weights of pairs by the quality of their views."""
+
+    slot = "quality"
+    lead = "quality"
+
+    quality: bool = True
+    """Weight pairs by their quality: it is high if the foregrounds of the two views agree and their backgrounds differ,
+    in the features of a copy of the encoder that is made after `first_fraction` of the epochs. Vectors and DNA have no
+    background: their quality is the similarity of the two views."""
+    quality_features: Literal["views", "encoder", "cached"] = "views"
+    """Features from which quality is computed. "views": a frozen copy of the encoder processes every view, as
+    published. "encoder": the feature maps of the views that the encoder computes in training. "cached": the copy
+    processes every image once, and a view gets the part of the feature map that it covers, whatever its colors. Costs
+    and agreement: docs, GenView. Vectors and DNA: always views."""
+    features: str | nn.Module = parts.ENCODER
+    """For images, the network whose features give foreground and quality. "encoder": a copy of the encoder, made after
+    `first_fraction` of the epochs. Or a separate network, which is frozen and not saved: "clip:FOLDER" or, to download
+    it from the hub, "clip:OWNER/NAME", the image network of CLIP (extra `unclip`); or a custom module from scaled
+    images (B, C, H, W) to feature maps (B, D, h, w). With it, pairs are weighted from the first step."""
+    quality_diversity: bool = False
+    """For vectors and DNA, quality is the similarity of the two representations minus that of the two views, which
+    rewards views that differ and mean the same. For images the background has this effect in any case."""
+    gamma: arguments.Rate = 1.0
+    """Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1."""
+
+
 @register(
     "method",
     "genview",
@@ -78,8 +132,8 @@ GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_s
     generates=True,
     search=arguments.RECIPE_RANGES,
 )
-@dataclass(kw_only=True, eq=False, repr=False)
-class GenView(arguments.GeneratorArguments, ViewsmithEstimator):
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class GenView(Source, Quality, ViewsmithEstimator):
     """Representations from pairs of a sample and a generated view of it, each pair weighted by its quality.
 
     Views come from a view cache that `viewsmith generate` made (with Stable unCLIP, with the library's diffusion model,
@@ -102,43 +156,6 @@ class GenView(arguments.GeneratorArguments, ViewsmithEstimator):
     trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": parts.ENCODER}
     presets, preset_needs = PRESETS, PRESET_NEEDS
     streams_views = False
-
-    view_cache: str | None = None
-    """Folder of a view cache of the training rows; None: train a generator."""
-    alpha: arguments.Fraction = 1.0
-    """Probability that one of the two sources of a pair is a generated view; 0: no generated views."""
-    quality: bool = True
-    """Weight pairs by their quality: it is high if the foregrounds of the two views agree and their backgrounds differ,
-    in the features of a copy of the encoder that is made after `first_fraction` of the epochs. Vectors and DNA have no
-    background: their quality is the similarity of the two views."""
-    quality_features: Literal["views", "encoder", "cached"] = "views"
-    """Features from which quality is computed. "views": a frozen copy of the encoder processes every view, as
-    published. "encoder": the feature maps of the views that the encoder computes in training. "cached": the copy
-    processes every image once, and a view gets the part of the feature map that it covers, whatever its colors. Costs
-    and agreement: docs, GenView. Vectors and DNA: always views."""
-    features: str | nn.Module = parts.ENCODER
-    """For images, the network whose features give foreground and quality. "encoder": a copy of the encoder, made after
-    `first_fraction` of the epochs. Or a separate network, which is frozen and not saved: "clip:FOLDER" or, to download
-    it from the hub, "clip:OWNER/NAME", the image network of CLIP (extra `unclip`); or a custom module from scaled
-    images (B, C, H, W) to feature maps (B, D, h, w). With it, pairs are weighted from the first step."""
-    quality_diversity: bool = False
-    """For vectors and DNA, quality is the similarity of the two representations minus that of the two views, which
-    rewards views that differ and mean the same. For images the background has this effect in any case."""
-    gamma: arguments.Rate = 1.0
-    """Sharpness of the weights, ``n softmax(gamma q)`` over the batch; 0: all weights are 1."""
-    noise: str = "adaptive"
-    """Without a view cache: adaptive, random or constant:L with L from 0 to 400, as in `viewsmith generate`."""
-    foreground: ForegroundMap = "projection"
-    """Without a view cache, adaptive noise of images: patches are foreground by their projection on the first component
-    as it is, as in the authors' program, or by "min-max": scaled to 0 to 1 for each image, as in equation 7."""
-    first_fraction: arguments.Fraction = 0.5
-    """Fraction of the epochs before the encoder is copied for quality and, without a view cache, for the generator."""
-    cached_views: arguments.Count = 1
-    """Without a view cache: number of generated views of each sample."""
-    candidates: arguments.Count = 1
-    """Without a view cache: number of views generated for each one that is kept. If there are several, those outside
-    the neighborhood of their sample are rejected, and the others are chosen by agreement in representation and novelty
-    in input space."""
 
     @property
     def generates(self) -> bool:

@@ -55,7 +55,7 @@ class LinearContrastResolved(Resolved):
     search={"images": arguments.CROPS_RANGES | {"ridge": "0.01..3"}},
     compared=("images", "proteins", "series"),
 )
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
 class LinearContrast(ViewsmithEstimator):
     """The linear map of fixed features that solves InfoNCE: seconds instead of a training.
 

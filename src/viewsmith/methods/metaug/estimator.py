@@ -17,6 +17,7 @@ from viewsmith.estimator import model
 from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fraction, Positive, Rate, Widths
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
+from viewsmith.estimator.parts import Part
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.rows import collected, view_blocks
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
@@ -240,6 +241,84 @@ def make_feature_optimizer(plan: model.AnyContext) -> Optimizer:
 AtLeastTwo = Annotated[int, Bounds(ge=2)]
 
 
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Features(Part):
+    """The generators of augmented features and their margins."""
+
+    slot = "features"
+
+    meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
+    """Training of the generators: through the encoder's step; without the gradient through that step; not at all; or no
+    generators."""
+    feature_weight: Positive = 0.3
+    """delta, the weight of the losses with augmented features."""
+    augmented_contrast: Literal["mean", "joint"] = "mean"
+    """The loss with augmented features. "joint": one unified loss of all features, original and augmented, as in the
+    paper (section 3.3, equation 11). "mean": the mean of M + 1 losses, with the features of one view replaced or those
+    of all, as in the authors' program."""
+    inner_rate: Rate = 0.1
+    """ell, the learning rate of the encoder's step in the objective of the generators."""
+    margin: Literal["large", "medium", "small"] = "large"
+    """Size of the margins that keep augmented features from being copies of the features."""
+    margin_weight: Rate = 1.0
+    """alpha / delta, the weight of the margins in the objective of the generators; 0: no margins."""
+    margin_scope: Literal["batch", "sample"] = "batch"
+    """Whether margins are computed from the pairs of the batch or of each sample."""
+    feature_hidden: Widths = (256,)
+    """Widths of a generator's hidden layers."""
+    residual: bool = True
+    """Generators add to a projection; otherwise they replace it, as in the authors' program."""
+    feature_learning_rate: Positive | Auto = "auto"
+    """"auto": the learning rate of the encoder."""
+    feature_every: Count = 2
+    """Steps from one update of the generators to the next."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class UnifiedLoss(Part):
+    """The unified contrastive loss (OUCL)."""
+
+    slot = "loss"
+
+    united: bool = True
+    """All pairs of views share one loss; otherwise each has its own (the standard contrast)."""
+    form: Literal["linear", "circle", "squared"] = "linear"
+    """Form of the exponent of the loss; see `viewsmith.losses.Logits`."""
+    beta: Positive | Auto = "auto"
+    """Sharpness of the loss; 2 / temperature in the linear form. "auto": 2 / temperature if oucl is given a
+    temperature, otherwise 16."""
+    loss_margin: Rate = 0.0
+    """lambda of the linear form."""
+    gamma: Rate = 0.4
+    """Margin of the circle and squared forms."""
+    detach_weights: bool = True
+    """No gradient through the weights of the circle form."""
+    attenuation: Positive = 1.0
+    """phi_dec, the divisor of the weights of the circle form."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Memory(Part):
+    """The memory of earlier features."""
+
+    slot = "memory"
+    lead = "memory"
+
+    memory: Literal["queue", "bank"] = "queue"
+    """Negatives are the most recent features, or drawn from running averages of the features of all training rows."""
+    memory_size: Count | Auto = "auto"
+    """Features of each view in a queue; "auto": 256, but at least a batch. A bank has one feature for each row."""
+    negatives: Count | Auto = "auto"
+    """Features of each view drawn in a step; "auto": 256 of a queue, 4,096 of a bank, but at most all."""
+    negative_draws: Literal["batch", "sample"] = "batch"
+    """One draw of negatives for the batch, or one for each sample, as in the authors' program."""
+    memory_momentum: Fraction = 0.5
+    """Momentum of the running averages of a bank."""
+    positives: Literal["views", "memory"] = "views"
+    """The projections of the other views, or earlier projections from a bank without gradient, as in the authors'
+    program."""
+
+
 @register(
     "method",
     "metaug",
@@ -247,8 +326,8 @@ AtLeastTwo = Annotated[int, Bounds(ge=2)]
     source="MetAug: Li et al. 2022, MetAug: Contrastive learning via meta feature augmentation",
     search={"*": {**RATE_RANGES, "feature_weight": "0.1..10.0", "margin_weight": "0.1..10.0"}},
 )
-@dataclass(kw_only=True, eq=False, repr=False)
-class MetAug(ViewsmithEstimator):
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class MetAug(Features, UnifiedLoss, Memory, ViewsmithEstimator):
     """Representations trained with augmented features, which learned generators make from projections.
 
     Views of a sample are contrasted with a memory of earlier features in one unified loss (OUCL), with and without
@@ -283,59 +362,6 @@ class MetAug(ViewsmithEstimator):
     split: Literal["none", "color", "l-ab", "ydbdr"] = "none"
     """The views are parts of the colors of one augmented image, with one encoder each (oucl). "color": RGB, L and ab
     (section 4.1); "l-ab": L and ab, "ydbdr": Y, Db and Dr, as in the paper's trials with ResNet-50 (table 6)."""
-    meta: Literal["second-order", "first-order", "frozen", "none"] = "second-order"
-    """Training of the generators: through the encoder's step; without the gradient through that step; not at all; or no
-    generators."""
-    feature_weight: Positive = 0.3
-    """delta, the weight of the losses with augmented features."""
-    augmented_contrast: Literal["mean", "joint"] = "mean"
-    """The loss with augmented features. "joint": one unified loss of all features, original and augmented, as in the
-    paper (section 3.3, equation 11). "mean": the mean of M + 1 losses, with the features of one view replaced or those
-    of all, as in the authors' program."""
-    inner_rate: Rate = 0.1
-    """ell, the learning rate of the encoder's step in the objective of the generators."""
-    margin: Literal["large", "medium", "small"] = "large"
-    """Size of the margins that keep augmented features from being copies of the features."""
-    margin_weight: Rate = 1.0
-    """alpha / delta, the weight of the margins in the objective of the generators; 0: no margins."""
-    margin_scope: Literal["batch", "sample"] = "batch"
-    """Whether margins are computed from the pairs of the batch or of each sample."""
-    feature_hidden: Widths = (256,)
-    """Widths of a generator's hidden layers."""
-    residual: bool = True
-    """Generators add to a projection; otherwise they replace it, as in the authors' program."""
-    feature_learning_rate: Positive | Auto = "auto"
-    """"auto": the learning rate of the encoder."""
-    feature_every: Count = 2
-    """Steps from one update of the generators to the next."""
-    united: bool = True
-    """All pairs of views share one loss; otherwise each has its own (the standard contrast)."""
-    form: Literal["linear", "circle", "squared"] = "linear"
-    """Form of the exponent of the loss; see `viewsmith.losses.Logits`."""
-    beta: Positive | Auto = "auto"
-    """Sharpness of the loss; 2 / temperature in the linear form. "auto": 2 / temperature if oucl is given a
-    temperature, otherwise 16."""
-    loss_margin: Rate = 0.0
-    """lambda of the linear form."""
-    gamma: Rate = 0.4
-    """Margin of the circle and squared forms."""
-    detach_weights: bool = True
-    """No gradient through the weights of the circle form."""
-    attenuation: Positive = 1.0
-    """phi_dec, the divisor of the weights of the circle form."""
-    memory: Literal["queue", "bank"] = "queue"
-    """Negatives are the most recent features, or drawn from running averages of the features of all training rows."""
-    memory_size: Count | Auto = "auto"
-    """Features of each view in a queue; "auto": 256, but at least a batch. A bank has one feature for each row."""
-    negatives: Count | Auto = "auto"
-    """Features of each view drawn in a step; "auto": 256 of a queue, 4,096 of a bank, but at most all."""
-    negative_draws: Literal["batch", "sample"] = "batch"
-    """One draw of negatives for the batch, or one for each sample, as in the authors' program."""
-    positives: Literal["views", "memory"] = "views"
-    """The projections of the other views, or earlier projections from a bank without gradient, as in the authors'
-    program."""
-    memory_momentum: Fraction = 0.5
-    """Momentum of the running averages of a bank."""
 
     def _resolve(self, options: "MetAug", shared: dict[str, Any], data: TrainingData) -> tuple[MetAugResolved, None]:
         return MetAugResolved(**shared, **resolve_features(options, shared, len(data.rows))), None

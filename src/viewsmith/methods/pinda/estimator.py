@@ -19,6 +19,7 @@ from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Auto, F
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
+from viewsmith.estimator.parts import Part
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData, check_least
 from viewsmith.estimator.resolve import packages_of, part_options
 from viewsmith.estimator.rows import extent
@@ -102,39 +103,11 @@ class PiNDAResolved(Resolved):
     strength: float = 1.0
 
 
-@register(
-    "method",
-    "pinda",
-    help="learns the standard deviation of noise for every feature, pixel or base of every sample",
-    source="PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating positive-incentive noise "
-    "(arXiv 2408.09929)",
-    part="noise generator",
-    compared=("vectors", "dna"),
-    search={"vectors": {**NEIGHBORS_RANGES, **_STRENGTH}, "*": {**RATE_RANGES, **_STRENGTH}},
-)
-@dataclass(kw_only=True, eq=False, repr=False)
-class PiNDA(ViewsmithEstimator):
-    """Representations learned together with the noise that augments samples (pi-noise), alone or on fixed views.
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Noise(Part):
+    """The learned noise: its level, distribution, penalty and network."""
 
-    A generator predicts the standard deviation of Gaussian (or uniform) noise for every feature, pixel or base of every
-    sample and is trained with the encoder on the contrastive loss. The defaults keep the noise level at `strength`, and
-    a log barrier keeps noise on all features. ``PiNDA(**PiNDA.presets["paper"])`` has the published settings for
-    vectors, ``presets["paper-images"]`` those for images.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from viewsmith import PiNDA
-    >>> model = PiNDA(epochs=2, random_state=0).fit(load_digits().data)
-    >>> model.views(load_digits().data[:3], n_views=4).shape
-    (3, 4, 64)
-    """
-
-    name = "pinda"
-    strength_option = "strength"
-    resolved_type = PiNDAResolved
-    presets = PRESETS
-    streams_views = False
+    slot = "noise"
 
     strength: Positive | Auto = 0.25
     """Noise level in scaled units: the average level if `level` is "fixed", otherwise the initial level. "auto" chooses
@@ -165,6 +138,42 @@ class PiNDA(ViewsmithEstimator):
     sequence, shared. "auto": mlp, low-resolution, sequence."""
     generator_hidden: Widths = (64,)
     """Widths of the mlp generator's hidden layers."""
+
+
+@register(
+    "method",
+    "pinda",
+    help="learns the standard deviation of noise for every feature, pixel or base of every sample",
+    source="PiNDA: Zhang et al. 2024, Data augmentation of contrastive learning is estimating positive-incentive noise "
+    "(arXiv 2408.09929)",
+    part="noise generator",
+    compared=("vectors", "dna"),
+    search={"vectors": {**NEIGHBORS_RANGES, **_STRENGTH}, "*": {**RATE_RANGES, **_STRENGTH}},
+)
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class PiNDA(Noise, ViewsmithEstimator):
+    """Representations learned together with the noise that augments samples (pi-noise), alone or on fixed views.
+
+    A generator predicts the standard deviation of Gaussian (or uniform) noise for every feature, pixel or base of every
+    sample and is trained with the encoder on the contrastive loss. The defaults keep the noise level at `strength`, and
+    a log barrier keeps noise on all features. ``PiNDA(**PiNDA.presets["paper"])`` has the published settings for
+    vectors, ``presets["paper-images"]`` those for images.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from viewsmith import PiNDA
+    >>> model = PiNDA(epochs=2, random_state=0).fit(load_digits().data)
+    >>> model.views(load_digits().data[:3], n_views=4).shape
+    (3, 4, 64)
+    """
+
+    name = "pinda"
+    strength_option = "strength"
+    resolved_type = PiNDAResolved
+    presets = PRESETS
+    streams_views = False
+
     # "auto" is for the strength of the learned noise only.
     noise_strength: Positive = 1.0
 

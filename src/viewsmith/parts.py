@@ -1,0 +1,40 @@
+"""The parts that estimators are made of: groups of their options, given as objects, names or options by name."""
+
+from typing import TYPE_CHECKING
+
+from viewsmith.core import lazily
+
+if TYPE_CHECKING:
+    from viewsmith.estimator.arguments import Encoder, Input, Objective, Training, Views
+    from viewsmith.methods.crl_tac.estimator import Averaging, Channel, Transforms
+    from viewsmith.methods.diffaug.estimator import Generator, Map, SoftLoss
+    from viewsmith.methods.genview.estimator import Quality, Source
+    from viewsmith.methods.metaug.estimator import Features, Memory, UnifiedLoss
+    from viewsmith.methods.pinda.estimator import Noise
+
+__all__ = [
+    "Averaging",
+    "Channel",
+    "Encoder",
+    "Features",
+    "Generator",
+    "Input",
+    "Map",
+    "Memory",
+    "Noise",
+    "Objective",
+    "Quality",
+]
+__all__ += ["SoftLoss", "Source", "Training", "Transforms", "UnifiedLoss", "Views"]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "viewsmith.estimator.arguments": "Encoder Input Objective Training Views",
+        "viewsmith.methods.crl_tac.estimator": "Averaging Channel Transforms",
+        "viewsmith.methods.diffaug.estimator": "Generator Map SoftLoss",
+        "viewsmith.methods.genview.estimator": "Quality Source",
+        "viewsmith.methods.metaug.estimator": "Features Memory UnifiedLoss",
+        "viewsmith.methods.pinda.estimator": "Noise",
+    },
+)
