@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ import viewsmith
 from viewsmith.core.errors import printable
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.loading import estimators
+from viewsmith.training.run import RunFolder
 
 EPOCHS = ("--epochs", 2)
 FILES = {"config.toml", "initial.safetensors", "metrics.jsonl", "model.safetensors", "report.html"}
@@ -25,7 +25,7 @@ FILES |= {"row_hashes.safetensors", "summary.json"}
 
 
 def config(run):
-    return tomllib.loads((run / "config.toml").read_text())
+    return RunFolder(run).read_config()
 
 
 def parameters(run):

@@ -1,13 +1,13 @@
 """Runs that get more epochs after they are finished, or stopped."""
 
 import json
-import tomllib
 
 import numpy as np
 import pytest
 from cli_tools import call, files, good
 
 import viewsmith
+from viewsmith.training.run import RunFolder
 
 SMALL = ("--set", "hidden=8", "--set", "n_components=4")
 CONSTANT = ("--set", "schedule=constant")
@@ -104,7 +104,7 @@ def test_settings_that_follow_from_the_number_of_epochs_stay(tmp_path):
     kept = ("learning_rate", "head_learning_rate", "batch_size")
     assert [getattr(longer.resolved_, name) for name in kept] == [getattr(before, name) for name in kept]
     assert longer.resolved_.epochs == longer.summary_["epochs"] == before.epochs + 2
-    config = tomllib.loads((run / "config.toml").read_text())
+    config = RunFolder(run).read_config()
     assert (config["parameters"]["epochs"], config["fitted"]["epochs"]) == ("auto", before.epochs + 2)
     again = viewsmith.Contrastive(**options).fit(x, run=run, resume=True)  # "auto", as it was started
     assert again.summary_["epochs"] == before.epochs + 2

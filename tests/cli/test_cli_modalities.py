@@ -2,11 +2,12 @@
 
 import gzip
 import json
-import tomllib
 
 import numpy as np
 import pytest
 from cli_tools import baselines_of, call, good
+
+from viewsmith.training.run import RunFolder
 
 SMALL = ("--epochs", "1", "--batch-size", "8", "--set", "n_components=8")
 
@@ -167,7 +168,7 @@ def test_compare_reads_the_layer_that_is_set(tmp_path, cells):
     data.write_h5ad(cells)
     given = ("compare", cells, "--label", "kind", "--methods", "contrastive", "--seeds", 1, "--baselines", "raw")
     said = good(*given, "--protocols", "knn", "--set", "epochs=1", "--set", "layer=raw", "--out", tmp_path / "out").err
-    config = tomllib.loads((tmp_path / "out" / "contrastive-0" / "config.toml").read_text())
+    config = RunFolder(tmp_path / "out" / "contrastive-0").read_config()
     assert "raw counts, log-normalized" in said and config["fitted"]["normalization"] == "log"
 
 

@@ -1,7 +1,6 @@
 """Commands on images and DNA at the limits of what is allowed: errors, results and files."""
 
 import json
-import tomllib
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from cli_tools import baselines_of, call, good
 
 from cases import slow
 from viewsmith import Contrastive
+from viewsmith.training.run import RunFolder
 
 SMALL = ("--epochs", "1", "--batch-size", "8")
 
@@ -88,12 +88,12 @@ TEXTS = {
 def test_the_configuration_of_a_run_gives_the_same_run(run, data, tmp_path, name, framework, method):
     given = [part for text in TEXTS[name] for part in ("--set", text)]
     first = run(name, "--method", method, "--framework", framework, *given)
-    parameters = tomllib.loads((first / "config.toml").read_text())["parameters"]
+    parameters = RunFolder(first).read_config()["parameters"]
     assert parameters["projector_dims"] == [16, 8] and parameters["framework"] == framework
     good("fit", data / name, "--out", tmp_path / "again", "--config", first / "config.toml")
     for file in ("model.safetensors", "initial.safetensors"):
         assert (tmp_path / "again" / file).read_bytes() == (first / file).read_bytes(), file
-    configs = [tomllib.loads((folder / "config.toml").read_text()) for folder in (first, tmp_path / "again")]
+    configs = [RunFolder(folder).read_config() for folder in (first, tmp_path / "again")]
     commands = [config.pop("command") for config in configs]
     assert configs[0] == configs[1] and commands[1][0] == str(data / name)
 
@@ -101,7 +101,7 @@ def test_the_configuration_of_a_run_gives_the_same_run(run, data, tmp_path, name
 @pytest.mark.parametrize("method", [slow("contrastive"), slow("pinda")])
 def test_the_published_form_follows_the_modality(data, tmp_path, method):
     good("fit", data / "color.npz", "--out", tmp_path / "run", "--method", method, "--preset", "paper", *SMALL)
-    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    config = RunFolder(tmp_path / "run").read_config()
     assert config["parameters"]["encoder"] == "resnet18" and config["fitted"]["view_maker"] == "simclr"
     assert config["parameters"]["epochs"] == 1 and config["parameters"]["projector_dims"] == [256, 128]
 
@@ -109,7 +109,7 @@ def test_the_published_form_follows_the_modality(data, tmp_path, method):
 def test_the_published_form_of_diffaug_on_dna_trains_hyena(data, tmp_path):
     options = ("--method", "diffaug", "--preset", "paper", "--set", "phases=A", *SMALL)
     good("fit", data / "short.fa", "--out", tmp_path / "run", *options)
-    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    config = RunFolder(tmp_path / "run").read_config()
     assert config["parameters"]["encoder"] == "hyena" and config["parameters"]["normalize"] is False
 
 

@@ -1,10 +1,11 @@
 """Training recipes, and the framework that reads labels, on the command line."""
 
 import json
-import tomllib
 
 import numpy as np
 from cli_tools import call, good
+
+from viewsmith.training.run import RunFolder
 
 EPOCHS = ("--epochs", 2)
 
@@ -25,7 +26,7 @@ def test_a_recipe_by_set(tmp_path):
         "queue_size": "178",
     }
     good("fit", "wine", "--framework", "swav", "--out", tmp_path / "run", *EPOCHS, *sets(**recipe))
-    saved = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    saved = RunFolder(tmp_path / "run").read_config()
     given, fitted = saved["parameters"], saved["fitted"]
     assert (given["optimizer"], given["trust_coefficient"], given["final_weight_decay"]) == ("lars", 0.02, 0.4)
     assert given["exclude_norm_and_bias"] is False and given["freeze"] == 1

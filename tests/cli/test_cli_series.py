@@ -1,13 +1,14 @@
 """Commands on recordings (n, channels, time), which need --modality series."""
 
 import json
-import tomllib
 
 import numpy as np
 import pandas as pd
 import pytest
 import soundfile
 from cli_tools import call, good
+
+from viewsmith.training.run import RunFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -58,7 +59,7 @@ def test_sound_is_fitted_embedded_and_evaluated_from_its_files(tmp_path):
         soundfile.write(file, 0.3 * tone, 2000)
     run = tmp_path / "run"
     good("fit", tmp_path / "tones", "--out", run)
-    config = tomllib.loads((run / "config.toml").read_text())
+    config = RunFolder(run).read_config()
     assert config["fitted"]["features"] == "log-mel" and config["fitted"]["features_options"]["sampling_rate"] == 2000
     assert config["fitted"]["view_maker"] == "speed"
     assert '"rate": 2000.0' in config["data"]["schema"]
@@ -74,7 +75,7 @@ def test_sound_is_fitted_embedded_and_evaluated_from_its_files(tmp_path):
     flags = ("--length", "100ms", "--step", "50ms", "--rate", 1000, "--channels", 0)
     flags += ("--method", "linear-contrast", "--set", "features=minirocket")
     good("fit", tmp_path / "tones", *flags, "--out", tmp_path / "cut")
-    config = tomllib.loads((tmp_path / "cut" / "config.toml").read_text())
+    config = RunFolder(tmp_path / "cut").read_config()
     assert config["fitted"]["row_shape"] == [1, 100] and config["fitted"]["features"] == "minirocket"
     refused = call("fit", tmp_path / "tones", "--length", "2x", "--out", tmp_path / "no")
     assert refused.refused("length is '2x', expected a time (2s, 500ms)")

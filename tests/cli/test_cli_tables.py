@@ -1,7 +1,5 @@
 """Tables of mixed columns as a user gives them to the commands."""
 
-import tomllib
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ from people import people as people_table
 from refusals import refusal
 from viewsmith.data import split_indices
 from viewsmith.data.write import write_views_table
+from viewsmith.training.run import RunFolder
 
 
 def people() -> pd.DataFrame:
@@ -30,7 +29,7 @@ def folder(tmp_path_factory):
 def test_fit_prints_and_saves_the_roles(folder):
     line = "4 columns: numeric age; category town; date joined; left out id (identifier)"
     assert line in (folder / "said").read_text().splitlines()
-    config = tomllib.loads((folder / "run" / "config.toml").read_text())
+    config = RunFolder(folder / "run").read_config()
     assert config["fitted"]["table"]["roles"] == {
         "id": "identifier",
         "age": "numeric",

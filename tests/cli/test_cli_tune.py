@@ -15,6 +15,7 @@ from viewsmith import Contrastive, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.data import load_dataset
 from viewsmith.training import engine
+from viewsmith.training.run import RunFolder
 from viewsmith.workflows import tune as workflow
 
 pytest.importorskip("optuna")
@@ -90,7 +91,7 @@ def test_the_printed_commands_train_and_evaluate_the_best_settings(searched):
     assert [command[0] for command in commands] == ["fit", "evaluate"]
     good(*commands[0])
     good(*commands[1], "--protocols", "knn")
-    fitted = tomllib.loads((given[-1] / "best" / "config.toml").read_text())["parameters"]
+    fitted = RunFolder(given[-1] / "best").read_config()["parameters"]
     best = content["trials"][content["best"]]["values"]
     assert fitted["hidden"] == [8] and fitted["random_state"] == 0
     assert {name: fitted[name] for name in best} == best

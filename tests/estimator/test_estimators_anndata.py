@@ -1,7 +1,6 @@
 """AnnData objects: read as files are, counts normalized, representations written back for scanpy."""
 
 import json
-import tomllib
 import warnings
 
 import numpy as np
@@ -13,6 +12,7 @@ import viewsmith
 from refusals import refusal
 from viewsmith import Contrastive
 from viewsmith.modalities import log_normalize
+from viewsmith.training.run import RunFolder
 from viewsmith.workflows.runs import load_for
 
 anndata = pytest.importorskip("anndata")
@@ -44,7 +44,7 @@ def test_it_is_fitted_on_its_normalized_counts(form, tmp_path):
     assert np.array_equal(model.transform(given), h)
     assert np.array_equal(model.views(given, 2), same.views(log_normalize(COUNTS), 2))
     assert np.array_equal(model.scaled(given), same.scaled(log_normalize(COUNTS)))
-    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    config = RunFolder(tmp_path / "run").read_config()
     assert config["fitted"]["normalization"] == "log" and config["fitted"]["feature_names"] == NAMES
     loaded = viewsmith.load(tmp_path / "run")
     with warnings.catch_warnings():
@@ -136,7 +136,7 @@ def test_a_run_of_the_command_reads_objects_as_it_read_the_file(tmp_path, monkey
             assert result.exit_code == 0, result.output
         model = viewsmith.load(run)
         assert np.array_equal(model.transform(given), np.load(out))
-        config = tomllib.loads((run / "config.toml").read_text())
+        config = RunFolder(run).read_config()
         schema = json.loads(config["data"]["schema"])
         assert (
             config["fitted"]["normalization"] == schema.get("normalization", "none") == ("none" if options else "log")

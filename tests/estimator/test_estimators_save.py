@@ -18,6 +18,7 @@ from registered import FRAMEWORKS, TRAINED, heads, labels, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods.loading import estimators
+from viewsmith.training.run import RunFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore:training ended early")
 
@@ -74,7 +75,7 @@ def test_a_saved_model_is_loaded(cls, options, wine, tmp_path):
 
 
 def test_the_configuration_is_the_constructor(saved):
-    config = tomllib.loads((saved / "config.toml").read_text())
+    config = RunFolder(saved).read_config()
     assert config["method"] == "contrastive" and config["viewsmith"] == viewsmith.__version__
     assert config["parameters"]["hidden"] == [16] and config["parameters"]["temperature"] == "none"
     left_out = {"verbose", "minutes", "device", "checkpoint_every", "callbacks"}
@@ -172,8 +173,9 @@ def edit(folder, change):
         (lambda config: config["fitted"].pop("epochs"), "incomplete: it has no 'epochs'"),
         (lambda config: config["fitted"].update(row_shape=[12]), "has shape"),
         (lambda config: config["fitted"]["encoder_options"].update(hidden=[17]), "has shape"),
-        (lambda config: config["parameters"].update(hidden=[-1]), "hidden is -1, expected greater than or equal to 1"),
+        (lambda config: config["encoder"].update(hidden=[-1]), "hidden is -1, expected greater than or equal to 1"),
         (lambda config: config["parameters"].update(magic=1), "Contrastive has no option 'magic'"),
+        (lambda config: config.pop("training"), "a table of its parts is missing"),
         (lambda config: config["fitted"].update(view_maker="magic"), "unknown view maker 'magic'"),
     ],
 )

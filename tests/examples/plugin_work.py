@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import tomllib
 import warnings
 from pathlib import Path
 
@@ -13,9 +12,11 @@ from sklearn.datasets import load_wine
 
 import viewsmith
 from viewsmith.core.errors import InputError
+from viewsmith.training.run import RunFolder
 from viewsmith.views import GaussianNoise
 
 TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,), "random_state": 0}
+LEVELS = "noise.levels=0.1,0.5"
 SETS = [part for name in ("hidden=16", "n_components=8", "projector_dims=4") for part in ("--set", name)]
 PARTS = ("--framework", "align-uniform", "--views", "drift", "--epochs", 2, *SETS)
 OPTIONS = ("--set", "uniformity=2", "--set", "drift-strength=0.3", "--set", "drift_knots=3")
@@ -54,7 +55,19 @@ def commands(folder):
         "report": run_command("report", run),
         "views": run_command("views", run, "wine", "--out", folder / "views.npz"),
         "denoising": run_command(
-            *("fit", "wine", "--method", "denoising", "--epochs", 2, *SETS, "--set", "levels=0.1,0.5", "--out", own)
+            *(
+                "fit",
+                "wine",
+                "--method",
+                "denoising",
+                "--epochs",
+                2,
+                *SETS,
+                "--set",
+                "noise.levels=0.1,0.5",
+                "--out",
+                own,
+            )
         ),
         "denoising embed": run_command("embed", own, "wine", "--out", folder / "own.npz"),
         "denoising evaluate": run_command("evaluate", own, "wine", "--protocols", "knn"),
@@ -72,8 +85,8 @@ def commands(folder):
         "unknown part": ("--framework", "align-unifrom", "--set", "uniformity=2"),
     }
     found |= {name: run_command("fit", "wine", *given, "--out", folder / "no") for name, given in refused.items()}
-    config = tomllib.loads((run / "config.toml").read_text())
-    own_config = tomllib.loads((own / "config.toml").read_text())
+    config = RunFolder(run).read_config()
+    own_config = RunFolder(own).read_config()
     rows = [json.loads(line) for line in (own / "metrics.jsonl").read_text().splitlines()]
     return {
         "commands": found,
@@ -276,7 +289,7 @@ def points(folder):
         same = np.array_equal(loaded.transform(x), model.transform(x)) and np.array_equal(loaded.views(x[:4], 2), views)
         viewsmith.report(folder / name, x)
         said[name] = [bool(same), list(views.shape)]
-    config = tomllib.loads((run / "config.toml").read_text())
+    config = RunFolder(run).read_config()
     return {"commands": found, "methods": said, "config": config, "report": (run / "report.html").read_text()}
 
 

@@ -11,6 +11,7 @@ from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
+from viewsmith.estimator.parts import Part
 from viewsmith.estimator.plan import BuildContext, Resolved
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.reports import Figure, draw_profile
@@ -71,6 +72,18 @@ class DenoisingMethod(ContrastiveMethod):
         return self.noise[1](super().view(x, index=index, generator=generator), generator=generator)
 
 
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class DecodedNoise(Part):
+    """The noise that is learned, and the decoder that has to undo it."""
+
+    slot = "noise"
+
+    levels: tuple[Rate, Rate] = (0.25, 1.0)
+    """Levels of the noise on the two views: geometric means of the deviations of features, in scaled units."""
+    weight: Rate = 0.1
+    """Weight of the decoder's error in the loss of the encoder."""
+
+
 @register(
     "method",
     "denoising",
@@ -78,16 +91,12 @@ class DenoisingMethod(ContrastiveMethod):
     modalities="vectors",
     search={"vectors": {"learning_rate": "0.0005..0.02", "weight": "0.1..10.0"}},
 )
-@dataclass(kw_only=True, eq=False, repr=False)
-class Denoising(ViewsmithEstimator):
+@dataclass(kw_only=True, eq=False, repr=False, init=False)
+class Denoising(DecodedNoise, ViewsmithEstimator):
     """Representations of vectors in which two views with learned noise agree."""
 
     name = "denoising"
 
-    levels: tuple[Rate, Rate] = (0.25, 1.0)
-    """Levels of the noise on the two views: geometric means of the deviations of features, in scaled units."""
-    weight: Rate = 0.1
-    """Weight of the decoder's error in the loss of the encoder."""
     view_maker: str | nn.Module = "identity"
 
     def figures(self, dataset: Dataset) -> list[Figure]:

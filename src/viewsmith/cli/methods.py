@@ -51,6 +51,7 @@ def listing() -> dict[str, Any]:
                 "modalities": [modality for modality in modalities if works_in(entry, modality)],
                 "help": entry.help,
                 "source": entry.source,
+                "options": _grouped(entry.build),
             }
             | ({} if entry.origin == "viewsmith" else {"package": entry.origin})
             for entry in entries("method")
@@ -71,6 +72,16 @@ def listing() -> dict[str, Any]:
         "readers": {entry.name: _of_reader(entry) for entry in entries("reader")},
         "baselines": {entry.name: entry.help for entry in entries("baseline")},
     }
+
+
+def _grouped(cls: Any) -> dict[str, Any]:
+    """Defaults of the options of an estimator: of each part in a dict of its own."""
+    from viewsmith.estimator.parts import places, slots
+
+    found: dict[str, Any] = {part: {} for part in slots(cls)}
+    for name, part in places(cls).items():
+        (found[part] if part in slots(cls) else found)[name] = _plain(getattr(cls, name))
+    return found
 
 
 def _of_reader(entry: Entry) -> dict[str, Any]:

@@ -111,7 +111,12 @@ def by_part(config: dict[str, Any]) -> dict[str, Any]:
     tables = {
         part: {name: parameters.pop(name) for name in names if name in parameters} for part, names in parts.items()
     }
-    return config | ({"parts": list(tables), "parameters": parameters, **tables} if parts else {})
+    if not parts:
+        return config
+    # Before what was fitted: a file that lacks its end lacks that, too, and is refused.
+    last = {name: config[name] for name in ("data", "fitted") if name in config}
+    head = {name: value for name, value in config.items() if name not in last}
+    return head | {"parts": list(tables), "parameters": parameters} | tables | last
 
 
 def of_all_parts(config: dict[str, Any]) -> dict[str, Any]:

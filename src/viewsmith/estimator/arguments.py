@@ -287,6 +287,10 @@ class Training(Part):
     (`viewsmith.training.Tracker`)."""
 
 
+for part in (Views, Objective, Encoder, Input):
+    part.__doc__ = wrapped(_filled([part.__doc__ or ""])[0])
+
+
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
 class Arguments(Views, Objective, Encoder, Training, Input):
     """The arguments of all estimators' constructors: stored unchanged, validated in `fit`."""

@@ -5,8 +5,6 @@ import copy
 import dataclasses
 import numbers
 import os
-import time
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -18,20 +16,27 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from viewsmith.core import __version__, distributed
+from viewsmith.core import distributed
 from viewsmith.core.allocation import AllocationLimit
-from viewsmith.core.deadline import time_limit
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.memory import PREPARATION, return_blocks
-from viewsmith.core.registry import Kind, get
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, with_shared
+from viewsmith.estimator.configuration import check_packages, configuration, read_encoder
 from viewsmith.estimator.features import fixed_features
 from viewsmith.estimator.figures import as_dataset, shared_figures
-from viewsmith.estimator.fitting import check_batch, find_device, find_seed, opened, refresh_batch_norm, scale, train
+from viewsmith.estimator.fitting import (
+    Given,
+    check_batch,
+    find_device,
+    find_seed,
+    opened,
+    refresh_batch_norm,
+    scale,
+    train,
+)
 from viewsmith.estimator.inputs import (
     framework_reads_labels,
     given_to_fit,
@@ -48,7 +53,7 @@ from viewsmith.estimator.options import check_options
 from viewsmith.estimator.parts import Signature, expanded, places, slots
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
-from viewsmith.estimator.resolve import check_modality, resolve_shared, route_options, text_of, view_entries
+from viewsmith.estimator.resolve import check_modality, resolve_shared, route_options, view_entries
 from viewsmith.estimator.rows import (
     collected,
     device_of,
@@ -62,71 +67,9 @@ from viewsmith.estimator.rows import (
 from viewsmith.estimator.strength import with_strengths
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables import table_of
-from viewsmith.modalities.tables.encoder import TableEncoder
 from viewsmith.reports import Figure, MapPlot, ReportContent, png_files
 from viewsmith.reports.maps import LAYOUTS, plot_map
 from viewsmith.training.run import RunFolder
-from viewsmith.training.tracking import with_trackers
-
-# Options of where and how long to train and who watches: a resumed run may change them.
-NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every", "callbacks")
-
-
-def configuration(estimator: "ViewsmithEstimator", seed: Any, data: Any, resolved: Resolved | None) -> dict[str, Any]:
-    """Everything that rebuilds the model: method, parameters and their parts, origin of the data, resolved settings."""
-    name, parameters, cls = estimator.name, estimator.get_params(deep=False), type(estimator)
-    kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
-    kept = {k: _as_text(v) for k, v in kept.items()}
-    config: dict[str, Any] = {"viewsmith": __version__, "method": name}
-    entry = get("method", name)
-    if entry is not None and entry.origin != "viewsmith":
-        config["package"] = entry.origin
-    found = places(cls)
-    config["parts"] = {slot: [option for option in kept if found[option] == slot] for slot in slots(cls)}
-    config["parameters"] = kept
-    if data is not None:
-        config["data"] = data
-    return config | {"fitted": {} if resolved is None else resolved.as_dict()}
-
-
-def _as_text(value: Any) -> Any:
-    """An option in a configuration: paths, modules, functions and models as text."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return text_of(value) if callable(value) or isinstance(value, ViewsmithEstimator) else value
-
-
-def read_encoder(resolved: Resolved, where: object) -> TableEncoder | None:
-    """The encoder of a table from its plain values in a configuration; None if there are none."""
-    if resolved.table is None:
-        return None
-    try:
-        encoder = TableEncoder.from_dict(resolved.table)
-        if len(encoder.features) != resolved.row_shape[0]:
-            raise ValueError(f"{len(encoder.features)} features instead of {resolved.row_shape[0]}")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{where} is damaged: its table has {error}; restore it or train again") from error
-    return encoder
-
-
-def check_packages(packages: Mapping[str, str], where: object) -> None:
-    """Raise InputError if a part of a model, ``KIND NAME``, comes from a package that is not installed."""
-    for part, package in packages.items():
-        # Kinds and names may contain spaces; no kind is a prefix of another.
-        kind: Kind = next(k for k in typing.get_args(Kind) if part.startswith(f"{k} "))
-        check_package(kind, part.removeprefix(f"{kind} "), package, where)
-
-
-def check_package(kind: Kind, name: str, package: str, where: object) -> None:
-    """Raise InputError, with the package to install, if a part is not registered."""
-    if get(kind, name) is not None:
-        return
-    if package == "__main__":
-        missing = "was registered by a script or notebook: run that part of it first"
-    else:
-        missing = f"is part of the package {package!r}, which is not installed: install it first"
-    raise InputError(f"the model of {where} uses the {kind} {name!r}, which {missing}")
-
 
 PICTURED = 500  # rows
 
@@ -266,71 +209,11 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         TrainingError
             The loss became infinite or NaN.
         """
-        # Read
-        began = time.monotonic()
-        return_blocks(PREPARATION)
-        options, folder = (
-            check_options(type(self), self.get_params(deep=False)),
-            None if run is None else RunFolder(run),
-        )
-        epochs = None
-        if resume and folder is not None and folder.exists():
-            started, epochs = folder.resumed_epochs(options.epochs)
-            options = dataclasses.replace(options, epochs=started)
-        callbacks, given = with_trackers(self.callbacks), X
-        X, names, normalization = given_to_fit(X, options, context)
-        modality = detect(X, modality_name(options, context))
-        check_modality(self.name, modality)
-        rows = self._read(X, modality, None)
-        self.table_ = table_of(rows)
-        signal = signal_of(context)
-        options = self._adapt(options, modality, rows, signal)
-        graph = read_neighbors(neighbors, len(rows))
-        if context is None:
-            context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if folder else {}
-        if resume and options.random_state is None and folder is not None and folder.exists():
-            seed = folder.read_config().get("parameters", {}).get("random_state")
-            options = dataclasses.replace(options, random_state=seed)
-        device = find_device(options.device)
-        if options.compile and device.type != "cuda":
-            raise InputError(f"compile is on and the device is {device.type}, expected a GPU: leave compile out")
-        if self.trains:
-            check_batch(len(rows), options.batch_size)
-        seed = distributed.max_over_processes(find_seed(options.random_state), device)
-        with time_limit(None if options.minutes is None else options.minutes * 60, device):
-            data = with_groups(
-                scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal), options, groups
-            )
-            # Resolve
-            plan = self._plan(options, data, names)
-        if epochs is not None:
-            plan = dataclasses.replace(plan, resolved=dataclasses.replace(plan.resolved, epochs=epochs))
-        # Build
-        self.options_, self.resolved_ = options, plan.resolved
-        self.scaler_: Any = data.layer
-        self.method_, self.context_ = build_fresh(self._build, plan, data.x), context
-        self.initial_ = self.weights()
-        config = self.configuration()
-        config["parameters"]["epochs"] = options.epochs
-        if epochs is not None and folder is not None:
-            self._check_longer(folder, epochs)
-        # Train
-        with contextlib.ExitStack() as stack:
-            resumes = stack.enter_context(opened(folder, config, self.initial_, device, resume=resume))
-            for callback in callbacks:
-                stack.callback(callback.close)
-            start: dict[str, Any] = {"initial": self.initial_, "resume": resumes, "context": context}
-            start["spent"] = time.monotonic() - began
-            outcome = train(self.name, self.method_, data, plan, folder, callbacks, **start)
-            self.status_, self.metrics_ = outcome.status, outcome.metrics
-            self.warnings_, self.summary_ = outcome.warnings, outcome.summary
-            self._to_device()
-            if folder and distributed.rank() == 0:
-                folder.write_model(self.weights())
-                folder.write_summary(self.summary_)
-            for callback in callbacks if distributed.rank() == 0 else ():
-                callback.fitted(self, given)
-        return self
+        given = Given.of(check_options(type(self), self.get_params(deep=False)), run, resume, context)
+        given, data = self._training_data(given, X, y, neighbors, groups)
+        plan = self._plan(given, data)
+        self._make(plan, data)
+        return self._train(plan, data, given, X)
 
     def transform(self, X: Any, *, output: str = "representation") -> np.ndarray:
         """Compute representations of samples, float32 (n, n_components), or another output by name (`outputs_`).
@@ -564,6 +447,76 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 self.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a DataFrame
         return rows
 
+    # ---- stages of fit ----------------------------------------------------------------------------------------------
+
+    def _training_data(self, given: Given, X: Any, y: Any, neighbors: Any, groups: Any) -> tuple[Given, TrainingData]:
+        """Read, check and scale the rows; with them, options that depend on the form of the data have values."""
+        options, context = given.options, given.context
+        X, names, normalization = given_to_fit(X, options, context)
+        modality = detect(X, modality_name(options, context))
+        check_modality(self.name, modality)
+        rows = self._read(X, modality, None)
+        self.table_, signal = table_of(rows), signal_of(context)
+        options, graph = self._adapt(options, modality, rows, signal), read_neighbors(neighbors, len(rows))
+        if context is None:
+            context = {"data": {"fingerprint": fingerprint(rows)} | graph_record(graph)} if given.folder else {}
+        if self.trains:
+            check_batch(len(rows), options.batch_size)
+        given = dataclasses.replace(given, options=options, context=context)
+        device = given.device
+        seed = distributed.max_over_processes(find_seed(options.random_state), device)
+        with given.limit():
+            data = scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal)
+            return given, with_groups(dataclasses.replace(data, names=names), options, groups)
+
+    def _plan(self, given: Given, data: TrainingData) -> BuildContext[Any, Any]:
+        """Everything that the model is built from: what is "auto" has a value, by the data and the device."""
+        options = given.options
+        with given.limit():
+            shared = resolve_shared(options, data, self.frameworks, with_encoder=self.trains)
+            resolved, inputs = self._resolve(options, shared, data)
+            named = hasattr(self, "feature_names_in_")
+            names = [str(name) for name in (self.feature_names_in_ if named else data.names or [])]
+            names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
+            labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
+            resolved = dataclasses.replace(
+                resolved, named=named, feature_names=names, table=table, reach=reach_of(data.x), **used
+            )
+            resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
+        if given.epochs is not None:
+            resolved = dataclasses.replace(resolved, epochs=given.epochs)
+        return BuildContext.of_new(options, resolved, data, inputs=inputs, labels=labels, few_labels=few)
+
+    def _make(self, plan: BuildContext[Any, Any], data: TrainingData) -> None:
+        """Build the modules with initial weights."""
+        self.options_, self.resolved_, self.scaler_ = plan.options, plan.resolved, data.layer
+        self.method_ = build_fresh(self._build, plan, data.x)
+        self.initial_ = self.weights()
+
+    def _train(self, plan: BuildContext[Any, Any], data: TrainingData, given: Given, X: Any) -> Self:
+        """Train, in the run folder if there is one."""
+        self.context_, folder = given.context, given.folder
+        callbacks = given.callbacks
+        config = self.configuration()
+        config["parameters"]["epochs"] = plan.options.epochs
+        if given.epochs is not None and folder is not None:
+            self._check_longer(folder, given.epochs)
+        with contextlib.ExitStack() as stack:
+            resume = stack.enter_context(opened(folder, config, self.initial_, data.device, resume=given.resume))
+            for callback in callbacks:
+                stack.callback(callback.close)
+            start: dict[str, Any] = {"initial": self.initial_, "resume": resume, "context": self.context_}
+            outcome = train(self.name, self.method_, data, plan, folder, callbacks, **start, spent=given.spent)
+            self.status_, self.metrics_ = outcome.status, outcome.metrics
+            self.warnings_, self.summary_ = outcome.warnings, outcome.summary
+            self._to_device()
+            if folder and distributed.rank() == 0:
+                folder.write_model(self.weights())
+                folder.write_summary(self.summary_)
+            for callback in callbacks if distributed.rank() == 0 else ():
+                callback.fitted(self, X)
+        return self
+
     def _check_longer(self, folder: RunFolder, epochs: int) -> None:
         """Raise InputError if a run of several phases is to become longer."""
         before, phases = folder.read_config()["fitted"].get("epochs"), len(self.method_.phases())
@@ -572,20 +525,6 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 f"{folder.path} has a run of {before} epochs in {phases} phases, which cannot become longer: train for "
                 f"{epochs} epochs in another folder"
             )
-
-    def _plan(self, options: Any, data: TrainingData, file_names: list[str] | None) -> BuildContext[Any, Any]:
-        """Everything that the model is built from."""
-        shared = resolve_shared(options, data, self.frameworks, with_encoder=self.trains)
-        resolved, inputs = self._resolve(options, shared, data)
-        named = hasattr(self, "feature_names_in_")
-        names = [str(name) for name in (self.feature_names_in_ if named else file_names or [])]
-        names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
-        labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
-        resolved = dataclasses.replace(
-            resolved, named=named, feature_names=names, table=table, reach=reach_of(data.x), **used
-        )
-        resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
-        return BuildContext.of_new(options, resolved, data, inputs=inputs, labels=labels, few_labels=few)
 
     @contextlib.contextmanager
     def _prepared(

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,9 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
+from viewsmith.core.deadline import time_limit
 from viewsmith.core.errors import InputError, pluralize, say, warn
+from viewsmith.core.memory import PREPARATION, return_blocks
 from viewsmith.core.random import stream
 from viewsmith.core.rows import RowSource
 from viewsmith.core.samples import Rows
@@ -36,7 +39,48 @@ from viewsmith.networks.wrappers import batch_norm_momentum
 from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, FreeMemory, History, ProgressBar, collapse_warnings
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import RunFolder, environment
+from viewsmith.training.tracking import with_trackers
 from viewsmith.views.base import PrecomputedGraph
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a training is given beside its rows."""
+
+    options: Any  # checked
+    folder: RunFolder | None  # of the run
+    resume: bool
+    epochs: int | None  # length of a run that is resumed, as asked for now
+    callbacks: Sequence[Callback]
+    context: Any  # origin of the data, as saved with the run; before the rows are read it may be None
+    device: torch.device
+    began: float  # of the monotonic clock
+
+    @classmethod
+    def of(cls, options: Any, run: Any, resume: bool, context: Any) -> "Given":
+        """With checked options; those of a run that is resumed choose what they chose when it was started."""
+        began, folder, epochs = time.monotonic(), None if run is None else RunFolder(run), None
+        return_blocks(PREPARATION)
+        if resume and folder is not None and folder.exists():
+            started, epochs = folder.resumed_epochs(options.epochs)
+            options = dataclasses.replace(options, epochs=started)
+            if options.random_state is None:
+                seed = folder.read_config().get("parameters", {}).get("random_state")
+                options = dataclasses.replace(options, random_state=seed)
+        device = find_device(options.device)
+        if options.compile and device.type != "cuda":
+            raise InputError(f"compile is on and the device is {device.type}, expected a GPU: leave compile out")
+        return cls(options, folder, resume, epochs, with_trackers(options.callbacks), context, device, began)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the call of fit."""
+        return time.monotonic() - self.began
+
+    def limit(self) -> contextlib.AbstractContextManager[None]:
+        """Within it, preparations end when the time of the whole training is over."""
+        minutes = self.options.minutes
+        return time_limit(None if minutes is None else minutes * 60 - self.spent, self.device)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self, get_origin
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.options import annotations_of, entries_of
+from viewsmith.core.options import annotations_of, entries_of, wrapped
 
 
 class Part:
@@ -33,6 +33,12 @@ class Part:
     slot: ClassVar[str] = ""
     lead: ClassVar[str] = ""
     further: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "slot" in cls.__dict__ and (entries := entries_of(cls)):
+            listed = "".join(entries.values())
+            cls.__doc__ = wrapped(f"{inspect.cleandoc(cls.__doc__ or '')}\n\nParameters\n----------\n{listed}")
 
     def __init__(self, *lead: Any, **options: Any) -> None:
         if len(lead) > (1 if self.lead else 0):

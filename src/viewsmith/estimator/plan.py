@@ -43,6 +43,7 @@ class TrainingData:
     groups: dict[str, Any] = field(default_factory=dict)
     group_codes: np.ndarray | None = None  # (n,): the group of each row, as given to fit
     normalization: str = "none"  # whether the rows are counts that were log-normalized
+    names: Sequence[str] | None = None  # of the features, as in the file
 
     @property
     def row_shape(self) -> tuple[int, ...]:
