@@ -72,7 +72,7 @@ def with_shared(cls: type, doc: str) -> str:
         text, heading, examples = doc.partition("Examples\n--------\n")
         doc = "\n\n".join([text.rstrip(), SECTIONS, heading + examples])
     attributes = re.split(r"^(?=\S)", textwrap.dedent(ATTRIBUTES_DOC), flags=re.MULTILINE)
-    for marker, entries in (("[shared]", _filled([*arguments_text(cls).values()])), ("[attributes]", attributes)):
+    for marker, entries in (("[shared]", filled([*arguments_text(cls).values()])), ("[attributes]", attributes)):
         fresh = [entry for entry in entries if entry.strip() and f"\n{entry.split(' :')[0]} :" not in doc]
         doc = doc.replace(f"{marker}\n", "".join(fresh))
     return wrapped(doc)
@@ -88,7 +88,7 @@ def roles_of(entry: Entry | None) -> Mapping[Role, str]:
     return getattr(entry.build, "training_roles", {}) if entry else {}
 
 
-def _filled(entries: list[str]) -> list[str]:
+def filled(entries: list[str]) -> list[str]:
     """Fill in the names of the registered parts."""
     modalities = [modality_of(name) for name in registered("modality")]
     lists = {
@@ -285,10 +285,6 @@ class Training(Part):
     callbacks: Any = None
     """Called during the training. The names tensorboard, mlflow and wandb stand for loggers
     (`viewsmith.training.Tracker`)."""
-
-
-for part in (Views, Objective, Encoder, Input):
-    part.__doc__ = wrapped(_filled([part.__doc__ or ""])[0])
 
 
 @dataclass(kw_only=True, eq=False, repr=False, init=False)

@@ -23,7 +23,7 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
-from viewsmith.estimator.arguments import Arguments, with_shared
+from viewsmith.estimator.arguments import Arguments, filled, with_shared
 from viewsmith.estimator.configuration import check_packages, configuration, read_encoder
 from viewsmith.estimator.features import fixed_features
 from viewsmith.estimator.figures import as_dataset, shared_figures
@@ -72,6 +72,9 @@ from viewsmith.reports.maps import LAYOUTS, plot_map
 from viewsmith.training.run import RunFolder
 
 PICTURED = 500  # rows
+
+for part in slots(Arguments).values():  # here, where all that is listed has been registered
+    part.__doc__ = "".join(filled([part.__doc__ or ""]))
 
 
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
