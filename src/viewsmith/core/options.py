@@ -124,7 +124,7 @@ def of_all_parts(config: dict[str, Any]) -> dict[str, Any]:
     parts = config.get("parts")
     if not isinstance(parts, list):
         return config
-    tables = {part: config.get(part) for part in parts}
+    tables: dict[str, Any] = {part: config.get(part) for part in parts}
     if not all(isinstance(table, dict) for table in [config.get("parameters"), *tables.values()]):
         raise ValueError("a table of its parts is missing")
     parameters = dict(config["parameters"])

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.errors import InputError, join_names
+from viewsmith.core.options import wrapped
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
@@ -74,7 +75,7 @@ from viewsmith.training.run import RunFolder
 PICTURED = 500  # rows
 
 for part in slots(Arguments).values():  # here, where all that is listed has been registered
-    part.__doc__ = "".join(filled([part.__doc__ or ""]))
+    part.__doc__ = wrapped("".join(filled([part.__doc__ or ""])))
 
 
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
@@ -109,7 +110,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                 raise TypeError(str(error)) from None
         if unknown := given.keys() - own.keys():
             raise TypeError(f"{type(self).__name__} has no option {min(unknown)!r}")
-        vars(self).update(own | given)
+        for name, value in (own | given).items():
+            setattr(self, name, value)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         values = [(f.name, repr(getattr(self, f.name)), repr(f.default)) for f in dataclasses.fields(self)]
@@ -122,8 +124,9 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options by name; if `deep`, also with the names of their parts before them, as in `set_params`."""
+        cls: type = type(self)
         found = {name: getattr(self, name) for name in self._get_param_names()}
-        of_parts = {name: slot for name, slot in places(type(self)).items() if deep and slot in slots(type(self))}
+        of_parts = {name: slot for name, slot in places(cls).items() if deep and slot in slots(cls)}
         return found | {f"{slot}__{name}": found[name] for name, slot in of_parts.items()}
 
     def set_params(self, **options: Any) -> Self:
@@ -131,7 +134,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         given = expanded(type(self), options)
         if unknown := given.keys() - {*self._get_param_names()}:
             raise ValueError(f"invalid parameter {min(unknown)!r} for estimator {type(self).__name__}")
-        vars(self).update(given)
+        for name, value in given.items():
+            setattr(self, name, value)
         return self
 
     # ---- implemented by subclasses --------------------------------------------------------------------------------
@@ -389,7 +393,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _make_modules(self) -> None:
         """Make the input layer and the method for weights that follow."""
-        self.scaler_ = self.modality_.layer_for(self.resolved_.row_shape, self.resolved_.statistics)
+        self.scaler_: Any = self.modality_.layer_for(self.resolved_.row_shape, self.resolved_.statistics)
         self.method_ = self._build(BuildContext(self.options_, self.resolved_, layer=self.scaler_))
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -492,7 +496,8 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _make(self, plan: BuildContext[Any, Any], data: TrainingData) -> None:
         """Build the modules with initial weights."""
-        self.options_, self.resolved_, self.scaler_ = plan.options, plan.resolved, data.layer
+        self.options_, self.resolved_ = plan.options, plan.resolved
+        self.scaler_ = data.layer
         self.method_ = build_fresh(self._build, plan, data.x)
         self.initial_ = self.weights()
 

@@ -3,7 +3,7 @@
 import os
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from sklearn.base import BaseEstimator
 
@@ -21,7 +21,7 @@ NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every", "callba
 
 def configuration(estimator: Any, seed: Any, data: Any, resolved: Resolved | None) -> dict[str, Any]:
     """Everything that rebuilds the model: method, parameters and their parts, origin of the data, resolved settings."""
-    name, parameters, cls = estimator.name, estimator.get_params(deep=False), type(estimator)
+    name, parameters, cls = estimator.name, estimator.get_params(deep=False), cast(type, type(estimator))
     kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
     kept = {k: _as_text(v) for k, v in kept.items()}
     config: dict[str, Any] = {"viewsmith": __version__, "method": name}

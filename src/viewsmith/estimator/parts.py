@@ -68,13 +68,13 @@ def leaves(part: type) -> tuple[str, ...]:
 
 
 @functools.cache
-def slots(cls: type) -> dict[str, type[Part]]:
+def slots(cls: Any) -> dict[str, type[Part]]:
     """The parts of an estimator by the argument that takes them."""
-    return {base.slot: base for base in cls.__mro__ if "slot" in base.__dict__ and base.slot}
+    return {base.slot: base for base in cls.__mro__ if issubclass(base, Part) and base.__dict__.get("slot")}
 
 
 @functools.cache
-def places(cls: type) -> dict[str, str]:
+def places(cls: Any) -> dict[str, str]:
     """The argument that takes an option of an estimator: that of its part; for an option of none, itself."""
     of_parts = {name: slot for slot, part in slots(cls).items() for name in leaves(part)}
     # Not by `dataclasses.fields`: documentation is written before a class is made a dataclass.
