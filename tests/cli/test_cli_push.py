@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tomllib
 import warnings
 
 import numpy as np
@@ -13,6 +12,7 @@ import viewsmith
 from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
+from viewsmith.training.run import RunFolder
 from viewsmith.workflows import hub
 
 pytest.importorskip("huggingface_hub")
@@ -60,7 +60,7 @@ def test_a_repository_has_no_rows_paths_or_pickles(run, repository):
         *("model.safetensors", "initial.safetensors"),
     }
     config = json.loads((repository / "config.json").read_text())
-    assert config == tomllib.loads((repository / "config.toml").read_text())
+    assert config == RunFolder(repository).read_config()
     assert "command" not in config and "/" not in config["data"]["source"]
 
 

@@ -149,7 +149,7 @@ OPTIONS = [
     (("--precision", "16"), "precision is '16'", "'32' or 'bf16'"),
     (("--checkpoint-every", "-1"), "--checkpoint-every is -1.0"),
     (("--impute", "mean"), "impute is 'mean'", "expected none or median"),
-    (("--set", "depth=3"), "no option 'depth'", "framework", "n_components"),
+    (("--set", "depth=3"), "no option 'depth'", "batch_size", "appended_pca"),
     (("--set", "depth"), "--set is 'depth'", "KEY=VALUE"),
     (("--set", "hidden=big"), "hidden is 'big'"),
     (("--set", "kernel=rbf"), "kernel is 'rbf'", "'cauchy' or 'cosine'"),

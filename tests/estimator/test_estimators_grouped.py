@@ -97,8 +97,6 @@ def test_a_switch_and_its_options_are_one_argument():
     [
         ({"magic": 1}, TypeError, "PiNDA has no option 'magic'"),
         ({"hidde": 1}, TypeError, "PiNDA has no option 'hidde'"),
-        ({"noise": 0.5}, InputError, r"noise is 0.5, expected Noise\(\.\.\.\)"),
-        ({"noise": Views("noise")}, InputError, r"noise is Views\(view_maker='noise'\), expected Noise\(\.\.\.\)"),
         ({"noise": {"strenght": 1}}, InputError, "noise has no option 'strenght': did you mean strength"),
         ({"strength": 1.0, "noise": Noise(strength=2.0)}, InputError, "strength is given as 1.0 and as 2.0: leave one"),
     ],
@@ -107,6 +105,18 @@ def test_what_is_no_part_is_refused_in_one_line(given, error, message):
     with pytest.raises(error, match=message) as caught:
         PiNDA(**given)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given", [{"noise": 0.5}, {"noise": Views("noise")}, {"framework": Noise()}, {"views": Noise()}]
+)
+def test_what_is_no_part_is_refused_in_fit(wine, given):
+    ((slot, value),) = given.items()
+    expected = slots(PiNDA)[slot].__name__
+    for model in (PiNDA(**given), PiNDA().set_params(**given)):
+        with pytest.raises(InputError) as caught:
+            model.fit(wine)
+        assert str(caught.value) == f"{slot} is {value!r}, expected {expected}(...)"
 
 
 def test_parts_refuse_options_of_others():

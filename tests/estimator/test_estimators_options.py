@@ -188,7 +188,7 @@ def test_defaults_pass_their_own_check_and_are_filled_in():
         for preset in cls.presets.values():
             options = check_options(cls, preset)
             assert all(getattr(options, name) == value for name, value in preset.items())
-        assert list(schema(cls).model_fields) == list(places(cls))
+        assert schema(cls).model_fields.keys() == places(cls).keys()
 
 
 def test_messages_about_unknown_options_have_similar_names():

@@ -51,7 +51,7 @@ from viewsmith.estimator.inputs import (
 )
 from viewsmith.estimator.model import build_fresh
 from viewsmith.estimator.options import check_options
-from viewsmith.estimator.parts import Signature, expanded, places, slots
+from viewsmith.estimator.parts import Signature, check_parts, expanded, places, slots
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
 from viewsmith.estimator.resolve import check_modality, resolve_shared, route_options, view_entries
@@ -101,8 +101,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def __init__(self, **options: Any) -> None:
         """Store parts and options, which `fit` checks; an option of no part is one of a part that is named."""
-        given = expanded(type(self), options)
+        cls: type = type(self)
+        given = expanded(cls, options)
         own = {field.name: field.default for field in dataclasses.fields(self)}
+        own |= dict.fromkeys(given.keys() & slots(cls).keys())  # no parts, which `fit` refuses
         if given.keys() - own.keys():
             try:
                 given, _ = route_options(type(self), given)
@@ -114,9 +116,18 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             setattr(self, name, value)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        values = [(f.name, repr(getattr(self, f.name)), repr(f.default)) for f in dataclasses.fields(self)]
-        text = ", ".join(f"{name}={value}" for name, value, default in values if value != default)
+        text = ", ".join(f"{name}={value!r}" for name, value in self._changed().items())
         return f"{type(self).__name__}({text if len(text) <= N_CHAR_MAX else f'{text[:N_CHAR_MAX]}...'})"
+
+    def _changed(self) -> dict[str, Any]:
+        values = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
+        return {name: value for name, (value, default) in values.items() if repr(value) != repr(default)}
+
+    def _get_params_html(self, deep: bool = True, doc_link: str = "") -> Any:  # of scikit-learn's picture of it
+        shown, changed = super()._get_params_html(deep=False, doc_link=doc_link), self._changed()
+        for name in shown.keys() - changed.keys():
+            del shown[name]
+        return shown
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -132,7 +143,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     def set_params(self, **options: Any) -> Self:
         """Set options by name, also as ``PART__OPTION`` and by parts."""
         given = expanded(type(self), options)
-        if unknown := given.keys() - {*self._get_param_names()}:
+        if unknown := given.keys() - {*self._get_param_names(), *slots(type(self))}:
             raise ValueError(f"invalid parameter {min(unknown)!r} for estimator {type(self).__name__}")
         for name, value in given.items():
             setattr(self, name, value)
@@ -216,6 +227,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         TrainingError
             The loss became infinite or NaN.
         """
+        check_parts(self)
         given = Given.of(check_options(type(self), self.get_params(deep=False)), run, resume, context)
         given, data = self._training_data(given, X, y, neighbors, groups)
         plan = self._plan(given, data)

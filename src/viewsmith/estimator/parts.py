@@ -16,6 +16,15 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.options import annotations_of, entries_of, wrapped
 
 
+class OptionsSignature:
+    """The arguments of a part as Python shows them: its options."""
+
+    def __get__(self, part: Any, cls: Any) -> inspect.Signature:
+        fields = getattr(cls, "__dataclass_fields__", {}).values()
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature([inspect.Parameter(field.name, kind, default=field.default) for field in fields])
+
+
 class Part:
     """Options of one part of an estimator: those that are given; for others the estimator has the default.
 
@@ -33,6 +42,7 @@ class Part:
     slot: ClassVar[str] = ""
     lead: ClassVar[str] = ""
     further: ClassVar[str] = ""
+    __signature__: ClassVar[Any] = OptionsSignature()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -105,16 +115,22 @@ def _pairs(cls: type, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
         elif dot:
             yield _of_part(part, leaf), value
-        elif isinstance(value, Part):
-            if not isinstance(value, part):
-                raise InputError(f"{slot} is {value!r}, expected {part.__name__}(...)")
+        elif isinstance(value, part):
             yield from value.get_params().items()
         elif isinstance(value, Mapping):
             for leaf, each in value.items():
                 yield _of_part(part, leaf), each
-        elif part.lead:
+        elif part.lead and not isinstance(value, Part):
             yield part.lead, value
         elif value is not None:
+            yield slot, value  # no part, see `check_parts`
+
+
+def check_parts(estimator: Any) -> None:
+    """Raise InputError for what was given as a part and is none."""
+    for slot, part in slots(type(estimator)).items():
+        value = vars(estimator).get(slot)
+        if isinstance(value, Part) or (value is not None and slot != part.lead):
             raise InputError(f"{slot} is {value!r}, expected {part.__name__}(...)")
 
 
