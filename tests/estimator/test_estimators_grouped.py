@@ -41,7 +41,9 @@ def test_an_option_is_of_one_part(cls):
 def test_every_part_can_be_imported_and_says_what_it_is(cls):
     for part in slots(cls).values():
         assert getattr(viewsmith.parts, part.__name__) is part
-        assert (part.__doc__.endswith(".") and not part.lead) or part.lead in leaves(part)
+        assert part.__doc__.splitlines()[0].endswith(".") and "Parameters" in part.__doc__
+        assert not part.lead or part.lead in leaves(part)
+        assert list(inspect.signature(part).parameters) == list(leaves(part))
 
 
 @pytest.mark.parametrize(
