@@ -9,6 +9,7 @@ from viewsmith.data import load_dataset
 from viewsmith.data.any_size import read_samples
 from viewsmith.evaluation.symmetries import symmetries
 from viewsmith.modalities import detect, modality_of
+from viewsmith.modalities.dna.networks import LONGEST_SKIP
 
 rng = np.random.default_rng(0)
 LETTERS = [*"ACDEFGHIKLMNPQRSTVWY"]
@@ -82,6 +83,14 @@ def test_raw_features_are_words_of_two_letters_and_places():
         "one-hot letters": 20 * max(map(len, TEXTS)),
         "2-mer frequencies": 400,
     }
+
+
+def test_letters_that_are_left_out_of_a_baseline_are_said():
+    texts = [text * 30 for text in TEXTS]
+    found = modality_of("proteins").raw_features(
+        modality_of("proteins").read(texts), modality_of("proteins").input_layer((9,))
+    )
+    assert list(found) == [f"one-hot letters (the first {LONGEST_SKIP})", "2-mer frequencies"]
 
 
 def test_proteins_have_no_other_strand():

@@ -216,11 +216,13 @@ class Letters(Modality):
 
         with torch.no_grad():
             scaled = layer(shared_tensor(rows).to(layer.codes.device)).cpu()
-        if len(self.alphabet) > 4:  # wide: of the first positions
+        name = f"one-hot {self.letters_noun}"
+        if len(self.alphabet) > 4 and scaled.shape[2] > networks.LONGEST_SKIP:  # wide
             scaled = scaled[:, :, : networks.LONGEST_SKIP]
+            name += f" (the first {networks.LONGEST_SKIP})"
         k = word_length(len(self.alphabet))
         words = {f"{k}-mer frequencies": kmer_frequencies(rows, k, self.alphabet)}
-        return {f"one-hot {self.letters_noun}": scaled.flatten(1).numpy()} | words
+        return {name: scaled.flatten(1).numpy()} | words
 
     def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
         if not self.alphabet.complement:
