@@ -26,20 +26,19 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(enco
 
 #: Runs all blocks of the README in the new environment; Python keeps its names from block to block.
 DRIVER = """
-import json, subprocess, sys, time
+import json, os, subprocess, sys, time
 taken, names = {}, {}
 for kind, text in json.loads(sys.argv[1]):
     for line in [text] if kind == "python" else text.splitlines():
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), sum(os.times()[:4])
         if kind == "python":
             exec(compile(text, "<README>", "exec"), names)
         elif line.startswith("viewsmith "):
             subprocess.run(["bash", "-c", line.replace("viewsmith", sys.argv[2], 1)], check=True, stdout=2)
         else:
             continue
-        taken["python, " + text.splitlines()[-1][:50] if kind else line.partition("#")[0].strip()] = (
-            time.perf_counter() - began
-        )
+        name = "python, " + text.splitlines()[-1][:50] if kind else line.partition("#")[0].strip()
+        taken[name] = time.perf_counter() - began, sum(os.times()[:4]) - cpu
 print(json.dumps(taken))
 """
 
@@ -73,13 +72,14 @@ def main() -> None:
         work = given.work or Path(temporary)
         home = work / "home"
         home.mkdir(parents=True)
-        python, began, taken = str(work / "env" / "bin" / "python"), time.perf_counter(), dict[str, float]()
+        python = str(work / "env" / "bin" / "python")
+        began, cpu, taken = time.perf_counter(), 0.0, dict[str, tuple[float, float]]()
 
         def done(name: str) -> None:
-            nonlocal began
-            taken[name] = time.perf_counter() - began
-            print(f"{name}: {taken[name]:.0f} s", flush=True)
-            began = time.perf_counter()
+            nonlocal began, cpu
+            used = sum(os.times()[2:4])
+            taken[name] = time.perf_counter() - began, used - cpu
+            began, cpu = time.perf_counter(), used
 
         venv.create(work / "env", with_pip=True)
         wheel = build(work, python)
@@ -100,9 +100,10 @@ def main() -> None:
         done("demo")
         found = run([python, "-W", "ignore", "-c", DRIVER, json.dumps(BLOCKS), command], home)
         taken |= json.loads(found.splitlines()[-1])
-        for name in list(taken)[3:]:
-            print(f"{name}: {taken[name]:.0f} s")
-        print(f"in all: {sum(taken.values()):.0f} s")
+        for name, (wall, used) in taken.items():
+            print(f"{name}: {wall:.0f} s, {used:.0f} s of CPU time")
+        wall, used = (sum(each) for each in zip(*taken.values(), strict=True))
+        print(f"in all: {wall:.0f} s, {used:.0f} s of CPU time")
 
 
 if __name__ == "__main__":
