@@ -10,7 +10,7 @@ import typer
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.use import write_run_report
+from viewsmith.cli.report import write_run_report
 from viewsmith.core.errors import InputError, quoted
 from viewsmith.data.generator_options import GeneratorOptions
 

@@ -1,4 +1,4 @@
-"""The commands generate and merge."""
+"""The command generate."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,6 @@ from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.options import Data, data_options, flag_of, with_flags
 from viewsmith.core.options import texts_of
 from viewsmith.data.generator_options import GeneratorOptions, parse_shard
-from viewsmith.data.places import check_view_cache
 
 
 @with_flags(
@@ -44,21 +43,4 @@ def generate(
         made = fill_cache(dataset, out, options, transductive=transductive, progress=True)
     if missing := made.missing():
         echo(f"{len(missing)} of {len(made.numbers())} blocks are for other shards", err=True)
-    echo(str(out))
-
-
-@with_flags("debug")
-def merge(
-    parts: Annotated[list[Path], typer.Argument(metavar="CACHE...", help="Folders that the shards of one job wrote.")],
-    out: Annotated[Path, typer.Option(metavar="CACHE", help="A new folder, or one of these.")],
-) -> None:
-    """Merge the view caches of several shards (`generate --shard`), each of them in a separate folder."""
-    for part in parts:
-        check_view_cache(part)
-    from viewsmith.workflows.generate import merge_caches
-
-    with writing(out):
-        cache = merge_caches(parts, out)
-    if missing := cache.missing():
-        echo(f"{len(missing)} of {len(cache.numbers())} blocks are missing", err=True)
     echo(str(out))
