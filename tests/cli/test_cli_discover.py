@@ -503,7 +503,10 @@ def test_a_table_in_long_format_is_no_event(tmp_path):
     rows = [(name, f"2000-01-{day:02d}", day) for name in "abcde" for day in range(1, 29)]
     pd.DataFrame(rows, columns=["symbol", "date", "price"]).to_csv(tmp_path / "long.csv", index=False)
     result = call("discover", tmp_path / "long.csv", "--modality", "series", "--out", tmp_path / "out")
-    assert result.refused("long format", "pivot_table(index='symbol', columns='date', values='price')")
+    assert result.refused("long format", "(--time date --id symbol)")
+    columns = ["--time", "date", "--id", "symbol"]
+    result = call("discover", tmp_path / "long.csv", "--modality", "series", *columns, "--out", tmp_path / "out")
+    assert result.refused("all samples are equal")  # read as recordings
 
 
 def test_the_score_of_a_site_is_a_whole_number_from_0_to_1000():

@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.io
 from PIL import Image
 
 from refusals import refusal
@@ -50,7 +49,7 @@ def test_every_line_is_python(tmp_path):
         assert "{" not in code and out.endswith(form.suffix), code
 
 
-@pytest.mark.parametrize("name", ['a"b.mat', "a$HOME.mat", "a`b.mat", "a'b.mat", "a\\b.mat", "a!b.mat"])
+@pytest.mark.parametrize("name", ['a"b.dta', "a$HOME.dta", "a`b.dta", "a'b.dta", "a\\b.dta", "a!b.dta"])
 def test_names_that_a_shell_would_change_are_left_out(tmp_path, name):
     (tmp_path / name).write_bytes(b"RIFF")
     assert "'FILE'" in advised(refusal(load_dataset, tmp_path / name))[1]
@@ -103,21 +102,11 @@ def test_files_that_are_not_there_do_not_exist(tmp_path):
         assert f"{name} does not exist" in refusal(load_dataset, tmp_path / name)
 
 
-def test_a_file_of_matlab(tmp_path, monkeypatch):
-    x = rng.normal(size=(30, 4))
-    scipy.io.savemat(tmp_path / "a.mat", {"y": np.arange(30), "X": x})
-    data = follow(refusal(load_dataset, tmp_path / "a.mat"), tmp_path, monkeypatch)
-    np.testing.assert_allclose(data.x, x, rtol=1e-6)
-
-
 def test_tables_of_other_programs(tmp_path, monkeypatch):
     frame = pd.DataFrame({"a": rng.normal(size=20), "b": rng.choice(["u", "v"], 20)})
     frame.to_stata(tmp_path / "b.dta", write_index=False)
-    rows = "\n".join(f"{a},{b}" for a, b in frame.itertuples(index=False))
-    (tmp_path / "c.arff").write_text(f"@relation r\n@attribute a numeric\n@attribute b {{u,v}}\n@data\n{rows}\n")
-    for name in ("b.dta", "c.arff"):
-        data = follow(refusal(load_dataset, tmp_path / name), tmp_path, monkeypatch)
-        assert len(data.x) == 20 and data.feature_names[0] == "a" and len(data.feature_names) > 2, name
+    data = follow(refusal(load_dataset, tmp_path / "b.dta"), tmp_path, monkeypatch)
+    assert len(data.x) == 20 and data.feature_names[0] == "a" and len(data.feature_names) > 2
 
 
 def test_files_of_single_cells(tmp_path, monkeypatch):
@@ -191,36 +180,6 @@ def test_an_h5ad_with_genes_in_rows_is_refused(tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match="log-normalized"):
         assert follow(message, tmp_path, monkeypatch).x.shape == (60, 80)
     assert "give adata.T" in refusal(Contrastive().fit, cells)
-
-
-# --- recordings in tables
-
-
-def test_a_table_in_long_format_is_no_recordings(tmp_path, monkeypatch):
-    days = pd.date_range("2000-01-01", periods=30, freq="MS")
-    values = rng.normal(size=(5, 30)).cumsum(1)
-    rows = [(f"s{i}", day.strftime("%b %d %Y"), values[i, j]) for i in range(5) for j, day in enumerate(days)]
-    pd.DataFrame(rows, columns=["symbol", "date", "price"]).to_csv(tmp_path / "long.csv", index=False)
-    message = refusal(load_dataset, tmp_path / "long.csv", modality="series")
-    assert "long format" in message
-    data = follow(message, tmp_path, monkeypatch)
-    np.testing.assert_allclose(data.x[:, 0], values, rtol=1e-5)  # in the order of time, not of letters
-
-
-def test_tables_of_numbers_in_long_format(tmp_path, monkeypatch):
-    rows = [(i, t / 10, i + np.sin(t)) for i in range(6) for t in range(20)]
-    pd.DataFrame(rows, columns=["subject_id", "time_s", "x"]).to_csv(tmp_path / "long.csv", index=False)
-    data = follow(refusal(load_dataset, tmp_path / "long.csv", modality="series"), tmp_path, monkeypatch)
-    assert data.x.shape == (6, 1, 20) and data.x[3, 0, 0] == 3
-
-
-def test_a_wide_table_of_recordings(tmp_path, monkeypatch):
-    x = rng.normal(size=(12, 20)).cumsum(1)
-    pd.DataFrame(x, columns=[f"p{i}" for i in range(20)]).to_csv(tmp_path / "w.csv", index=False)
-    data = follow(refusal(load_dataset, tmp_path / "w.csv", modality="series"), tmp_path, monkeypatch)
-    np.testing.assert_allclose(data.x[:, 0], x, rtol=1e-5)
-    pd.DataFrame(x).assign(who="a").to_csv(tmp_path / "w.csv", index=False)
-    assert "who have text" in refusal(load_dataset, tmp_path / "w.csv", modality="series")
 
 
 # --- letters

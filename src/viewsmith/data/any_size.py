@@ -18,7 +18,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
 from viewsmith.data.reading import reading
-from viewsmith.data.sources import check_recordings_table, load_dataset
+from viewsmith.data.sources import load_dataset
 from viewsmith.data.tiles import TileRows
 from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.base import modality_of
@@ -122,12 +122,11 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
             )
         return images, list(images.names), "images", None
     series = modality == "series"
-    if series and not fitted:
-        check_recordings_table(path, wide=True)
+    of_rows = is_table(path) or path.suffix.lower() in (".npy", ".npz", ".mat")
     letters = _is_letters(modality)
-    wanted = "series" if series and not _one_channel(path) else modality if letters else None
-    # Rows of a table are read as vectors, in which missing values then stay NaN.
-    impute: Any = "median" if series and wanted is None else "none"
+    wanted = "series" if series and of_rows and not _one_channel(path) else modality if letters else None
+    # Rows of an array of two axes are read as vectors, in which missing values then stay NaN.
+    impute: Any = "median" if series and of_rows and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
     if data not in BUILTIN and "step" in find_reader(path).tag("takes"):
         # Events at the seams of windows are found whole in the next ones.
@@ -206,7 +205,7 @@ def _one_channel(path: Path) -> bool:
     if path.suffix.lower() == ".npz" and path.is_file():
         with np.load(path, allow_pickle=False) as content:
             return any(content[name].ndim == 2 for name in content.files if name.lower().startswith("x"))
-    return is_table(path)
+    return False
 
 
 def _folder(path: Path, request: DataOptions) -> ImageList:

@@ -18,7 +18,7 @@ from viewsmith.data.unread import MOST_FILES, advice, is_zarr_image, refuse
 
 _BUILT_IN = (
     *("arrays", "tables", "table_files", "datasets", "h5ad", "loom", "mtx", "tenx", "fasta", "genomes"),
-    *("folders", "microscopy", "dicom", "nifti", "fits", "ome_zarr", "sound", "edf", "wfdb", "ts"),
+    *("folders", "microscopy", "dicom", "nifti", "fits", "ome_zarr", "sound", "edf", "wfdb", "ts", "matlab"),
 )
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
 
@@ -138,9 +138,13 @@ def check_options(name: str, request: DataOptions, chosen: Entry | None) -> None
     for entry in entries("reader"):
         for option in entry.tag("takes"):
             nouns.setdefault(option, []).append(entry.tag("noun"))
+    takes = set() if chosen is None else set(chosen.tag("takes"))
+    if request.modality == "series" and chosen is not None and chosen.tag("table"):
+        takes |= {"time", "recording", "length", "step", "rate", "channels"}
+    nouns |= {option: ["a table of recordings (--modality series)"] for option in ("time", "recording")}
     for option, known in nouns.items():
         value = getattr(request, option)
-        if value is not None and (chosen is None or option not in chosen.tag("takes")):
+        if value is not None and option not in takes:
             raise InputError(
                 f"{name} is not {' or '.join(dict.fromkeys(known))}, so {option}={one_line(value, 60)} has no effect; "
                 f"leave {option} out"

@@ -87,6 +87,10 @@ class DataOptions(ModelDataOptions):
     """Points per second of recordings; files of another rate are resampled."""
     channels: Annotated[Sequence[str] | None, Flag("NAME,...")] = None
     """Channels of recordings and of images of instruments, by name or number from 0 (default: all)."""
+    time: Annotated[str | None, Flag("COLUMN")] = None
+    """Column of the times of a table with a row for each moment of recordings: seconds, points or dates."""
+    recording: Annotated[str | None, Flag("COLUMN", name="id")] = None
+    """Column of such a table that tells recordings apart."""
     axes: Annotated[str | None, Flag("LETTERS")] = None
     """Axes of image files: CYX, ZCYX (default: as the file says).
 

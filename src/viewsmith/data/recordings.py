@@ -90,7 +90,7 @@ class Recording:
         Points per second; None: not known.
     channels : sequence of str
         Names of the channels; empty: numbers from 0.
-    label : object
+    label, group : object
         Class or number; None: not known.
     """
 
@@ -99,6 +99,7 @@ class Recording:
     rate: float | None = None
     channels: Sequence[str] = ()
     label: Any = None
+    group: Any = None
 
     def time(self, points: float) -> str:
         """A number of points as time: in seconds if the rate is known."""
@@ -383,16 +384,27 @@ def _labels(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Labels and groups of the recordings: of a table of their names, else their own; "recording": their names."""
     names = [each.name for each in recordings]
-    table = table_of_names(names, request, folder)
     label, wanted = request.or_fitted("label"), request.or_fitted("groups")
+    if any(each.group is not None for each in recordings):
+        return _known([each.label for each in recordings]), np.array([each.group for each in recordings])
+    table = table_of_names(names, request, folder)
     y: np.ndarray | None = None
-    if label is not None and not (request.few_labels and label == "y"):
+    if any(each.label is not None for each in recordings) and table is None:
+        y = _known([each.label for each in recordings])
+    elif label is not None and not (request.few_labels and label == "y"):
         y = column_of(table, "label", label, source_name)
     elif any(each.label is not None for each in recordings):
-        y = np.array([each.label if each.label is not None else "" for each in recordings])
+        y = _known([each.label for each in recordings])
     if wanted is None:
         return y, None
     return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", wanted, source_name)
+
+
+def _known(labels: list[Any]) -> np.ndarray | None:
+    """Labels, empty where there is none; None if there is none at all."""
+    if all(label is None for label in labels):
+        return None
+    return np.array(["" if label is None else label for label in labels])
 
 
 def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str | None]], int | None]:

@@ -58,8 +58,8 @@ declare(load_dataset, DataOptions)
 def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True) -> Dataset:
     """`load_dataset`, with its options as one object; without `split` all rows are for training."""
     request, name = options.checked(), _name(source)
-    if request.modality == "series" and request.schema is None:
-        check_recordings_table(Path(name), request.drop, wide=False)
+    if request.modality == "series" and request.schema is None and request.time is None and request.recording is None:
+        check_recordings_table(Path(name), request.drop)
     schema, found = request.schema, _read(name, request)
     kind = find_modality(found.x, request.modality or found.modality, name)
     names = found.names if kind.named_features else None
@@ -118,11 +118,11 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
     return dataset
 
 
-def check_recordings_table(path: Path, drop: Collection[str] = (), *, wide: bool) -> None:
-    """Refuse a table that was given as recordings, unless `wide` tables are read, see `refuse_table_of_recordings`."""
+def check_recordings_table(path: Path, drop: Collection[str] = ()) -> None:
+    """Refuse a table with a row for each moment that was given as recordings without its columns."""
     if is_table(path) and path.is_file():
         tables = import_module("viewsmith.data.readers.tables")
-        refuse_table_of_recordings(path, tables.first_rows(path).drop(columns=list(drop), errors="ignore"), wide)
+        refuse_table_of_recordings(path, tables.first_rows(path).drop(columns=list(drop), errors="ignore"))
 
 
 def _rows(

@@ -80,26 +80,14 @@ _EEG = Format(
     "mne",
     options=_SERIES,
 )
-_MATLAB = Format(
-    "a file of MATLAB",
-    "import numpy as np, scipy.io as s; m = s.loadmat({path}); "
-    "np.save({out}, max((v for k, v in m.items() if k[0] != '_'), key=np.size))",
-)
 _FRAMES = {".dta": "read_stata({path})"}
 
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
-    ".mat": _MATLAB,
     **{
         suffix: Format("a table", f"import pandas as pd; pd.{read}.to_csv({{out}}, index=False)", suffix=".csv")
         for suffix, read in _FRAMES.items()
     },
-    ".arff": Format(
-        "a table (ARFF)",
-        "import pandas as pd, scipy.io.arff as a; t = pd.DataFrame(a.loadarff({path})[0]); "
-        "t.map(lambda v: v.decode() if isinstance(v, bytes) else v).to_csv({out}, index=False)",
-        suffix=".csv",
-    ),
     **dict.fromkeys(
         (".sto", ".stk"),
         Format(
@@ -271,42 +259,20 @@ _TIMES = (
 )
 
 
-def refuse_table_of_recordings(path: Path, frame: Any, wide: bool) -> None:
-    """Raise InputError for a table that was given as recordings, unless `wide` tables, with a recording of one channel
-    in each row, are read."""
-    text = [str(name) for name in frame.columns if not _is_number(frame[name])]
-    times = [str(name) for name in frame.columns if str(name).lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
-    if not text and not times:
-        if wide:
-            return
-        code = f"import numpy as np, pandas as pd; np.save({{out}}, pd.{_reader_of(path)}.to_numpy('float32')[:, None])"
-        line = command(path, Format("", code, options=_SERIES))
-        raise InputError(f"{path} is a table; if each row is a recording of one channel: {line}")
+def refuse_table_of_recordings(path: Path, frame: Any) -> None:
+    """Raise InputError for a table in long format that was given as recordings without its columns."""
+    names = list(map(str, frame.columns))
+    times = [name for name in names if name.lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
     if not times:
-        raise InputError(
-            f"{path}: {'column' if len(text) == 1 else 'columns'} {name_list(text)} have text, expected points in time "
-            f"alone, a recording of one channel in each row: leave them out (--drop {one_line(text[0], 40)})"
-        )
-    time = times[0]
-    ids = [name for name in map(str, frame.columns) if name != time and 1 < frame[name].nunique() < len(frame)]
+        return
+    text = [name for name in names if not _is_number(frame[name])]
+    ids = [name for name in names if name != times[0] and 1 < frame[name].nunique() < len(frame)]
     ids = [name for name in ids if name in text] or [name for name in ids if "id" in name.lower()]
-    values = [name for name in map(str, frame.columns) if name not in (time, *ids[:1], *text)]
-    said = f"{path} is a table in long format, a row for each moment ({one_line(time, 40)}), expected a recording a row"
-    if not ids or not values or any(_quoted(name) != f"'{name}'" for name in (time, ids[0], values[0])):
-        raise InputError(f"{said}: DataFrame.pivot(index=ID, columns=TIME, values=VALUE) of pandas makes such rows")
-    dates = f", parse_dates=['{time}']" if time in text else ""
-    code = (
-        f"import numpy as np, pandas as pd; t = pd.{_reader_of(path, dates)}; "
-        f"x = t.pivot_table(index='{ids[0]}', columns='{time}', values='{values[0]}').dropna(axis=1); "
-        "np.save({out}, x.to_numpy('float32')[:, None])"
+    flags = f"--time {one_line(times[0], 40)}" + (f" --id {one_line(ids[0], 40)}" if ids else "")
+    raise InputError(
+        f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
+        f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {times[0]})"
     )
-    raise InputError(f"{said}: {command(path, Format('', code, options=_SERIES))}")
-
-
-def _reader_of(path: Path, options: str = "") -> str:
-    if path.suffix.lower() == ".parquet":
-        return "read_parquet({path})"
-    return f"read_csv({{path}}{', sep=chr(9)' if '.tsv' in path.name.lower() else ''}{options})"
 
 
 def _is_number(column: Any) -> bool:

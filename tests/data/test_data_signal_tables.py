@@ -1,0 +1,126 @@
+"""Recordings in tables, a row each or a row for each moment, in files of MATLAB and in ARFF files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+
+rng = np.random.default_rng(0)
+
+
+def test_a_row_for_each_recording(tmp_path):
+    x = rng.normal(size=(12, 20)).cumsum(1).round(3)
+    frame = pd.DataFrame(x, columns=[f"p{i}" for i in range(20)])
+    frame.to_csv(tmp_path / "w.csv", index=False)
+    np.testing.assert_allclose(load_dataset(tmp_path / "w.csv", modality="series").x[:, 0], x, rtol=1e-5)
+    frame.iloc[3, 15:] = np.nan
+    frame.assign(kind=["u", "v"] * 6, who=np.arange(12) % 4).to_parquet(tmp_path / "w.parquet")
+    options = {"modality": "series", "label": "kind", "groups": "who"}
+    with pytest.warns(UserWarning, match="12 recordings of 15 points to 20 points"):
+        data = load_dataset(tmp_path / "w.parquet", **options)
+    assert data.x.shape == (12, 1, 20) and np.isnan(data.x[3, 0, 15:]).all() and data.y.tolist() == ["u", "v"] * 6
+    assert data.groups.tolist() == [str(i % 4) for i in range(12)]
+    later = load_dataset(tmp_path / "w.parquet", schema=data.schema)
+    np.testing.assert_array_equal(later.x, data.x)
+    assert later.y.tolist() == data.y.tolist()
+    message = refusal(load_dataset, tmp_path / "w.parquet", modality="series", groups="who")
+    assert "column kind have text" in message and "--drop kind" in message
+    assert "no column 'knd', given as label; did you mean kind?" in refusal(
+        load_dataset, tmp_path / "w.parquet", modality="series", label="knd"
+    )
+
+
+def moments(path, drop=(), **columns):
+    """Six recordings of 20 moments at 10 Hz, in the order of no time, and their values (6, 2, 20)."""
+    x = rng.normal(size=(6, 2, 20)).astype("f4")
+    rows = [(f"r{i}", t / 10, *x[i, :, t], "ab"[i % 2]) for i in range(6) for t in range(20) if (i, t) not in drop]
+    frame = pd.DataFrame(rows, columns=["run", "t", "u", "v", "kind"]).sample(frac=1, random_state=0)
+    frame = frame.assign(**columns).sort_values("run", kind="stable")
+    frame.to_csv(path, index=False)
+    return x
+
+
+def test_a_row_for_each_moment(tmp_path):
+    x = moments(tmp_path / "l.csv", drop=[(2, 5), (2, 6), (4, 19)])
+    options = {"modality": "series", "time": "t", "recording": "run", "label": "kind"}
+    with pytest.warns(UserWarning, match="with gaps"):
+        data = load_dataset(tmp_path / "l.csv", **options)
+    assert data.x.shape == (6, 2, 20) and data.y.tolist() == list("ababab") and data.schema["signal"]["rate"] == 10.0
+    expected = x.copy()
+    expected[2, :, 5:7] = expected[4, :, 19] = np.nan
+    np.testing.assert_allclose(data.x, expected, rtol=1e-5)
+    assert data.schema["signal"]["channels"] == ["u", "v"] and data.row_names[2] == "r2"
+    later = load_dataset(tmp_path / "l.csv", schema=data.schema)
+    np.testing.assert_array_equal(later.x, data.x)
+    assert later.y.tolist() == list("ababab")
+    assert load_dataset(tmp_path / "l.csv", **options, length="1s").x.shape == (11, 2, 10)
+    assert load_dataset(tmp_path / "l.csv", **options, channels=["v"]).x.shape == (6, 1, 20)
+
+
+def test_dates_that_are_months_are_in_order(tmp_path):
+    days = pd.date_range("2000-01-01", periods=30, freq="MS")
+    values = rng.normal(size=(5, 30)).cumsum(1)
+    rows = [(f"s{i}", day.strftime("%b %d %Y"), values[i, j]) for i in range(5) for j, day in enumerate(days)]
+    pd.DataFrame(rows, columns=["symbol", "date", "price"]).to_csv(tmp_path / "long.csv", index=False)
+    message = refusal(load_dataset, tmp_path / "long.csv", modality="series")
+    assert "a row for each moment (date)" in message and "(--time date --id symbol)" in message
+    data = load_dataset(tmp_path / "long.csv", modality="series", time="date", recording="symbol")
+    np.testing.assert_allclose(data.x[:, 0], values, rtol=1e-5)
+    assert data.schema["signal"]["rate"] is None
+
+
+def test_moments_that_are_refused(tmp_path):
+    options = {"modality": "series", "time": "t", "recording": "run"}
+    moments(tmp_path / "l.csv")
+    frame = pd.read_csv(tmp_path / "l.csv")
+    assert "no column 'tt', given as time; did you mean t?" in refusal(
+        load_dataset, tmp_path / "l.csv", **options | {"time": "tt"}
+    )
+    assert "has two rows at t" in refusal(load_dataset, tmp_path / "l.csv", modality="series", time="t")
+    assert "has several values of run, such as r0 and r2" in refusal(
+        load_dataset, tmp_path / "l.csv", modality="series", recording="kind", label="run"
+    )
+    frame.assign(t=frame.t + rng.uniform(0, 0.04, len(frame))).to_csv(tmp_path / "j.csv", index=False)
+    assert "expected equal steps, or multiples" in refusal(load_dataset, tmp_path / "j.csv", **options)
+    frame.assign(t="soon").to_csv(tmp_path / "s.csv", index=False)
+    assert "neither numbers nor dates" in refusal(load_dataset, tmp_path / "s.csv", **options)
+    assert "so time=t has no effect" in refusal(load_dataset, tmp_path / "l.csv", time="t")
+
+
+def test_arrays_of_matlab(tmp_path, capsys):
+    x = rng.normal(size=(30, 4))
+    scipy.io.savemat(tmp_path / "a.mat", {"y": np.arange(30) % 3, "X": x, "note": "text"})
+    data = load_dataset(tmp_path / "a.mat")
+    np.testing.assert_allclose(data.x, x, rtol=1e-6)
+    assert data.modality == "vectors" and len(np.unique(data.y)) == 3
+    long = rng.normal(size=(900, 2))
+    scipy.io.savemat(tmp_path / "b.mat", {"emg": long, "Fs": 100.0})
+    data = load_dataset(tmp_path / "b.mat", length="1s")
+    assert data.x.shape == (9, 2, 100) and data.schema["signal"]["rate"] == 100.0
+    np.testing.assert_allclose(data.x[1, 1], long[100:200, 1], rtol=1e-5)
+    np.testing.assert_array_equal(load_dataset(tmp_path / "b.mat", schema=data.schema).x, data.x)
+    cells = np.empty((1, 6), dtype=object)
+    cells[0] = [rng.normal(size=(2, 20 + i)) for i in range(6)]
+    scipy.io.savemat(tmp_path / "c.mat", {"trials": cells, "y": np.array(["u", "v"] * 3, dtype=object)})
+    with pytest.warns(UserWarning, match="6 recordings of 20 points to 25 points"):
+        data = load_dataset(tmp_path / "c.mat", modality="series")
+    assert data.x.shape == (6, 2, 25) and data.y.tolist() == ["u", "v"] * 3 and np.isnan(data.x[0, :, 20:]).all()
+    scipy.io.savemat(tmp_path / "d.mat", {"note": "text"})
+    assert "expected an array of numbers, such as X" in refusal(load_dataset, tmp_path / "d.mat")
+    (tmp_path / "e.mat").write_bytes(b"MATLAB 7.3 MAT-file")
+    assert "HDF5" in refusal(load_dataset, tmp_path / "e.mat")
+
+
+def test_arff_files(tmp_path):
+    x = rng.normal(size=(10, 12)).round(3)
+    head = "@relation r\n" + "".join(f"@attribute p{i} numeric\n" for i in range(12)) + "@attribute kind {u,v}\n@data\n"
+    rows = "\n".join(",".join(map(str, row)) + "," + "uv"[i % 2] for i, row in enumerate(x))
+    (tmp_path / "c.arff").write_text(head + rows + "\n")
+    data = load_dataset(tmp_path / "c.arff", modality="series", label="kind")
+    assert data.x.shape == (10, 1, 12) and data.y.tolist() == ["u", "v"] * 5
+    np.testing.assert_allclose(data.x[:, 0], x, rtol=1e-5)
+    table = load_dataset(tmp_path / "c.arff", label="kind")
+    assert table.modality == "vectors" and table.x.shape == (10, 12)
