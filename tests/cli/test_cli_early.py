@@ -295,7 +295,7 @@ def test_what_is_checked_early_is_what_is_known():
     from viewsmith.workflows.export import Format
 
     assert early.PROTOCOLS.split(", ") == [*PROTOCOLS, *OPTIONAL, *NUMBER_PROTOCOLS]
-    assert early.VALUES["inference"] == get_args(Inference) and early.VALUES["format"] == get_args(Format)
+    assert early.CHOICES["inference"] == get_args(Inference) and early.CHOICES["format"] == get_args(Format)
     assert early.TRACKERS.split(", ") == list(STORES)
     presets = {name.partition("-")[0] for cls in estimators().values() for name in cls.presets}
     assert sorted(early.PRESETS.split(", ")) == sorted(presets)

@@ -74,8 +74,16 @@ def check_names(kind: Kind, given: Iterable[str | None], also: Iterable[str] = (
 #: Outputs of models, by `transform(output=...)`.
 OUTPUTS = "representation|projection|map|view-[0-9]+"
 
-#: Values of flags that are checked where the options are declared, too, beside torch: texts, or a condition in words.
-VALUES: dict[str, tuple[str, ...] | tuple[Callable[[Any], bool], str]] = {
+#: Values of flags that are checked where the options are declared, too, beside torch.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "precision": ("32", "bf16"),
+    "inference": ("expectation", "top", "uniform"),
+    "by": ("tsne", "umap", "pca", "map"),
+    "split": ("train", "test"),
+    "format": ("timm", "torchvision", "onnx", "safetensors"),
+}
+#: The same for values that are no list: a condition, and what is expected, in words.
+CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "epochs": (
         lambda text: text == "auto" or (text.isdecimal() and int(text) > 0),
         "a whole number above 0, or 'auto'",
@@ -83,27 +91,21 @@ VALUES: dict[str, tuple[str, ...] | tuple[Callable[[Any], bool], str]] = {
     "minutes": (lambda minutes: minutes > 0, "a number above 0"),
     "batch_size": (lambda rows: rows > 1, "a whole number of at least 2"),
     "device": (lambda text: bool(re.fullmatch(r"auto|cpu|cuda(:\d+)?", text)), "'auto', 'cpu', 'cuda' or 'cuda:N'"),
-    "precision": ("32", "bf16"),
     "checkpoint_every": (lambda seconds: 0 <= seconds < math.inf, "a number of at least 0"),
     "max_q": (lambda q: 0 < q <= 1, "a number in (0, 1]"),
     "output": (lambda text: bool(re.fullmatch(OUTPUTS, text)), "'representation', 'projection', 'map' or 'view-1'"),
-    "inference": ("expectation", "top", "uniform"),
-    "by": ("tsne", "umap", "pca", "map"),
-    "split": ("train", "test"),
-    "format": ("timm", "torchvision", "onnx", "safetensors"),
 }
 
 
 def check_values(**given: Any) -> None:
     """Raise InputError for the value of a flag that no method has, those of plug-ins apart; None is not given."""
     for name, value in given.items():
-        if value is None or name not in VALUES or (name == "output" and entry_points(group=GROUP)):
+        if value is None or (name == "output" and entry_points(group=GROUP)):
             continue
-        first, *further = VALUES[name]
-        if first(value) if callable(first) else value in VALUES[name]:
-            continue
-        expected = further[0] if callable(first) else join_names(VALUES[name])
-        raise InputError(f"--{name.replace('_', '-')} is {value!r}, expected {expected}")
+        known = CHOICES.get(name)
+        holds, expected = (known.__contains__, join_names(known)) if known else CONDITIONS.get(name, (bool, ""))
+        if expected and not holds(value):
+            raise InputError(f"--{name.replace('_', '-')} is {value!r}, expected {expected}")
 
 
 #: Scores of evaluations, listed here for the same reason as `LISTED` (a test compares).

@@ -22,8 +22,10 @@ REPRESENTATIONS = (".npz", ".npy", ".csv", ".parquet", ".h5ad")
 CONFIG, LOCK, VIEW_CACHE = "config.toml", ".lock", "view_cache.json"
 
 #: Files of a run (`viewsmith.training.run.RunFolder`), and its folder of checkpoints.
-RUN_FILES = (CONFIG, "model.safetensors", "initial.safetensors", "row_hashes.safetensors", "rows.npy")
-RUN_FILES += ("metrics.jsonl", "summary.json", "evaluation.json", "report.html")
+RUN_FILES = (
+    *(CONFIG, "model.safetensors", "initial.safetensors", "row_hashes.safetensors", "rows.npy"),
+    *("metrics.jsonl", "summary.json", "evaluation.json", "report.html"),
+)
 CHECKPOINT = "checkpoint"
 
 #: In the folder of a discovery until it is complete; of images with the features, which a stopped one reuses. Its name

@@ -167,14 +167,20 @@ def read_file(path: Path, request: DataOptions) -> FileContents:
     if request.overlap is not None and not side:
         raise InputError("overlap is for tiles: give their side, too (--tile 64)")
     stack = stack_of([path], request, request.or_fitted("image_size"), any_size=bool(side))
-    if stack.count < 2 and request.schema is None and not side:
-        height, width = stack.files[0].sides
-        raise InputError(
-            f"{path} is one image ({stack.files[0].described()}), expected several: cut it into tiles, tile=SIDE "
-            f"(--tile {min(256, max(4, min(height, width) // 4))}), or give a folder of images"
-        )
+    if request.schema is None and not side:
+        check_several(path, stack)
     if request.schema is None:
         say(stack.described(path))
     if side:
         return tiled(stack, request, [path.name], str(path))
     return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
+
+
+def check_several(path: Path, stack: Any) -> None:
+    """Raise InputError for a single image: samples to train on are several, or its tiles."""
+    if stack.count < 2:
+        height, width = stack.files[0].sides
+        raise InputError(
+            f"{path} is one image ({stack.files[0].described()}), expected several: cut it into tiles, tile=SIDE "
+            f"(--tile {min(256, max(4, min(height, width) // 4))}), or give a folder of images"
+        )

@@ -23,7 +23,7 @@ from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, reading
-from viewsmith.data.tiles import tiled
+from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import SUFFIXES, deep, planes_of, refuse_folder
 from viewsmith.modalities.images.modality import SMALLEST_SIDE, Images
 
@@ -134,6 +134,10 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         files, names, first = channels_joined(images.files, names, pattern, str(path))
         images.labels = [images.labels[i] for i in first] if images.labels else []
         n_train = None if n_train is None else sum(i < n_train for i in first)
+    if request.schema is None and not (side or pattern):
+        _check_masks(path, images.labels)
+        if len(files) == 1:
+            check_several(path, stack_of(files, request, size))
     y, groups = _labels(path, names, images.labels, request)
     if request.axes or request.channels or side or pattern or is_deep(images.files[0]):
         stack = stack_of(files, request, size, any_size=bool(side))
@@ -154,6 +158,22 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     return FileContents(
         x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=_table(request)
     )
+
+
+#: Names of folders of pictures that say what is in the images beside them, pixel by pixel.
+_MASKS = {"mask", "masks", "label", "labels", "annotations", "segmentations"}
+
+
+def _check_masks(path: Path, labels: Sequence[str]) -> None:
+    """Raise InputError for a folder of images and one of their masks, which would be read as two classes."""
+    found = sorted(set(labels))
+    masks = [name for name in found if name.lower() in _MASKS]
+    if len(found) == 2 and len(masks) == 1:
+        (images,) = set(found) - set(masks)
+        raise InputError(
+            f"{path} has the folders {images} and {masks[0]}, which would be two classes of samples: give "
+            f"{path / images}"
+        )
 
 
 def _name(file: Path, root: Path) -> str:
@@ -366,7 +386,8 @@ def is_color(image: ImageFile, file: Path, files: Sequence[Path]) -> bool:
     planes = planes_of(image)
     if planes > 1 and image.format == "TIFF":
         raise InputError(
-            f"{file} has {planes} pages or channels, and {files[0].name} one, or colors: expected files of one kind"
+            f"{file} has {planes} pages or channels, and {files[0].name} one, or colors: expected files of one kind; "
+            "give one of them, or a folder without the others"
         )
     if planes > 1:
         raise InputError(f"{file} has {pluralize(planes, 'frame')}, expected one; save a single frame as an image")
