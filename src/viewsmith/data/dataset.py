@@ -208,7 +208,7 @@ class Tiles:
             for i in order[np.argsort(-found["score"][order], kind="stable")]:
                 near = order[slice(*np.searchsorted(lefts, (boxes["left"][i] - self.side, boxes["right"][i])))]
                 near = near[kept[near] & (found["sample"][near] != found["sample"][i])]
-                shared = size[near] * 0 + 1
+                shared = np.ones(len(near), np.int64)
                 for first, last in (("left", "right"), ("top", "bottom")):
                     ends = np.minimum(boxes[last][near], boxes[last][i])
                     shared *= np.maximum(0, ends - np.maximum(boxes[first][near], boxes[first][i]))

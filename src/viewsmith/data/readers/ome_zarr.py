@@ -1,5 +1,6 @@
 """Images in zarr folders: OME-Zarr, of whose resolutions the largest is read, or an array alone."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,7 @@ def zarr_file(path: Path) -> ImageFile:
     if len(axes) != len(shape) or not {"Y", "X"} <= set(axes):
         raise InputError(f"{path} has an array of shape {shape} with the axes {axes or 'unknown'}: expected Y and X")
     result = ImageFile(path, shape, axes, dtype, lambda: np.asarray(found[...]), micrometers=side, opened=lambda: found)
-    named = len(names) == result.channels and all(names)
-    return ImageFile(**(vars(result) | {"names": tuple(names)})) if named else result
+    return replace(result, names=tuple(names)) if len(names) == result.channels and all(names) else result
 
 
 def _side(axes: list[dict[str, Any]], dataset: dict[str, Any]) -> float | None:
