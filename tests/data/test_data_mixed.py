@@ -116,7 +116,7 @@ def test_mixed_encodings(csv):
     mixed = b"name,x\n" + b"".join(line.encode("latin-1" if i in (7, 9) else "utf-8") for i, line in enumerate(lines))
     message = refusal(load_dataset, csv(mixed))
     assert "table.csv: line 9 is not UTF-8, as 2 lines of 61 (near 'caf\u00e9 2" in message
-    assert "convert the file, or only these lines if encodings are mixed" in message
+    assert "give its encoding (--encoding latin-1), or correct these lines if encodings are mixed" in message
 
 
 def test_equal_names(csv):

@@ -51,7 +51,7 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
 
     with reading(str(path), "a FASTQ file"), open_text(path, path.suffix == ".gz", "give fewer reads") as file:
         lines = io.TextIOWrapper(cast(BinaryIO, file), "ascii", "replace")
-        records = [(header, letters) for header, letters, _ in FastqGeneralIterator(lines)]  # type: ignore[no-untyped-call]
+        records = [(header, letters) for header, letters, _ in FastqGeneralIterator(lines)]
     warn(f"{path}: the qualities of the bases are not used")
     return _contents(path, request, records)
 
@@ -74,10 +74,7 @@ def read_genbank(path: Path, request: DataOptions) -> FileContents:
     from Bio import SeqIO
 
     with reading(str(path), "a GenBank file"):
-        records = [
-            (f"{record.id} {record.description}", str(record.seq))
-            for record in SeqIO.parse(path, "genbank")  # type: ignore[no-untyped-call]
-        ]
+        records = [(f"{record.id} {record.description}", str(record.seq)) for record in SeqIO.parse(path, "genbank")]
     return _contents(path, request, records)
 
 

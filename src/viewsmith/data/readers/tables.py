@@ -70,7 +70,7 @@ def _separator_of(line: bytes) -> str | None:
 def text_of(path: Path, request: DataOptions) -> tuple[str, str] | None:
     """The text of a table in another encoding than UTF-8, and that encoding: the given one, that of a byte order mark,
     or that of the run if the file is not UTF-8; None for UTF-8."""
-    with open_table(path) as file:
+    with reading(str(path), f"a {path.suffix.lower()} table in UTF-8"), open_table(path) as file:
         first = file.read(2)
     encoding = request.encoding or ("utf-16" if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None)
     fitted = None if request.schema is None else request.schema.get("encoding")
@@ -88,7 +88,7 @@ def text_of(path: Path, request: DataOptions) -> tuple[str, str] | None:
 
 
 def _is_utf8(path: Path) -> bool:
-    with open_table(path) as file:
+    with reading(str(path), "a table"), open_table(path) as file:
         try:
             for line in file:
                 line.decode("utf-8")
