@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import soundfile
 import wfdb
-from edfio import Edf, EdfSignal, read_edf
+from edfio import Edf, EdfAnnotation, EdfSignal, read_edf
 
 from refusals import refusal
 from viewsmith import Discovery, LinearContrast
@@ -320,6 +320,26 @@ def test_models_read_windows_from_disk(tmp_path):
     np.testing.assert_array_equal(*places)
     crops = [model.search_.crops(data.x, places[0], 40) for model, data in zip(found, (memory, disk), strict=True)]
     np.testing.assert_array_equal(*crops)
+
+
+def test_recordings_shorter_than_a_window_are_said(tmp_path):
+    for i, seconds in enumerate((3, 0.5, 2, 0.75)):
+        sound(tmp_path / f"{i}.wav", seconds)
+    message = r"2 recordings of 4 are shorter than a window of 1 s, such as 1.wav \(0.5 s\): what is missing is masked"
+    with pytest.warns(UserWarning, match=message):
+        data = load_dataset(tmp_path, length="1s")
+    assert data.x.shape == (7, 1, 800) and np.isnan(data.x[3, 0, 400:]).all() and not np.isnan(data.x[3, 0, :400]).any()
+
+
+def test_annotations_and_headers_without_their_signals(tmp_path):
+    wfdb.wrann("7", "atr", np.array([10, 20]), symbol=["N", "N"], fs=360, write_dir=str(tmp_path))
+    assert "has annotations of a WFDB record, and no signal: give the header 7.hea" in refusal(
+        load_dataset, tmp_path / "7.atr"
+    )
+    (tmp_path / "8.hea").write_text("8 1 360 1000\n8.dat 16 200 11 1024 0 0 0 MLII\n")
+    assert "its signals, 8.dat, are not beside it" in refusal(load_dataset, tmp_path / "8.hea")
+    Edf([], annotations=[EdfAnnotation(1.0, 0.5, "seizure")]).write(tmp_path / "a.edf")
+    assert "a.edf has no signals, only annotations" in refusal(load_dataset, tmp_path / "a.edf")
 
 
 def test_steps_are_times_points_or_percentages(tmp_path):

@@ -179,6 +179,13 @@ def samples_of(
         raise InputError(
             f"{source_name}: samples would have {points} points, expected at least {SHORTEST}: give a length (--length)"
         )
+    if step and (short := lengths < points).any():
+        count, first = int(short.sum()), recordings[int(short.argmax())]
+        warn(
+            f"{source_name}: {pluralize(count, 'recording')} of {len(recordings):,} {'is' if count == 1 else 'are'} "
+            f"shorter than a window of {first.time(points)}, such as {first.name} ({first.time(lengths[short][0])}): "
+            "what is missing is masked"
+        )
     starts_of = [_starts(each.x.shape[1], points, step) for each in recordings]
     of, starts = np.repeat(np.arange(len(recordings)), list(map(len, starts_of))), np.concatenate(starts_of)
     if not step:  # the middle of a longer one

@@ -124,6 +124,10 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         form, key = _in_hdf5(path)
     elif extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
+    elif extension in (".atr", ".qrs", ".ecg"):
+        raise InputError(
+            f"{path} has annotations of a WFDB record, and no signal: give the header {path.stem}.hea with its signals"
+        )
     elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
         raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
     elif extension in _ELECTRODES:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, require
+from viewsmith.core.errors import InputError, name_list, require
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
@@ -41,8 +41,11 @@ def _recording(file: Path, name: str, label: str | None, on_disk: bool) -> Recor
         header = library.rdheader(str(file.with_suffix("")))
         if not header.n_sig:
             raise InputError(f"{file} has no signals, expected a record with them")
-        length, channels = int(header.sig_len), list(header.sig_name)
-        x = SignalFile((len(channels), length), partial(_part, file)) if on_disk else _part(file, 0, length)
+        absent = [name for name in dict.fromkeys(getattr(header, "file_name", None) or ()) if not (file.parent / name).is_file()]
+        if absent:
+            raise InputError(f"{file}: its signals, {name_list(absent)}, are not beside it: put them there")
+        length, channels = int(header.sig_len), list(header.sig_name or ())
+        x = SignalFile((int(header.n_sig), length), partial(_part, file)) if on_disk else _part(file, 0, length)
     return Recording(x, name.removesuffix(file.suffix), float(header.fs), channels, label)
 
 
