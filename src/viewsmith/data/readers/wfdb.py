@@ -41,7 +41,8 @@ def _recording(file: Path, name: str, label: str | None, on_disk: bool) -> Recor
         header = library.rdheader(str(file.with_suffix("")))
         if not header.n_sig:
             raise InputError(f"{file} has no signals, expected a record with them")
-        absent = [name for name in dict.fromkeys(getattr(header, "file_name", None) or ()) if not (file.parent / name).is_file()]
+        named = dict.fromkeys(getattr(header, "file_name", None) or ())
+        absent = [name for name in named if not (file.parent / name).is_file()]
         if absent:
             raise InputError(f"{file}: its signals, {name_list(absent)}, are not beside it: put them there")
         length, channels = int(header.sig_len), list(header.sig_name or ())

@@ -157,10 +157,10 @@ def fractions_above(
         within = torch.where(within.any(1, keepdim=True), within, known)
         for parity in (0, 1):
             counted = within if (parity + first) % 2 else known
-            times = counted.sum(1, keepdim=True).clamp_min(1)
+            points = counted.sum(1, keepdim=True).clamp_min(1)
             for i in range(biases.shape[1]):
                 above = convolved[:, parity::2] > biases[parity::2, i, None]
-                found[:, parity::2, i] = (above & counted[:, None]).sum(2).to(found) / times
+                found[:, parity::2, i] = (above & counted[:, None]).sum(2).to(found) / points
         return found.flatten(1)
     border = TAPS // 2 * dilation
     inside = slice(border, convolved.shape[2] - border)
