@@ -142,9 +142,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def set_params(self, **options: Any) -> Self:
         """Set options by name, also as ``PART__OPTION`` and by parts."""
-        given = expanded(type(self), options)
-        if unknown := given.keys() - {*self._get_param_names(), *slots(type(self))}:
-            raise ValueError(f"invalid parameter {min(unknown)!r} for estimator {type(self).__name__}")
+        cls: type = type(self)
+        given = expanded(cls, options)
+        if unknown := given.keys() - {*self._get_param_names(), *slots(cls)}:
+            raise ValueError(f"invalid parameter {min(unknown)!r} for estimator {cls.__name__}")
         for name, value in given.items():
             setattr(self, name, value)
         return self

@@ -128,7 +128,8 @@ def _pairs(cls: type, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def check_parts(estimator: Any) -> None:
     """Raise InputError for what was given as a part and is none."""
-    for slot, part in slots(type(estimator)).items():
+    cls: type = type(estimator)
+    for slot, part in slots(cls).items():
         value = vars(estimator).get(slot)
         if isinstance(value, Part) or (value is not None and slot != part.lead):
             raise InputError(f"{slot} is {value!r}, expected {part.__name__}(...)")

@@ -269,6 +269,8 @@ class LinearContrastMethod(Method):
         So long after the method was made no further block is added.
     """
 
+    share_of_parts: Tensor
+
     def __init__(
         self,
         framework: LinearContrastFramework,
