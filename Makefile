@@ -162,7 +162,8 @@ study-pinda: $(TEST) ## PiNDA's table 2 with its published settings (VIEWSMITH_D
 study-closed-form: $(TEST) ## the closed form beside raw and fixed features, and its page (VIEWSMITH_DATA=folder; AEON=folder; resumes; MINUTES=60 limits it)
 	$(call quality,linear_contrast)
 	$(call quality,few_samples)
-	$(call tables,linear_contrast)
+	$(call quality,views_in_closed_form)
+	$(call tables,linear_contrast when_views_help)
 
 papers: $(TEST)    ## the papers' claims beside the results at hand: docs/results/papers.md, and the tables of the methods' pages
 	$(call tables,papers)

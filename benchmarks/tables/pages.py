@@ -1,6 +1,7 @@
 """Write the tables of the documentation from committed results; in a page they stand between two comments.
 
-vectors, modalities, crl_tac, diffaug, genview, metaug    docs/results/NAME.md
+vectors, modalities, crl_tac, diffaug, genview, metaug,
+when_views_help                                           docs/results/NAME.md
 linear_contrast                                           docs/linear_contrast.md
 papers                                                    docs/results/papers.md, methods' pages, README
 
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.common.runner import ROOT, progress
-from benchmarks.quality import metaug_joint, metaug_table1, study_modalities
+from benchmarks.quality import metaug_joint, metaug_table1, study_modalities, views_in_closed_form
 from benchmarks.quality.crl_tac import crl_tac_mnist
 from benchmarks.quality.generated import diffaug_preset, genview_upper_bound
 from benchmarks.quality.vectors import study
@@ -33,6 +34,7 @@ from benchmarks.tables.formatting import (
     comparison,
     gains,
     head,
+    measured_with,
     section,
     titles,
 )
@@ -148,6 +150,22 @@ def metaug() -> Lines:
     )
 
 
+def when_views_help() -> Lines:
+    """The views of each method through the closed form."""
+    study, lines = views_in_closed_form, list[str]()
+    table, metrics = collect(study.PATH), titles("knn", "linear", "linear_1pct")
+    of_kind: dict[str, list[str]] = {}
+    for name, known in study.SETS.items():
+        of_kind.setdefault(known.modality, []).append(name)
+    for kind, names in of_kind.items():
+        sets = [name for name in names if (name, "fixed") in table]
+        compared = {f"{row} - fixed": (row, "fixed", sets) for row in study.CELLS if row != "fixed"}
+        compared |= {"crl-tac - uniform": ("crl-tac", "uniform", sets), "pinda - noise": ("pinda", "noise", sets)}
+        if made := gains(table, compared, metrics, kind):
+            lines += ["", *made, "", *by_row(table, "knn", sets, study.CELLS, f"kNN of {kind} (seeds)")]
+    return lines and [*lines, "", f"{progress(study.cells(), study.PATH)}; {measured_with(study.PATH)}."]
+
+
 # Tables 1 and 2 of the paper on CRL-TAC: encoder f and head h, averaged over P(T|x), its 8 most probable crops, all
 # crops, or the nine crops of the oracle.
 PAPER = {
@@ -230,7 +248,7 @@ BLOCKS: dict[str, Callable[[], dict[str, Lines]]] = {
     "papers": papers.blocks,
 } | {
     block.__name__: lambda block=block: {f"docs/results/{block.__name__}.md": block()}
-    for block in (vectors, modalities, crl_tac, diffaug, genview, metaug)
+    for block in (vectors, modalities, crl_tac, diffaug, genview, metaug, when_views_help)
 }
 
 

@@ -7,7 +7,15 @@ import pytest
 
 from benchmarks.common import data
 from benchmarks.common.runner import Cell, done, rows
-from benchmarks.quality import metaug_table1, pinda_table2, study_closed_form, study_discovery, study_modalities, suite
+from benchmarks.quality import (
+    metaug_table1,
+    pinda_table2,
+    study_closed_form,
+    study_discovery,
+    study_modalities,
+    suite,
+    views_in_closed_form,
+)
 from benchmarks.quality.crl_tac import crl_tac_mnist
 from benchmarks.quality.generated import diffaug_preset, genview_upper_bound
 from benchmarks.quality.vectors import study
@@ -15,7 +23,8 @@ from viewsmith import CRLTAC
 
 STUDIES = [module.STUDY for module in (study, study_modalities, pinda_table2, diffaug_preset, metaug_table1)]
 CELLS = {known.path: known.cells() for known in STUDIES} | {
-    module.PATH: module.cells() for module in (crl_tac_mnist, genview_upper_bound, study_closed_form, study_discovery)
+    module.PATH: module.cells()
+    for module in (crl_tac_mnist, genview_upper_bound, study_closed_form, study_discovery, views_in_closed_form)
 }
 SIZES = {
     "study": 200,
@@ -27,6 +36,7 @@ SIZES = {
     "study_discovery": 232,
     "study_closed_form": 24,
     "genview_upper_bound": 81,
+    "views_in_closed_form": 378,
 }
 
 
