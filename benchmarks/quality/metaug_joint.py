@@ -1,7 +1,7 @@
 """MetAug's augmented contrast of all features jointly (equation 11) against the mean of losses in its authors' program.
 
-The published settings for vectors, `presets["paper"]`, but 100 steps of batches of 64 on 2,000 train rows: half a second
-of a CPU each. None of the sets is the paper's. Rows as in `metaug_table1`.
+The published settings for vectors, `presets["paper"]`, but 100 steps of batches of 64 on 2,000 train rows: each takes
+half a second of a CPU. None of the sets is the paper's. Rows as in `metaug_table1`.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.metaug_joint [minutes] [set or row ...]
 """
