@@ -128,6 +128,70 @@ MUTATIONS = {
         "if False]",
         "tests/core/test_core_hub.py tests/cli/test_cli_push.py",
     ),
+    "files of a run": Mutation(
+        "data/places.py",
+        "(in_checkpoint or given.name in RUN_FILES)",
+        "in_checkpoint",
+        "tests/cli/test_cli_use.py -k export",
+    ),
+    "locks that are links": Mutation(
+        "core/files.py",
+        "    check_no_link(folder / name)  # filelock",
+        "    # filelock",
+        "tests/core/test_core_files.py",
+    ),
+    "formulas in tables": Mutation(
+        "core/files.py",
+        'value[0] not in "=+-@\\t\\r"',
+        'value[0] not in "=+-"',
+        "tests/core/test_core_files.py tests/data/test_data_write.py",
+    ),
+    "escapes in a terminal": Mutation(
+        "core/errors.py", 'c.isprintable() or c in "\\n\\t"', "True", "tests/core tests/cli/test_cli_refusals.py"
+    ),
+    "memory of a damaged run": Mutation(
+        "core/allocation.py", "if self.made > self.limit:", "if False:", "tests/core/test_core_allocation.py"
+    ),
+    # What is said.
+    "rows off the scale": Mutation(
+        "estimator/reach.py",
+        'if not found["size"] <= max(FAR * fitted["size"], fitted["largest"]):',
+        "if False:",
+        "tests/estimator/test_estimators_reach.py",
+    ),
+    "masks beside images": Mutation(
+        "data/readers/folders.py",
+        "if len(found) == 2 and len(masks) == 1:",
+        "if False:",
+        "tests/data/test_data_folders.py -k layouts",
+    ),
+    "values of flags": Mutation(
+        "cli/early.py", "if expected and not holds(value):", "if False:", "tests/cli/test_cli_early.py -k command_line"
+    ),
+    "text in tables of runs": Mutation(
+        "data/of_run.py", 'column["role"] == "text"', "False", "tests/data/test_data_of_run.py"
+    ),
+    "scores of few labels": Mutation(
+        "evaluation/advice.py",
+        "labeled_rows.get(name, FEWEST_LABELS) >= FEWEST_LABELS",
+        "True",
+        "tests/evaluation/test_evaluation_advice.py",
+    ),
+    "views that diagnostics measure": Mutation(
+        "methods/diffaug/training.py",
+        "if self.replacement:\n            return super().view_of_training",
+        "if True:\n            return super().view_of_training",
+        "tests/methods/test_methods_diffaug.py -k diagnostics_are",
+    ),
+    "numbers of images in COCO": Mutation(
+        "workflows/discover.py", '{"id": i + 1, "file_name"', '{"id": i, "file_name"', "tests/cli/test_cli_discover.py"
+    ),
+    "sites of a motif": Mutation(
+        "methods/discovery/motifs.py",
+        "nsites= {sites}",
+        "nsites= 20",
+        "tests/methods/test_methods_discovery_motifs.py -k meme",
+    ),
     # Discovery in sequences.
     "words that are filled up": Mutation(
         "methods/discovery/motif_models.py",
