@@ -132,7 +132,7 @@ MUTATIONS = {
         "data/places.py",
         "(in_checkpoint or given.name in RUN_FILES)",
         "in_checkpoint",
-        "tests/cli/test_cli_use.py -k export",
+        "tests/cli/test_cli_use.py -k a_file_of_a_run_is_not_replaced_by_an_output",
     ),
     "locks that are links": Mutation(
         "core/files.py",
@@ -190,7 +190,7 @@ MUTATIONS = {
         "methods/discovery/motifs.py",
         "nsites= {sites}",
         "nsites= 20",
-        "tests/methods/test_methods_discovery_motifs.py -k meme",
+        "tests/methods/test_methods_discovery_motifs.py -k text_formats",
     ),
     # Discovery in sequences.
     "words that are filled up": Mutation(

@@ -139,7 +139,7 @@ def metaug() -> Lines:
         "All features jointly, or the mean of losses",
         gains(joint, compared, metaug_joint.METRICS),
         *(by_row(joint, metric, sets, rows, title) for metric, title in metaug_joint.METRICS.items()),
-        text="Equation 11 against the authors' program; published settings, 2,000 rows, 100 steps; the protocol is\n"
+        text="Equation 11 against the authors' program; published settings, 2,000 rows, 1,000 steps; the protocol is\n"
         "in `benchmarks/quality/metaug_joint.py`.",
     )
     return both + section(
