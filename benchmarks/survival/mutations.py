@@ -111,7 +111,7 @@ MUTATIONS = {
     ),
     # Safety of files.
     "external parts of an .h5ad file": Mutation(
-        "data/readers/h5ad.py", "        check_own(file, path)\n", "", "tests/data/test_data_h5ad.py -k other_files"
+        "data/readers/h5ad.py", "        check_own(whole, path)\n", "", "tests/data/test_data_h5ad.py -k other_files"
     ),
     "links of obsm": Mutation(
         "data/readers/h5ad.py", "h5py.HardLink | None)", "object)", "tests/data/test_data_h5ad.py -k link"
@@ -201,8 +201,8 @@ MUTATIONS = {
     ),
     "own sites left out": Mutation(
         "methods/discovery/motif_search.py",
-        "(letters.sum(0) - letters).reshape(n, -1, 4)",
-        "letters.sum(0).expand(n, -1).reshape(n, -1, 4)",
+        "(letters.sum(0) - letters).reshape(n, -1, windows.size)",
+        "letters.sum(0).expand(n, -1).reshape(n, -1, windows.size)",
         "tests/methods/test_methods_discovery_motifs.py -k loops",
     ),
     "draws of the clearest motif": Mutation(
