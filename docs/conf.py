@@ -1,10 +1,11 @@
 """Sphinx: `make docs`, or `sphinx-build -W docs docs/_build/html` (extra docs)."""
 
 import viewsmith.networks
+import viewsmith.parts
 import viewsmith.views
 
 # autodoc does not see names that are imported on use.
-for module in (viewsmith.networks, viewsmith.views):
+for module in (viewsmith.networks, viewsmith.parts, viewsmith.views):
     for name in module.__all__:
         setattr(module, name, getattr(module, name))
 
