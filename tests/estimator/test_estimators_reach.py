@@ -99,3 +99,9 @@ def test_the_limits():
 
 def test_rows_that_are_looked_at_are_spread():
     assert len(some_of(np.arange(3000))) == 1000 and some_of(np.arange(3000))[-1] == 2999
+
+
+def test_of_large_rows_fewer_are_looked_at():
+    small, large = np.zeros((3000, 4)), np.broadcast_to(np.float32(0), (3000, 512, 512, 4))
+    assert len(some_of(small)) == 1000 and len(some_of(large)) == 16
+    assert len(some_of(np.broadcast_to(np.float32(0), (30, 4096, 4096)))) == 10

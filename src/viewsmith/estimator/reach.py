@@ -1,5 +1,6 @@
 """How far scaled rows lie from zero and from each other: by it new rows that are off the scale of the fit are seen."""
 
+import math
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from viewsmith.core.errors import warn
 from viewsmith.core.rows import RowSource
 from viewsmith.core.samples import Rows, evenly_spaced
 
-SEEN = 1000  # rows that are looked at
+SEEN, SEEN_VALUES = 1000, 2**24  # rows that are looked at, and values, of which large rows have many
 
 # Times the size of the training rows from which on, and times their spread up to which, new ones are off their scale.
 # Test parts of 16 sets: 0.97 to 1.04 and 0.88 to 1.12; batches and subjects held out: at most 1.6 and at least 0.37;
@@ -31,15 +32,20 @@ def reach(x: Tensor) -> dict[str, float]:
 
 def reach_of(x: Rows) -> dict[str, float]:
     """`reach` of up to `SEEN` training rows; empty if they are not finite."""
-    found = reach(x[evenly_spaced(len(x), SEEN)])
+    found = reach(x[evenly_spaced(len(x), _seen(x))])
     return {name: float(f"{value:.6g}") for name, value in found.items()} if _finite(found) else {}
 
 
 def some_of(rows: Any) -> Any:
     """Up to `SEEN` rows, spread evenly unless the rows can only be read in order."""
     if isinstance(rows, RowSource) and not rows.by_index:
-        return rows[:SEEN]
-    return rows[evenly_spaced(len(rows), SEEN).numpy()]
+        return rows[: _seen(rows)]
+    return rows[evenly_spaced(len(rows), _seen(rows)).numpy()]
+
+
+def _seen(rows: Any) -> int:
+    """How many rows are looked at: fewer large ones, which are scaled in memory together."""
+    return max(FEWEST, min(SEEN, SEEN_VALUES // max(1, math.prod(rows.shape[1:]))))
 
 
 def warn_off_scale(x: Tensor, fitted: dict[str, float]) -> None:
