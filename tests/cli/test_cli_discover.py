@@ -409,8 +409,8 @@ def test_a_file_that_is_damaged_meanwhile_is_named(few, tmp_path, monkeypatch):
 
     photos, read = shutil.copytree(few, tmp_path / "photos"), any_size._folder
 
-    def damaged(path):
-        images = read(path)
+    def damaged(path, options):
+        images = read(path, options)
         (photos / "03.png").write_bytes(b"no image")
         return images
 

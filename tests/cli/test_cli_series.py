@@ -103,3 +103,15 @@ def test_events_of_a_long_file_are_in_its_own_time(tmp_path):
         assert len(made["X"]) == len(merged)
     good("locate", tmp_path / "found", tmp_path / "x.wav", "--out", tmp_path / "again.csv")
     assert list(pd.read_csv(tmp_path / "again.csv")) == list(table)
+
+
+def test_further_recordings_are_cut_as_those_before(tmp_path):
+    x = np.random.default_rng(0).normal(size=6000) * 0.1
+    for start in range(50, 5900, 150):
+        x[start : start + 12] += np.hanning(12)
+    soundfile.write(tmp_path / "x.wav", x, 100)
+    good("discover", tmp_path / "x.wav", "--length", "3s", "--step", "3s", "--out", tmp_path / "found", "--windows", 12)
+    assert RunFolder(tmp_path / "found").read_config()["read"] == {"length": "3s", "step": "3s"}
+    good("locate", tmp_path / "found", tmp_path / "x.wav", "--n", 8, "--out", tmp_path / "again.csv")
+    table, again = pd.read_csv(tmp_path / "found" / "parts.csv"), pd.read_csv(tmp_path / "again.csv")
+    assert len(again) > 30 and again["first"].tolist() == table["first"].tolist()

@@ -59,6 +59,6 @@ def discover(
         samples = read_samples(data, options.get("modality", "auto"), **read)
         from viewsmith.workflows.discover import discover_to
 
-        sentence = discover_to(out, samples, options, crop_size, title=Path(data).name)
+        sentence = discover_to(out, samples, options, crop_size, title=Path(data).name, read=read)
     echo(as_flags(sentence))
     echo(str(out / "report.html"))

@@ -61,7 +61,7 @@ def find(
 
         with writing(out), flags_of_discovery():
             tiled = {name: read[name] for name in ("tile", "overlap") if name in read}
-            samples = read_samples(data, modality, fitted=True, **tiled)
+            samples = read_samples(data, modality, fitted=True, as_before=config.get("read", {}), **tiled)
             from viewsmith.workflows.discover import crop_again, locate_again
 
             (crop_again if crops else locate_again)(out, run, samples, n, max_q, unjudged)

@@ -1,9 +1,10 @@
 """Samples for discovery: images of any sizes, sequences, recordings; without torch, which is slow to import."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -107,9 +108,16 @@ FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": N
 Samples = tuple[Any, list[str] | None, str, Windows | Tiles | None]
 
 
-def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read: Any) -> Samples:
+def read_samples(
+    data: str,
+    modality: str = "auto",
+    fitted: bool = False,
+    as_before: Mapping[str, Any] = MappingProxyType({}),
+    **read: Any,
+) -> Samples:
     """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, modality, and of
-    windows of recordings where they are; `read` has options of `load_dataset`, such as the length of windows."""
+    windows of recordings where they are; `read` has options of `load_dataset`, such as the length of windows, and
+    `as_before` those of the data of a fitted discovery."""
     path = Path(data)
     tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
     if folder and tile is None and "channel_files" not in read and "images" in find_reader(path).modalities:
@@ -128,9 +136,9 @@ def read_samples(data: str, modality: str = "auto", fitted: bool = False, **read
     # Rows of an array of two axes are read as vectors, in which missing values then stay NaN.
     impute: Any = "median" if series and of_rows and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
-    if data not in BUILTIN and "step" in find_reader(path).tag("takes"):
+    if data not in BUILTIN and "step" in (takes := find_reader(path).tag("takes")):
         # Events at the seams of windows are found whole in the next ones.
-        read = {"step": "50%"} | read
+        read = {"step": "50%"} | {name: as_before[name] for name in as_before.keys() & {*takes}} | read
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
     if isinstance(dataset.x, TileRows):
         return _tiles(dataset.x), dataset.row_names, dataset.modality, dataset.windows

@@ -45,7 +45,7 @@ def some_of(rows: Any) -> Any:
 
 def _seen(rows: Any) -> int:
     """How many rows are looked at: fewer large ones, which are scaled in memory together."""
-    return max(FEWEST, min(SEEN, SEEN_VALUES // max(1, math.prod(rows.shape[1:]))))
+    return max(FEWEST, min(SEEN, SEEN_VALUES // max(1, math.prod(rows[:1].shape[1:]))))
 
 
 def warn_off_scale(x: Tensor, fitted: dict[str, float]) -> None:

@@ -1,8 +1,9 @@
 """What `viewsmith discover` does: read samples, find the parts, write tables, crops and a report."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.options import as_flags
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 from viewsmith.modalities.images.channels import is_photograph
+from viewsmith.training.run import RunFolder
 
 #: Events of a kind that a window of a longer recording may have, unless it is given.
 IN_A_WINDOW = 8
@@ -40,18 +42,27 @@ MOST_CROPS = 10_000
 
 
 def discover_to(
-    out: Path, found: Samples, options: dict[str, Any], crop_size: int | None = None, *, title: str = "data"
+    out: Path,
+    found: Samples,
+    options: dict[str, Any],
+    crop_size: int | None = None,
+    *,
+    title: str = "data",
+    read: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """Find what recurs in samples that were read, and write the folder `out`: model, ``parts.csv``, crops as samples,
-    ``report.html``, and for images ``coco.json``, for sequences ``parts.bed``, motifs and logos. Return what was
-    found, in plain words.
+    """Find what recurs in samples, and write the folder `out`: model, ``parts.csv``, crops as samples, ``report.html``,
+    and for images ``coco.json``, for sequences ``parts.bed``, motifs and logos. Return what was found, in plain words.
+    The model keeps how they were read, the options `read`, with which further files are.
 
     Raises InputError if `out` is not empty, unless a discovery was stopped there.
     """
     check_free_for_parts(out)
     check_no_link(out / PARTS_CACHE)
     with locked_folder(out, LOCK):
-        return _discover(out, found, options, crop_size, title)
+        sentence = _discover(out, found, options, crop_size, title)
+        folder = RunFolder(out)
+        folder.write_config(folder.read_config() | {"read": dict(read)})
+        return sentence
 
 
 def _discover(out: Path, found: Samples, options: dict[str, Any], crop_size: int | None, title: str) -> str:
