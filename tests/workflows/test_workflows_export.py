@@ -10,7 +10,7 @@ import torch
 
 from cases import slow
 from refusals import refusal
-from viewsmith import CRLTAC, Contrastive
+from viewsmith import CRLTAC, Contrastive, LinearContrast
 from viewsmith.core.tensors import load_tensors
 from viewsmith.networks import resnet18
 from viewsmith.workflows.export import export_encoder
@@ -104,6 +104,26 @@ def test_onnx_gives_the_same_representations_of_any_batch(models, name, tmp_path
     session = onnxruntime.InferenceSession(str(tmp_path / "file.onnx"), providers=["CPUExecutionProvider"])
     for rows in (x[:1], x[:2], x[:7], x):
         (h,) = session.run(None, {"samples": model.scaled(rows) if name == "dna" else rows})
+        np.testing.assert_allclose(h, model.transform(rows), atol=1e-4)
+
+
+CLOSED = {
+    "vectors": np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32),
+    "series": np.random.default_rng(0).normal(size=(40, 2, 120)).astype(np.float32),
+    "images": np.random.default_rng(0).integers(0, 255, (40, 24, 24, 3), dtype=np.uint8),
+}
+
+
+@pytest.mark.parametrize("modality", CLOSED)
+def test_onnx_of_the_closed_form_has_the_mean_over_its_copies(modality, tmp_path):
+    import onnxruntime
+
+    x = CLOSED[modality]
+    model = LinearContrast(modality=modality, random_state=0).fit(x)
+    export_encoder(model, tmp_path / "file.onnx", "onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "file.onnx"), providers=["CPUExecutionProvider"])
+    for rows in (x[:1], x[:7], x):
+        (h,) = session.run(None, {"samples": rows})
         np.testing.assert_allclose(h, model.transform(rows), atol=1e-4)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.networks.features import Features
@@ -115,6 +116,18 @@ class ProjectedFeatures(nn.Module):
         if float(self.constant) > 0:
             parts.append(self.constant.expand(len(found), 1))
         return torch.cat(parts, 1)
+
+    @torch.no_grad()
+    def as_linear(self) -> tuple[Tensor, Tensor]:
+        """Weights (d, n_components) and offset of `forward`, which is linear in the features."""
+        parts = [self.weights[:, : int(self.kept)]]
+        if self.axes.shape[1]:
+            parts.append(self.length * self.axes)
+        weights = torch.cat([part @ rotation(part.shape[1]).to(part) for part in parts], 1) / self.scale[:, None]
+        offset = -self.center @ weights
+        if float(self.constant) > 0:
+            return F.pad(weights, (0, 1)), torch.cat([offset, self.constant[None]])
+        return weights, offset
 
     @torch.no_grad()
     def fit(self, x: Tensor, generator: torch.Generator, views: Callable[[Tensor], Tensor] = lambda x: x) -> None:

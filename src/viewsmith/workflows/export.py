@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import warnings
 from pathlib import Path
 from typing import Literal, get_args
@@ -17,6 +18,7 @@ from viewsmith.data.places import check_not_of_run
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.rows import device_of
 from viewsmith.frameworks import Framework
+from viewsmith.methods.linear_contrast.training import Graph, LinearContrastMethod
 from viewsmith.modalities.images.encoders import ResNet
 
 Format = Literal["timm", "torchvision", "onnx", "safetensors"]
@@ -44,6 +46,8 @@ def export_encoder(model: ViewsmithEstimator, out: Path, form: str) -> str:
                 f"the representation of {model.name} is a mean over views, which is not written to ONNX: use "
                 "--format safetensors for its encoder, or `viewsmith embed`"
             )
+        if isinstance(model.method_, LinearContrastMethod):
+            encoder = Graph(model.method_)
         return _write_onnx(model, encoder, out) + appended + _write_columns(model, out)
     weights = dict(encoder.state_dict())
     if form == "safetensors":
@@ -139,6 +143,8 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with atomic_path(target_of(out)) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        with torch.no_grad():
+            whole(example)  # what networks keep for later, such as tables of a Fourier transform, are then real tensors
         try:
             program = torch.onnx.export(
                 whole,
@@ -152,7 +158,8 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
             assert program is not None
             program.save(str(temporary), external_data=False)
         except Exception as error:
-            detail = " ".join(str(error).split())[:200]
+            # The library's advice is for its developers, in color; its reason is at the end.
+            detail = " ".join(re.sub(r"\x1b\[\d*m", "", str(error.__cause__ or error)).split())[:200]
             raise InputError(
                 f"the encoder {model.fitted_['encoder']} cannot be exported to ONNX ({detail}): use safetensors"
             ) from error

@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, warn
@@ -243,6 +243,27 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
         found[ridge] = float(information[:k].sum()), k, float(correlation.max()), float(correlation.clamp(0, 1).sum())
     best = max(found, key=lambda each: found[each])
     return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, *found[best][2:])
+
+
+class Graph(nn.Module):
+    """What `LinearContrastMethod.represent` computes, as one graph for other libraries: all samples in one block."""
+
+    def __init__(self, method: "LinearContrastMethod") -> None:
+        super().__init__()
+        encoder = method.framework.encoder
+        self.features, self.views = encoder.features, method.views
+        weights, offset = encoder.as_linear()
+        self.register_buffer("weights", weights)
+        self.register_buffer("offset", offset)
+        self.share = float(method.share_of_parts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self._mean(self.views.symmetric_copies(x))
+        return (1 - self.share) * found + self.share * self._mean(self.views.parts(x)) if self.share else found
+
+    def _mean(self, copies: list[Tensor]) -> Tensor:
+        found = torch.stack([self.features.of_block(copy) for copy in copies]).mean(0)
+        return found @ self.weights + self.offset
 
 
 class LinearContrastMethod(Method):

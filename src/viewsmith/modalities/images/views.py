@@ -173,8 +173,8 @@ class ImageViews(ViewMaker):
         tall, wide = (max(1, round(PART * side)) for side in (height, width))
         found = []
         for number, (top, left) in enumerate(itertools.product((0, height - tall), (0, width - wide))):
-            flip = torch.full((len(x),), self.flip > 0 and number in (1, 2), device=x.device)
-            found.append(crop(x, constant([top, left, tall, wide], x).expand(len(x), 4), None, flip))
+            flip = torch.full((x.shape[0],), self.flip > 0 and number in (1, 2), device=x.device)
+            found.append(crop(x, constant([top, left, tall, wide], x).expand(x.shape[0], 4), None, flip))
         return found
 
     def share_of_parts(self, x: Tensor) -> float:

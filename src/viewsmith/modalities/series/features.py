@@ -151,7 +151,7 @@ def fractions_above(
     Kernels of even number plus `first` are pooled over all times that are `known`, bool (B, T), the others where all
     taps are.
     """
-    found = convolved.new_empty(len(convolved), *biases.shape)
+    found = convolved.new_empty(convolved.shape[0], *biases.shape)
     if known is not None:
         within = shifted(known[:, None].to(convolved), dilation).amin(1) > 0
         within = torch.where(within.any(1, keepdim=True), within, known)
