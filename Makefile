@@ -170,7 +170,6 @@ papers: $(TEST)    ## the papers' claims beside the results at hand: docs/result
 
 study-metaug: $(TEST) ## MetAug's table 1 and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)
 	$(call quality,metaug_table1)
-	$(call quality,metaug_joint)
 	$(call tables,metaug)
 
 study-genview: $(TEST) ## GenView with views as good as asked, and its tables (VIEWSMITH_DATA=folder; resumes; MINUTES=60 limits it)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.common.runner import ROOT, progress
-from benchmarks.quality import metaug_joint, metaug_table1, study_modalities, views_in_closed_form
+from benchmarks.quality import metaug_table1, study_modalities, views_in_closed_form
 from benchmarks.quality.crl_tac import crl_tac_mnist
 from benchmarks.quality.generated import diffaug_preset, genview_upper_bound
 from benchmarks.quality.vectors import study
@@ -132,17 +132,7 @@ def metaug() -> Lines:
     """The paper's table 1 at a smaller scale."""
     table, of = collect(metaug_table1.STUDY.path), metaug_table1.STUDY
     shown = titles("linear", "knn").items()
-    joint, study = collect(metaug_joint.STUDY.path), metaug_joint.STUDY
-    sets, rows = list(study.sets), tuple(study.rows)
-    compared = {f"{one} - {other}": (one, other, sets) for one, other in metaug_joint.COMPARED}
-    both = section(
-        "All features jointly, or the mean of losses",
-        gains(joint, compared, metaug_joint.METRICS),
-        *(by_row(joint, metric, sets, rows, title) for metric, title in metaug_joint.METRICS.items()),
-        text="Equation 11 against the authors' program; published settings, 2,000 rows, 1,000 steps; the protocol is\n"
-        "in `benchmarks/quality/metaug_joint.py`.",
-    )
-    return both + section(
+    return section(
         "The published form",
         *(by_row(table, metric, list(of.sets), tuple(of.rows), title) for metric, title in shown),
         text="Table 1 of the paper at a smaller scale: 5,000 images, 5,000 steps, the output of the convolutions,\n"

@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import importlib
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -115,6 +116,8 @@ def workplace(tmp_path, monkeypatch):
     fasta = "".join(f">{name}\n{text}\n" for name, text in zip(names, random_sequences(rng, 60), strict=True))
     with gzip.open("enhancers.fa.gz", "wt") as file:
         file.write(fasta)
+    Path("hg38.fa").write_text(f">chr1\n{''.join(rng.choice(list('ACGT'), 8000))}\n")
+    Path("peaks.bed").write_text("".join(f"chr1\t{300 * i}\t{300 * i + 200}\n" for i in range(1, 25)))
     Path("enhancers.tsv").write_text("".join(f"{n}\t{k}\n" for n, k in zip(names, kinds, strict=True)))
     counts = rng.poisson(1, (60, 30)).astype(np.float32)
     obs = pd.DataFrame({"cell_type": kinds, "donor": [f"d{i // 12}" for i in range(60)]}, index=names)
@@ -140,6 +143,13 @@ def write_plates(rng):
         tifffile.imwrite(Path("wells", f"{i}.ome.tif"), x, ome=True, metadata=channels)
         rows.append(f"{i}.ome.tif,{'ab'[i % 2]},p{i // 8}")
     Path("layout.csv").write_text("\n".join(rows) + "\n")
+    Path("plate").mkdir()
+    for well, channel in itertools.product(range(24), "12"):
+        tifffile.imwrite(Path("plate", f"A{well}_w{channel}.tif"), rng.integers(0, 4000, (20, 24)).astype(np.uint16))
+    scene = rng.integers(0, 4000, (700, 700)).astype(np.uint16)
+    for top, left in rng.integers(0, 680, (60, 2)):
+        scene[top : top + 20, left : left + 20] += 30_000
+    tifffile.imwrite("scene.tif", scene)
     slices = rng.integers(0, 4000, (12, 2, 20, 24)).astype(np.uint16)
     tifffile.imwrite("stack.ome.tif", slices, ome=True, metadata={"axes": "ZCYX"})
 
@@ -147,6 +157,7 @@ def write_plates(rng):
 def write_recordings(rng):
     """Sound, a night of EEG, records of an electrocardiogram and a data set of the UEA archive."""
     import pandas as pd
+    import scipy.io
     import soundfile
     import wfdb
     from edfio import Edf, EdfSignal
@@ -157,6 +168,9 @@ def write_recordings(rng):
     for name, _, _ in rows:
         soundfile.write(Path("words", name), rng.uniform(-0.5, 0.5, 250), 1000)
     pd.DataFrame(rows, columns=["file", "digit", "speaker"]).to_csv("words/labels.csv", index=False)
+    steps = [{"t": t / 50, "run": i, "person": i % 3, "ankle": rng.normal()} for i in range(24) for t in range(40)]
+    pd.DataFrame(steps).to_csv("gait.csv", index=False)
+    scipy.io.savemat("emg.mat", {"emg": rng.normal(size=(60_000, 1))})
     night = [EdfSignal(rng.normal(size=6000), 10, label=name) for name in ("Fpz-Cz", "Pz-Oz", "EMG")]
     Edf(night).write("night.edf")
     for name in ("100", "101"):

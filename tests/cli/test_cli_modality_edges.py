@@ -27,7 +27,7 @@ def data(tmp_path_factory):
     for name, times in (("short", 1), ("long", 3), ("huge", 60)):
         records = [f">s{i} label={'ab'[i % 2]}\n{text * times}\n" for i, text in enumerate(texts)]
         (folder / f"{name}.fa").write_text("".join(records))
-    (folder / "one.fa").write_text(">one\nacgtN\n")
+    (folder / "one.fa").write_text(">one\nacgtn\n")
     return folder
 
 
@@ -60,7 +60,7 @@ REFUSED = [
     ("color.npz", ("--set", "encoder_weights=absent.safetensors"), "no weights at absent.safetensors"),
     ("color.npz", ("--set", "color_strength=9"), "color_strength is '9'"),
     ("short.fa", ("--set", "mutation_rate=1"), "mutation_rate is 1.0"),
-    ("color.npz", ("--views", "dna"), "expected one of adversarial, blur, byol"),
+    ("color.npz", ("--views", "dna"), "expected one of adversarial, background, blur, byol"),
     ("short.fa", ("--views", "simclr"), "expected one of adversarial, channel:RUN, deletion"),
     ("color.npz", ("--method", "pinda", "--set", "generator=sequence"), "generator is 'sequence'"),
     ("short.fa", ("--framework", "byol", "--set", "projector_dims=8"), "expected (hidden, output)"),

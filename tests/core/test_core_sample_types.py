@@ -19,12 +19,13 @@ PICTURES_AND_BYTES = {
     "methods/discovery/network_maps.py": 1,
     "methods/pinda/estimator.py": 2,
     "reports/galleries.py": 6,
+    "workflows/scene_map.py": 1,
 }
 
 #: To be said by the modality, too: images and letters of discoveries (issue on one rule), lines that convert files.
 LEFT = {
     "data/any_size.py": 3,
-    "data/readers/microscopy.py": 2,
+    "data/image_files.py": 1,
     "methods/discovery/estimator.py": 1,
     "methods/discovery/images.py": 3,
     "methods/discovery/motif_models.py": 2,

@@ -119,10 +119,10 @@ PROTOCOLS = (
 PRESETS, TRACKERS = "paper, paper2d", "tensorboard, mlflow, wandb"
 
 
-def check_listed(listed: str, what: str, given: Iterable[str]) -> None:
+def check_listed(listed: str, what: str, given: Iterable[str], number: str = "one or more of ") -> None:
     """Raise InputError for a name that is not in a list; methods of plug-ins may have other presets and scores."""
     if (unknown := [name for name in given if name not in listed.split(", ")]) and not entry_points(group=GROUP):
-        raise InputError(f"unknown {what} {unknown[0]!r}; expected one or more of {listed}")
+        raise InputError(f"unknown {what} {unknown[0]!r}; expected {number}{listed}")
 
 
 def data_of_run(run: Path, data: str, read: Mapping[str, Any], *, labeled: bool = False) -> "Dataset | None":

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from viewsmith.cli import early, options
@@ -40,6 +39,8 @@ def embed(
     options.check_out(out, data)
     early.check_values(output=output, inference=inference)
     model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+    import numpy as np
+
     from viewsmith.data import write_representations
     from viewsmith.workflows.locate import inferring
     from viewsmith.workflows.scene_map import check_map, write_map

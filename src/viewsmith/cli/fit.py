@@ -160,7 +160,7 @@ def _check_early(
     early.check_names("encoder", [given.get("encoder")], also=["auto"])
     early.check_names("view maker", str(given.get("view_maker", "auto")).split("+"), also=["auto"])
     early.check_values(**given)
-    early.check_listed(early.PRESETS, "preset", [] if preset is None else [preset])
+    early.check_listed(early.PRESETS, "preset", [] if preset is None else [preset], number="")
     early.check_listed(early.TRACKERS, "logger (--log)", [] if log is None else options.names(log))
     options.label_column(read.get("label"), supervise)
     options.assignments(pairs)

@@ -61,7 +61,8 @@ def discover_to(
     with locked_folder(out, LOCK):
         sentence = _discover(out, found, options, crop_size, title)
         folder = RunFolder(out)
-        folder.write_config(folder.read_config() | {"read": dict(read)})
+        kept = {name: str(value) if isinstance(value, Path) else value for name, value in read.items()}
+        folder.write_config(folder.read_config() | {"read": kept})
         return sentence
 
 

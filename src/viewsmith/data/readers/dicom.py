@@ -8,6 +8,8 @@ import numpy as np
 from viewsmith.core.errors import InputError, require
 from viewsmith.data.formats import reader
 from viewsmith.data.image_files import OPTIONS, ImageFile, opening
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents
 from viewsmith.data.tiles import read_file
 from viewsmith.data.unread import DICOM
 
@@ -45,7 +47,7 @@ def dicom_file(path: Path) -> ImageFile:
     return ImageFile(path, tuple(shape), axes, np.dtype(np.float32) if rescaled else stored, pixels, micrometers=side)
 
 
-reader(
+@reader(
     "dicom",
     *DICOM,
     help="a DICOM file of several images; folders of DICOM files are read as those of images",
@@ -55,4 +57,7 @@ reader(
     extra="medical",
     example="scan.dcm --image-size 64",
     header=dicom_file,
-)(read_file)
+)
+def read_dicom(path: Path, request: DataOptions) -> FileContents:
+    """Images of a DICOM file."""
+    return read_file(path, request)

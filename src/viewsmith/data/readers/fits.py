@@ -8,6 +8,8 @@ import numpy as np
 from viewsmith.core.errors import InputError, require
 from viewsmith.data.formats import reader
 from viewsmith.data.image_files import OPTIONS, ImageFile, opening
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents
 from viewsmith.data.tiles import read_file
 from viewsmith.data.unread import FITS
 
@@ -39,7 +41,7 @@ def fits_file(path: Path) -> ImageFile:
     return ImageFile(path, shape, AXES[-len(shape) :], dtype, pixels, opened=opened)
 
 
-reader(
+@reader(
     "fits",
     *FITS,
     help="a FITS file of several images, or one that is cut into tiles",
@@ -49,4 +51,7 @@ reader(
     extra="astronomy",
     example="field.fits --tile 64",
     header=fits_file,
-)(read_file)
+)
+def read_fits(path: Path, request: DataOptions) -> FileContents:
+    """Images of a FITS file."""
+    return read_file(path, request)

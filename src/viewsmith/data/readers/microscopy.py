@@ -15,7 +15,8 @@ import numpy as np
 from viewsmith.core.errors import InputError, require
 from viewsmith.data.formats import reader
 from viewsmith.data.image_files import CHANNELS, OPTIONS, ImageFile, opening
-from viewsmith.data.reading import reading
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.tiles import read_file
 from viewsmith.data.unread import INSTRUMENTS, SUFFIXES, TIFF, deep
 from viewsmith.modalities.images.modality import Images
@@ -147,7 +148,7 @@ def write_tiff(path: Path, image: np.ndarray) -> None:
     tifffile.imwrite(path, planes, photometric="minisblack", metadata={"axes": axes})
 
 
-reader(
+@reader(
     "tiff",
     *TIFF,
     help="a TIFF, OME-TIFF or GeoTIFF file with several images, or a scene that is cut into tiles",
@@ -157,9 +158,13 @@ reader(
     extra="microscopy",
     example="scene.tif --tile 256 --overlap 32 --channels DNA,0",
     header=tiff_file,
-)(read_file)
+)
+def read_tiff(path: Path, request: DataOptions) -> FileContents:
+    """Images of a TIFF file, or their tiles."""
+    return read_file(path, request)
 
-reader(
+
+@reader(
     "picture",
     *(suffix for suffix in SUFFIXES if suffix not in (*TIFF, *INSTRUMENTS)),
     help="a large image that is cut into tiles",
@@ -169,4 +174,7 @@ reader(
     extra="image",
     example="aerial.png --tile 128",
     header=picture_file,
-)(read_file)
+)
+def read_picture(path: Path, request: DataOptions) -> FileContents:
+    """Tiles of a picture."""
+    return read_file(path, request)

@@ -8,6 +8,8 @@ import numpy as np
 from viewsmith.core.errors import InputError, require
 from viewsmith.data.formats import reader
 from viewsmith.data.image_files import OPTIONS, ImageFile, opening
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents
 from viewsmith.data.tiles import read_file
 from viewsmith.data.unread import NIFTI
 
@@ -37,7 +39,7 @@ def nifti_file(path: Path) -> ImageFile:
     return ImageFile(path, shape, AXES[: len(shape)], dtype, pixels, micrometers=side, opened=lambda: volume.dataobj)
 
 
-reader(
+@reader(
     "nifti",
     *NIFTI,
     help="a NIfTI file, of which each slice along the third axis is an image",
@@ -47,4 +49,7 @@ reader(
     extra="medical",
     example="brain.nii.gz --axes ZXY",
     header=nifti_file,
-)(read_file)
+)
+def read_nifti(path: Path, request: DataOptions) -> FileContents:
+    """Images of a NIfTI file."""
+    return read_file(path, request)

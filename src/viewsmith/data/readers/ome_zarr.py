@@ -9,6 +9,8 @@ import numpy as np
 from viewsmith.core.errors import InputError, require
 from viewsmith.data.formats import reader
 from viewsmith.data.image_files import OPTIONS, ImageFile, opening
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents
 from viewsmith.data.tiles import read_file
 
 MICROMETERS = {"nanometer": 1e-3, "micrometer": 1.0, "millimeter": 1e3}
@@ -61,7 +63,7 @@ def _side(axes: list[dict[str, Any]], dataset: dict[str, Any]) -> float | None:
     return None if others or not np.isfinite(side) else float(side)
 
 
-reader(
+@reader(
     "ome-zarr",
     ".ome.zarr/",
     help="a zarr folder of images: OME-Zarr, or an array alone (other zarr folders are of anndata)",
@@ -71,4 +73,7 @@ reader(
     extra="microscopy",
     example="slide.ome.zarr --tile 256",
     header=zarr_file,
-)(read_file)
+)
+def read_ome_zarr(path: Path, request: DataOptions) -> FileContents:
+    """Images of a zarr folder."""
+    return read_file(path, request)

@@ -189,7 +189,8 @@ class EventSearch(Search):
                 f"pieces of {x.shape[2]} points with windows of {max(widths)}, expected windows of at most half of a "
                 "piece: give smaller windows, or longer pieces"
             )
-        x = pieces(x[np.sort(rng.permutation(len(x))[:FITTED])])
+        x = x[np.sort(rng.permutation(len(x))[:FITTED])]
+        x = pieces(x) if isinstance(X, RowSource) else x
         if np.array_equal(x, np.broadcast_to(x[0], x.shape), equal_nan=True):
             raise InputError("all samples are equal, expected recordings that differ: there is nothing to contrast")
         flat = np.fmax.reduce(np.fmax.reduce(x, 2) - np.fmin.reduce(x, 2), 0) == 0
