@@ -116,6 +116,8 @@ def workplace(tmp_path, monkeypatch):
     fasta = "".join(f">{name}\n{text}\n" for name, text in zip(names, random_sequences(rng, 60), strict=True))
     with gzip.open("enhancers.fa.gz", "wt") as file:
         file.write(fasta)
+    folds = ["".join(rng.choice(list("HEC"), 60)) for _ in range(40)]
+    Path("structures.fasta").write_text("".join(f">s{i}\n{fold}\n" for i, fold in enumerate(folds)))
     Path("hg38.fa").write_text(f">chr1\n{''.join(rng.choice(list('ACGT'), 8000))}\n")
     Path("peaks.bed").write_text("".join(f"chr1\t{300 * i}\t{300 * i + 200}\n" for i in range(1, 25)))
     Path("enhancers.tsv").write_text("".join(f"{n}\t{k}\n" for n, k in zip(names, kinds, strict=True)))
