@@ -248,6 +248,9 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
 class Graph(nn.Module):
     """What `LinearContrastMethod.represent` computes, as one graph for other libraries: all samples in one block."""
 
+    weights: Tensor
+    offset: Tensor
+
     def __init__(self, method: "LinearContrastMethod") -> None:
         super().__init__()
         encoder = method.framework.encoder
