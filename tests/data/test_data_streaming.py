@@ -12,7 +12,7 @@ from refusals import refusal
 from viewsmith.core import rows as row_source
 from viewsmith.core.rows import ArrayRows, JoinedRows, RowSource, SparseRows, as_source, read_ahead
 from viewsmith.data import load_dataset, write_representations
-from viewsmith.data.readers import tables as parquet_rows
+from viewsmith.data import parquet as parquet_rows
 
 anndata = pytest.importorskip("anndata")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -4,8 +4,7 @@ import codecs
 import dataclasses
 import io
 import re
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,11 +23,11 @@ from viewsmith.core.errors import (
     warn,
 )
 from viewsmith.core.options import Impute
-from viewsmith.core.rows import RowSource
 from viewsmith.data.dataset import split_groups, split_indices
 from viewsmith.data.formats import reader
 from viewsmith.data.labels import group_names, lacks_labels, missing_labels, numbers_of, warn_leaks, without_label
 from viewsmith.data.options import DataOptions
+from viewsmith.data.parquet import ParquetRows, open_parquet, read_columns
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
 from viewsmith.data.reading import FileContents, labels_of, open_text, reading
 from viewsmith.data.unread import transposing
@@ -320,68 +319,6 @@ def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n:
         return np.setdiff1d(np.arange(n), labeled[split_indices(y[labeled], seed)[1]])
     except InputError:
         return slice(None)
-
-
-# Rows that are decoded at once have about this number of values.
-BATCH_VALUES = 1_000_000
-
-
-class ParquetRows(RowSource):
-    """Rows of a parquet file. In order they are read once; for others, the file is read again from their row
-    group on."""
-
-    by_index = False
-
-    def __init__(self, path: Path, columns: list[str], encode: Callable[[Any], np.ndarray], width: int) -> None:
-        self._file = open_parquet(path)
-        groups = self._file.metadata
-        sizes = [groups.row_group(i).num_rows for i in range(groups.num_row_groups)]
-        super().__init__((groups.num_rows, width), str(path), path)
-        self._starts = np.cumsum([0, *sizes])
-        self._columns, self._encode = columns, encode
-        self._frames: Iterator[Any] = iter(())
-        # Decoded rows, from a position on; at first from the end, so that the first read begins anew.
-        self._left, self._position = np.empty((0, width), np.float32), len(self)
-        self._lock = threading.Lock()
-
-    def read_range(self, start: int, stop: int) -> np.ndarray:
-        with self._lock, reading(self.name, "a parquet file"):
-            group = int(np.searchsorted(self._starts, start, side="right")) - 1
-            if start < self._position or self._position + len(self._left) < self._starts[group]:
-                self._begin(group)
-            parts: list[np.ndarray] = []
-            while start < stop:
-                ready = self._position + len(self._left)
-                if start >= ready:
-                    self._left, self._position = self._encode(next(self._frames)), ready
-                    continue
-                part = self._left[start - self._position : stop - self._position]
-                parts.append(part)
-                start += len(part)
-            return np.concatenate(parts) if parts else self._left[:0]
-
-    def _begin(self, group: int) -> None:
-        """Go to the start of a row group."""
-        batches = self._file.iter_batches(
-            batch_size=max(1, BATCH_VALUES // len(self._columns)),
-            row_groups=list(range(group, len(self._starts) - 1)),
-            columns=self._columns,
-            use_threads=False,
-        )
-        self._frames = (batch.to_pandas() for batch in batches)
-        self._left, self._position = self._left[:0], int(self._starts[group])
-
-
-def open_parquet(path: Path) -> Any:
-    """The file, of which a part at a time is read."""
-    from pyarrow import parquet
-
-    return parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
-
-
-def read_columns(path: Path, columns: list[str]) -> Any:
-    """Some columns of all rows, as a DataFrame."""
-    return open_parquet(path).read(columns=columns, use_threads=False).to_pandas()
 
 
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
