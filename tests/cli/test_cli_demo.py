@@ -16,7 +16,7 @@ def test_four_commands_are_shown_without_arguments():
     assert all(len(line) <= 100 for line in cli.FIRST.splitlines())
 
 
-def ran(out, words):
+def assert_demo(out, words):
     shown = re.findall(r"^\$ viewsmith (\w+)", good("demo", "--out", out, *words).out, re.MULTILINE)
     assert shown == ["fit", "evaluate", "embed", "views"]
     names = {path.name for path in out.iterdir()} | {path.name for path in (out / "run").iterdir()}
@@ -25,7 +25,7 @@ def ran(out, words):
 
 def test_the_demo_makes_a_run_a_report_embeddings_and_views(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["viewsmith.cli.demo"], "DATA", "wine")  # 178 rows
-    ran(tmp_path / "new", ["--threads", "1"])
+    assert_demo(tmp_path / "new", ["--threads", "1"])
     before = (tmp_path / "new" / "views.csv").stat().st_mtime_ns
     assert call("demo", "--out", tmp_path / "new").refused("--out is", "which exists: remove it")
     assert (tmp_path / "new" / "views.csv").stat().st_mtime_ns == before
@@ -33,4 +33,4 @@ def test_the_demo_makes_a_run_a_report_embeddings_and_views(tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_the_demo_on_digits(tmp_path):
-    ran(tmp_path / "demo", [])
+    assert_demo(tmp_path / "demo", [])

@@ -88,6 +88,14 @@ def test_options_of_a_named_part():
     assert Contrastive(framework=Objective("vicreg", variance_weight=3.0)).framework_options == {"variance_weight": 3.0}
 
 
+@pytest.mark.parametrize(
+    "given", [{"views__window_minimum": 0.6}, {"views": Views("window", window_minimum=0.6)}, {"window_minimum": 0.6}]
+)
+def test_options_of_a_named_part_are_set_later(given):
+    model = LinearContrast(views=Views("window", window_minimum=0.4)).set_params(**given)
+    assert model.view_options == {"window_minimum": 0.6} and model.ridge == "auto"
+
+
 def test_a_switch_and_its_options_are_one_argument():
     assert GenView(quality=False).quality is False
     assert GenView(quality=Quality(gamma=0.5)).gamma == 0.5
@@ -128,7 +136,7 @@ def test_parts_refuse_options_of_others():
         Training(3)
     with pytest.raises(TypeError, match="Views takes its options by name"):
         Views("noise", "blur")
-    with pytest.raises(ValueError, match="invalid parameter 'magic' for estimator PiNDA"):
+    with pytest.raises(ValueError, match="PiNDA has no option 'magic'"):
         PiNDA().set_params(magic=1)
 
 

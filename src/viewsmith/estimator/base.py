@@ -101,18 +101,24 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def __init__(self, **options: Any) -> None:
         """Store parts and options, which `fit` checks; an option of no part is one of a part that is named."""
+        try:
+            self._store({field.name: field.default for field in dataclasses.fields(self)}, options)
+        except InputError as error:  # as Python says it of arguments
+            raise TypeError(str(error)) if str(error).startswith(f"{type(self).__name__} has no") else error from None
+
+    def _store(self, before: dict[str, Any], options: Mapping[str, Any]) -> None:
+        """Set options beside those from `before`; raises InputError for one that neither the estimator has, nor a
+        part that it names."""
         cls: type = type(self)
         given = expanded(cls, options)
-        own = {field.name: field.default for field in dataclasses.fields(self)}
-        own |= dict.fromkeys(given.keys() & slots(cls).keys())  # no parts, which `fit` refuses
-        if given.keys() - own.keys():
-            try:
-                given, _ = route_options(type(self), given)
-            except InputError as error:
-                raise TypeError(str(error)) from None
-        if unknown := given.keys() - own.keys():
-            raise TypeError(f"{type(self).__name__} has no option {min(unknown)!r}")
-        for name, value in (own | given).items():
+        wrong = given.keys() & slots(cls).keys() - before.keys()  # no parts, which `fit` refuses
+        values = before | given
+        if given.keys() - wrong - before.keys():
+            values, _ = route_options(cls, {name: value for name, value in values.items() if name not in wrong})
+            values |= {name: given[name] for name in wrong}
+        if unknown := values.keys() - before.keys() - wrong:
+            raise InputError(f"{cls.__name__} has no option {min(unknown)!r}")
+        for name, value in values.items():
             setattr(self, name, value)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -142,12 +148,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def set_params(self, **options: Any) -> Self:
         """Set options by name, also as ``PART__OPTION`` and by parts."""
-        cls: type = type(self)
-        given = expanded(cls, options)
-        if unknown := given.keys() - {*self._get_param_names(), *slots(cls)}:
-            raise ValueError(f"invalid parameter {min(unknown)!r} for estimator {cls.__name__}")
-        for name, value in given.items():
-            setattr(self, name, value)
+        self._store(self.get_params(deep=False), options)
         return self
 
     # ---- implemented by subclasses --------------------------------------------------------------------------------
