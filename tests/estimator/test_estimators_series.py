@@ -10,7 +10,7 @@ from crl_tac_toys import TINY
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, PiNDA
 from viewsmith.core.errors import InputError
-from viewsmith.core.registry import find
+from viewsmith.core.registry import entries, find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.modality import channel_statistics
 from viewsmith.modalities.series.networks import RecordingCNN
@@ -22,6 +22,9 @@ from viewsmith.views.base import ViewContext
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SERIES = modality_of("series")
+VIEWS = [
+    each.name for each in entries("view maker", "series") if each.tag("strengths") and not each.tag("other_samples")
+]
 SMALL = {"modality": "series", "epochs": 1, "batch_size": 8, "random_state": 0}
 
 
@@ -39,7 +42,7 @@ def recordings(n=16, channels=3, length=48, seed=0):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ["window", "speed", "jitter", "scale", "channel-mask"])
+@pytest.mark.parametrize("name", VIEWS)
 def test_views_keep_the_form_and_replay(name, dtype):
     x = torch.from_numpy(recordings()[0]).to(dtype)
     maker = find("view maker", name, "series").build(ViewContext(SERIES, (3, 48), torch.nn.Identity()))

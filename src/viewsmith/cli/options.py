@@ -72,10 +72,10 @@ LISTED = {
     "simsiam, soft, supcon, swav, vicreg",
     "encoder": "cnn, crl-cnn, hyena, mlp, resnet18, resnet18-dense, resnet50, split-alexnet, timm:NAME",
     "view maker": "adversarial, background, blur, byol, channel-dropout, channel-mask, channel:RUN, color, "
-    "conditional, corruption, crop, defocus, deletion, detector-noise, dna, gain, gamma, gray, "
-    "grid-crop, identity, insertion, inversion, jitter, light, mask, mixup, moco, multicrop, mutation, "
-    "neighbor-mix, neighbors, noise, proteins, registration, reverse-complement, scale, simclr, speed, "
-    "substitution, thinning, translocation, turns, window",
+    "colored-noise, conditional, corruption, crop, defocus, deletion, detector-noise, dna, filter, frequency-mask, "
+    "gain, gamma, gray, grid-crop, identity, insertion, inversion, jitter, light, mask, mixup, moco, multicrop, "
+    "mutation, neighbor-mix, neighbors, noise, pitch, proteins, registration, reverse-complement, scale, shift, "
+    "simclr, speed, substitution, thinning, time-mask, translocation, turns, window",
     "modality": "dna, images, letters:ABC, proteins, series, vectors",
     "baseline": "features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }
