@@ -13,7 +13,7 @@ The settings of log-mel features and their view were chosen on three of the spea
 and mirrors. `ifc_16_bits` are the tiles as they are, with the views that the product chooses; `..._4_phases` those of
 four phases without the DNA channel. Letters: families of proteins and of RNA, of which a fifth, stratified, is scored;
 "k-mers" are the frequencies of words alone (proteins: 2 letters, RNA: 4), where "raw" may be letters by place. The
-settings of proteins are the first that were tried.
+settings of proteins are the first that were tried. "catch22" are those statistics of each channel of recordings.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.linear_contrast [minutes] [set or row] [--quick]
@@ -39,7 +39,9 @@ from benchmarks.common.data import Data, DataSet, data_folder, load
 from benchmarks.common.runner import RESULTS, Cell
 from benchmarks.quality.suite import command, preferred
 from viewsmith import Contrastive, LinearContrast
+from viewsmith.core.registry import find
 from viewsmith.data import load_dataset
+from viewsmith.evaluation.baselines import BaselineContext
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities import modality_of
 from viewsmith.views import ViewMaker
@@ -195,7 +197,7 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     given, started = options(name), usage()[0]
     protocols = PROTOCOLS if np.bincount(data.y).min() >= 10 else PROTOCOLS[:2]
     more: dict[str, Any] = {}
-    if row in ("contrastive", "raw", "k-mers"):
+    if row in ("contrastive", "raw", "k-mers", "catch22"):
         trained = {key: value for key, value in given.items() if not key.startswith("features")}
         epochs: dict[str, Any] = {"epochs": 1} if row != "contrastive" or small is not None else {}
         rows = data.x if row == "contrastive" else data.x[:200]
@@ -209,6 +211,8 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         words = [name for name in found if name.endswith("-mer frequencies")]
         more["raw"] = preferred(found, data.y) if row == "raw" else words[0]
         h, h_test = found[more["raw"]], model.raw_features(data.x_test)[more["raw"]]
+    elif row == "catch22":
+        h, h_test = find("baseline", row).build(BaselineContext(model, "", data.x, data.x_test))
     elif row == "features":
         h, h_test = features(model, data.x), features(model, data.x_test)
     else:
@@ -249,11 +253,12 @@ def cells(quick: bool = False) -> list[Cell]:
         return [Cell("cifar10_small", row, 0, partial(work, "cifar10_small", row, 0, small=60)) for row in rows]
     return [
         Cell(name, row, seed, partial(work, name, row, seed))
-        for row in ("linear-contrast", *LARGER, "features", "raw", "k-mers", "contrastive")
+        for row in ("linear-contrast", *LARGER, "features", "raw", "k-mers", "catch22", "contrastive")
         for seed in SEEDS
         for name in SETS
-        if (seed == 0 or row not in ("raw", "k-mers")) and (name == "cifar10" or row not in LARGER)
+        if (seed == 0 or row not in ("raw", "k-mers", "catch22")) and (name == "cifar10" or row not in LARGER)
         if row != "k-mers" or name in FAMILIES
+        if row != "catch22" or options(name).get("modality") == "series"
         # A training on 50,000 images takes an hour.
         if not (row == "contrastive" and name == "cifar10")
     ]

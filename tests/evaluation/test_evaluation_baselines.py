@@ -1,5 +1,6 @@
 """PCA and UMAP as baselines."""
 
+import importlib.util
 import sys
 import types
 import warnings
@@ -11,7 +12,7 @@ from sklearn.decomposition import PCA
 
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.core.registry import find
-from viewsmith.evaluation.baselines import BaselineContext, counts_of, pca, predictor_of, umap
+from viewsmith.evaluation.baselines import BaselineContext, counts_of, pca, predictor_of, suits_by_itself, umap
 from viewsmith.evaluation.protocol import DRAWS, evaluate_embedding, few_label_rows
 from viewsmith.modalities import log_normalize
 
@@ -205,13 +206,39 @@ def test_what_is_neither_counts_nor_log_normalized_is_refused(wine):
 
 @pytest.mark.parametrize(
     ("name", "module", "extra"),
-    [("pacmap", "pacmap", "baselines"), ("scvi", "scvi", "scvi"), ("tabicl", "tabicl", "baselines")],
+    [
+        *(("pacmap", "pacmap", "baselines"), ("scvi", "scvi", "scvi"), ("tabicl", "tabicl", "baselines")),
+        ("catch22", "pycatch22", "baselines"),
+    ],
 )
 def test_a_package_that_is_missing_is_named_with_its_extra(name, module, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     rows = np.arange(12.0).reshape(6, 2)
     with pytest.raises(MissingExtra, match=rf"{module}.*viewsmith\[{extra}\]"):
         computed(name, rows, rows) if name != "tabicl" else predictor_of(name)(rows, np.arange(6) % 2, rows, "class")
+
+
+def test_catch22_is_of_what_is_known_of_each_channel(monkeypatch):
+    def catch22_all(values, catch24):
+        assert catch24 and not np.isnan(values).any()
+        return {"values": [len(values), sum(values), *[np.nan] * 22]}
+
+    monkeypatch.setitem(sys.modules, "pycatch22", types.SimpleNamespace(catch22_all=catch22_all))
+    x = np.ones((3, 2, 12), np.float32)
+    x[0, :, 9:], x[1, 1] = np.nan, np.nan
+    train, test = computed("catch22", x, [x[0][:, :9], x[2]])
+    assert train.shape == (3, 48) and np.isfinite(train).all()
+    assert train[:, [0, 1, 24, 25]].tolist() == [[9, 9, 9, 9], [12, 12, 0, 0], [12, 12, 12, 12]]
+    np.testing.assert_array_equal(test, train[[0, 2]])
+
+
+def test_evaluations_of_recordings_have_catch22_where_it_is_installed(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "pycatch22" or None)
+    assert suits_by_itself(find("baseline", "catch22"), "series")
+    assert not suits_by_itself(find("baseline", "catch22"), "images")
+    assert not suits_by_itself(find("baseline", "pacmap"), "series")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not suits_by_itself(find("baseline", "catch22"), "series")
 
 
 def test_gradient_boosting_learns_what_no_line_separates():
@@ -240,6 +267,14 @@ def test_a_predictor_gets_the_labeled_rows_of_the_linear_probe(wine):
     assert found == pytest.approx({"linear": 0.4, "linear_10pct": 0.4})
     expected = [y, *(y[few_label_rows(y, 0.1, draw)] for draw in DRAWS)]
     assert all(np.array_equal(one, other) for one, other in zip(seen, expected, strict=True))
+
+
+def test_catch22_itself_where_it_is_installed():
+    pycatch22 = pytest.importorskip("pycatch22")
+    x = np.random.default_rng(0).normal(size=(4, 1, 200)).astype(np.float32)
+    train, _ = computed("catch22", x, x)
+    np.testing.assert_allclose(train[2], pycatch22.catch22_all(x[2, 0].tolist(), catch24=True)["values"], rtol=1e-6)
+    np.testing.assert_allclose(train[:, 22], x[:, 0].mean(1), atol=1e-6)  # the mean
 
 
 @pytest.mark.slow

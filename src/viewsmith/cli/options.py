@@ -77,7 +77,7 @@ LISTED = {
     "mutation, neighbor-mix, neighbors, noise, pitch, proteins, registration, reverse-complement, scale, shift, "
     "simclr, speed, substitution, thinning, time-mask, translocation, turns, window",
     "modality": "dna, images, letters:ABC, proteins, series, vectors",
-    "baseline": "features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
+    "baseline": "catch22, features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
 }
 
 

@@ -1,7 +1,7 @@
 """Baselines: features that need no contrastive learning, fitted on the train rows."""
 
 import contextlib
-import importlib
+import importlib.util
 import io
 import logging
 import tempfile
@@ -16,14 +16,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from viewsmith.core.errors import InputError, MissingExtra
-from viewsmith.core.registry import get, register
+from viewsmith.core.registry import Entry, get, register
 from viewsmith.data.labels import Target
 from viewsmith.evaluation.protocol import Predict
+from viewsmith.modalities.series.modality import recording_rows
 
 Rows = NDArray[np.float32]
 UMAP_WIDTH = 200
 UMAP_AXES = 50
 UMAP_NEIGHBORS = 15
+CATCH24 = 24  # statistics of a channel
 TrainTest = tuple[np.ndarray, np.ndarray]
 
 
@@ -151,6 +153,29 @@ def _scvi(context: BaselineContext) -> TrainTest:
         return fitted.get_latent_representation(cells[0]), fitted.get_latent_representation(cells[1])
 
 
+@register(
+    "baseline",
+    "catch22",
+    help="24 summary statistics of each channel, those of catch22 with mean and deviation (extra baselines)",
+    on_request=True,
+    installed="pycatch22",
+    modalities="series",
+    source="Lubba et al. 2019",
+)
+def _catch22(context: BaselineContext) -> TrainTest:
+    catch22_all = _imported("pycatch22", "baselines", "the catch22 baseline").catch22_all
+
+    def of_channel(values: np.ndarray) -> list[float]:
+        known = values[~np.isnan(values)].astype(np.float64)
+        return list(catch22_all(known.tolist(), catch24=True)["values"]) if len(known) else [0.0] * CATCH24
+
+    def of_rows(rows: Any) -> np.ndarray:
+        found = [[of_channel(channel) for channel in row] for row in recording_rows(rows)]
+        return np.nan_to_num(np.array(found, np.float32).reshape(len(found), -1))
+
+    return of_rows(context.x_train), of_rows(context.x_test)
+
+
 def counts_of(rows: np.ndarray) -> np.ndarray:
     """Counts of rows (n, d) that are counts, or were log-normalized; the smallest of a row is then taken as 1."""
     values = rows.astype(np.float64)
@@ -221,6 +246,12 @@ def is_available(name: str, of: Any) -> bool:
     found = get("baseline", name)
     needed = None if found is None else found.tag("needs")
     return needed is None or bool(getattr(of, needed, None))
+
+
+def suits_by_itself(entry: Entry, modality: str) -> bool:
+    """Whether an evaluation has a baseline on request: it is of this kind of data alone, and its package is there."""
+    package = entry.tag("installed")
+    return bool(package) and entry.serves(modality) and importlib.util.find_spec(package) is not None
 
 
 def is_constant(name: str) -> bool:

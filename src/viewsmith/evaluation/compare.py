@@ -24,6 +24,7 @@ from viewsmith.evaluation.baselines import (
     is_available,
     is_constant,
     predictor_of,
+    suits_by_itself,
 )
 from viewsmith.evaluation.differences import LOWER_IS_BETTER, TIES, Repeats, TestRows, all_pairs
 from viewsmith.evaluation.label_free import MEASURED_ROWS, label_free, measures
@@ -414,7 +415,8 @@ def _embeddings(
     ]
     rows.append(("representation", transformed))
     rows += [(name, partial(transformed, output=output)) for name, output in maps.items()]
-    further = (entry for entry in found if entry.tag("on_request") and entry.name in requested)
+    kind = getattr(getattr(model, "modality_", None), "name", "")
+    further = (e for e in found if e.tag("on_request") and (e.name in requested or suits_by_itself(e, kind)))
     return rows + [(entry.name, partial(entry.build, context)) for entry in further]
 
 
