@@ -217,6 +217,164 @@ MUTATIONS = {
         "np.minimum.accumulate(len(p) * p[order]",
         "tests/methods/test_methods_discovery_images.py -k q_values",
     ),
+    # The closed form.
+    "scatter of views": Mutation(
+        "methods/linear_contrast/training.py",
+        "within = second - views.shape[1] * (mean.T @ mean)",
+        "within = second - mean.T @ mean",
+        "tests/methods/test_methods_linear_contrast.py",
+    ),
+    "degrees of freedom of views": Mutation(
+        "methods/linear_contrast/training.py",
+        "self.within / (self.views - self.samples)",
+        "self.within / self.views",
+        "tests/methods/test_methods_linear_contrast.py",
+    ),
+    "tiny scatter": Mutation(
+        "methods/linear_contrast/training.py",
+        "if within.diagonal().sum() < CANCELS * second.diagonal().sum():",
+        "if False:",
+        "tests/methods/test_methods_linear_contrast.py",
+    ),
+    "samples that are held out": Mutation(
+        "methods/linear_contrast/training.py",
+        "enumerate(self.folds) if number != fold)",
+        "enumerate(self.folds))",
+        "tests/methods/test_methods_linear_contrast.py",
+    ),
+    "sums over processes": Mutation(
+        "methods/linear_contrast/training.py",
+        "return sums.over_processes()",
+        "return sums",
+        "tests/methods/test_methods_linear_contrast_processes.py",
+    ),
+    "weights of the critic": Mutation(
+        "losses/gaussian_contrast.py",
+        "(signal / (1 + 2 * signal))",
+        "(signal / (1 + signal))",
+        "tests/losses/test_losses_gaussian_contrast.py tests/methods/test_methods_linear_contrast.py",
+    ),
+    "offset of an exported map": Mutation(
+        "networks/projected.py",
+        "offset = -self.center @ weights",
+        "offset = self.center @ weights",
+        "tests/methods/test_methods_linear_contrast.py tests/workflows/test_workflows_export.py",
+    ),
+    # Recordings and scenes.
+    "last window of a recording": Mutation(
+        "data/recordings.py",
+        "length - points + 1), step)",
+        "length - points), step)",
+        "tests/data/test_data_recordings.py",
+    ),
+    "middle of a longer recording": Mutation(
+        "data/recordings.py",
+        "np.maximum(0, (lengths - points) // 2)",
+        "np.zeros_like(lengths)",
+        "tests/data/test_data_recordings.py",
+    ),
+    "gaps in scaling": Mutation(
+        "modalities/series/scaling.py",
+        "_of_known(values) if bool(values.isnan().any()) else column_moments([values])",
+        "column_moments([values])",
+        "tests/modalities/test_modalities_series_gaps.py",
+    ),
+    "gaps in some channels": Mutation(
+        "modalities/series/gaps.py",
+        "~unknown.all(1)",
+        "~unknown.any(1)",
+        "tests/modalities/test_modalities_series_gaps.py",
+    ),
+    "last known point": Mutation(
+        "modalities/series/gaps.py",
+        "(known * places).amax(1, keepdim=True)",
+        "places[-1:].expand(len(x), 1)",
+        "tests/modalities/test_modalities_series_gaps.py",
+    ),
+    "tiles at the edge": Mutation(
+        "data/tiles.py",
+        "[*range(0, size - side, step), size - side]",
+        "[*range(0, size - side + 1, step)]",
+        "tests/data/test_data_tiles.py",
+    ),
+    "tiles without data": Mutation(
+        "data/tiles.py", ".any(axis=1) & ~holes", ".any(axis=1)", "tests/data/test_data_tiles.py"
+    ),
+    "range of a dark channel": Mutation(
+        "modalities/images/channels.py",
+        "np.where(high > low, high, most)",
+        "high",
+        "tests/data/test_data_instruments.py tests/data/test_data_microscopy.py "
+        "tests/modalities/test_modalities_images_pixels.py",
+    ),
+    "radiographs whose largest number is black": Mutation(
+        "data/readers/dicom.py",
+        "return (white - x).astype(stored) if inverted else x",
+        "return x",
+        "tests/data/test_data_instruments.py",
+    ),
+    # Parts, options and runs.
+    "two values of one option": Mutation(
+        "estimator/parts.py",
+        "if name in found and found[name] is not value and repr(found[name]) != repr(value):",
+        "if False:",
+        "tests/estimator/test_estimators_parts.py tests/estimator/test_estimators_options.py",
+    ),
+    "options that one modality takes": Mutation(
+        "estimator/routing.py",
+        "if faults and len(faults) == len(takers):",
+        "if faults:",
+        "tests/cli/test_cli_declared.py",
+    ),
+    "rows of a resumed training": Mutation(
+        "training/engine.py",
+        'if record["rows"] != len(self.x):',
+        "if False:",
+        "tests/training/test_training_checkpoint.py tests/training/test_training_continued.py",
+    ),
+    "random numbers of a resumed training": Mutation(
+        "training/engine.py",
+        'torch.set_rng_state(tensors["random/cpu"])',
+        "pass",
+        "tests/training/test_training_checkpoint.py",
+    ),
+    "rows of a view cache": Mutation(
+        "data/view_cache.py",
+        'if complete and torch.equal(block["index"], index):',
+        "if complete:",
+        "tests/data/test_data_view_cache.py",
+    ),
+    # q-values and motifs.
+    "best of nothing": Mutation(
+        "methods/discovery/contrast.py",
+        "p = (1 + null.size - ",
+        "p = (null.size - ",
+        "tests/methods/test_methods_discovery_images.py -k q_values",
+    ),
+    "first part of a sample": Mutation(
+        "methods/discovery/contrast.py",
+        "q[first] = np.minimum(q[first], q_values(scores[first], null[:, :1], samples))",
+        "pass",
+        "tests/methods/test_methods_discovery_images.py tests/methods/test_methods_discovery_events.py",
+    ),
+    "outliers of their own kind": Mutation(
+        "methods/discovery/contrast.py",
+        "self(z) - _excess(self.all_windows.distance(z), z.shape[1])",
+        "self(z)",
+        "tests/methods/test_methods_discovery_windows.py tests/methods/test_methods_discovery_images.py",
+    ),
+    "background of many letters": Mutation(
+        "methods/discovery/motif_models.py",
+        "if c > FEW_LETTERS:",
+        "if False:",
+        "tests/methods/test_methods_discovery_sequences.py tests/methods/test_methods_discovery_motifs.py",
+    ),
+    "letters of a pattern": Mutation(
+        "methods/discovery/motif_models.py",
+        "if p[i] >= LISTED)",
+        "if p[i] > 0)",
+        "tests/methods/test_methods_discovery_motifs.py tests/methods/test_methods_discovery_sequences.py",
+    ),
     # Equations.
     "distances of positives": Mutation(
         "losses/nt_xent.py",

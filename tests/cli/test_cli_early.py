@@ -13,7 +13,7 @@ from PIL import Image
 
 from viewsmith.cli import early
 from viewsmith.cli.early import reads_quickly
-from viewsmith.cli.options import LISTED
+from viewsmith.core import registry
 from viewsmith.data.places import REPRESENTATIONS
 from viewsmith.data.write import _WRITERS
 
@@ -36,6 +36,23 @@ FAULTS = [
     ("fit data.csv --out new --framework byl", "unknown framework 'byl' (did you mean 'byol'?)"),
     ("fit data.csv --out new --encoder resnet19", "unknown encoder 'resnet19' (did you mean 'resnet18'?)"),
     ("fit data.csv --out new --views noise+mixin", "unknown view maker 'mixin'"),
+    ("fit data.csv --out new --set epoks=3", "Contrastive has no option 'epoks': did you mean epochs?"),
+    ("fit data.csv --out new --set epochs=many", "Contrastive: epochs is 'many', expected integer"),
+    ("fit data.csv --out new --method pinda --set noise.strength=-1", "PiNDA: strength is '-1', expected greater"),
+    ("fit data.csv --out new --method pinda --set noise.strenth=1", "noise has no option 'strenth': did you mean stre"),
+    ("fit data.csv --out new --set strength=1", "which is one of diffaug, pinda: choose"),
+    ("fit data.csv --out new --framework vicreg --set temperature=1", "an option that the framework 'vicreg' does not"),
+    ("fit data.csv --out new --framework lejepa --set n_knots=1", "n_knots is '1', expected greater than or"),
+    ("fit data.csv --out new --views mask --set mask_rate=2", "mask_rate is '2', expected less than or equal to 1"),
+    ("fit data.csv --out new --encoder mlp --set backbone_output=conv", "but the encoder 'split-alexnet' has"),
+    ("fit data.csv --out new --method linear-contrast --set centers=1", "centers is '1', expected greater than or"),
+    ("fit data.csv --out new --config named.toml", "PiNDA has no option 'epoks'"),
+    ("fit data.csv --out new --config parts.toml", "strength is 'much'"),
+    ("fit data.csv --out new --config options.toml", "view_options has the unknown option 'turn', expected mask_rate"),
+    ("fit data.csv --out new --method metaug --preset paper --set dino=1", "MetAug has no option 'dino'"),
+    ("compare data.csv --out new --methods pinda --set epoks=3", "PiNDA has no option 'epoks'"),
+    ("tune data.csv --out new --set epochs=0", "epochs is '0', expected greater than"),
+    ("tune data.csv --out new --search epoks=1..3", "Contrastive has no option 'epoks'"),
     ("embed none data.csv --out h.npz", "no run at none (it is not a folder)"),
     ("embed folder data.csv --out h.npz", "no run at folder (it has no config.toml)"),
     ("embed run none.csv --out h.npz", "none.csv does not exist"),
@@ -119,6 +136,9 @@ for line in json.loads(sys.argv[1]):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     (tmp_path / "data.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "named.toml").write_text('method = "pinda"\nepoks = 3\n')
+    (tmp_path / "parts.toml").write_text('method = "pinda"\n[noise]\nstrength = "much"\n')
+    (tmp_path / "options.toml").write_text('view_maker = "mask"\n[view_options]\nturn = 1\n')
     for folder, file in (("folder", "note.txt"), ("run", "config.toml")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / file).write_text("")
@@ -144,6 +164,8 @@ FAULTY = [
     ("fit one.csv --out new --epochs 3 --framework byol --threads 1 --set hidden=20", "expected at least 2"),
     ("fit data.csv --out new --label c", "no column 'c'"),
     ("fit data.csv --out new --groups c --method pinda", "no column 'c'"),
+    ("fit data.csv --out new --encoder resnet18", "encoder is 'resnet18', expected auto, mlp for vectors"),
+    ("fit data.csv --out new --views crop", "unknown view maker 'crop'"),
     ("fit infinite.csv --out new", "1 infinite value"),
     ("fit ragged.csv --out new", "cannot read ragged.csv"),
     ("fit text.csv --out new --label c", "no column 'c'"),
@@ -309,13 +331,6 @@ def test_values_of_flags_that_are_taken(value):
     early.check_values(epochs=value, minutes=0.01, batch_size=2, device="cuda:1", checkpoint_every=0.0, max_q=1.0)
 
 
-def test_data_that_take_long_to_read_are_read_after_the_options_are_checked(place, monkeypatch):
-    line = ("fit", "data.csv", "--out", "new", "--set", "epochs=many", "--label", "c")
-    assert call(*line).refused("no column 'c'")
-    monkeypatch.setattr("viewsmith.cli.early.QUICK_BYTES", 3)
-    assert call(*line).refused("epochs is 'many'")
-
-
 def test_what_is_read_in_little_time(place, monkeypatch):
     assert reads_quickly("digits") and reads_quickly("data.csv") and reads_quickly("data.csv::table")
     assert reads_quickly("folder")
@@ -343,27 +358,25 @@ print(torch.get_num_threads())
     assert done.stdout.split() == ["1", "3"], done.stderr
 
 
-def test_names_of_plug_ins_are_not_refused_early(place, monkeypatch):
-    refused = ("fit", "data.csv", "--out", "new", "--framework", "byl")
-    assert call(*refused).refused("unknown framework 'byl'")
-    monkeypatch.setattr("viewsmith.cli.early.entry_points", lambda group: [object()])
-    assert call(*refused).refused("framework is 'byl', expected")
-
-
-def test_names_that_were_registered_by_a_program_are_not_refused_early():
-    from viewsmith.cli.early import check_names
-    from viewsmith.core import registry
+def test_parts_that_others_registered_are_checked_as_they_are(place):
+    from viewsmith.cli.declared import parts_declared
 
     class Toy:
-        pass
+        def __init__(self, *, depth: int = 1) -> None:
+            pass
 
     registry.register("framework", "toy-of-this-test", help="a test")(Toy)
     try:
-        check_names("framework", ["toy-of-this-test", None])
+        early.check_names("framework", ["toy-of-this-test", None])
+        line = ("fit", "data.csv", "--out", "new", "--framework", "toy-of-this-test", "--set")
+        assert call(*line, "depth=many").refused("depth is 'many', expected integer")
+        assert call(*line, "length=2").refused("no option 'length'")
     finally:
         registry._entries["framework"] = [e for e in registry._entries["framework"] if e.build is not Toy]
-    for kind in LISTED:
-        check_names(kind, [name.replace("NAME", "x").replace("RUN", "x") for name in LISTED[kind].split(", ")])
+    with parts_declared():
+        assert registry.get("framework", "toy-of-this-test") is None
+        for kind in ("method", "encoder", "view maker", "baseline", "modality"):
+            early.check_names(kind, [each.replace("NAME", "x").replace("RUN", "x") for each in registry.names(kind)])
 
 
 def test_endings_of_representations_are_those_that_have_a_writer():

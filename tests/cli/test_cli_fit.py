@@ -342,10 +342,6 @@ def test_a_run_is_resumed_by_its_folder_alone(tmp_path):
 
 
 def test_help_lists_the_registered_names_without_importing_them():
-    from viewsmith.cli.options import LISTED
-    from viewsmith.core.registry import names
-
-    assert {kind: ", ".join(names(kind)) for kind in LISTED} == LISTED
     code = "import sys; from viewsmith.cli import main\ntry: main(['fit', '--help'])\nexcept SystemExit: pass\n"
     result = process(program=(sys.executable, "-c", code + "assert 'torch' not in sys.modules"))
     assert result.code == 0, result.err

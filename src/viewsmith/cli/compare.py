@@ -9,6 +9,7 @@ import typer
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
+from viewsmith.core.errors import InputError, lines_once, say
 
 
 @options.with_flags(
@@ -58,24 +59,24 @@ def compare(
 ) -> None:
     """Train several METHODS on DATA with several seeds, and compare them with baselines on test rows."""
     options.check_budget(budget)
-    options.assignments(set_ or [])
     early.check_names("method", options.names(methods), also=["auto", "all"])
     early.check_names("baseline", options.names(baselines))
     scores = None if protocols is None else options.names(protocols)
     early.check_listed(early.PROTOCOLS, "protocol", [] if scores == ["all"] else scores or [])
     early.check_paths(data=data, read=read)
-    from viewsmith.core.errors import InputError, lines_once, say
+    options.check_out(out, data)
+    given = {name: value for name, value in read.items() if name in options.OF_MODEL}
+    chosen = methods if methods in ("auto", "all") else options.names(methods)
+    pairs = set_ or []
+    asked: list[tuple[str | None, list[str]]] = [(name, pairs) for name in chosen]
+    if isinstance(chosen, str):  # how the data are read is an option of all methods
+        asked = [(None, [pair for pair in pairs if options.of_data([pair])])]
+    models = [options.declared_estimator(name, None, None, theirs, given) for name, theirs in asked]
+    model = next(iter(models), None)
     from viewsmith.data import Dataset
     from viewsmith.data.formats import is_table
     from viewsmith.data.sources import read_dataset
 
-    options.check_out(out, data)
-    given = {name: value for name, value in read.items() if name in options.OF_MODEL}
-    chosen = methods if methods in ("auto", "all") else options.names(methods)
-    # How the data are read is an option of all methods.
-    first = None if isinstance(chosen, str) else next(iter(chosen), None)
-    early_read = early.reads_quickly(data) and not options.of_data(set_ or [])
-    model = None if early_read else options.make_estimator(first, None, None, set_ or [], given)
     columns: list[str | None] = [*dict.fromkeys(label or ())] or [None]
 
     def load_with(column: str | None, split: int) -> Dataset:
@@ -95,15 +96,17 @@ def compare(
         return dataset.in_memory()
 
     with writing(out), lines_once():
-        read_first = load(0) if early_read else None  # before the imports, which take seconds
+        read_first = load(0)  # before the imports, which take seconds
+        for name in () if isinstance(chosen, str) else chosen:
+            options.declared_estimator(name, None, None, pairs, given, read_first.modality)
         from viewsmith.evaluation.leaderboard import format_comparison
         from viewsmith.workflows.compare import BOARD, compare_methods
 
         result = compare_methods(
-            lambda split: read_first if split == 0 and read_first is not None else load(split),
+            lambda split: read_first if split == 0 else load(split),
             out,
             lambda method, seed, kind: options.make_estimator(
-                method, None, None, set_ or [], given | {"random_state": seed}, kind
+                method, None, None, pairs, given | {"random_state": seed}, kind
             ),
             methods=chosen,
             baselines=options.names(baselines),

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from viewsmith.cli.options import LISTED, beside
+from viewsmith.cli.declared import parts_declared
+from viewsmith.cli.options import beside
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import GROUP, Kind, registered, unknown
+from viewsmith.core.registry import GROUP, Kind, find
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import check_free, check_parent, check_run, check_source
 from viewsmith.data.unread import refuse_unread
@@ -62,13 +63,11 @@ def reads_quickly(data: str) -> bool:
 
 
 def check_names(kind: Kind, given: Iterable[str | None], also: Iterable[str] = ()) -> None:
-    """Raise InputError for a name that no part of a kind has, in any modality; parts of plug-ins are not known here."""
-    asked = [name for name in given if name is not None and name not in also]
-    known = {*LISTED[kind].split(", "), *registered(kind)}
-    prefixes = {name.partition(":")[0] for name in known if ":" in name}
-    wrong = [name for name in asked if name not in known and not (":" in name and name.partition(":")[0] in prefixes)]
-    if wrong and not entry_points(group=GROUP):
-        raise unknown(kind, wrong[0], sorted(known))
+    """Raise InputError for a name that no part of a kind has, in any modality."""
+    with parts_declared():
+        for name in given:
+            if name is not None and name not in also:
+                find(kind, name)
 
 
 #: Outputs of models, by `transform(output=...)`.
@@ -108,7 +107,7 @@ def check_values(**given: Any) -> None:
             raise InputError(f"--{name.replace('_', '-')} is {value!r}, expected {expected}")
 
 
-#: Scores of evaluations, listed here for the same reason as `LISTED` (a test compares).
+#: Scores of evaluations, listed here because where they are declared torch is imported (a test compares).
 PROTOCOLS = (
     "linear, knn, svm, kmeans_accuracy, nmi, ari, kmeans_accuracy_l2, nmi_l2, ari_l2, linear_1pct, linear_10pct, "
     "softmax_50, r2, mae, knn_r2, r2_1pct, r2_10pct"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +16,6 @@ from viewsmith.data.generator_options import GeneratorOptions
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
     from viewsmith.estimator.base import ViewsmithEstimator
-
-#: Arguments of estimators that are checked without them: by their flags, and where the data are read.
-CHECKED = {*options.OF_MODEL, "random_state"}
 
 ARGUMENTS = "viewsmith.arguments"  # of the context: those given, and those of the run that is resumed
 
@@ -109,8 +105,6 @@ def fit(
 ) -> None:
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
     _check_early(data, read, given, out, method, config, set_ or [], supervise, preset, log)
-    from viewsmith.data.sources import read_dataset
-
     if processes > 1:
         from viewsmith.core.distributed import fork_processes
 
@@ -118,20 +112,20 @@ def fit(
     given |= {name: value for name, value in read.items() if name in options.OF_MODEL}
     given |= {} if log is None else {"callbacks": options.names(log)}
     given |= {} if supervise is None else {"supervision": "labels"}
-    make = partial(options.make_estimator, method, preset, config, set_ or [], given)
-    # Estimators take seconds to import: unless one says how to read the data, or that takes longer, data come first.
-    checked = not given.keys() - CHECKED and not set_
-    by_model = preset or config or options.of_data(set_ or [])
-    model = None if not by_model and (checked or early.reads_quickly(data)) else make()
+    asked = (method, preset, config, set_ or [], given)
+    model = options.declared_estimator(*asked)
+    from viewsmith.data.sources import read_dataset
+
     options.set_threads(threads)
     read["label"] = options.label_column(read.get("label"), supervise)
-    few = supervise is not None if model is None else model.supervision != "none"
+    few = model.supervision != "none"
     dataset = read_dataset(data, options.data_options(read, model, out, few_labels=few))
     if supervise is not None and dataset.target == "number":
         given["supervision"] = "numbers"
+    options.declared_estimator(*asked, dataset.modality)
     from viewsmith.workflows.runs import already_finished, data_record, given_digest
 
-    model = make(dataset.modality)
+    model = options.make_estimator(*asked, dataset.modality)
     if probe:
         _add_probe(model, None if transductive else dataset.y_train)
     record = data_record(dataset, transductive) | {"command": context.meta[ARGUMENTS]}

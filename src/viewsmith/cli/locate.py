@@ -10,7 +10,7 @@ import typer
 
 from viewsmith.cli import early
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.options import LISTED, Data, Run, check_out, flag_of, with_flags
+from viewsmith.cli.options import Data, Run, check_out, flag_of, listed, with_flags
 from viewsmith.core.errors import InputError
 from viewsmith.data.places import check_crops_path, check_locations_path, check_parts_path, config_of
 from viewsmith.methods.discovery.options import DiscoveryOptions, as_flags
@@ -71,7 +71,7 @@ def find(
         raise InputError(f"--max-q is {max_q}, but {run} is no run of discover, so its locations have none")
     else:
         kind = config.get("fitted", {}).get("modality")
-        if kind in LISTED["modality"].split(", "):
+        if kind in listed("modality").split(", "):
             (check_crops_path if crops else check_locations_path)(out, kind)
         model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
         from viewsmith.workflows.locate import crop_to, locate_to

@@ -10,13 +10,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 
+from viewsmith.cli import declared
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import Flag, annotations_of, of_all_parts, texts_of
 from viewsmith.data.options import DataOptions, ModelDataOptions
@@ -65,21 +65,6 @@ OF_RECORDINGS = (
 #: Options of `load_dataset` that estimators have, too.
 OF_MODEL = tuple(field.name for field in fields(ModelDataOptions))
 
-#: The registered names that help lists, written here because to look them up takes seconds (a test compares them).
-LISTED = {
-    "method": "contrastive, crl-tac, diffaug, genview, linear-contrast, metaug, pinda",
-    "framework": "barlow-twins, byol, dino, info-max, lejepa, linear-contrast, moco, moco-v3, nnclr, oucl, simclr, "
-    "simsiam, soft, supcon, swav, vicreg",
-    "encoder": "cnn, crl-cnn, hyena, mlp, resnet18, resnet18-dense, resnet50, split-alexnet, timm:NAME",
-    "view maker": "adversarial, background, blur, byol, channel-dropout, channel-mask, channel:RUN, color, "
-    "colored-noise, conditional, corruption, crop, defocus, deletion, detector-noise, dna, filter, frequency-mask, "
-    "gain, gamma, gray, grid-crop, identity, insertion, inversion, jitter, light, mask, mixup, moco, multicrop, "
-    "mutation, neighbor-mix, neighbors, noise, pitch, proteins, registration, reverse-complement, scale, shift, "
-    "simclr, speed, substitution, thinning, time-mask, translocation, turns, window",
-    "modality": "dna, images, letters:ABC, proteins, series, vectors",
-    "baseline": "catch22, features, gradient-boosting, majority, pacmap, pca, raw, scvi, tabicl, umap, untrained",
-}
-
 
 class ListingCommand(TyperCommand):
     """A command whose help lists registered names in place of ``[KIND]``."""
@@ -94,12 +79,10 @@ class ListingCommand(TyperCommand):
 
 def listed(kind: str) -> str:
     """The registered names of a kind, those of plug-ins, which are then imported, included."""
-    if not metadata.entry_points(group="viewsmith.plugins"):
-        return LISTED[kind]
-    import viewsmith.methods.loading  # noqa: F401, it registers parts
     from viewsmith.core.registry import names as registered
 
-    return ", ".join(registered(kind))  # type: ignore[arg-type]
+    with declared.parts_declared():
+        return ", ".join(registered(kind))  # type: ignore[arg-type]
 
 
 def with_flags(*names: str, **of_model: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -192,13 +175,38 @@ def make_estimator(
     modality: str | None = None,
 ) -> ViewsmithEstimator:
     """The estimator to fit, by preset, file, --set, flags, the later first; options that the method does not have are
-    those of its parts; before data are read, `modality` is None: names alone are checked."""
-    from viewsmith.core.registry import find
+    those of its parts; before data are read, `modality` is None: what is right in one of them is taken."""
+    import viewsmith.methods.loading  # noqa: F401, it registers methods
+
+    return _estimator(method, preset, config, pairs, given, modality)
+
+
+def declared_estimator(
+    method: str | None,
+    preset: str | None,
+    config: Path | None,
+    pairs: list[str],
+    given: dict[str, Any],
+    modality: str | None = None,
+) -> ViewsmithEstimator:
+    """The options of `make_estimator`, checked, without the methods, which take seconds to import; parts of plug-ins
+    are imported."""
+    with declared.parts_declared():
+        return _estimator(method, preset, config, pairs, given, modality)
+
+
+def _estimator(
+    method: str | None,
+    preset: str | None,
+    config: Path | None,
+    pairs: list[str],
+    given: dict[str, Any],
+    modality: str | None,
+) -> ViewsmithEstimator:
+    from viewsmith.core.registry import built, find
     from viewsmith.estimator.options import check_options
     from viewsmith.estimator.parts import expanded
-    from viewsmith.estimator.resolve import check_framework, route_options
-    from viewsmith.methods import loading as _  # noqa: F401, it registers methods
-    from viewsmith.modalities import modality_of
+    from viewsmith.estimator.routing import check_given, route_options
 
     content = config_file(config) if config else {}
     named = content.pop("method", None)
@@ -213,23 +221,23 @@ def make_estimator(
     for each in asked:  # the later ones first
         parameters |= expanded(cls, each)
     if preset is not None and modality is not None:
-        for option, need in cls.preset_needs.get(preset + modality_of(modality).preset_suffix, {}).items():
+        for option, need in cls.preset_needs.get(preset + built("modality", modality).preset_suffix, {}).items():
             if parameters.get(option) is None:
                 raise InputError(f"the preset {preset!r} of {cls.name} needs {need}")
     with contextlib.suppress(ValueError):  # a string from --set; fit validates it
         parameters["random_state"] = int(str(parameters["random_state"]))
     estimator = check_options(cls, *route_options(cls, parameters, modality))
-    check_framework(estimator.framework, cls.frameworks)
+    check_given(estimator, modality)
     return estimator
 
 
 def default_method(modality: str | None, preset: str | None, asked: Sequence[Mapping[str, Any]]) -> str:
     """The modality's default; contrastive if an option of a training is given, or before the data are read."""
-    from viewsmith.methods.linear_contrast.estimator import OF_TRAINING
-    from viewsmith.modalities import modality_of
+    from viewsmith.core.registry import built
+    from viewsmith.estimator.routing import OF_TRAINING
 
     trains = preset is not None or any(name in OF_TRAINING for each in asked for name in option_names(each))
-    return "contrastive" if modality is None or trains else modality_of(modality).default_method
+    return "contrastive" if modality is None or trains else built("modality", modality).default_method
 
 
 def option_names(given: Mapping[str, Any]) -> set[str]:
@@ -314,7 +322,7 @@ def check_budget(budget: float | None) -> None:
 
 def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> dict[str, Any]:
     """Options of a preset: NAME for vectors, NAME-MODALITY for other modalities."""
-    from viewsmith.modalities import modality_of
+    from viewsmith.core.registry import built
 
     known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
     if name not in known:
@@ -322,7 +330,7 @@ def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> d
         raise InputError(f"unknown preset {name!r}: {expected}")
     if modality is None:
         return {}
-    full_name = name + modality_of(modality).preset_suffix
+    full_name = name + built("modality", modality).preset_suffix
     if full_name not in cls.presets:
         raise InputError(f"{cls.name} has no preset {name!r} for {modality}: leave --preset out")
     return cls.presets[full_name]

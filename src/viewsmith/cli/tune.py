@@ -67,17 +67,22 @@ def tune(
         options.config_file(config)
     early.check_names("method", [method])
     early.check_paths(data=data, read=read)
-    from viewsmith.data.sources import read_dataset
-
     if label and len(label) > 1:
         raise InputError(
             f"{len(label)} label columns are given, but a search has one score: give one --label, and score the best "
             "settings with others by `evaluate`"
         )
     read = ({} if label is None else {"label": label[0]}) | read
-    by_model = config is not None or options.of_data(set_ or [])
-    # Before the imports, which take seconds.
-    early_read = None if by_model or not early.reads_quickly(data) else read_dataset(data, options.data_options(read))
+    given = {name: value for name, value in read.items() if name in options.OF_MODEL} | {"random_state": seed}
+    asked = (method, None, config, set_ or [])
+    declared = options.declared_estimator(*asked, given)
+    if not ranges.keys() & {"framework", "encoder", "view_maker", "features"}:  # parts with other options
+        for name, text in ranges.items():
+            options.declared_estimator(*asked, given | {name: parse_range(name, text)[0]})
+    from viewsmith.data.sources import read_dataset
+
+    few = declared.supervision != "none"
+    dataset = read_dataset(data, options.data_options(read, declared, few_labels=few))
     from viewsmith.workflows.tune import BEST, FILE, RESERVED, check_optuna, default_space, format_search, settings
     from viewsmith.workflows.tune import tune as tune_options
 
@@ -85,10 +90,7 @@ def tune(
     fixed = options.option_names(options.assignments(set_ or []))
     for name in fixed & RESERVED.keys():
         raise InputError(f"--set {name} has no effect on a search: use {RESERVED[name]}")
-    given = {name: value for name, value in read.items() if name in options.OF_MODEL} | {"random_state": seed}
-    model = options.make_estimator(method, None, config, set_ or [], given)
-    few = model.supervision != "none"
-    dataset = early_read or read_dataset(data, options.data_options(read, model, few_labels=few))
+    model = options.make_estimator(*asked, given)
     if not ranges:
         default = default_space(model.name, dataset.modality)
         ranges = {name: text for name, text in default.items() if name not in settings(model).keys() | fixed}

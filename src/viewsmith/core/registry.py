@@ -7,13 +7,14 @@ a module that is an entry point of the group ``viewsmith.plugins``. This module 
 is not built in is first requested.
 """
 
+import contextlib
 import difflib
 import importlib
 import inspect
 import math
 import typing
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Literal, TypeVar
@@ -241,6 +242,35 @@ def find(kind: Kind, name: str, modality: str | None = None) -> Entry:
     raise unknown(kind, name, names(kind, modality), f" for {modality}" if modality else "")
 
 
+def built(kind: Kind, name: str) -> Any:
+    """A part that is built without options; what follows a colon in its name is its argument."""
+    entry, (_, _, argument) = find(kind, name), name.partition(":")
+    return entry.build(argument) if argument else entry.build()
+
+
+def has_others() -> bool:
+    """Whether plug-ins, or the program, register parts beside those of the package."""
+    mine = all(entry.origin == "viewsmith" for found in _entries.values() for entry in found)
+    return not mine or bool(metadata.entry_points(group=GROUP))
+
+
+@contextlib.contextmanager
+def standing_in(declared: Sequence[Entry]) -> Iterator[None]:
+    """Other entries take the place of all that are registered, until the context ends; nothing may be imported in it
+    that registers parts."""
+    global _plugins
+    before, later, plugins = {k: [*v] for k, v in _entries.items()}, {k: [*v] for k, v in LATER.items()}, _plugins
+    _plugins = []
+    for kind in _entries:
+        _entries[kind][:], LATER[kind][:] = [entry for entry in declared if entry.kind == kind], []
+    try:
+        yield
+    finally:
+        _plugins = plugins
+        for kind in _entries:
+            _entries[kind][:], LATER[kind][:] = before[kind], later[kind]
+
+
 def unknown(kind: Kind, name: str, known: Sequence[str], place: str = "") -> InputError:
     """The error for a name that no part of a kind has: it lists the known names and suggests a similar one."""
     close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.7)
@@ -253,7 +283,8 @@ def _load_later(kind: Kind) -> None:
     for module in LATER[kind]:
         importlib.import_module(module)
     places = {module: place for place, module in enumerate(LATER[kind])}
-    _entries[kind].sort(key=lambda entry: places.get(entry.build.__module__, len(places)))
+    if places:
+        _entries[kind].sort(key=lambda entry: places.get(entry.build.__module__, len(places)))
 
 
 def load_plugins() -> list[str]:

@@ -3,7 +3,6 @@
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -21,10 +20,11 @@ import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.thinning
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names
 from viewsmith.core.options import wrapped
-from viewsmith.core.registry import Bounds, Entry, get, registered
+from viewsmith.core.registry import Bounds, get, registered
 from viewsmith.core.schedule import Role
 from viewsmith.data.options import ModelDataOptions
 from viewsmith.estimator.parts import Part, arguments_text
+from viewsmith.estimator.routing import roles_of
 from viewsmith.modalities import modality_of
 
 # Ranges that the searches of several methods share, see `viewsmith tune` and its `default_space`.
@@ -82,11 +82,6 @@ def with_shared(cls: type, doc: str) -> str:
 def with_role(role: Role) -> list[str]:
     """Names of the frameworks, of those registered so far, that have such a part (`Framework.training_roles`)."""
     return [name for name in registered("framework") if role in roles_of(get("framework", name))]
-
-
-def roles_of(entry: Entry | None) -> Mapping[Role, str]:
-    """The parts of a registered framework that training recipes treat apart."""
-    return getattr(entry.build, "training_roles", {}) if entry else {}
 
 
 def filled(entries: list[str]) -> list[str]:

@@ -54,7 +54,8 @@ from viewsmith.estimator.options import check_options
 from viewsmith.estimator.parts import Signature, check_parts, expanded, places, slots
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
 from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
-from viewsmith.estimator.resolve import check_modality, resolve_shared, route_options, view_entries
+from viewsmith.estimator.resolve import check_modality, resolve_shared, view_entries
+from viewsmith.estimator.routing import route_options
 from viewsmith.estimator.rows import (
     collected,
     device_of,

@@ -18,7 +18,8 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe
-from viewsmith.estimator.resolve import MODULE, text_of
+from viewsmith.estimator.resolve import text_of
+from viewsmith.estimator.routing import MODULE
 from viewsmith.modalities import Modality
 from viewsmith.networks.features import (
     FeatureContext,

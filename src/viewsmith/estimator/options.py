@@ -13,8 +13,6 @@ import typing
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import Entry
 
@@ -93,7 +91,7 @@ def _validated(model: type[pydantic.BaseModel], given: Mapping[str, Any], owner:
 
 def _plain(name: str, value: Any, model: type[pydantic.BaseModel]) -> Any:
     """Convert numpy scalars to Python's, "none" to None where None is allowed, and "256,256" to a list for a tuple."""
-    if isinstance(value, np.generic):
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:  # which is not imported for this
         return value.item()
     if isinstance(value, str):
         annotation = str(model.model_fields[name].annotation)

@@ -1,5 +1,4 @@
-"""Resolve "auto": settings that depend on the modality, the registered parts and the number of rows; and options by
-name, given to the chosen parts that have them.
+"""Resolve "auto": settings that depend on the modality, the registered parts and the number of rows.
 
 A view maker names options that may be "auto" in the tag `symmetry`, as in ``symmetry={"flip": ("mirror", 0.5)}``: the
 name of a transformation in `viewsmith.evaluation.symmetries`, and its rate without a test. The transformation is used
@@ -16,27 +15,28 @@ from torch import nn
 
 from viewsmith.core import distributed
 from viewsmith.core.deadline import check_time, together
-from viewsmith.core.errors import InputError, join_names, name_list, pluralize, warn
-from viewsmith.core.registry import Entry, Kind, entries, find, get, names
+from viewsmith.core.errors import InputError, join_names, pluralize, warn
+from viewsmith.core.registry import Entry, entries, find, get, names
 from viewsmith.core.rows import too_large_for_memory
 from viewsmith.core.samples import Rows
-from viewsmith.core.schedule import Role
-from viewsmith.estimator.arguments import Arguments, roles_of
-from viewsmith.estimator.options import check_part_options, check_renamed
-from viewsmith.estimator.parts import expanded
+from viewsmith.estimator.arguments import Arguments
+from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
+from viewsmith.estimator.routing import (
+    FRAMEWORK_OPTIONS,
+    MODULE,
+    check_framework,
+    check_recipe,
+    encoder_entry,
+    given_framework_options,
+    known_frameworks,
+    lacking,
+)
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, symmetries
 from viewsmith.frameworks import DataSummary
-from viewsmith.modalities import Modality, modality_of
+from viewsmith.modalities import Modality
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.features import name_of
-
-MODULE = "module:"  # prefix of the class of a custom part in configurations
-
-# Options of several frameworks that are also arguments of the estimators.
-FRAMEWORK_OPTIONS = (
-    *("kernel", "temperature", "momentum", "queue_size", "prototypes", "out_dim", "projector_dims", "predictor_dims"),
-)
 
 
 def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
@@ -156,9 +156,7 @@ def part_options(
         found |= common | check_part_options(part, {n: v for n, v in further.items() if n in part.options})
         _check_required(part, found, argument)
     if unknown := sorted(further.keys() - found.keys()):
-        known = sorted({name for part in parts for name in part.options})
-        theirs = f"expected {', '.join(known)}" if known else "expected no options"
-        raise InputError(f"{argument} has the unknown option {unknown[0]!r}, {theirs}: leave it out")
+        raise lacking(parts, unknown[0], argument)
     return found
 
 
@@ -205,22 +203,6 @@ def _check_local_views(views: Sequence[Entry], framework: str, options: Argument
 
 
 # ---- frameworks -----------------------------------------------------------------------------------------------------
-def known_frameworks(allowed: Sequence[str]) -> list[str]:
-    """Names of the frameworks that a method accepts; "*" stands for all general ones."""
-    general = [name for name in names("framework") if find("framework", name).tag("general", True)]
-    return [name for part in allowed for name in (general if part == "*" else [part])]
-
-
-def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
-    """Raise InputError for a name that is not a framework, or one that the method does not accept."""
-    if isinstance(name, nn.Module):
-        return
-    check_named(name)
-    known = known_frameworks(allowed)
-    if name not in known:
-        raise InputError(f"framework is {name!r}, expected {join_names(known)}")
-
-
 def resolve_framework(
     options: Arguments, data: TrainingData, allowed: Sequence[str], views: Sequence[Entry]
 ) -> tuple[str, dict[str, Any]]:
@@ -253,31 +235,6 @@ def resolve_framework(
     return name, found
 
 
-def check_named(framework: str) -> None:
-    """Raise InputError if a custom framework is missing."""
-    if framework.startswith(MODULE):
-        raise InputError(
-            f"the framework of this model is custom ({framework.removeprefix(MODULE)}): give it, as in "
-            "viewsmith.load(run, framework=framework)"
-        )
-
-
-def given_framework_options(options: Arguments, entry: Entry) -> dict[str, Any]:
-    """Options of a framework from the estimator's arguments and `framework_options`."""
-    given: dict[str, Any] = {}
-    for name in FRAMEWORK_OPTIONS:
-        value = getattr(options, name)
-        if value in (None, "auto"):
-            continue
-        if name not in entry.options:
-            check_renamed(entry, [name])
-            lacks = f"an option that the framework {entry.name!r} does not have"
-            theirs = f"its options are {', '.join(entry.options)}" if entry.options else "it has none"
-            raise InputError(f"{name} is {value!r}, {lacks}: {theirs}; leave it out")
-        given[name] = value
-    return given | check_part_options(entry, options.framework_options or {})
-
-
 # ---- encoders -------------------------------------------------------------------------------------------------------
 def resolve_encoder(
     options: Arguments, modality: Modality, device: torch.device
@@ -290,13 +247,7 @@ def resolve_encoder(
         return text_of(encoder), None, {}
     if encoder == "auto":
         encoder = modality.default_encoder if device.type == "cpu" else modality.default_encoder_on_gpu
-    try:
-        entry = find("encoder", encoder, modality.name)
-    except InputError:
-        known = ", ".join(names("encoder", modality.name))
-        raise InputError(
-            f"encoder is {encoder!r}, expected auto, {known} for {modality.name}, or a custom torch.nn.Module"
-        ) from None
+    entry = encoder_entry(encoder, modality.name)
     return encoder, entry, part_options(options, [entry], options.encoder_options, "encoder_options")
 
 
@@ -377,101 +328,3 @@ def resolve_rates(
             f"of held-out samples, distance ratio {test.ratio:.2f} (off from {TOLD_APART:.0%} and {OFF_THE_DATA} on)",
         }
     return rates, tests
-
-
-#: Options for a part that not every framework has.
-ROLE_OPTIONS: dict[str, Role] = {"constant_predictor_rate": "predictor", "freeze_last_layer": "last layer"}
-
-
-def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
-    """Raise InputError for options of a recipe that the optimizer or the framework does not have."""
-    if options.trust_coefficient != "auto" and options.optimizer != "lars":
-        raise InputError(
-            f"trust_coefficient is {options.trust_coefficient}, an option of the optimizer lars, not of "
-            f"{options.optimizer}: set optimizer='lars', or leave it out"
-        )
-    roles = roles_of(get("framework", framework))
-    if isinstance(custom := options.framework, nn.Module):
-        framework, roles = type(custom).__name__, getattr(custom, "training_roles", {})
-    for option, role in ROLE_OPTIONS.items():
-        value = getattr(options, option)
-        if not value or role in roles:
-            continue
-        others = [name for name in known if role in roles_of(get("framework", name))]
-        advice = f"take one of {join_names(others)}, or leave it out" if others else "leave it out"
-        raise InputError(f"{option} is {value}, but the framework {framework!r} has no {role}: {advice}")
-
-
-# ---- options by name, to the chosen parts that have them ----
-#: Arguments with options of parts, by the argument with the names of the parts.
-OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
-OPTIONS_OF |= {"features": "features_options"}
-
-KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
-KINDS |= {"features": "features"}
-
-
-def route_options(
-    cls: type[Arguments], given: Mapping[str, Any], modality: str | None = None
-) -> tuple[dict[str, Any], list[str]]:
-    """Arguments for an estimator; options that it does not have are passed to the chosen parts that have them."""
-    own, given = {field.name for field in dataclasses.fields(cls)}, expanded(cls, given)
-    left = given.keys() - own
-    if not left:
-        return given, []
-    chosen = {part: _chosen(cls, given, part, modality) for part, theirs in OPTIONS_OF.items() if theirs in own}
-    arguments = {name: value for name, value in given.items() if name in own}
-    for name in sorted(left):
-        takers = {arg: entry for arg, found in chosen.items() for entry in found[::-1] if name in entry.options}
-        if len(takers) > 1:
-            parts = " and ".join(f"the {entry.kind} {entry.name!r}" for entry in takers.values())
-            tables = " or ".join(f"[{OPTIONS_OF[argument]}]" for argument in takers)
-            raise InputError(f"{name} is an option of {parts}: set it in a file (--config), in the table {tables}")
-        if not takers:
-            _check_not_elsewhere(cls, name, modality)
-            arguments[name] = given[name]
-        for argument, entry in takers.items():
-            value = given[name] if modality is None else check_part_options(entry, {name: given[name]})[name]
-            there = arguments.get(OPTIONS_OF[argument])
-            arguments[OPTIONS_OF[argument]] = (there if isinstance(there, dict) else {}) | {name: value}
-    return arguments, sorted({name for found in chosen.values() for entry in found for name in entry.options} - own)
-
-
-def _check_not_elsewhere(cls: type[Arguments], name: str, modality: str | None) -> None:
-    """Raise InputError, with the name of the part, for an option of a part that is not chosen."""
-    for argument, kind in KINDS.items():
-        for entry in entries(kind, modality):
-            if name in entry.options and entry.tag("general", True):
-                todo = f"set {argument} to it" if hasattr(cls, argument) else "choose --method linear-contrast"
-                raise InputError(
-                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: {todo}, or "
-                    f"leave {name} out"
-                )
-    methods: list[Any] = entries("method")
-    owners = [each.name for each in methods if name in {field.name for field in dataclasses.fields(each.build)}]
-    if owners:
-        raise InputError(
-            f"{cls.__name__} has no option {name!r}, which is one of {name_list(owners)}: choose the method "
-            f"(--method), or leave {name} out"
-        )
-
-
-def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, modality: str | None) -> list[Entry]:
-    """Registry entries of the parts that an argument names; for "auto", the possible defaults."""
-    text = str(given.get(argument, getattr(cls, argument)))
-    if text.startswith(MODULE):
-        return []
-    kind = KINDS[argument]
-    if kind == "framework":
-        return [find(kind, text)]
-    found: list[Entry] = []
-    for each in [modality_of(e.name) for e in entries("modality")] if modality is None else [modality_of(modality)]:
-        default = {
-            "encoder": [each.default_encoder, each.default_encoder_on_gpu],
-            "features": [each.default_features],
-        }.get(argument, each.default_views.split("+"))
-        names = default if text == "auto" else text.split("+") if kind == "view maker" else [text]
-        found += [entry for name in names if (entry := get(kind, name, each.name)) is not None]
-    if not found and text != "auto" and kind != "features":  # which may be the folder of a run
-        find(kind, text.split("+")[0], modality)
-    return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import Entry, entries, find, get, names
+from viewsmith.core.registry import Entry, built, entries, get, names
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.modalities.checks import check_array, check_finite, check_numbers, to_rows
 
@@ -342,8 +342,8 @@ def works_in(method: Entry, modality: str) -> bool:
 
 def modality_of(name: str) -> Modality:
     """The modality with a registered name; what follows a colon is its argument."""
-    entry, (_, _, argument) = find("modality", name), name.partition(":")
-    return entry.build(argument) if argument else entry.build()
+    found: Modality = built("modality", name)
+    return found
 
 
 def detect(X: Any, modality: str = "auto") -> Modality:

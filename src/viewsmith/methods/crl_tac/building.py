@@ -19,7 +19,8 @@ from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
 from viewsmith.data.any_size import as_images
 from viewsmith.estimator.plan import Resolved, TrainingData, check_crops
-from viewsmith.estimator.resolve import MODULE, part_options
+from viewsmith.estimator.resolve import part_options
+from viewsmith.estimator.routing import MODULE
 from viewsmith.estimator.strength import mean_of_processes, train_briefly
 from viewsmith.losses.info_max import info_max
 from viewsmith.methods.crl_tac.channel import Predicate, nonzero

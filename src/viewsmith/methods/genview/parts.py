@@ -23,7 +23,7 @@ from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.generated import GeneratorSettings, make_generator
 from viewsmith.estimator.model import AnyContext, modality_in
 from viewsmith.estimator.plan import Resolved
-from viewsmith.estimator.resolve import MODULE
+from viewsmith.estimator.routing import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import load_clip
 from viewsmith.modalities import modality_of

@@ -15,22 +15,14 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.features import choose_features, make_features
 from viewsmith.estimator.model import make_views, modality_in
 from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
-from viewsmith.estimator.resolve import MODULE, resolve_shared
+from viewsmith.estimator.resolve import resolve_shared
+from viewsmith.estimator.routing import MODULE, OF_TRAINING
 from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums
 from viewsmith.modalities import Modality
 from viewsmith.networks.projected import ProjectedFeatures
 
-#: Options of networks and of their training, which this method does not have.
-OF_TRAINING = (
-    *("framework_options", "kernel", "temperature", "momentum", "queue_size", "prototypes", "out_dim", "encoder"),
-    *("encoder_options", "encoder_weights", "stem", "hidden", "norm", "projector_dims", "predictor_dims"),
-    *("representation_noise", "input_components", "neighbor_space", "supervision", "supervision_weight", "epochs"),
-    *("optimizer", "learning_rate", "weight_decay", "final_weight_decay", "exclude_norm_and_bias"),
-    *("trust_coefficient", "warmup", "schedule", "constant_predictor_rate", "freeze", "freeze_last_layer"),
-    *("gradient_clip", "precision", "compile"),
-)
 #: Most columns, and of so many samples or more, from which further ones are still certain.
 MOST_COLUMNS, LARGE, MOST_OF_LARGE = 256, 20_000, 512
 #: Smaller crops of published recipes are for networks: in the features smaller ones share less with each other.
