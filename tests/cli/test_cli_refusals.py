@@ -105,7 +105,7 @@ TABLE = [
         "--one-hot",
     ),
     (("--label", "kind"), "no column 'kind'", "its columns are"),
-    (("--label", "type", "--columns", "site=num"), "the role of column site is 'num', expected 'numeric'"),
+    (("--label", "type", "--columns", "site=num"), "columns: site is 'num', expected 'numeric'"),
     (("--features", "encoder"), "no option 'features', which is one of linear-contrast, genview: choose the method"),
     (("--label", "tipe"), "no column 'tipe'", "did you mean type?"),
     (("--label", "type", "--drop", "note,nothing"), "no column 'nothing'", "drop"),

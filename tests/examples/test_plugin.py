@@ -240,7 +240,7 @@ def test_a_plug_in_that_cannot_be_imported_is_skipped(work, tmp_path):
         and "drift:" not in found["methods"]["out"]
     )
     assert len(said) == 1 and "the plug-in 'example' (viewsmith_example) is skipped: ModuleNotFoundError" in said[0]
-    assert found["unknown"]["code"] == 2 and "framework is 'nothing', expected" in found["unknown"]["err"]
+    assert found["unknown"]["code"] == 2 and "unknown framework 'nothing': expected one of" in found["unknown"]["err"]
 
 
 def test_names_may_hold_spaces():
