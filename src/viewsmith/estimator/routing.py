@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from viewsmith.core.schedule import Role
-    from viewsmith.estimator.arguments import Arguments
 
 MODULE = "module:"  # prefix of the class of a custom part in configurations
 
@@ -61,7 +60,7 @@ def check_named(framework: str) -> None:
         )
 
 
-def given_framework_options(options: Arguments, entry: Entry) -> dict[str, Any]:
+def given_framework_options(options: Any, entry: Entry) -> dict[str, Any]:
     """Options of a framework from the estimator's arguments and `framework_options`."""
     given: dict[str, Any] = {}
     for name in FRAMEWORK_OPTIONS:
@@ -86,7 +85,7 @@ def roles_of(entry: Entry | None) -> Mapping[Role, str]:
 ROLE_OPTIONS: dict[str, Role] = {"constant_predictor_rate": "predictor", "freeze_last_layer": "last layer"}
 
 
-def check_recipe(options: Arguments, framework: str, known: list[str]) -> None:
+def check_recipe(options: Any, framework: str, known: list[str]) -> None:
     """Raise InputError for options of a recipe that the optimizer or the framework does not have."""
     if options.trust_coefficient != "auto" and options.optimizer != "lars":
         raise InputError(
@@ -113,9 +112,7 @@ KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", 
 KINDS |= {"features": "features"}
 
 
-def route_options(
-    cls: type[Arguments], given: Mapping[str, Any], modality: str | None = None
-) -> tuple[dict[str, Any], list[str]]:
+def route_options(cls: type, given: Mapping[str, Any], modality: str | None = None) -> tuple[dict[str, Any], list[str]]:
     """Arguments for an estimator; options that it does not have are passed to the chosen parts that have them."""
     own, given = {field.name for field in dataclasses.fields(cls)}, expanded(cls, given)
     left = given.keys() - own
@@ -139,7 +136,7 @@ def route_options(
     return arguments, sorted({name for found in chosen.values() for entry in found for name in entry.options} - own)
 
 
-def _check_not_elsewhere(cls: type[Arguments], name: str, modality: str | None) -> None:
+def _check_not_elsewhere(cls: type, name: str, modality: str | None) -> None:
     """Raise InputError, with the name of the part, for an option of a part that is not chosen."""
     for argument, kind in KINDS.items():
         for entry in entries(kind, modality):
@@ -158,7 +155,7 @@ def _check_not_elsewhere(cls: type[Arguments], name: str, modality: str | None) 
         )
 
 
-def _chosen(cls: type[Arguments], given: Mapping[str, Any], argument: str, modality: str | None) -> list[Entry]:
+def _chosen(cls: type, given: Mapping[str, Any], argument: str, modality: str | None) -> list[Entry]:
     """Registry entries of the parts that an argument names; for "auto", the possible defaults."""
     text = str(given.get(argument, getattr(cls, argument)))
     if text.startswith(MODULE):
