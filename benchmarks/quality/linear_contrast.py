@@ -53,6 +53,9 @@ UNEQUAL = {"JapaneseVowels": "ts_japanesevowels", "PickupGestureWiimoteZ": "ts_p
 SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
 #: Larger dictionaries of patches, for all of CIFAR-10.
 LARGER = {f"linear-contrast, {centers} centers": {"centers": centers} for centers in (512, 1024)}
+#: Views of sound beside the default, speed.
+SOUND = ("pitch", "speed+pitch", "speed+time-mask", "speed+frequency-mask", "speed+shift")
+OF_SOUND = tuple(f"linear-contrast, {views}" for views in SOUND)
 POINTS = 8000  # of a spoken digit, one second; shorter ones are padded by zeros
 
 
@@ -204,6 +207,7 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         model: Any = Contrastive(random_state=seed, **trained, **epochs).fit(rows)
     else:
         given |= {"features_options": LARGER[row]} if row in LARGER else {}
+        given |= {"view_maker": row.partition(", ")[2]} if row in OF_SOUND else {}
         model = LinearContrast(random_state=seed, **given).fit(data.x)
     fitted = usage()[0] - started
     if row in ("raw", "k-mers"):
@@ -253,11 +257,13 @@ def cells(quick: bool = False) -> list[Cell]:
         return [Cell("cifar10_small", row, 0, partial(work, "cifar10_small", row, 0, small=60)) for row in rows]
     return [
         Cell(name, row, seed, partial(work, name, row, seed))
-        for row in ("linear-contrast", *LARGER, "features", "raw", "k-mers", "catch22", "contrastive")
+        for row in ("linear-contrast", *LARGER, "features", "raw", "k-mers", "catch22", "contrastive", *OF_SOUND)
         for seed in SEEDS
         for name in SETS
-        if (seed == 0 or row not in ("raw", "k-mers", "catch22")) and (name == "cifar10" or row not in LARGER)
+        if (seed == 0 or row not in ("raw", "k-mers", "catch22", *OF_SOUND))
+        and (name == "cifar10" or row not in LARGER)
         if row != "k-mers" or name in FAMILIES
+        if row not in OF_SOUND or name.startswith("speaker")
         if row != "catch22" or options(name).get("modality") == "series"
         # A training on 50,000 images takes an hour.
         if not (row == "contrastive" and name == "cifar10")

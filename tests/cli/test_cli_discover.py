@@ -194,6 +194,23 @@ def test_nothing_recurs_is_an_answer(tmp_path):
     assert "give --max-parts 12" in page and "give --max-parts 12" in result.err and "max_parts" not in result.err
 
 
+def test_rna_has_one_strand_by_default(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("ACGU"), 70)) for _ in range(20)]
+    texts = [text[:20] + "UUGACAUUUAUAAUCG" + text[36:] for text in texts]
+    (tmp_path / "x.fa").write_text("".join(f">s{i}\n{text}\n" for i, text in enumerate(texts)))
+    said = "the letters are RNA (U, no T): sites are sought on the given strand alone"
+    for flag, both in ((), False), (("--both-strands",), True):
+        out = tmp_path / f"found{both}"
+        result = good("discover", tmp_path / "x.fa", "--out", out, "--windows", "16", *flag)
+        assert (said in result.err) != both
+        assert viewsmith.Discovery.load(out).parts_[0].both is both
+    with pytest.warns(UserWarning, match="the letters are RNA"):
+        model = viewsmith.Discovery(windows=[16]).fit(texts)
+    assert not model.parts_[0].both
+    assert viewsmith.Discovery(windows=[16]).fit([text.replace("U", "T") for text in texts]).parts_[0].both
+
+
 def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     from xml.etree import ElementTree
 

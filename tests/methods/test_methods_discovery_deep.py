@@ -61,7 +61,7 @@ def test_a_folder_of_files_of_several_sizes(tmp_path):
     for i, image in enumerate(x):
         planes = image.astype(np.uint16).transpose(2, 0, 1)[:, : 64 - i % 2]
         tifffile.imwrite(tmp_path / "set" / f"{i:02d}.tif", planes, photometric="minisblack", planarconfig="separate")
-    images, names, modality, _ = read_samples(str(tmp_path / "set"))
+    images, names, modality, *_ = read_samples(str(tmp_path / "set"))
     assert modality == "images" and images.dtype == "uint16" and images.shapes[:2] == [(64, 64), (63, 64)]
     np.testing.assert_array_equal(images.read(0, None), x[0])
     assert images.read(0, (32, 32)).shape == (32, 32, 3) and names[1] == "01.tif"

@@ -382,7 +382,7 @@ needs_data = pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="need
 @pytest.mark.slow
 def test_white_cells_in_blood_smears():
     folder = Path(os.environ["VIEWSMITH_DATA"]) / "objects" / "bccd"
-    images, names, _, _ = read_samples(str(folder / "images"))
+    images, names, *_ = read_samples(str(folder / "images"))
     truth = {name: [] for name in names}
     with (folder / "boxes.csv").open() as file:
         for row in csv.DictReader(file):

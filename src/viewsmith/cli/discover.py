@@ -27,7 +27,12 @@ def discover(
     read: dict[str, Any],
     given: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for parts, crops and the report.")],
-    one_strand: Annotated[bool, typer.Option("--one-strand", help="DNA: sites on the given strand only.")] = False,
+    one_strand: Annotated[
+        bool | None,
+        typer.Option(
+            "--one-strand/--both-strands", help="Sites on the given strand only; default: of RNA, not of DNA."
+        ),
+    ] = None,
     crop_size: Annotated[
         int | None, typer.Option(min=4, help="Size of the crops: pixels (64), letters (40), points (128).")
     ] = None,
@@ -39,7 +44,9 @@ def discover(
     of the original files), crops/. DNA and proteins: parts.bed, motifs.meme, crops.fa, logos. Recordings: crops.npz.
     If nothing recurs, this is said and no part is listed.
     """
-    options: dict[str, Any] = given | {"both_strands": not one_strand, "random_state": seed}
+    options: dict[str, Any] = (
+        given | ({} if one_strand is None else {"both_strands": not one_strand}) | {"random_state": seed}
+    )
     if "windows" in given:
         sides = names(given["windows"])
         if not all(side.isdecimal() for side in sides):

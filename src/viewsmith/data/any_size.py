@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,7 +105,14 @@ def _is_letters(modality: str) -> bool:
 FITTED: dict[str, Any] = {"row_shape": None, "feature_names": None, "columns": None, "drop": [], "one_hot": {}}
 
 
-Samples = tuple[Any, list[str] | None, str, Windows | Tiles | None]
+class Samples(NamedTuple):
+    """What `read_samples` returns."""
+
+    rows: Any
+    names: list[str] | None
+    modality: str
+    windows: Windows | Tiles | None = None
+    rna: bool = False
 
 
 def read_samples(
@@ -115,9 +122,9 @@ def read_samples(
     as_before: Mapping[str, Any] = MappingProxyType({}),
     **read: Any,
 ) -> Samples:
-    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, modality, and of
-    windows of recordings where they are; `read` has options of `load_dataset`, such as the length of windows, and
-    `as_before` those of the data of a fitted discovery."""
+    """Samples for `Discovery` (images of any sizes, sequences, recordings (n, T)), names if any, modality, of windows
+    of recordings where they are, and whether they are RNA; `read` has options of `load_dataset`, such as the length of
+    windows, and `as_before` those of the data of a fitted discovery."""
     path = Path(data)
     tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
     if folder and tile is None and "channel_files" not in read and "images" in find_reader(path).modalities:
@@ -128,7 +135,7 @@ def read_samples(
                 f"{data} has {pluralize(len(images), 'image')}, expected at least {FEWEST}: what recurs is seen across "
                 f"images; a large one is cut into tiles (--tile 64)"
             )
-        return images, list(images.names), "images", None
+        return Samples(images, list(images.names), "images")
     series = modality == "series"
     of_rows = is_table(path) or path.suffix.lower() in (".npy", ".npz", ".mat")
     letters = _is_letters(modality)
@@ -141,7 +148,7 @@ def read_samples(
         read = {"step": "50%"} | {name: as_before[name] for name in as_before.keys() & {*takes}} | read
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
     if isinstance(dataset.x, TileRows):
-        return _tiles(dataset.x), dataset.row_names, dataset.modality, dataset.windows
+        return Samples(_tiles(dataset.x), dataset.row_names, dataset.modality, dataset.windows)
     found, x = dataset.modality, dataset.x
     if found != "series" or isinstance(x, np.ndarray):
         x = np.asarray(x)
@@ -152,9 +159,10 @@ def read_samples(
         raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
     if _is_letters(found):
         names = dataset.row_names
-        return x, None if names is None else [name or str(i) for i, name in enumerate(names)], found, None
+        given = None if names is None else [name or str(i) for i, name in enumerate(names)]
+        return Samples(x, given, found, rna=dataset.rna)
     samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
-    return samples, dataset.row_names, found, dataset.windows
+    return Samples(samples, dataset.row_names, found, dataset.windows)
 
 
 def _tiles(rows: TileRows) -> ImageList:

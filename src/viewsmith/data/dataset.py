@@ -270,6 +270,8 @@ class Dataset:
         If rows are windows of longer recordings, or tiles of larger images: where they are.
     label_fault : str or None
         Of rows for a fitted run whose labels cannot be used, and are therefore left out: why.
+    rna : bool
+        Whether the letters of DNA are those of RNA in the file, U and no T.
     """
 
     x: AnyRows
@@ -288,6 +290,7 @@ class Dataset:
     partly_labeled: bool = False
     windows: Windows | Tiles | None = None
     label_fault: str | None = None
+    rna: bool = False
 
     def __repr__(self) -> str:
         """One line: what it is, where it is from, and its sizes."""

@@ -22,6 +22,7 @@ from viewsmith.data.reading import FileContents, find_labels, labels_may_lack, r
 from viewsmith.data.unread import refuse_table_of_recordings
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
+from viewsmith.modalities.dna.letters import is_rna
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalized, looks_like_counts
 
 
@@ -112,6 +113,7 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
         partly_labeled=partial,
         windows=found.windows,
         label_fault=fault,
+        rna=kind.name == "dna" and is_rna(found.x),
     )
     if schema is None:
         _check_train_rows(dataset)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core import __version__
-from viewsmith.core.errors import InputError, StoppedEarly, require, warn
+from viewsmith.core.errors import InputError, StoppedEarly, require, say, warn
 from viewsmith.core.files import (
     atomic_folder,
     atomic_path,
@@ -29,7 +29,7 @@ from viewsmith.data.write import spreadsheet_frame, write_npz
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
-from viewsmith.methods.discovery.options import as_flags
+from viewsmith.methods.discovery.options import ONE_STRAND, as_flags
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 from viewsmith.modalities.images.channels import is_photograph
 from viewsmith.training.run import RunFolder
@@ -69,7 +69,10 @@ def discover_to(
 def _discover(out: Path, found: Samples, options: dict[str, Any], crop_size: int | None, title: str) -> str:
     """`discover_to` in a folder that this process holds."""
     check_options(Discovery, options)
-    samples, names, modality, windows = found
+    samples, names, modality, windows, rna = found
+    if rna and "both_strands" not in options:
+        options["both_strands"] = False
+        say(f"{ONE_STRAND} (--both-strands: on both)")
     if isinstance(windows, Windows):
         options = {"max_parts": IN_A_WINDOW} | options
     cache = out / PARTS_CACHE
@@ -141,7 +144,7 @@ def locate_again(
 ) -> None:
     """Write where the parts of a discovery are in samples: a table, or for sequences also BED (``.bed``)."""
     found = _found_in(run, given, n, max_q, unjudged)[1]
-    _, names, _, windows = given
+    names, windows = given.names, given.windows
     found = found if windows is None else found[_distinct(found, windows)]
     text = bed(found, names) if out.suffix.lower() == ".bed" else parts_text(found, names, windows)
     write_text_atomic(target_of(out), text)
@@ -152,7 +155,7 @@ def crop_again(
 ) -> None:
     """Write what is at the parts of a discovery in samples: a folder of images, ``.fasta`` or ``.npz``."""
     model, found = _found_in(run, given, n, max_q, unjudged)
-    samples, names, _, windows = given
+    samples, names, windows = given.rows, given.names, given.windows
     found = found if windows is None else found[_distinct(found, windows)]
     crops = model.search_.crops(samples, found, CROP[model.search_.name])
     if model.modality_ == "images":

@@ -26,8 +26,9 @@ from viewsmith.methods.discovery.events import EventSearch
 from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.methods.discovery.motifs import MotifSearch
 from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
-from viewsmith.methods.discovery.options import DiscoveryOptions, check_modality
+from viewsmith.methods.discovery.options import ONE_STRAND, DiscoveryOptions, check_modality
 from viewsmith.modalities import modality_of
+from viewsmith.modalities.dna.letters import is_rna
 from viewsmith.modalities.dna.modality import Letters
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_scaling
 from viewsmith.networks.base import EncoderContext
@@ -172,6 +173,10 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         """
         checked = self._checked()
         self.modality_ = kind_of(X) if checked.modality == "auto" else checked.modality
+        if self.modality_ == "dna" and checked.both_strands == "auto":
+            checked.both_strands = not is_rna(X)
+            if not checked.both_strands:
+                warn(f"{ONE_STRAND} (both_strands=True: on both)")
         search = checked._search(self.modality_, as_images(X).channels if self.modality_ == "images" else 0)
         search.fit(X)
         self.search_ = search

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.options import Flag, texts_of
@@ -48,8 +48,8 @@ class DiscoveryOptions:
 
     Smaller images stay as they are. For a network whose cells have s pixels, they are larger by s / 4, so that there
     are as many cells."""
-    both_strands: bool = True
-    """DNA: whether a site may be on the other strand."""
+    both_strands: bool | Literal["auto"] = "auto"
+    """DNA: whether a site may be on the other strand; "auto": except in RNA, letters with U and without T."""
     kinds: Count = 1
     """Largest number of kinds of parts, e.g. of cells (default: 1).
 
@@ -78,6 +78,8 @@ def check_modality(name: str) -> None:
             "or series"
         )
 
+
+ONE_STRAND = "the letters are RNA (U, no T): sites are sought on the given strand alone"
 
 #: Options that are flags under their own name.
 FLAGS = [o for o in texts_of(DiscoveryOptions) if o not in ("cache", "both_strands", "random_state")]

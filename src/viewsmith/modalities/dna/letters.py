@@ -50,6 +50,15 @@ def without_aliases(x: np.ndarray, source_name: str, alphabet: Alphabet) -> np.n
     return np.asarray(alphabet.read_as[x])
 
 
+def is_rna(X: Any) -> bool:
+    """Whether sequences, strings or ASCII letters uint8, have U and no T: then there is no other strand."""
+    if isinstance(X, np.ndarray) and X.dtype == np.uint8:
+        counts = np.bincount(X.ravel(), minlength=256)
+        return bool(counts[list(b"Uu")].any() and not counts[list(b"Tt")].any())
+    found = {letter for text in X for letter in "UT" if isinstance(text, str) and letter in text.upper()}
+    return found == {"U"}
+
+
 def has_letters(x: np.ndarray, alphabet: Alphabet) -> bool:
     """Whether an array is uint8 (n, L) in which every row has letters of the alphabet, optionally followed by zeros."""
     # One value is tested first: it excludes most arrays that are not letters.
