@@ -31,6 +31,7 @@ FAULTS = [
     ("fit data.csv --out new --labels none.tsv", "labels: none.tsv does not exist"),
     ("fit data.csv --out new --config none.toml", "no configuration file at none.toml"),
     ("fit data.csv --out new --config data.csv", "not valid TOML"),
+    ("fit data.csv --out new --config nested.toml", "nested.toml is not valid TOML (it is nested too deeply)"),
     ("fit data.csv --out new --set hidden", "--set is 'hidden', expected KEY=VALUE"),
     ("fit data.csv --out new --method pind", "unknown method 'pind' (did you mean 'pinda'?)"),
     ("fit data.csv --out new --framework byl", "unknown framework 'byl' (did you mean 'byol'?)"),
@@ -136,6 +137,7 @@ for line in json.loads(sys.argv[1]):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     (tmp_path / "data.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "nested.toml").write_text("a = " + "[" * 9000 + "]" * 9000)
     (tmp_path / "named.toml").write_text('method = "pinda"\nepoks = 3\n')
     (tmp_path / "parts.toml").write_text('method = "pinda"\n[noise]\nstrength = "much"\n')
     (tmp_path / "options.toml").write_text('view_maker = "mask"\n[view_options]\nturn = 1\n')

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith.modalities.images.channels import with_scale_bar
+from viewsmith.modalities.images.channels import channel_ranges, with_scale_bar
 from viewsmith.modalities.images.pixels import Pixels
 
 
@@ -59,3 +59,10 @@ def test_a_bar_of_a_round_length(side, width, said, pixels):
     assert row.sum() == pixels or width < 10
     np.testing.assert_array_equal(drawn[:, :30], pictures[:, :30])
     assert with_scale_bar(pictures, float("nan"))[1] == ""
+
+
+def test_the_range_of_a_channel_leaves_out_a_few_values_unless_it_has_no_others():
+    values = np.zeros((10_000, 2), np.uint16)
+    values[:3, 0], values[:, 1] = 700, np.arange(10_000)
+    low, high = channel_ranges(values)
+    assert low.tolist() == [0, pytest.approx(10, abs=0.1)] and high.tolist() == [700, pytest.approx(9989, abs=0.1)]

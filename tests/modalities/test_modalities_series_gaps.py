@@ -12,6 +12,7 @@ from viewsmith import CRLTAC, Contrastive, Discovery, LinearContrast
 from viewsmith.core.registry import entries, find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.features import LogMelPatches, MiniRocket
+from viewsmith.modalities.series.gaps import known_points, last_points
 from viewsmith.modalities.series.modality import channel_statistics, lengths, padded, reversed_in_time
 from viewsmith.modalities.series.networks import RecordingCNN
 from viewsmith.modalities.series.scaling import ChannelScaler
@@ -58,6 +59,14 @@ def test_scaling_is_that_of_the_values_that_are_known():
     x[:, 1] = torch.nan
     ChannelScaler(2).fit(x, "auto")
     assert layer(x)[:, 0].nanmean().abs() < 0.1
+
+
+def test_a_point_is_known_where_any_channel_is():
+    x = torch.zeros(2, 2, 5)
+    x[0, 1, 1:3], x[0, :, 4] = torch.nan, torch.nan
+    assert known_points(x).tolist() == [[True, True, True, True, False], [True] * 5]
+    assert last_points(x, known_points(x)).tolist() == [[3], [4]]
+    assert known_points(x[1:]) is None
 
 
 def test_the_encoder_does_not_depend_on_the_padding():

@@ -395,3 +395,14 @@ def test_dates_may_be_more_than_292_years_apart():
     elapsed = x[:3, found.features.index("born elapsed")]
     assert elapsed.tolist() == pytest.approx([0, 182772, 91370])
     assert str(found.decode(x)["born"].iloc[2]) == "1950-03-02 00:00:00"
+
+
+def test_numbers_of_days_are_dates():
+    days = pd.Series(pd.date_range("2021-03-14", periods=N, freq="D"), name="day")
+    numbers = days.dt.strftime("%Y%m%d").astype(int)
+    fitted = encoder(numbers.to_frame())
+    assert fitted.columns[0].role == "date"
+    expected = fitted.encode(numbers.to_frame(), "the table")
+    assert np.ptp(expected) > 0
+    for other in (numbers.astype(str), numbers.astype(float)):
+        assert np.array_equal(fitted.encode(other.to_frame(), "the table"), expected)

@@ -338,13 +338,13 @@ def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> d
 
 def config_file(path: Path) -> dict[str, Any]:
     """Options of a TOML file, and its method if it has one: a flat file, or the config.toml of a run."""
-    import tomllib
+    from viewsmith.core.files import read_toml  # with numpy
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
     except FileNotFoundError as error:
         raise InputError(f"no configuration file at {path}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is not valid TOML ({error}): correct the file") from error
     if isinstance(content.get("parameters"), dict):
         try:

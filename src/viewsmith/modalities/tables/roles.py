@@ -54,7 +54,8 @@ def date_format(values: pd.Series) -> str | None:
     text = _date_text(values)
     if len(text) == 0 or not text.head(20).str.fullmatch(_LOOKS_LIKE_DATE).all():
         return None
-    fitting = [each for each in FORMATS if not parse(text, each).isna().any()]
+    formats = (DIGITS,) if text.str.fullmatch(r"\d{8}").all() else FORMATS
+    fitting = [each for each in formats if not parse(text, each).isna().any()]
     if len(fitting) > 1 and fitting[0] != "ISO8601" and (parse(text, fitting[0]) != parse(text, fitting[1])).any():
         warn(
             f"column {one_line(values.name, 60)} has dates like {text.iloc[0]!r}, read as month/day: write "
