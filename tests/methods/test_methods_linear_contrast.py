@@ -156,6 +156,19 @@ def test_noise_is_not_chosen(monkeypatch, many):
     assert choose(Sums(tuple(summed(part) for part in parts)), (0.03,), D, 4).n_components == 4
 
 
+@pytest.mark.parametrize(("nats", "chosen"), [((7.9, 8.0, 7.0, 6.9), 0.1), ((8.0, 6.0, 6.9, 5.0), 0.01)])
+def test_the_largest_ridge_with_nearly_all_information_is_chosen(monkeypatch, nats, chosen):
+    by_ridge = dict(zip(training.RIDGES, nats, strict=True))
+    monkeypatch.setattr(training, "solve", lambda between, within, ridge, k: ridge)
+
+    def found(ridge, moments):
+        return training.HeldOut(torch.ones(1), torch.tensor([by_ridge[ridge]]))
+
+    monkeypatch.setattr(training, "held_out", found)
+    parts = tuple(summed(views_of(30, seed=seed)) for seed in range(FOLDS))
+    assert choose(Sums(parts), training.RIDGES, 1).ridge == chosen
+
+
 @pytest.mark.parametrize(("n", "parts"), [(40, 5), (50, 2), (200, 1)])
 def test_of_more_samples_fewer_parts_are_held_out(monkeypatch, n, parts):
     monkeypatch.setattr(training, "SEVERAL", 250)
@@ -337,15 +350,15 @@ def test_columns_are_rotated_so_that_all_are_alike():
     assert spread[0] > 3 * spread[3] and turned.max() < 3 * turned.min()
 
 
-@pytest.mark.parametrize("spanning", [1536, 4])
-def test_principal_components_are_appended_at_a_fifth_of_the_length(monkeypatch, spanning):
+@pytest.mark.parametrize(("spanning", "n", "share"), [(1536, 300, 0.2), (4, 300, 0.2), (1536, 80, 0.5), (1536, 30, 1)])
+def test_principal_components_are_appended_the_longer_the_fewer_samples(monkeypatch, spanning, n, share):
     monkeypatch.setattr(projected, "SPANNING", spanning)
     monkeypatch.setattr(projected, "FEW", 2)
-    x = samples()
+    x = samples()[:n]
     made = fitted(x, GaussianNoise(0.5), width=2, appended=3, n_components=2)
     encoder = made.framework.encoder
     z = made.represent(x)
-    assert z.shape == (300, 5) and encoder.n_components == 5
+    assert z.shape == (n, 5) and encoder.n_components == 5
     first, appended = (part.square().sum(1).mean() for part in z.split([2, 3], dim=1))
-    assert 0.16 < appended / first < 0.24
+    assert 0.8 * share < appended / first < 1.2 * share
     torch.testing.assert_close(made.represent(x, "projection").square().sum(1).mean(), first, rtol=1e-4, atol=1e-4)

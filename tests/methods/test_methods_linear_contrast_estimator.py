@@ -43,7 +43,7 @@ class Same(ViewMaker):
         ({"view_maker": "adversarial"}, "the views adversarial depend on a loss that is trained"),
         ({"view_maker": "identity"}, "the views identity change nothing that the features see"),
         ({"view_maker": Same()}, "the views Same change nothing that the features see"),
-        ({"n_components": 100}, "n_components is 100, and 60 samples of 240 features give at most 59 columns"),
+        ({"n_components": 100}, "n_components is 100, and 60 samples of 295 features give at most 59 columns"),
         ({"features": "kmers", "features_options": None}, "features is 'kmers', expected auto, 'patches', 'timm:NAME'"),
         ({"features": torch.nn.Identity()}, "features_options need a registered name"),
         ({"features_options": {"centre": 3}}, "the features 'patches' has no option 'centre'"),
@@ -126,13 +126,12 @@ def test_views_of_sound_are_those_that_suit_its_features():
 
 
 def test_many_samples_get_more_columns(monkeypatch):
-    monkeypatch.setattr(estimator, "LARGE", 40)
-    monkeypatch.setattr(estimator, "MOST_COLUMNS", 8)
+    monkeypatch.setattr(estimator, "SAMPLES_OF_COLUMN", 4)
+    monkeypatch.setattr(estimator, "FEWEST_COLUMNS", 8)
+    monkeypatch.setattr(estimator, "MOST_COLUMNS", 9)
     x = np.random.default_rng(0).normal(size=(40, 1, 60)).astype(np.float32)
-    widths = [
-        LinearContrast(modality="series", random_state=0).fit(rows).resolved_.n_components for rows in (x[:39], x)
-    ]
-    assert widths == [8, 512]
+    fits = [LinearContrast(modality="series", random_state=0).fit(x[:n]) for n in (20, 36, 40)]
+    assert [model.resolved_.n_components for model in fits] == [8, 9, 9]
 
 
 def test_a_verbose_fit_says_what_was_chosen_and_why(capsys):

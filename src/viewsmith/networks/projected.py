@@ -13,7 +13,9 @@ BLOCK = 256  # samples whose features are computed at a time
 #: Views whose features span the directions to which more features are reduced: a pass of views is then a third as long
 #: as with all of 5,000 features, and as good. At most `MOST_VIEWS` of each sample. `FEW` features are not reduced.
 SPANNING, MOST_VIEWS, FEW = 1536, 4, 256
-SHARE = 0.2
+#: Squared length of the appended components over that of the columns, for n samples: ``SHARE_OF_FEW / n``, at least
+#: `SHARE` and at most 1. The fewer samples, the less do their views tell about new ones.
+SHARE, SHARE_OF_FEW = 0.2, 40
 #: Squared length of the constant column over that of the others: the square of the mean odds rho / (1 - rho) of views
 #: over `ODDS`, at most `MOST_CONSTANT`.
 ODDS, MOST_CONSTANT = 100, 3.0
@@ -33,8 +35,8 @@ class ProjectedFeatures(nn.Module):
     width : int
         Largest number of columns.
     appended : int
-        Principal components of the features that are appended, with `SHARE` of the squared length of the columns: what
-        views of few samples do not tell is still there, and neighbors hardly change.
+        Principal components of the features that are appended: what views of few samples do not tell is still there,
+        and neighbors hardly change.
 
     Attributes
     ----------
@@ -147,13 +149,15 @@ class ProjectedFeatures(nn.Module):
             few = x[torch.randperm(len(x), generator=generator)[:SPANNING].to(x.device)]
             each = min(MOST_VIEWS, -(-SPANNING // len(few)))
             drawn = torch.cat([self.standardized(block) for _ in range(each) for block in views(few).split(BLOCK)])
-            directions = torch.linalg.qr(drawn[:SPANNING].T)[0]
+            directions = torch.linalg.qr(torch.cat([drawn, self.standardized(few)])[:SPANNING].T)[0]
             self.spanned.fill_(directions.shape[1])
             self.basis.zero_()[:, : directions.shape[1]] = directions
             found = found @ directions
         appended = min(self.axes.shape[1], len(x) - 1)
         variance, axes = leading_axes(found.T @ found / len(found), max(kept, appended))
-        self.axes.zero_()[:, :appended] = self._of_all(axes[:, :appended]) / variance[:appended].sum().sqrt()
+        share = min(1.0, max(SHARE, SHARE_OF_FEW / len(x)))
+        length = (variance[:appended].sum() / share).sqrt()
+        self.axes.zero_()[:, :appended] = self._of_all(axes[:, :appended]) / length
         self.set(axes[:, :kept], torch.zeros(kept, device=x.device), float(variance[:kept].sum()))
 
     def set(self, weights: Tensor, correlation: Tensor, size: float, constant: float = 0.0) -> None:
@@ -163,7 +167,7 @@ class ProjectedFeatures(nn.Module):
         self.weights.zero_()[:, :k] = self._of_all(weights)
         self.correlation.zero_()[:k] = correlation
         self.kept.fill_(k)
-        self.length.fill_((SHARE * size) ** 0.5)
+        self.length.fill_(size**0.5)
         self.constant.fill_((constant * size) ** 0.5)
 
     def _of_all(self, directions: Tensor) -> Tensor:

@@ -23,8 +23,9 @@ from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMetho
 from viewsmith.modalities import Modality
 from viewsmith.networks.projected import ProjectedFeatures
 
-#: Most columns, and of so many samples or more, from which further ones are still certain.
-MOST_COLUMNS, LARGE, MOST_OF_LARGE = 256, 20_000, 512
+#: Most columns of n samples: one for `SAMPLES_OF_COLUMN` samples, but no fewer and no more than these. A linear
+#: classifier of 256 columns of 5,000 images already fits noise.
+SAMPLES_OF_COLUMN, FEWEST_COLUMNS, MOST_COLUMNS = 32, 160, 512
 #: Smaller crops of published recipes are for networks: in the features smaller ones share less with each other.
 CROP_MINIMUM = 0.4
 APPENDED = 64
@@ -83,7 +84,7 @@ class LinearContrast(ViewsmithEstimator):
     features_options: dict[str, Any] | None = None
     """Further options of the features by name; `viewsmith methods` lists them."""
     n_components: arguments.Count | arguments.Auto = "auto"
-    """Number of columns. "auto": chosen on held-out samples, at most 256, and 512 of 20,000 samples or more."""
+    """Number of columns. "auto": chosen on held-out samples; at most one for 32 samples, from 160 to 512."""
     appended_pca: arguments.Natural | arguments.Auto = "auto"
     """Principal components of the features that are appended, at a fifth of the squared length: what views of few
     samples do not tell. "auto": 64 for fewer than 1,000 samples if `n_components` is "auto", otherwise none."""
@@ -174,7 +175,7 @@ class LinearContrast(ViewsmithEstimator):
         features, of_features, weights = choose_features(options.features, options.features_options, data)
         width = options.n_components
         if width == "auto":
-            width = MOST_COLUMNS if len(data.x) < LARGE else MOST_OF_LARGE
+            width = min(max(len(data.x) // SAMPLES_OF_COLUMN, FEWEST_COLUMNS), MOST_COLUMNS)
         appended = options.appended_pca
         if appended == "auto":
             appended = APPENDED if options.n_components == "auto" and len(data.x) < MANY else 0

@@ -42,6 +42,9 @@ from viewsmith.views.base import PairMaker
 FOLDS = 5  # parts of the samples, each of which is held out in turn to choose the ridge and the number of columns
 MANY, SEVERAL = 1000, 250  # samples from which on one part is enough, or two
 RIDGES = (0.01, 0.03, 0.1, 0.3)
+#: Of the ridges that have this part of the largest held-out information, the largest is taken: the last nats tell
+#: samples apart, not what they have in common.
+NEARLY_ALL = 7 / 8
 #: Smallest held-out correlation of two views in a column that is kept, if the number of columns is not given, and the
 #: fewest columns. Further columns tell next to nothing about new samples.
 SHARED, FEWEST = 0.1, 8
@@ -223,8 +226,8 @@ class Choice:
 
 
 def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | None = None) -> Choice:
-    """The ridge with the largest information about views of samples that are held out, and the number of columns in
-    which such views correlate by `SHARED` or more; `n_components` if it is given."""
+    """The largest ridge with `NEARLY_ALL` of the most information about views of samples that are held out, and the
+    number of columns in which such views correlate by `SHARED` or more; `n_components` if it is given."""
     n = int(sums.all_but(None).samples)
     folds = [number for number, fold in enumerate(sums.folds) if 2 <= fold.samples <= n - 2]
     if not folds:
@@ -241,7 +244,8 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
         )
         k = max(min(FEWEST, most), int((correlation >= SHARED).sum())) if n_components is None else n_components
         found[ridge] = float(information[:k].sum()), k, float(correlation.max()), float(correlation.clamp(0, 1).sum())
-    best = max(found, key=lambda each: found[each])
+    most_nats = max(nats for nats, *_ in found.values())
+    best = max(ridge for ridge, (nats, *_) in found.items() if nats >= min(NEARLY_ALL * most_nats, most_nats))
     return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, *found[best][2:])
 
 
