@@ -112,6 +112,15 @@ def test_sequences_without_a_window_are_no_part_of_the_windows():
     assert Windows.of(codes, 3, Background.of(codes), both=False).first.tolist() == [0, 7, 14]
 
 
+@pytest.mark.parametrize("alphabet", [NUCLEOTIDES, AMINO_ACIDS])
+def test_a_letter_depends_on_those_before_unless_there_are_many_letters(alphabet):
+    codes = np.tile(np.array([0, 1], np.uint8), (30, 20))  # ACAC...
+    log_p = Background.of(codes, alphabet).log_p[..., : len(alphabet)]
+    spread = np.ptp(log_p[: len(alphabet), : len(alphabet)], axis=(0, 1)).max()
+    assert (spread > 3) if alphabet is NUCLEOTIDES else spread == 0
+    np.testing.assert_allclose(np.exp(log_p).sum(-1), 1)
+
+
 def test_best_sites_against_a_loop():
     codes, windows = small()
     p = np.random.default_rng(0).dirichlet(np.ones(4), 3)
