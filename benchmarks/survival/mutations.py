@@ -318,7 +318,7 @@ MUTATIONS = {
         "estimator/parts.py",
         "if name in found and found[name] is not value and repr(found[name]) != repr(value):",
         "if False:",
-        "tests/estimator/test_estimators_parts.py tests/estimator/test_estimators_options.py",
+        "tests/estimator/test_estimators_grouped.py",
     ),
     "options that one modality takes": Mutation(
         "estimator/routing.py",
@@ -336,7 +336,7 @@ MUTATIONS = {
         "training/engine.py",
         'torch.set_rng_state(tensors["random/cpu"])',
         "pass",
-        "tests/training/test_training_checkpoint.py",
+        "tests/training/test_training_stop.py",
     ),
     "rows of a view cache": Mutation(
         "data/view_cache.py",
