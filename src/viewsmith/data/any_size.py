@@ -19,6 +19,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
 from viewsmith.data.reading import reading
+from viewsmith.data.recordings import SOUNDS
 from viewsmith.data.sources import load_dataset
 from viewsmith.data.tiles import TileRows
 from viewsmith.data.unread import refuse_folder
@@ -143,7 +144,7 @@ def read_samples(
     # Rows of an array of two axes are read as vectors, in which missing values then stay NaN.
     impute: Any = "median" if series and of_rows and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
-    if data not in BUILTIN and "step" in (takes := find_reader(path).tag("takes")):
+    if data not in BUILTIN and read.get("length") != SOUNDS and "step" in (takes := find_reader(path).tag("takes")):
         # Events at the seams of windows are found whole in the next ones.
         read = {"step": "50%"} | {name: as_before[name] for name in as_before.keys() & {*takes}} | read
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)
@@ -159,8 +160,8 @@ def read_samples(
         raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
     if _is_letters(found):
         names = dataset.row_names
-        given = None if names is None else [name or str(i) for i, name in enumerate(names)]
-        return Samples(x, given, found, rna=dataset.rna)
+        known = None if names is None else [name or str(i) for i, name in enumerate(names)]
+        return Samples(x, known, found, rna=dataset.rna)
     samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
     return Samples(samples, dataset.row_names, found, dataset.windows)
 

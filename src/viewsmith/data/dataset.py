@@ -108,11 +108,14 @@ class Windows:
         First point of each row in its recording.
     rate : float or None
         Points per second; None: not known.
+    ends : ndarray of int, shape (n,), or None
+        Of the sounds of recordings, which differ in length, the point after the last.
     """
 
     recordings: np.ndarray
     starts: np.ndarray
     rate: float | None
+    ends: np.ndarray | None = None
 
     @property
     def wholes(self) -> np.ndarray:
@@ -141,6 +144,7 @@ class Windows:
     def located(self, rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> dict[str, Any]:
         """Columns of a table of events, given their rows and the points in these: recording, points, seconds."""
         first, last = (self.starts[rows] + np.asarray(points) for points in (begin, end))
+        last = last if self.ends is None else np.minimum(last, self.ends[rows])
         found: dict[str, Any] = {"recording": self.recordings[rows], "first": first, "last": last}
         if self.rate is not None:
             found |= {"begin_s": np.round(first / self.rate, 6), "end_s": np.round(last / self.rate, 6)}

@@ -77,7 +77,7 @@ class DataOptions(ModelDataOptions):
 
     The center square of every image is resized to this number of pixels per side."""
     length: Annotated[str | None, Flag("TIME")] = None
-    """Cut recordings into windows of this length: 2s, 500ms, or a number of points.
+    """Cut recordings into windows of this length: 2s, 500ms, or a number of points; "sounds": where silence ends.
 
     What is missing after the end of a shorter recording is masked. Default: a few long recordings are cut into windows
     of two seconds, or 1,000 points if the rate is not known; many keep their own lengths."""

@@ -18,10 +18,14 @@ from viewsmith.data.dataset import Windows
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents
+from viewsmith.data.sounds import LOWEST_RATE, sound_spans
 from viewsmith.modalities.series.modality import SHORTEST, padded, warn_gaps
 
 #: Options of `load_dataset` of all readers of recordings.
 OPTIONS = ("length", "step", "rate", "channels", "labels")
+
+#: In place of a length: recordings are cut into the sounds between silences.
+SOUNDS = "sounds"
 
 #: Fewer recordings than this, which give at least as many windows of `SECONDS`, are cut into these.
 FEW, SECONDS, POINTS = 32, 2.0, 1000
@@ -112,28 +116,35 @@ class WindowRows(RowSource):
     Parameters
     ----------
     recordings : sequence of Recording
-    of, starts : ndarray of int, shape (n,)
-        Number of the recording of each window, and its first point.
+    of, starts, ends : ndarray of int, shape (n,)
+        Number of the recording of each window, its first point, and the one after its last.
     points : int
+        Largest length of a window.
     name : str
     """
 
     modality = "series"
 
     def __init__(
-        self, recordings: Sequence[Recording], of: np.ndarray, starts: np.ndarray, points: int, name: str
+        self,
+        recordings: Sequence[Recording],
+        of: np.ndarray,
+        starts: np.ndarray,
+        ends: np.ndarray,
+        points: int,
+        name: str,
     ) -> None:
         super().__init__((len(of), len(recordings[0].x), points), name)
-        self.recordings, self.of, self.starts, self.points = recordings, of, starts, points
+        self.recordings, self.of, self.starts, self.ends, self.points = recordings, of, starts, ends, points
 
     def read_range(self, start: int, stop: int) -> np.ndarray:
         # Neighboring windows of a recording are read at once.
         cut: list[np.ndarray] = []
         for i in dict.fromkeys(self.of[start:stop].tolist()):
-            starts = self.starts[start:stop][self.of[start:stop] == i]
+            starts, ends = (each[start:stop][self.of[start:stop] == i] for each in (self.starts, self.ends))
             first = int(starts.min())
-            whole = self.recordings[i].x[:, first : int(starts.max()) + self.points]
-            cut += [whole[:, a - first : a - first + self.points] for a in starts.tolist()]
+            whole = self.recordings[i].x[:, first : int(ends.max())]
+            cut += [whole[:, a - first : b - first] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         return padded(cut, self.points) if cut else np.empty((0, *self.shape[1:]), np.float32)
 
 
@@ -174,6 +185,62 @@ def samples_of(
     lengths = np.array([each.x.shape[1] for each in recordings])
     if lengths.min() == 0:
         raise InputError(f"{source_name}: {recordings[int(lengths.argmin())].name} is empty; leave it out")
+    if fitted and request.length is not None:
+        raise InputError("length is that of the data of the run: leave it out")
+    sounds = bool(fitted.get("sounds")) or (request.length or "").strip().lower() == SOUNDS
+    cut = _sounds if sounds else _windows
+    points, step, of, starts, ends = cut(recordings, lengths, request, fitted, source_name)
+    rows = WindowRows(recordings, of, starts, ends, points, source_name)
+    x: AnyRows = rows
+    if not any(isinstance(each.x, SignalFile) for each in recordings):
+        size = f"{source_name}: {pluralize(len(of), 'sample')} of {points:,} points"
+        advice = "give a larger step (--step), a lower rate (--rate) or fewer files"
+        check_size(4 * int(np.prod(rows.shape)), size, advice)
+        x = rows[:]
+        empty = np.isnan(x).all(axis=(1, 2))
+        if empty.all():
+            raise InputError(f"{source_name}: no sample has a value (all NaN)")
+        if empty.any():
+            warn(
+                f"{source_name}: {pluralize(int(empty.sum()), 'sample')} of {len(x):,} without a value (all NaN) "
+                f"{'is' if empty.sum() == 1 else 'are'} left out"
+            )
+            x, of, starts, ends = x[~empty], of[~empty], starts[~empty], ends[~empty]
+        warn_gaps(x, source_name)
+    part = bool(step) or sounds
+    names = [
+        recordings[i].name + (f"@{recordings[i].time(start)}" if part else "")
+        for i, start in zip(of, starts, strict=True)
+    ]
+    y, groups = _labels(recordings, request, source_name, folder)
+    signal: dict[str, Any] = {"rate": recordings[0].rate, "sound": sound, "points": points, "step": step}
+    signal |= {"channels": list(recordings[0].channels)} | ({"sounds": True} if sounds else {})
+    train = None if n_train is None else int((of < n_train).sum())
+    return FileContents(
+        x,
+        None if y is None else y[of],
+        train,
+        row_names=names,
+        groups=None if groups is None else groups[of],
+        windows=Windows(
+            np.array([recordings[i].name for i in of]), starts, recordings[0].rate, ends if sounds else None
+        )
+        if part
+        else None,
+        table={"columns": None, "one_hot": {}, "drop": [], "label": request.or_fitted("label")},
+        options={"signal": signal},
+        modality="series",
+    )
+
+
+Cut = tuple[int, int, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _windows(
+    recordings: list[Recording], lengths: np.ndarray, request: DataOptions, fitted: dict[str, Any], source_name: str
+) -> Cut:
+    """Points of a sample, points from one to the next (0: each recording is one sample), and of each sample the number
+    of its recording, its first point and the one after its last."""
     points, step = _length(recordings, lengths, request, fitted, source_name)
     if points < SHORTEST:
         raise InputError(
@@ -190,42 +257,36 @@ def samples_of(
     of, starts = np.repeat(np.arange(len(recordings)), list(map(len, starts_of))), np.concatenate(starts_of)
     if not step:  # the middle of a longer one
         starts = np.maximum(0, (lengths - points) // 2)
-    rows = WindowRows(recordings, of, starts, points, source_name)
-    x: AnyRows = rows
-    if not any(isinstance(each.x, SignalFile) for each in recordings):
-        size = f"{source_name}: {pluralize(len(of), 'sample')} of {points:,} points"
-        advice = "give a larger step (--step), a lower rate (--rate) or fewer files"
-        check_size(4 * int(np.prod(rows.shape)), size, advice)
-        x = rows[:]
-        empty = np.isnan(x).all(axis=(1, 2))
-        if empty.all():
-            raise InputError(f"{source_name}: no sample has a value (all NaN)")
-        if empty.any():
-            warn(
-                f"{source_name}: {pluralize(int(empty.sum()), 'sample')} of {len(x):,} without a value (all NaN) "
-                f"{'is' if empty.sum() == 1 else 'are'} left out"
-            )
-            x, of, starts = x[~empty], of[~empty], starts[~empty]
-        warn_gaps(x, source_name)
-    names = [
-        recordings[i].name + (f"@{recordings[i].time(start)}" if step else "")
-        for i, start in zip(of, starts, strict=True)
-    ]
-    y, groups = _labels(recordings, request, source_name, folder)
-    signal: dict[str, Any] = {"rate": recordings[0].rate, "sound": sound, "points": points, "step": step}
-    signal["channels"] = list(recordings[0].channels)
-    train = None if n_train is None else int((of < n_train).sum())
-    return FileContents(
-        x,
-        None if y is None else y[of],
-        train,
-        row_names=names,
-        groups=None if groups is None else groups[of],
-        windows=Windows(np.array([recordings[i].name for i in of]), starts, recordings[0].rate) if step else None,
-        table={"columns": None, "one_hot": {}, "drop": [], "label": request.or_fitted("label")},
-        options={"signal": signal},
-        modality="series",
+    return points, step, of, starts, np.minimum(starts + points, lengths[of])
+
+
+def _sounds(
+    recordings: list[Recording], lengths: np.ndarray, request: DataOptions, fitted: dict[str, Any], source_name: str
+) -> Cut:
+    """As `_windows`: the sounds of recordings, between silences, each of its own length."""
+    first = recordings[0]
+    if first.rate is None or first.rate < LOWEST_RATE:
+        has = "no known rate" if first.rate is None else f"{first.rate:g} Hz"
+        raise InputError(
+            f"{source_name}: length is {SOUNDS!r}, and the recordings have {has}, expected at least {LOWEST_RATE:g} "
+            "Hz: give a time (--length 2s), or the rate (--rate)"
+        )
+    spans = [sound_spans(each.x, first.rate) for each in recordings]
+    if silent := [each.name for each, found in zip(recordings, spans, strict=True) if not len(found)]:
+        warn(f"{source_name}: {pluralize(len(silent), 'recording')} without a sound, left out: {name_list(silent, 5)}")
+    of = np.repeat(np.arange(len(recordings)), list(map(len, spans)))
+    if not len(of):
+        raise InputError(f"{source_name}: no sound between silences: give a length (--length 2s)")
+    starts, ends = np.concatenate(spans).T
+    longest, most = int((ends - starts).max()), int(np.quantile(ends - starts, MOST))
+    points = int(fitted.get("points", min(longest, round(OUTLYING * most))))
+    if cut := int((ends - starts > points).sum()):
+        warn(f"{source_name}: {pluralize(cut, 'sound')} of {len(of):,} longer than {first.time(points)}, cut to that")
+    warn(
+        f"{source_name}: {pluralize(len(of), 'sound')} between silences, of {first.time((ends - starts).min())} to "
+        f"{first.time(longest)} (median {first.time(np.median(ends - starts))})"
     )
+    return points, 0, of, starts, np.minimum(ends, starts + points)
 
 
 def _same_channels(recordings: Sequence[Recording], request: DataOptions, source_name: str) -> list[Recording]:
@@ -339,8 +400,6 @@ def _length(
     """Points of a sample, and points between the starts of windows; 0: each recording is one sample."""
     first = recordings[0]
     if fitted:
-        if request.length is not None:
-            raise InputError("length is that of the data of the run: leave it out")
         step = fitted["step"] if request.step is None else _step(request, int(fitted["points"]), first.rate)
         return int(fitted["points"]), int(step)
     if request.length is not None:
