@@ -80,7 +80,7 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     alone, among = pd.read_csv(tmp_path / "one.csv").iloc[0], table.iloc[0]
     sides = ["left", "top", "right", "bottom"]
     assert among.file == "00.png" and alone[sides].tolist() == among[sides].tolist()
-    good("crop", out, folder, "--out", tmp_path / "parts")
+    good("locate", "--crops", out, folder, "--out", tmp_path / "parts")
     assert load_dataset(str(tmp_path / "parts")).x.shape == (len(table), 32, 32, 3)
     page = (out / "report.html").read_text()
     assert "What recurs in photos" in page and "score map" in page and "from white (0) to red (1)" in page
@@ -241,7 +241,7 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     again = ("locate", out, tmp_path / "x.fa", "--out")
     good(*again, tmp_path / "again.bed")
     assert (tmp_path / "again.bed").read_text() == (out / "parts.bed").read_text()
-    good("crop", out, tmp_path / "x.fa", "--out", tmp_path / "again.fasta")
+    good("locate", "--crops", out, tmp_path / "x.fa", "--out", tmp_path / "again.fasta")
     assert (tmp_path / "again.fasta").read_text() == (out / "crops.fa").read_text()
     (tmp_path / "one.fa").write_text(lines[0])
     good("locate", out, tmp_path / "one.fa", "--out", tmp_path / "one.csv")
@@ -273,7 +273,7 @@ def test_discover_in_recordings_writes_events(tmp_path):
     assert "an event of 30 points is in " in result.out
     table = pd.read_csv(tmp_path / "found" / "parts.csv")
     assert table.columns.tolist() == ["index", "kind", "start", "end", "score", "q"] and len(table) > 55
-    good("crop", tmp_path / "found", tmp_path / "x.npy", "--out", tmp_path / "again.npz")
+    good("locate", "--crops", tmp_path / "found", tmp_path / "x.npy", "--out", tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "found" / "crops.npz").read_bytes()
     crops = load_dataset(str(tmp_path / "found" / "crops.npz"), modality="series")
     assert crops.x.shape == (len(table), 1, 128)
@@ -511,8 +511,8 @@ def test_what_earlier_commands_wrote_into_the_folder_is_no_sample(tmp_path):
     assert "has results, whose images are not samples, ignored: found" in result.err
     assert len(json.loads((tmp_path / "out" / "coco.json").read_text())["images"]) == 6
     for place in (folder / "crops", folder / "map.png"):
-        command = "crop" if place.suffix == "" else "plot"
-        result = call(command, tmp_path / "out", folder, "--out", place)
+        command = ("locate", "--crops") if place.suffix == "" else ("plot",)
+        result = call(*command, tmp_path / "out", folder, "--out", place)
         assert result.refused("in the folder of the samples") and not place.exists()
 
 

@@ -104,24 +104,33 @@ def test_shards_are_merged(made, data, tmp_path):
     parts = [tmp_path / "one", tmp_path / "two"]
     for number, part in enumerate(parts, start=1):
         good("generate", data / "given.npz", "--out", part, *options, "--shard", f"{number}/2")
-    result = good("merge", parts[0], "--out", tmp_path / "cache")
-    assert "2 of 4 blocks are missing" in result.err
-    result = good("merge", *parts, "--out", tmp_path / "cache")
+    merged = [each for part in parts for each in ("--merge", part)]
+    result = good("generate", data / "given.npz", "--out", tmp_path / "cache", *merged)
     assert result.out.splitlines() == [str(tmp_path / "cache")] and result.err == ""
     assert contents(tmp_path / "cache") == contents(made)
 
 
+def test_blocks_that_no_shard_has_made_are_generated(made, data, tmp_path):
+    options = ("--run", made / "generator", "--batch-size", 8)
+    good("generate", data / "given.npz", "--out", tmp_path / "one", *options, "--shard", "1/2")
+    good("generate", data / "given.npz", "--out", tmp_path / "cache", *options, "--merge", tmp_path / "one")
+    assert contents(tmp_path / "cache") == contents(made)
+
+
 def test_merges_that_are_refused(made, data, tmp_path):
-    out = ("--out", tmp_path / "cache")
-    merge = ("merge", made)
-    assert call(*merge, tmp_path / "none", *out).refused("no view cache at")
     options = ("--run", made / "generator", "--batch-size", 8, "--seed", 5)
     good("generate", data / "given.npz", "--out", tmp_path / "other", *options)
-    assert call(*merge, tmp_path / "other", *out).refused("different view caches", "seed is 0 there, 5 now")
+
+    def refused(*parts):
+        merged = [each for part in parts for each in ("--merge", part)]
+        return call("generate", data / "given.npz", "--out", tmp_path / "cache", *merged).refused
+
+    assert refused(made, tmp_path / "none")("no view cache at")
+    assert refused(made, tmp_path / "other")("different view caches", "seed is 0 there, 5 now")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
     block = tmp_path / "other" / "blocks" / "000000.safetensors"
     block.write_bytes(block.read_bytes()[:-5])
-    assert call("merge", tmp_path / "other", *out).refused("000000.safetensors is damaged")
+    assert refused(tmp_path / "other")("000000.safetensors is damaged")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 

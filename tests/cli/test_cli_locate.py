@@ -124,7 +124,9 @@ def test_no_locations_give_an_empty_table(folder_of_runs, tmp_path):
     assert (tmp_path / "b.csv").read_text() == ",".join(["index", "split", *BOX]) + "\n"
     before = sorted(tmp_path.iterdir())
     for out in ("crops", "crops.npz"):
-        refused = call("crop", folder_of_runs / "of-images", tmp_path / "black.npz", "--out", tmp_path / out)
+        refused = call(
+            "locate", "--crops", folder_of_runs / "of-images", tmp_path / "black.npz", "--out", tmp_path / out
+        )
         assert refused.refused("no location is found in 4 of 4 samples", "nothing to crop")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -135,7 +137,7 @@ def test_no_locations_give_an_empty_table(folder_of_runs, tmp_path):
 def test_crops_of_arrays_are_images_in_folders_that_fit_takes(folder_of_runs, tmp_path):
     out = tmp_path / "crops"
     out.mkdir()  # an empty folder is accepted
-    good("crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", out)
+    good("locate", "--crops", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", out)
     assert len(files(out)) == 19 and (out / "train/1/01.png").exists() and (out / "test/0/00.png").exists()
     assert not (out / "train/1/03.png").exists()
     dataset, model = load_dataset(out), viewsmith.load(folder_of_runs / "of-images")
@@ -149,7 +151,7 @@ def test_crops_of_arrays_are_images_in_folders_that_fit_takes(folder_of_runs, tm
 
 
 def test_crops_of_files_keep_their_names(folder_of_runs, tmp_path):
-    good("crop", folder_of_runs / "of-photos", folder_of_runs / "photos", "--out", tmp_path / "crops")
+    good("locate", "--crops", folder_of_runs / "of-photos", folder_of_runs / "photos", "--out", tmp_path / "crops")
     dataset = load_dataset(folder_of_runs / "photos")
     split = np.full(20, "train")
     split[dataset.test_index] = "test"
@@ -166,12 +168,12 @@ def test_crops_of_files_that_differ_only_in_their_extension(folder_of_runs, tmp_
     (tmp_path / "two").mkdir()
     for name, image in zip(("a.png", "a.bmp"), x, strict=True):
         Image.fromarray(image).save(tmp_path / "two" / name)
-    good("crop", folder_of_runs / "of-photos", tmp_path / "two", "--out", tmp_path / "crops", "--n", 2)
+    good("locate", "--crops", folder_of_runs / "of-photos", tmp_path / "two", "--out", tmp_path / "crops", "--n", 2)
     assert set(files(tmp_path / "crops")) == {f"a.{kind}-{k}.png" for kind in ("png", "bmp") for k in (1, 2)}
 
 
 def test_crops_as_arrays(folder_of_runs, tmp_path):
-    good("crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.npz")
+    good("locate", "--crops", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.npz")
     with np.load(tmp_path / "c.npz") as made, np.load(folder_of_runs / "images.npz") as given:
         assert sorted(made.files) == [f"{name}_{side}" for name in ("X", "index", "y") for side in ("test", "train")]
         crops, _ = viewsmith.load(folder_of_runs / "of-images").crops(given["X_train"])
@@ -182,14 +184,14 @@ def test_crops_as_arrays(folder_of_runs, tmp_path):
 
 def test_crops_of_sequences_are_fasta(folder_of_runs, tmp_path):
     out = tmp_path / "motifs.fasta"
-    good("crop", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", out)
+    good("locate", "--crops", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", out)
     given, made = load_dataset(folder_of_runs / "seqs.fasta"), load_dataset(out)
     assert made.split == "given" and made.y.tolist() == given.y.tolist()
     for name, crop, row, whole in zip(made.row_names, made.x, given.row_names, given.x, strict=True):
         source, place_in = name.split(":")
         start, end = map(int, place_in.split("-"))
         assert source == row and bytes(crop).rstrip(b"\0") == bytes(whole[start:end])
-    good("crop", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", tmp_path / "m.npz")
+    good("locate", "--crops", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", tmp_path / "m.npz")
     good("fit", tmp_path / "m.npz", "--epochs", 1, "--out", tmp_path / "run")
 
 
@@ -243,12 +245,18 @@ def test_embed_refuses_an_average_that_a_run_does_not_have(folder_of_runs, tmp_p
         ("locate", "of-images", "images.npz", "b.bed", "for locations in images, a file name that ends in '.csv'"),
         ("locate", "of-images", "images.npz", "no/b.csv", "does not exist: create it first"),
         ("locate", "other", "t.csv", "b.csv", "the run was fitted with contrastive"),
-        ("crop", "other", "t.csv", "c", "which have no crops"),
-        ("crop", "of-table", "t.csv", "c", "which have no crops"),
-        ("crop", "of-dna", "seqs.fasta", "c", "crops of dna, a file name that ends in '.fasta', '.fa', "),
-        ("crop", "of-images", "images.npz", "c.fasta", "crops of images, a new folder, or a file name that ends"),
-        ("crop", "of-images", "images.npz", "no/c", "does not exist: create it first"),
-        ("crop", "of-images", "images.npz", "full", "not an empty folder"),
+        ("locate --crops", "other", "t.csv", "c", "which have no crops"),
+        ("locate --crops", "of-table", "t.csv", "c", "which have no crops"),
+        ("locate --crops", "of-dna", "seqs.fasta", "c", "crops of dna, a file name that ends in '.fasta', '.fa', "),
+        (
+            "locate --crops",
+            "of-images",
+            "images.npz",
+            "c.fasta",
+            "crops of images, a new folder, or a file name that ends",
+        ),
+        ("locate --crops", "of-images", "images.npz", "no/c", "does not exist: create it first"),
+        ("locate --crops", "of-images", "images.npz", "full", "not an empty folder"),
         ("locate", "of-images", "seqs.fasta", "b.csv", "images"),
     ],
 )
@@ -256,20 +264,28 @@ def test_refused_commands_write_no_files(folder_of_runs, tmp_path, command, run,
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()
     before = files(tmp_path)
-    assert call(command, folder_of_runs / run, folder_of_runs / source, "--out", tmp_path / out).refused(expected)
+    assert call(*command.split(), folder_of_runs / run, folder_of_runs / source, "--out", tmp_path / out).refused(
+        expected
+    )
     assert files(tmp_path) == before and sorted(path.name for path in tmp_path.iterdir()) == ["full"]
 
 
 def test_labels_that_cannot_be_in_folder_names_or_headers(folder_of_runs, tmp_path):
     x, _ = bright(20)
     np.savez(tmp_path / "x.npz", X=x, y=np.where(np.arange(20) % 2, "a/b", "c"))
-    assert call("crop", folder_of_runs / "of-images", tmp_path / "x.npz", "--out", tmp_path / "c").refused(
+    assert call("locate", "--crops", folder_of_runs / "of-images", tmp_path / "x.npz", "--out", tmp_path / "c").refused(
         "'a/b'", ".npz"
     )
     (tmp_path / "labels.tsv").write_text("".join(f"s{k}\tkind {k % 2}\n" for k in range(20)))
     labels = ("--labels", tmp_path / "labels.tsv")
     refused = call(
-        "crop", folder_of_runs / "of-dna", folder_of_runs / "seqs.fasta", "--out", tmp_path / "c.fa", *labels
+        "locate",
+        "--crops",
+        folder_of_runs / "of-dna",
+        folder_of_runs / "seqs.fasta",
+        "--out",
+        tmp_path / "c.fa",
+        *labels,
     )
     assert refused.refused("'kind 1'", "FASTA header")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.tsv", "x.npz"]
@@ -278,9 +294,11 @@ def test_labels_that_cannot_be_in_folder_names_or_headers(folder_of_runs, tmp_pa
 def test_without_pillow(folder_of_runs, tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "PIL" else find(name, *a))
-    refused = call("crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c")
+    refused = call(
+        "locate", "--crops", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c"
+    )
     assert refused.refused("pillow", "viewsmith[image]")
-    good("crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.npz")
+    good("locate", "--crops", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.npz")
 
 
 def test_runs_with_custom_transforms_are_refused(folder_of_runs, tmp_path):
@@ -295,6 +313,6 @@ def test_as_a_user_runs_it(folder_of_runs, tmp_path):
     result = process("locate", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "b.csv")
     assert result.code == 0 and len(pd.read_csv(tmp_path / "b.csv")) == 19
     result = process(
-        "crop", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c", "--n", 0
+        "locate", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.csv", "--n", 0
     )
-    assert result.code == 2 and "--n" in result.err and not (tmp_path / "c").exists()
+    assert result.code == 2 and "--n" in result.err and not (tmp_path / "c.csv").exists()

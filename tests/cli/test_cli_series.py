@@ -26,7 +26,9 @@ def test_commands(tmp_path):
     good("locate", tmp_path / "run", source, "--out", tmp_path / "w.csv")
     assert list(pd.read_csv(tmp_path / "w.csv"))[-3:] == ["start", "end", "probability"]
     assert call("locate", tmp_path / "run", source, "--out", tmp_path / "w.bed").refused("in series", ".csv")
-    assert call("crop", tmp_path / "run", source, "--out", tmp_path / "c").refused("for crops of series", ".npz")
+    assert call("locate", "--crops", tmp_path / "run", source, "--out", tmp_path / "c").refused(
+        "for crops of series", ".npz"
+    )
     good("evaluate", tmp_path / "run", source, "--protocols", "knn")
     assert '"raw"' in (tmp_path / "run" / "evaluation.json").read_text()
     good("report", tmp_path / "run")

@@ -91,8 +91,8 @@ def test_locations_in_rows_on_disk_are_those_in_memory(folder, tmp_path, only_so
 @pytest.mark.parametrize(("source", "run", "option"), CASES[:2])
 def test_crops_of_rows_on_disk_are_those_in_memory(folder, tmp_path, only_sources, source, run, option):
     options = [option, tmp_path / "cache"] if option == "--cache" else [option]
-    good("crop", folder / run, folder / source, "--out", tmp_path / "memory")
-    good("crop", folder / run, folder / source, "--out", tmp_path / "disk", *options)
+    good("locate", "--crops", folder / run, folder / source, "--out", tmp_path / "memory")
+    good("locate", "--crops", folder / run, folder / source, "--out", tmp_path / "disk", *options)
     memory, disk = (contents(tmp_path / name) for name in ("memory", "disk"))
     assert memory == disk and len(memory) == 19
 
@@ -144,7 +144,7 @@ def test_a_folder_of_views_for_images_on_disk(generators, tmp_path, only_sources
     assert np.array_equal(ViewCacheFolder(tmp_path / "cache").read_views()[:, 0], rows)
 
 
-@pytest.mark.parametrize("command", ["locate", "crop", "generate"])
+@pytest.mark.parametrize("command", ["locate", "generate"])
 def test_a_cache_for_anything_but_a_folder_is_refused(folder, tmp_path, command):
     run = () if command == "generate" else (folder / "of-photos",)
     result = call(command, *run, folder / "images.npz", "--cache", tmp_path / "i", "--out", tmp_path / "out.csv")

@@ -91,7 +91,7 @@ def test_things_in_one_scene_are_found_once_in_its_pixels(scene, tmp_path):
     result = call("locate", out, path, "--tile", 64, "--overlap", 24, "--n", 6, "--out", tmp_path / "again.csv")
     assert result.code == 0, result.err
     assert (tmp_path / "again.csv").read_text() == (out / "parts.csv").read_text()
-    result = call("crop", out, path, "--tile", 64, "--overlap", 24, "--n", 6, "--out", tmp_path / "crops")
+    result = call("locate", "--crops", out, path, "--tile", 64, "--overlap", 24, "--n", 6, "--out", tmp_path / "crops")
     assert result.code == 0 and len(list((tmp_path / "crops").iterdir())) == len(table)
 
 

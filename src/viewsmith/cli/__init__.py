@@ -1,5 +1,5 @@
 """The command line: demo, fit, embed, plot, evaluate, compare, tune, views, discover, symmetries, views-table, locate,
-crop, generate, merge, export, push, report, methods."""
+generate, export, push, report, methods."""
 
 import sys
 import traceback
@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from viewsmith.cli.compare import compare
-from viewsmith.cli.crop import crop
 from viewsmith.cli.demo import demo
 from viewsmith.cli.discover import discover
 from viewsmith.cli.embed import embed
@@ -19,7 +18,6 @@ from viewsmith.cli.export import export
 from viewsmith.cli.fit import FitCommand, fit
 from viewsmith.cli.generate import generate
 from viewsmith.cli.locate import locate
-from viewsmith.cli.merge import merge
 from viewsmith.cli.methods import methods
 from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.plot import plot
@@ -72,7 +70,7 @@ def common(
 app.command(cls=FitCommand)(fit)
 for command in (
     *(demo, embed, plot, evaluate, compare, tune, views, discover, symmetries, views_table),
-    *(locate, crop, generate, merge, export, push, report, methods),
+    *(locate, generate, export, push, report, methods),
 ):
     app.command(cls=ListingCommand)(command)
 

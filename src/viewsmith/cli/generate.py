@@ -10,6 +10,7 @@ from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.options import Data, data_options, flag_of, with_flags
 from viewsmith.core.options import texts_of
 from viewsmith.data.generator_options import GeneratorOptions, parse_shard
+from viewsmith.data.places import check_view_cache
 
 
 @with_flags(
@@ -22,13 +23,27 @@ def generate(
     given: dict[str, Any],
     out: Annotated[Path, typer.Option(metavar="CACHE", help="Folder for the view cache; a stopped job is resumed.")],
     transductive: Annotated[bool, typer.Option("--transductive", help="Generate views of all rows.")] = False,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="CACHE", help="A folder that a shard of the job wrote: its blocks are taken; repeatable."),
+    ] = None,
 ) -> None:
     """Generate views of DATA for `fit --method genview`; a stopped job is resumed; several jobs can fill a folder."""
+    for part in merge or ():
+        check_view_cache(part)
     early.check_paths(data=data, read=read, run=given.get("run"))
     if "shard" in given:
         given["shard"] = parse_shard(given["shard"])
     options = GeneratorOptions(**given)
     options.check()  # before the data are read
+    if merge:
+        from viewsmith.workflows.generate import merge_caches
+
+        with writing(out):
+            missing = merge_caches(merge, out).missing()
+        if not missing:
+            echo(str(out))
+            return
     from viewsmith.data.sources import read_dataset
 
     if options.run is not None:  # as the run has read them

@@ -1,4 +1,4 @@
-"""The command locate, and what it shares with crop and discover."""
+"""The command locate, and what it shares with discover."""
 
 import contextlib
 import warnings
@@ -15,42 +15,35 @@ from viewsmith.core.errors import InputError
 from viewsmith.data.places import check_crops_path, check_locations_path, check_parts_path, config_of
 from viewsmith.methods.discovery.options import DiscoveryOptions, as_flags
 
-N = Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")]
-MaxQ = Annotated[
-    float | None,
-    typer.Option(help="A run of discover: largest q-value of a part, above 0 and at most 1. Default: as fitted."),
-]
 
-Unjudged = Annotated[bool, flag_of(DiscoveryOptions, "unjudged").__metadata__[0]]
-
-
-#: Flags of both commands.
-of_run = with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
-
-
-@of_run
+@with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
 def locate(
     run: Run,
     data: Data,
     read: dict[str, Any],
-    out: Annotated[Path, typer.Option(metavar="FILE", help=".csv; for sequences also .bed")],
-    n: N = 1,
-    max_q: MaxQ = None,
-    unjudged: Unjudged = False,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help=".csv; for sequences also .bed. With --crops: a new folder of images; or .npz; for sequences .fasta",
+        ),
+    ],
+    crops: Annotated[
+        bool, typer.Option("--crops", help="Write what is there: crops of images, windows of sequences.")
+    ] = False,
+    n: Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")] = 1,
+    max_q: Annotated[
+        float | None,
+        typer.Option(help="A run of discover: largest q-value of a part, above 0 and at most 1. Default: as fitted."),
+    ] = None,
+    unjudged: Annotated[bool, flag_of(DiscoveryOptions, "unjudged").__metadata__[0]] = False,
 ) -> None:
-    """Write the locations that a run of crl-tac, or discover, finds in DATA: boxes, windows of sequences, features.
+    """Write the locations that a run of crl-tac, or discover, finds in DATA: boxes, windows of sequences, features; or
+    what is there.
 
     One row for each location, train rows first. Samples without a location have no row.
     """
     early.check_paths(run=run, data=data, read=read, file=out)
-    find(run, data, read, out, n, max_q, unjudged, crops=False)
-
-
-def find(
-    run: Path, data: str, read: dict[str, Any], out: Path, n: int, max_q: float | None, unjudged: bool, *, crops: bool
-) -> None:
-    """Write places, or what is there, that a run of discover, or of crl-tac, finds; faults of the data are found before
-    its model is loaded, whose imports take seconds."""
     check_out(out, data)
     early.check_values(max_q=max_q)
     config = config_of(run)
