@@ -75,7 +75,11 @@ def part_told(entry: Entry) -> dict[str, Any]:
 
 def told() -> str:
     """The content of the file, a line for each class and part."""
-    own = {kind: [entry for entry in entries(kind) if entry.origin == "viewsmith"] for kind in KINDS}
+    # Sorted, since parts are registered in the order in which a process imports them.
+    own = {
+        kind: sorted((e for e in entries(kind) if e.origin == "viewsmith"), key=lambda e: (e.name, e.modalities))
+        for kind in KINDS
+    }
     classes = {c.__name__: c for e in own["method"] for c in e.build.__mro__[::-1] if dataclasses.is_dataclass(c)}
     lines = [f" {json.dumps(name)}: {json.dumps(class_told(cls))}" for name, cls in classes.items()]
     kinds = []

@@ -77,7 +77,7 @@ FAULTS = [
     ("generate none.csv --out new", "none.csv does not exist"),
     ("discover none --out new", "unknown data set 'none'"),
     ("locate none data.csv --out p.csv", "no run at none"),
-    ("crop run none.csv --out crops", "none.csv does not exist"),
+    ("locate --crops run none.csv --out crops", "none.csv does not exist"),
     ("export none --out e.safetensors", "no run at none"),
     ("export run --out none/e.safetensors", "does not exist: create it first"),
     ("push none new", "no run at none"),
@@ -108,12 +108,12 @@ FAULTS = [
     ("tune data.csv --out new --search hidden=5", "the range of hidden is '5'"),
     ("locate run data.csv --out l.csv --max-q 2", "--max-q is 2.0, expected a number in (0, 1]"),
     ("locate run data.csv --out l.csv --max-q 1", "run is no run of discover"),
-    ("crop run data.csv --out c --unjudged", "--unjudged is for a run of discover"),
+    ("locate --crops run data.csv --out c --unjudged", "--unjudged is for a run of discover"),
     ("discover folder --out new --max-q 3", "--max-q is 3.0, expected a number from 0 to 1"),
     ("discover folder --out new --modality sound", "--modality is 'sound', expected auto, images, dna"),
     ("generate data.csv --out new --noise loud", "noise is 'loud', expected adaptive"),
     ("generate data.csv --out new --steps 0", "steps is 0, expected at least 1"),
-    ("merge folder --out new", "no view cache at folder"),
+    ("generate data.csv --merge folder --out new", "no view cache at folder"),
     ("push run hf://bad", "the repository is 'hf://bad'"),
 ]
 
@@ -263,10 +263,10 @@ OF_RUNS = [
     ("report trained --label shade", "no column 'shade'"),
     ("locate trained wrong.npz --out l.csv", "5 features per row"),
     ("locate trained wrong.npz --out l.txt", "a file name that ends in '.csv'"),
-    ("crop trained wrong.npz --out c", "which have no crops"),
+    ("locate --crops trained wrong.npz --out c", "which have no crops"),
     ("locate parts wrong.fa --out l.csv", "position 3 is '1'"),
     ("locate parts letters.fa --out l.txt", "expected a file that ends in .csv, or for sequences .bed"),
-    ("crop parts letters.fa --out c.txt", "expected a file that ends in .fasta"),
+    ("locate --crops parts letters.fa --out c.txt", "expected a file that ends in .fasta"),
 ]
 
 
