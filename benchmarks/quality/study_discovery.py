@@ -3,19 +3,23 @@
 discovery         the default
 farthest, center  images: the window farthest from the mean of its own image; the box in the middle, a third of the side
 lost, tokencut    images: LOST (Simeoni et al. 2021) and TokenCut (Wang et al. 2022), on the same features
+energy            syllables: frames whose energy is above Otsu's threshold
+xqrs              records: the detector of wfdb, on the first channel
 ostinato          recordings: the consensus motif of 100 pieces (Kamgar et al. 2019; stumpy.ostinato) of the width
                   that discovery chooses, and its nearest window in every piece (extra bench)
 
-Sets: bccd (blood smears), bccd_gray; mnist, fashion and cifar (an object among fragments of others, clutter.py:
-fitted to the 1,500 training images, scored on 500 others); crp (binding sites); ecg100 (as it is, with drift, with
-noise); planted (a word of 15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000); half (10,000
-sequences of 200, half of them with a word of 15, 2 letters changed); and nothing: textures of five spectra, the
-fragments of mnist and fashion without an object, sequences with shuffled letters that keep their pairs, recordings with
-random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128; also 2,500 and 5,000 of them) and
-large (1,000 of 1,024 x 1,024); smears (as they are, reading included). Choice on the smears: parts of them (crop), one
-window or another longer side given (windows, sizes), three kinds sought (kinds; one kind: in textures with a disc in
-each, so that there is one), average precision over all white cells with one part in an image or up to three
-(precision). Known places are read for the scores alone.
+Sets: bccd (blood smears), bccd_gray; mnist, fashion and cifar (an object among fragments of others, clutter.py: fitted
+to the 1,500 training images, scored on 500 others); crp (binding sites); ecg100 (as it is, with drift, with noise);
+syllables of birdsong (birdsong_wav_events: F1 at half of the union, and of those NMI of the kinds); records 100, 106
+and 108 of MIT-BIH (beats within 150 ms); planted (a word of 15 letters with 4 changed in each of 20 sequences of 600,
+Pevzner and Sze 2000); half (10,000 sequences of 200, half of them with a word of 15, 2 letters changed); and nothing:
+textures of five spectra, the fragments of mnist and fashion without an object, sequences with shuffled letters that
+keep their pairs, recordings with random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128;
+also 2,500 and 5,000 of them) and large (1,000 of 1,024 x 1,024); smears (as they are, reading included). Choice on the
+smears: parts of them (crop), one window or another longer side given (windows, sizes), three kinds sought (kinds; one
+kind: in textures with a disc in each, so that there is one), average precision over all white cells with one part in an
+image or up to three (precision).
+Known places are read for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_discovery [minutes] [set ...]
 """
@@ -35,17 +39,22 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.linalg import eigh
+from scipy.ndimage import find_objects, uniform_filter1d
 from scipy.ndimage import label as components
-from sklearn.metrics import roc_auc_score
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import normalized_mutual_info_score, roc_auc_score
 
 from benchmarks.common.runner import RESULTS, Cell, rows
 from benchmarks.quality.crl_tac import clutter
 from benchmarks.quality.suite import command, rounded
-from viewsmith import Discovery
+from viewsmith import Discovery, LinearContrast
 from viewsmith.data.any_size import ImageList, as_images, read_samples, reduced
+from viewsmith.data.dataset import Windows
+from viewsmith.data.sounds import otsu_threshold
 from viewsmith.methods.discovery.events import random_phases
 from viewsmith.methods.discovery.image_parts import window_means
 from viewsmith.methods.discovery.images import ImageSearch
+from viewsmith.workflows.sounds import kinds_of
 
 PATH = RESULTS / "study_discovery.jsonl"
 DRAWS = 20
@@ -461,6 +470,81 @@ def beats(kind: str, row: str, seed: int) -> dict[str, Any]:
     return rounded({"located": len(sample) / len(x), "near": max(near, default=0.0), "cpu_seconds": spent})
 
 
+def in_record(name: str, row: str, seed: int) -> dict[str, Any]:
+    """Sensitivity and positive predictive value for the beats of a record of 30 minutes, within 150 ms."""
+    place = folder() / "instruments" / "ecg_mitbih_wfdb"
+    with (place / "labels.csv").open() as file:
+        known = np.array([int(each["sample"]) for each in csv.DictReader(file) if each["record"] == name])
+    began = time.process_time()
+    if row == "xqrs":
+        import wfdb.processing
+
+        record = wfdb.rdrecord(str(place / name), channels=[0])
+        at = np.asarray(wfdb.processing.xqrs_detect(record.p_signal[:, 0], record.fs, verbose=False))
+    else:
+        samples = read_samples(str(place / f"{name}.hea"), length="3s")
+        found = Discovery(modality="series", max_parts=8, random_state=seed).fit(samples.rows).locate(samples.rows)
+        assert isinstance(samples.windows, Windows)
+        found = found[samples.windows.distinct(found)]
+        at = np.sort(samples.windows.starts[found["sample"]] + (found["start"] + found["end"]) // 2)
+    spent = time.process_time() - began
+    nearest = known[np.abs(at[:, None] - known).argmin(1)] - at
+    at = at + int(np.median(nearest[np.abs(nearest) < 100]))
+    distance = np.abs(known[:, None] - at)
+    one, other = linear_sum_assignment(np.where(distance <= 54, distance, 10_000))
+    right = int((distance[one, other] <= 54).sum())
+    return rounded({"sensitivity": right / len(known), "precision": right / len(at), "cpu_seconds": spent})
+
+
+def syllables(row: str, seed: int) -> dict[str, Any]:
+    """F1 of the syllables that share half of the union with a sound, and of these NMI of the kinds."""
+    place = folder() / "instruments" / "birdsong_wav_events"
+    with (place / "events.csv").open() as file:
+        events = [(e["file"], float(e["start_s"]), float(e["end_s"]), e["syllable"]) for e in csv.DictReader(file)]
+    began, kinds = time.process_time(), np.zeros(0, int)
+    samples = read_samples(str(place / "wav"), "series", length="sounds")
+    assert isinstance(samples.windows, Windows) and samples.windows.ends is not None
+    windows = samples.windows
+    files, begin, end = windows.recordings, windows.starts / (windows.rate or 1), samples.windows.ends / windows.rate
+    if row == "energy":
+        files, begin, end = by_energy(place / "wav", sorted({event[0] for event in events}))
+    else:
+        model = LinearContrast(
+            modality="series", features="log-mel", features_options={"sampling_rate": windows.rate}, random_state=seed
+        ).fit(samples.rows)
+        kinds = kinds_of(model.transform(samples.rows), seed=seed)[0]
+    spent = time.process_time() - began
+    matched: list[tuple[int, int]] = []
+    for name in {event[0] for event in events}:
+        own, known = np.flatnonzero(files == name), [i for i, event in enumerate(events) if event[0] == name]
+        first, last = (np.array([events[i][k] for i in known])[:, None] for k in (1, 2))
+        shared = (np.minimum(last, end[own]) - np.maximum(first, begin[own])).clip(0)
+        union = np.maximum(last, end[own]) - np.minimum(first, begin[own])
+        one, other = linear_sum_assignment(-(shared >= union / 2).astype(float))
+        matched += [(known[i], own[j]) for i, j in zip(one, other, strict=True) if shared[i, j] >= union[i, j] / 2]
+    result = {"f1": 2 * len(matched) / (len(events) + len(files)), "sounds": len(files), "cpu_seconds": spent}
+    if len(kinds):
+        pairs = np.array([(int(events[i][3]), kinds[j]) for i, j in matched]).T
+        result |= {"nmi": float(normalized_mutual_info_score(*pairs)), "kinds": int(kinds.max()) + 1}
+    return rounded(result)
+
+
+def by_energy(place: Path, names: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """File, begin and end in seconds of what has more energy than the threshold of its file, in frames of 8 ms."""
+    import soundfile
+
+    found: list[tuple[str, float, float]] = []
+    for name in names:
+        x, rate = soundfile.read(place / name)
+        frames = np.lib.stride_tricks.sliding_window_view(np.pad(x, 128), 256)[::64] * np.hanning(256)
+        level = 10 * np.log10(uniform_filter1d((frames**2).sum(1), 5) + 1e-12)
+        for (span,) in find_objects(components(level > otsu_threshold(level))[0]):
+            if (span.stop - span.start) * 64 >= 0.02 * rate:
+                found.append((name, span.start * 64 / rate, span.stop * 64 / rate))
+    files, begin, end = zip(*found, strict=True)
+    return np.array(files), np.array(begin), np.array(end)
+
+
 def ostinato(x: np.ndarray, width: int) -> np.ndarray:
     """First points (n,) of the windows nearest to the consensus motif of the first pieces, by stumpy."""
     import stumpy  # type: ignore[import-not-found, unused-ignore]
@@ -559,6 +643,12 @@ def cells(quick: bool = False) -> list[Cell]:
         for row in IMAGE_ROWS
         if seed == 0 or (row == "discovery" and (seed < 3 or name == "cifar"))
     ]
+    found += [Cell("syllables", row, 0, work(syllables, row, 0)) for row in ("discovery", "energy")]
+    found += [
+        Cell(f"record {name}", row, 0, work(in_record, name, row, 0))
+        for row in ("discovery", "xqrs")
+        for name in ("100", "106", "108")
+    ]
     found.append(Cell("half", "discovery", 0, work(half, 0)))
     for kind in ("textures", "textures, several", "fragments", "shuffled", "phases"):
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
@@ -585,6 +675,10 @@ def table() -> str:
             "near",
             "near_of_two",
             "located",
+            "sensitivity",
+            "precision",
+            "f1",
+            "nmi",
             "coefficient",
             "clarity",
             "auc",

@@ -33,7 +33,7 @@ SIZES = {
     "pinda_table2": 87,
     "metaug_table1": 22,
     "crl_tac_mnist": 33,
-    "study_discovery": 232,
+    "study_discovery": 240,
     "study_closed_form": 24,
     "genview_upper_bound": 81,
     "views_in_closed_form": 378,

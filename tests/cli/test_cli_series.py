@@ -107,6 +107,19 @@ def test_events_of_a_long_file_are_in_its_own_time(tmp_path):
     assert list(pd.read_csv(tmp_path / "again.csv")) == list(table)
 
 
+def test_kinds_of_sounds_are_listed(tmp_path):
+    rng = np.random.default_rng(0)
+    x = 0.003 * rng.normal(size=48000)
+    for i, start in enumerate(range(1000, 46000, 2000)):
+        x[start : start + 900] += 0.3 * np.hanning(900) * np.sin((0.5, 1.7)[i % 2] * np.arange(900))
+    soundfile.write(tmp_path / "x.wav", x, 8000)
+    result = good("discover", tmp_path / "x.wav", "--length", "sounds", "--out", tmp_path / "found")
+    assert "23 sounds in 1 recording, of 2 kinds (12, 11)" in result.out
+    refused = call("discover", tmp_path / "x.wav", "--length", "sounds", "--max-q", 0.2, "--out", tmp_path / "no")
+    assert refused.code == 2
+    assert refused.err.endswith("--max-q is for events in windows, and the parts are whole sounds here: leave it out\n")
+
+
 def test_further_recordings_are_cut_as_those_before(tmp_path):
     x = np.random.default_rng(0).normal(size=6000) * 0.1
     for start in range(50, 5900, 150):

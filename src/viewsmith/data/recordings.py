@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize, suggest, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
 from viewsmith.core.memory import check_size
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.dataset import Windows
@@ -282,7 +282,7 @@ def _sounds(
     points = int(fitted.get("points", min(longest, round(OUTLYING * most))))
     if cut := int((ends - starts > points).sum()):
         warn(f"{source_name}: {pluralize(cut, 'sound')} of {len(of):,} longer than {first.time(points)}, cut to that")
-    warn(
+    say(
         f"{source_name}: {pluralize(len(of), 'sound')} between silences, of {first.time((ends - starts).min())} to "
         f"{first.time(longest)} (median {first.time(np.median(ends - starts))})"
     )

@@ -33,6 +33,7 @@ from viewsmith.methods.discovery.options import ONE_STRAND, as_flags
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 from viewsmith.modalities.images.channels import is_photograph
 from viewsmith.training.run import RunFolder
+from viewsmith.workflows.sounds import discover_sounds
 
 #: Events of a kind that a window of a longer recording may have, unless it is given.
 IN_A_WINDOW = 8
@@ -59,6 +60,8 @@ def discover_to(
     check_free_for_parts(out)
     check_no_link(out / PARTS_CACHE)
     with locked_folder(out, LOCK):
+        if isinstance(found.windows, Windows) and found.windows.ends is not None:
+            return discover_sounds(out, found, options, title)
         sentence = _discover(out, found, options, crop_size, title)
         folder = RunFolder(out)
         kept = {name: str(value) if isinstance(value, Path) else value for name, value in read.items()}

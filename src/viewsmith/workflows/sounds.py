@@ -1,0 +1,119 @@
+"""What `viewsmith discover --length sounds` does: the kinds of sounds that recur in recordings, such as syllables.
+
+Sounds are those between silences (`viewsmith.data.sounds`), in the representation of the contrast in closed form. Their
+kinds are clusters of k-means on rows of length one, as many as have the largest mean silhouette (Rousseeuw 1987).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from viewsmith.core import __version__
+from viewsmith.core.errors import InputError, pluralize
+from viewsmith.core.files import atomic_path, write_text_atomic
+from viewsmith.data.annotations import write_annotations
+from viewsmith.data.any_size import Samples
+from viewsmith.data.dataset import Windows
+from viewsmith.data.write import spreadsheet_frame, write_npz
+from viewsmith.methods.linear_contrast.estimator import LinearContrast
+from viewsmith.reports import Figure, Picture, draw_map, render, two_dimensional_map
+
+FEWEST, MOST_KINDS = 12, 30  # sounds, kinds
+JUDGED = 4000  # sounds at most by which the number of kinds is chosen
+OPTIONS = {"kinds", "random_state", "modality", "max_parts"}
+SHOWN, HEIGHT = 8, 96  # spectrograms of a kind, and their pixels
+
+
+def kinds_of(h: np.ndarray, kinds: int | None = None, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The kind of each row (n, d), from 0 by their numbers, and its silhouette; as many kinds as are given, or as have
+    the largest mean silhouette."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import silhouette_samples, silhouette_score
+
+    rows = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
+
+    def clusters(x: np.ndarray, k: int) -> Any:
+        return KMeans(k, n_init=5, random_state=seed).fit(x)
+
+    if kinds is None:
+        some = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:JUDGED])]
+        tried = range(2, min(MOST_KINDS, len(some) // 3) + 1)
+        kinds = max(tried, key=lambda k: float(silhouette_score(some, clusters(some, k).labels_)))
+    labels = clusters(rows, kinds).labels_
+    order = np.argsort(-np.bincount(labels, minlength=kinds), kind="stable")
+    silhouettes = np.ones(len(rows)) if kinds == 1 else silhouette_samples(rows, labels)
+    return np.argsort(order)[labels], silhouettes
+
+
+def discover_sounds(out: Path, found: Samples, options: dict[str, Any], title: str) -> str:
+    """Write ``parts.csv`` (a row for each sound), annotations, ``crops.npz`` and ``report.html``; return what was
+    found, in plain words."""
+    x, names, _, windows, _ = found
+    assert isinstance(windows, Windows) and windows.rate is not None
+    if others := options.keys() - OPTIONS:
+        raise InputError(f"{min(others)} is for events in windows, and the parts are whole sounds here: leave it out")
+    if len(x) < FEWEST:
+        raise InputError(f"{pluralize(len(x), 'sound')}, expected at least {FEWEST}: kinds are seen across sounds")
+    seed, kinds = int(options.get("random_state", 0)), options.get("kinds")
+    if kinds is not None and not 1 <= kinds <= len(x):
+        raise InputError(f"kinds is {kinds}, expected 1 to {len(x)}, the number of sounds")
+    model = LinearContrast(
+        modality="series", features="log-mel", features_options={"sampling_rate": windows.rate}, random_state=seed
+    ).fit(x)
+    h = model.transform(x)
+    kind, silhouettes = kinds_of(h, kinds, seed)
+    place = windows.located(np.arange(len(x)), np.array(0), np.array(x.shape[2]))
+    table = pd.DataFrame({"file": names, "kind": kind, "score": silhouettes} | place)
+    write_text_atomic(out / "parts.csv", spreadsheet_frame(table).to_csv(index=False, float_format="%.6g"))
+    texts = [f"kind {each}" for each in kind]
+    write_annotations(out / "annotations", place["recording"], place["first"], place["last"], texts, windows.rate)
+    with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
+        write_npz(file, {"X": np.asarray(x[:]), "y": kind})
+    counts = np.bincount(kind)
+    recordings = pluralize(len(np.unique(windows.recordings)), "recording")
+    sentence = (
+        f"{pluralize(len(x), 'sound')} in {recordings}, of {pluralize(len(counts), 'kind')} "
+        f"({', '.join(map(str, counts))}); mean silhouette {silhouettes.mean():.2f}"
+    )
+    xy, index = two_dimensional_map(h, seed=seed)
+    figures = [
+        Figure(
+            f"Kind {each} ({count})",
+            "The sounds that are most like their kind: frequency upward, time to the right.",
+            [Picture(f"Spectrograms of kind {each}", _spectrograms(x, np.flatnonzero(kind == each), silhouettes))],
+        )
+        for each, count in enumerate(counts)
+    ]
+    page = render(
+        "figures.html.j2",
+        title=f"Sounds in {title}",
+        verdict=f"{sentence[:1].upper()}{sentence[1:]}.",
+        notes=[
+            "Sounds lie between silences: their level over the background of each recording is above Otsu's threshold. "
+            "A silhouette is near 1 where a sound is much nearer to its kind than to the next one, and 0 between two."
+        ],
+        figures=[draw_map("All sounds by kind", xy, kind[index]), *figures],
+        version=__version__,
+    )
+    write_text_atomic(out / "report.html", page)
+    return sentence
+
+
+def _spectrograms(x: Any, rows: np.ndarray, silhouettes: np.ndarray) -> np.ndarray:
+    """Spectrograms of the rows with the largest silhouettes beside each other, dark where loud, uint8 (H, W, 3)."""
+    from scipy.signal import stft
+
+    tiles = []
+    for i in rows[np.argsort(-silhouettes[rows], kind="stable")][:SHOWN].tolist():
+        values = np.asarray(x[i : i + 1])[0, 0]
+        values = values[~np.isnan(values)]
+        points = min(256, len(values))
+        power = np.abs(stft(values, nperseg=points, noverlap=points * 3 // 4)[2]) ** 2
+        level = 10 * np.log10(power + 1e-12 * max(float(power.max()), 1e-30))
+        shade = np.clip((level.max() - level) / 50, 0, 1)[::-1]
+        across = np.arange(HEIGHT) * len(shade) // HEIGHT
+        tiles += [shade[across], np.ones((HEIGHT, 4))]
+    gray = np.round(255 * np.concatenate(tiles, 1)).astype(np.uint8)
+    return np.repeat(np.repeat(gray, 2, 1)[..., None], 3, 2)

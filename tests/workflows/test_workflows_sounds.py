@@ -1,0 +1,70 @@
+"""Kinds of sounds: clusters of what lies between silences, and what is written of them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith.data.any_size import read_samples
+from viewsmith.workflows.discover import discover_to
+from viewsmith.workflows.sounds import kinds_of
+
+soundfile = pytest.importorskip("soundfile")
+RATE = 8000
+
+
+def test_there_are_as_many_kinds_as_lie_apart():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2, 3], [40, 10, 30, 20])
+    h = 5 * np.eye(4)[truth] @ rng.normal(size=(4, 12)) + rng.normal(size=(100, 12))
+    kind, silhouettes = kinds_of(h)
+    assert np.bincount(kind).tolist() == [40, 30, 20, 10] and silhouettes.min() > 0
+    assert len({(a, b) for a, b in zip(kind.tolist(), truth.tolist(), strict=True)}) == 4
+    assert len(np.unique(kinds_of(h, 2)[0])) == 2 and not kinds_of(h, 1)[0].any()
+
+
+@pytest.fixture(scope="module")
+def songs(tmp_path_factory):
+    """Three songs of three kinds of tones, and the kind of each."""
+    folder, truth = tmp_path_factory.mktemp("songs"), []
+    for number in range(3):
+        rng = np.random.default_rng(number)
+        x = 0.003 * rng.normal(size=9 * RATE)
+        for start in np.arange(0.3, 8.6, 0.4):
+            truth.append(int(rng.integers(3)))
+            t = np.arange(int(rng.uniform(0.1, 0.2) * RATE)) / RATE
+            slope = (0, 0, 6000)[truth[-1]]
+            first = int(start * RATE)
+            tone = np.hanning(len(t)) ** 0.3 * np.sin(2 * np.pi * ((600, 2500, 900)[truth[-1]] * t + slope * t**2 / 2))
+            x[first : first + len(t)] += 0.3 * tone
+        soundfile.write(folder / f"{number}.wav", x, RATE)
+    return folder, np.array(truth)
+
+
+def test_discover_lists_the_sounds_and_their_kinds(songs, tmp_path):
+    folder, truth = songs
+    out = tmp_path / "found"
+    said = discover_to(out, read_samples(str(folder), length="sounds"), {})
+    assert f"{len(truth)} sounds in 3 recordings, of 3 kinds (" in said
+    table = pd.read_csv(out / "parts.csv")
+    assert table.columns.tolist() == ["file", "kind", "score", "recording", "first", "last", "begin_s", "end_s"]
+    assert len(set(zip(table["kind"], truth, strict=True))) == 3
+    assert (table["end_s"] - table["begin_s"]).between(0.08, 0.25).all()
+    labels = (out / "annotations" / "0.txt").read_text().splitlines()
+    assert len(labels) == (table["recording"] == "0.wav").sum() and labels[0].endswith(f"kind {table['kind'][0]}")
+    with np.load(out / "crops.npz") as made:
+        assert len(made["X"]) == len(truth) and made["y"].tolist() == table["kind"].tolist()
+    page = (out / "report.html").read_text()
+    assert "Kind 2 (" in page and "Otsu" in page
+    samples = read_samples(str(folder), length="sounds")
+    assert "of 2 kinds" in discover_to(tmp_path / "two", samples, {"kinds": 2})
+    message = refusal(discover_to, tmp_path / "a", samples, {"windows": [40]})
+    assert "windows is for events in windows, and the parts are whole sounds here: leave it out" in message
+    assert "kinds is 99, expected 1 to 63" in refusal(discover_to, tmp_path / "b", samples, {"kinds": 99})
+
+
+def test_few_sounds_have_no_kinds(songs, tmp_path):
+    x, rate = soundfile.read(songs[0] / "0.wav")
+    soundfile.write(tmp_path / "short.wav", x[:rate], rate)
+    samples = read_samples(str(tmp_path / "short.wav"), length="sounds")
+    assert "expected at least 12: kinds are seen across sounds" in refusal(discover_to, tmp_path / "c", samples, {})
