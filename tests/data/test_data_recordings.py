@@ -340,6 +340,13 @@ def test_annotations_and_headers_without_their_signals(tmp_path):
     assert "its signals, 8.dat, are not beside it" in refusal(load_dataset, tmp_path / "8.hea")
     Edf([], annotations=[EdfAnnotation(1.0, 0.5, "seizure")]).write(tmp_path / "a.edf")
     assert "a.edf has no signals, only annotations" in refusal(load_dataset, tmp_path / "a.edf")
+    (tmp_path / "alone").mkdir()
+    for stem in ("7", "8"):
+        (tmp_path / "alone" / f"{stem}.atr").write_bytes(b"\0\0")
+    message = refusal(load_dataset, tmp_path / "alone")
+    assert (
+        "annotations of WFDB records, and no signals: put the headers and signals beside them, 7.hea, 8.hea" in message
+    )
 
 
 def test_steps_are_times_points_or_percentages(tmp_path):

@@ -82,6 +82,8 @@ _EEG = Format(
 )
 _FRAMES = {".dta": "read_stata({path})"}
 
+ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
+
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
     **{
@@ -124,7 +126,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         form, key = _in_hdf5(path)
     elif extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
-    elif extension in (".atr", ".qrs", ".ecg"):
+    elif extension in ANNOTATIONS:
         raise InputError(
             f"{path} has annotations of a WFDB record, and no signal: give the header {path.stem}.hea with its signals"
         )
@@ -341,6 +343,12 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
             raise InputError(
                 f"{file.parent} is a 10x folder without matrix.mtx or matrix.mtx.gz: copy it from its source again"
             )
+    if found and found.keys() <= {*ANNOTATIONS}:
+        stems = sorted({f"{file.stem}.hea" for files in found.values() for file in files})
+        raise InputError(
+            f"{folder} has annotations of WFDB records, and no signals: put the headers and signals beside them, "
+            f"{name_list(stems, 3)}"
+        )
     for wanted in ([ending for ending in read if ending not in TABLES], FORMATS, TABLES):
         counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})
         if not counts:
