@@ -182,7 +182,7 @@ FAULTY = [
     ("fit other.npz --out new", "expected X_train"),
     ("fit short.npy --out new --modality series", "at least 8 points in time"),
     ("fit wrong.fa --out new", "position 3 is '1'"),
-    ("fit sizes --out new", "expected images of the same size"),
+    ("fit sizes --out new", "16 x 3 pixels, expected at least 4"),
     ("fit broken --out new", "cannot read broken/0.png"),
     ("fit wrong.wav --out new", "cannot read wrong.wav"),
     ("fit wrong.ts --out new", "line 2"),
@@ -229,7 +229,7 @@ def faulty(tmp_path_factory):
     np.savez(place / "other.npz", a=np.ones(3))
     for folder in ("sizes", "broken"):
         (place / folder).mkdir()
-    for number, side in enumerate((16, 20)):
+    for number, side in enumerate((16, 3)):
         Image.new("RGB", (side, 16)).save(place / "sizes" / f"{number}.png")
     (place / "broken" / "0.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     command = [sys.executable, "-c", CODE, json.dumps([line for line, _ in FAULTY]), '["torch", "sklearn"]']

@@ -302,20 +302,40 @@ def test_photos_are_rotated_by_their_exif_orientation(put, folder):
 # --- sizes
 
 
-def test_different_sizes_are_refused_with_both_sizes(put, folder):
+def test_images_of_different_sizes_are_squares_of_their_median_side(put, folder, capsys, tmp_path):
+    for number, shape in enumerate([(9, 5), (6, 12), (8, 8)]):
+        put(f"{number}.png", pixels(*shape))
+    data = load_dataset(folder)
+    assert data.x.shape == (3, 6, 6, 1) and data.schema["image_size"] == 6
+    said = ": images of 3 sizes, 9 x 5 pixels to 8 x 8 pixels: their center squares are resized to 6 x 6 (another"
+    assert said in capsys.readouterr().err
+    np.testing.assert_array_equal(data.x, load_dataset(folder, image_size=6).x)
+    for _ in range(2):  # the second time from the cache
+        cached = load_dataset(folder, cache=tmp_path / "cache")
+        assert cached.schema["image_size"] == 6 and np.array_equal(cached.x, data.x)
+    put("3.png", pixels(30, 20))
+    assert load_dataset(folder, schema=data.schema).x.shape == (4, 6, 6, 1)
+    for number in range(4):
+        put(f"{number}.png", pixels(200 + number, 300))
+    assert load_dataset(folder).x.shape == (4, 128, 128, 1)
+
+
+def test_images_of_different_sizes_for_a_run_of_one_size_are_refused(put, folder):
     put("1.png", pixels(6, 5))
     put("2.png", pixels(6, 5))
-    put("3.png", pixels(7, 5))
-    put("4.png", pixels(8, 5))
-    message = refusal(load_dataset, folder)
-    assert "3.png has 5 x 7 pixels and 1.png has 5 x 6 pixels" in message and "--image-size" in message
+    schema = load_dataset(folder).schema
+    assert "image_size" not in schema
+    put("2.png", pixels(7, 5))
+    message = refusal(load_dataset, folder, schema=schema)
+    assert ": images of 2 sizes, 6 x 5 pixels to 7 x 5 pixels, expected the one size" in message
+    assert "--image-size" in message
 
 
 def test_small_images_are_refused(put, folder):
     put("1.png", pixels(8, 8))
     put("2.png", pixels(3, 8))
     for size in (None, 8):
-        assert "2.png has 8 x 3 pixels, expected at least 4" in refusal(load_dataset, folder, image_size=size)
+        assert "2.png has 3 x 8 pixels, expected at least 4" in refusal(load_dataset, folder, image_size=size)
 
 
 def test_image_size_crops_the_middle_and_resizes(put, folder):

@@ -226,6 +226,23 @@ def test_arrays_of_different_sizes_as_squares(dtype):
     assert "no images" in refusal(image_squares, [], 8) and "side is 2" in refusal(image_squares, given, 2)
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+def test_folders_of_instrument_images_of_different_sizes(dtype, tmp_path, capsys):
+    tifffile = pytest.importorskip("tifffile")
+    (tmp_path / "set").mkdir()
+    given = [np.full((2, *shape), 1000 * i, dtype) for i, shape in enumerate([(8, 9), (12, 16), (10, 10)])]
+    for number, image in enumerate(given):
+        tifffile.imwrite(tmp_path / "set" / f"{number}.tif", image, photometric="minisblack")
+    data = load_dataset(tmp_path / "set", axes="CYX")
+    assert data.x.shape == (3, 10, 10, 2) and data.x.dtype == dtype and data.schema["image_size"] == 10
+    assert [set(each.ravel()) for each in data.x] == [{0}, {1000}, {2000}]
+    assert (
+        "3 sizes, 8 x 9 pixels to 12 x 16 pixels: their center squares are resized to 10 x 10"
+        in capsys.readouterr().err
+    )
+    assert load_dataset(tmp_path / "set", schema=data.schema).x.shape == (3, 10, 10, 2)
+
+
 def test_a_file_that_is_cut_off(tmp_path):
     tifffile = pytest.importorskip("tifffile")
     x = RNG.integers(0, 4000, (2, 64, 64)).astype("uint16")

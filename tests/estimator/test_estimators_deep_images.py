@@ -82,7 +82,7 @@ def test_many_channels_train():
 def test_views_chosen_are_crops_and_symmetries_without_colors():
     model = Contrastive(random_state=0, epochs=1).fit(cells())
     assert model.fitted_["view_maker"] == "turns"
-    assert set(model.fitted_["symmetries"]) == {"mirror", "upside-down", "quarter-turn"}
+    assert set(model.fitted_["symmetries"]) == {"mirror", "upside-down", "quarter-turn", "eighth-turn"}
     oblong = Contrastive(random_state=0, epochs=1).fit(cells()[:, :12])
     assert oblong.fitted_["view_options"]["turn"] == 0
 
@@ -92,7 +92,7 @@ def test_small_crops_take_the_place_of_symmetries_that_do_not_hold():
     x[:, 2:5, 2:12] = x[:, 2:12, 2:4] = 1000  # a letter
     x += np.random.default_rng(0).integers(0, 50, x.shape).astype(np.uint16)
     model = LinearContrast(random_state=0, n_components=4).fit(x)
-    assert not any(model.fitted_["view_options"][name] for name in ("flip", "upside_down", "turn"))
+    assert not any(model.fitted_["view_options"][name] for name in ("flip", "upside_down", "turn", "diagonal"))
     assert (model.views(x[:4], 1)[:, 0] != x[:4]).any()
 
 
@@ -131,7 +131,7 @@ def test_what_is_read_as_images():
 def test_bad_values_and_mixed_depths_are_refused():
     x = cells(2, "float32")
     x[3, 0, :2] = np.nan
-    assert "4 missing values (NaN) in 1 image of 96" in refusal(Contrastive(epochs=1).fit, x)
+    assert "4 missing values (NaN) in 1 image of 96 (counted from 0: " in refusal(Contrastive(epochs=1).fit, x)
     model = Contrastive(epochs=1, random_state=0).fit(cells(3))
     assert "the images are uint8, but the model was fitted on uint16" in refusal(model.transform, cells(3, "uint8"))
     color = Contrastive(epochs=1, random_state=0).fit(cells(3, "uint8"))

@@ -18,7 +18,8 @@ import viewsmith
 from cases import covering, slow
 from refusals import refusal
 from registered import ENCODERS, FRAMEWORKS, GENERATORS, TRAINED, labels
-from viewsmith import Contrastive, PiNDA
+from viewsmith import Contrastive, LinearContrast, PiNDA
+from viewsmith.data import image_squares
 from viewsmith.estimator.options import check_options
 from viewsmith.training.callbacks import collapse_warnings
 
@@ -148,7 +149,22 @@ def test_lists_of_images_are_images():
         model = Contrastive(**TINY).fit(given)
         assert model.fitted_["modality"] == "images" and np.array_equal(model.transform(given), expected)
         assert model.views(given, 1).shape == (12, 1, 12, 12, 3)
-    assert "different shapes" in refusal(Contrastive().fit, [x[0], x[0, :8]])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+def test_lists_of_images_of_different_sizes_are_squares(dtype, capsys):
+    rng = np.random.default_rng(0)
+    given = [(255 * rng.random((10 + i % 5, 14 + i % 3, 2))).astype(dtype) for i in range(12)]
+    model = LinearContrast(n_components=4, random_state=0).fit(given)
+    assert capsys.readouterr().err.count("their center squares are resized to 11 x 11") == 1
+    assert tuple(model.fitted_["row_shape"]) == (11, 11, 2)
+    h = model.transform(given)
+    np.testing.assert_allclose(model.transform(given[:1]), h[:1], atol=1e-5)
+    np.testing.assert_allclose(model.transform(image_squares(given, 11)), h, atol=1e-5)
+    views = model.views(given, 1)
+    assert views.dtype == dtype and views.shape == (12, 1, 11, 11, 2)
+    assert "fitted on" in refusal(model.transform, np.zeros((2, 9, 9, 2), dtype))
+    assert "image 1 is" in refusal(LinearContrast().fit, [given[0], given[1][..., 0]])
 
 
 @pytest.mark.parametrize(

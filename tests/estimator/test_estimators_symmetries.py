@@ -146,7 +146,7 @@ def test_every_declared_symmetry_is_an_option_and_a_transformation():
     images = {"simclr", "crop", "byol", "moco", "multicrop", "turns"}
     assert {e.name for e, _, _ in declared} == images | {"dna", "window", "scale"}
     for entry, option, (transformation, _) in declared:
-        assert entry.options[option].default == "auto" or option in ("upside_down", "turn")
+        assert entry.options[option].default == "auto" or option in ("upside_down", "turn", "diagonal")
         assert all(transformation in modality_of(modality).transformations((8, 8)) for modality in entry.modalities)
 
 

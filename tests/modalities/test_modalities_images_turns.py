@@ -6,10 +6,11 @@ import torch
 from image_toys import MEAN, STD, draw, images, pixels_of, scaled
 
 from refusals import refusal
+from viewsmith import LinearContrast
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.images.single_views import ChannelGain
-from viewsmith.modalities.images.views import ImageViews, image_recipe
+from viewsmith.modalities.images.views import ImageViews, image_recipe, turned_by_eighth
 from viewsmith.views import PositivePair
 from viewsmith.views.base import ViewContext
 
@@ -117,3 +118,46 @@ def test_gain_is_clipped_to_pixels_and_none_changes_nothing():
 def test_views_of_strength_0_are_the_samples(name, options):
     x = scaled(images(low=0.05, high=0.95))
     torch.testing.assert_close(maker(name, **options)(x, generator=draw()), x, atol=1e-5, rtol=1e-5)
+
+
+def test_an_eighth_turn_twice_is_a_quarter_turn():
+    at = torch.linspace(-1, 1, 32)
+    x = torch.stack([at[None] * at[:, None] + at[None] ** 3, (3 * at[None]).sin() + at[:, None]])[None]
+    inner = (at[None] ** 2 + at[:, None] ** 2) < 0.7
+    once = turned_by_eighth(x)
+    assert ((turned_by_eighth(once) - x.rot90(1, (2, 3)))[..., inner].abs() < 2e-2).all()
+    assert (once - x)[..., inner].abs().max() > 0.3
+    flat = torch.full((2, 3, 9, 9), 4.0)
+    torch.testing.assert_close(turned_by_eighth(flat), flat)
+
+
+def test_copies_and_views_turned_by_45_degrees():
+    x = images(1, 3, 8, 8)
+    maker = ImageViews(**WHOLE | dict.fromkeys(("flip", "turn", "diagonal"), 0.5))
+    copies = maker.symmetric_copies(x)
+    assert len(copies) == 16 and torch.equal(copies[0], x)
+    torch.testing.assert_close(copies[4:8], [turned_by_eighth(x).rot90(k, (2, 3)) for k in range(4)])
+    views = maker(x.expand(300, -1, -1, -1), generator=draw())
+    near = torch.stack([torch.stack([(view - copy[0]).abs().max() for copy in copies]) for view in views]) < 1e-4
+    # Half a turn is two quarter turns, which a view never has, but as a mirror image turned the other way.
+    assert (near.sum(1) == 1).all() and int(near.any(0).sum()) >= 12
+    alone = ImageViews(**WHOLE | {"diagonal": 0.5})  # without quarter turns there is none
+    assert len(alone.symmetric_copies(x)) == 1 and torch.equal(alone(x), x)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+def test_whether_an_eighth_turn_keeps_images_of_instruments_is_tested(dtype):
+    rng = np.random.default_rng(0)
+    rows, columns = np.ogrid[:16, :16]
+    cells = np.stack(
+        [1000 * np.exp(-((rows - a) ** 2 + (columns - b) ** 2) / 9) for a, b in rng.uniform(5, 10, (80, 2))]
+    )
+    cells = (cells[..., None] + rng.normal(0, 20, (80, 16, 16, 2)) + 200).astype(dtype)
+    model = LinearContrast(n_components=4, random_state=0).fit(cells)
+    assert (
+        model.fitted_["view_options"]["diagonal"] == 0.5 and model.fitted_["symmetries"]["eighth-turn"]["rate"] == 0.5
+    )
+    assert len(model.method_.views.symmetric_copies(model.scale_rows(cells[:1]))) == 16
+    striped = np.where(np.arange(16) % 4 < 2, 1000, 100)[:, None, None] + rng.normal(0, 20, (80, 16, 16, 2)) + 200
+    model = LinearContrast(n_components=4, random_state=0).fit(striped.astype(dtype))
+    assert model.fitted_["view_options"]["diagonal"] == 0

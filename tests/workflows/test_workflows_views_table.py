@@ -57,7 +57,10 @@ def row_of(table, use, view, setting=""):
 def test_gain_destroys_what_a_stain_measures_and_turns_do_not():
     table = views_table(*stains(), views=["gain", "turns"], uses=["alone"], seed=0)
     assert table.labels and table.samples == 160 and table.scored == 80
-    gain, turns = row_of(table, "alone", "gain", "gain_strength=0.3"), row_of(table, "alone", "turns", "flip=0.5, ups")
+    gain, turns = (
+        row_of(table, "alone", "gain", "gain_strength=0.3"),
+        row_of(table, "alone", "turns", "flip=0.5, upside_down=0.5, turn=0.5, diagonal"),
+    )
     assert gain.linear_gain < -0.1 < turns.linear_gain and gain.knn < turns.knn
     assert gain.knn_gain == pytest.approx(gain.knn - row_of(table, "features", "features").knn)
     assert 0 < gain.knn_error < 0.1 and 0 < gain.ratio_error < gain.ratio

@@ -7,11 +7,11 @@ from viewsmith.core import lazily
 if TYPE_CHECKING:
     from viewsmith.data.dataset import Dataset, split_indices
     from viewsmith.data.formats import reader
-    from viewsmith.data.image_files import image_squares
     from viewsmith.data.options import DataOptions
     from viewsmith.data.reading import FileContents
     from viewsmith.data.sources import load_dataset
     from viewsmith.data.write import write_representations
+    from viewsmith.modalities.images.sizes import image_squares
 
 # Imported on use, because flags of commands are made from `viewsmith.data.options`, which takes no time.
 __getattr__ = lazily(
@@ -19,11 +19,11 @@ __getattr__ = lazily(
     {
         "viewsmith.data.dataset": "Dataset split_indices",
         "viewsmith.data.formats": "reader",
-        "viewsmith.data.image_files": "image_squares",
         "viewsmith.data.options": "DataOptions",
         "viewsmith.data.reading": "FileContents",
         "viewsmith.data.sources": "load_dataset",
         "viewsmith.data.write": "write_representations",
+        "viewsmith.modalities.images.sizes": "image_squares",
     },
 )
 

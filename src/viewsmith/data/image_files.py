@@ -22,12 +22,12 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import INSTRUMENTS, TIFF, deep, planes_of
+from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of, square
 
 #: Options of `load_dataset` of all readers of images.
 OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap")
 CHANNELS = "CS"  # letters of axes that are channels
 UNKNOWN = "QI"  # letters of axes of which a file does not say what they are
-SMALLEST_SIDE = 4
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Stack:
         """The images in order, (H, W, C) each."""
         for file in self.files:
             for image in map(self.of_channels, file.images()):
-                yield image if self.side is None else _square(image, self.side)
+                yield image if self.side is None else square(image, self.side)
 
     def of_channels(self, image: np.ndarray) -> np.ndarray:
         """The chosen channels of an image (H, W, C), in the type of the samples."""
@@ -328,13 +328,9 @@ def stack_of(
                 "say what the axes are (--axes)"
             )
         if min(file.sides) < SMALLEST_SIDE:
-            raise InputError(f"{file.path} has {_size(file.sides)}, expected at least 4 x 4 pixels; leave it out")
-        if side is None and not any_size and file.sides != first.sides:
-            raise InputError(
-                f"{file.path} has {_size(file.sides)} and {first.path.name} has {_size(first.sides)}, expected images "
-                "of the same size; resize them, or let their center squares be cropped and resized with image_size "
-                "(--image-size)"
-            )
+            raise InputError(f"{file.path} has {size_of(file.sides)}, expected at least 4 x 4 pixels; leave it out")
+    if side is None and not any_size:
+        side = common_side([file.sides for file in found], first.path.parent, fitted=request.schema is not None)
     names = list(first.names) if all(file.names == first.names for file in found) else []
     wanted = request.channels or signal.get("wanted")
     chosen = None if wanted is None else [_channel(str(each), names, first) for each in wanted]
@@ -373,65 +369,3 @@ def contents_of(stack: Stack, x: Any, request: DataOptions, names: Sequence[str]
     options |= {} if stack.side is None else {"image_size": stack.side}
     found: dict[str, Any] = {"options": options, "row_names": stack.row_names(names), "modality": "images"}
     return FileContents(x, **(found | more))
-
-
-def image_squares(images: Sequence[np.ndarray], side: int) -> np.ndarray:
-    """Images of any sizes as samples of one: the center square of each, resized as by ``image_size`` of files.
-
-    Parameters
-    ----------
-    images : sequence of ndarray, shape (H, W) or (H, W, C)
-        uint8, uint16 or floats, all of one type and number of channels; H and W may differ.
-    side : int
-        Pixels per side of the squares, at least 4.
-
-    Returns
-    -------
-    ndarray, shape (n, side, side, C)
-        In the type of the images, floats as float32.
-
-    Raises
-    ------
-    InputError
-        No images, or images of different types or channels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from viewsmith.data import image_squares
-    >>> image_squares([np.ones((8, 9, 2), "uint16"), np.ones((16, 12, 2), "uint16")], 8).shape
-    (2, 8, 8, 2)
-    """
-    if side < SMALLEST_SIDE:
-        raise InputError(f"side is {side}, expected at least {SMALLEST_SIDE} pixels")
-    given = [np.asarray(image) for image in images]
-    given = [image[..., None] if image.ndim == 2 else image for image in given]
-    if not given:
-        raise InputError("no images were given, expected a list of arrays (H, W) or (H, W, C)")
-    first, found = given[0], []
-    for i, image in enumerate(given):
-        if image.ndim != 3 or image.shape[2:] != first.shape[2:] or image.dtype != first.dtype or not image.size:
-            raise InputError(
-                f"image {i} is {image.dtype} of shape {image.shape}, and image 0 {first.dtype} of shape {first.shape}: "
-                "expected images (H, W) or (H, W, C) of one type and number of channels"
-            )
-        found.append(_square(image.astype(np.float32) if image.dtype.kind == "f" else image, side))
-    return np.stack(found)
-
-
-def _square(image: np.ndarray, side: int) -> np.ndarray:
-    """The center square of an image (H, W, C), resized, in its type."""
-    from PIL import Image
-
-    square = min(image.shape[:2])
-    top, left = ((size - square) // 2 for size in image.shape[:2])
-    center = image[top : top + square, left : left + square].astype(np.float32)
-    planes = [
-        Image.fromarray(plane).resize((side, side), Image.Resampling.BILINEAR) for plane in center.transpose(2, 0, 1)
-    ]
-    resized = np.stack([np.asarray(plane) for plane in planes], axis=2)
-    return resized if image.dtype.kind == "f" else np.rint(resized).astype(image.dtype)
-
-
-def _size(shape: tuple[int, int]) -> str:
-    return f"{shape[0]} x {shape[1]} pixels"

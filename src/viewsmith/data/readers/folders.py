@@ -25,7 +25,8 @@ from viewsmith.data.places import extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import SUFFIXES, deep, planes_of, refuse_folder
-from viewsmith.modalities.images.modality import SMALLEST_SIDE, Images
+from viewsmith.modalities.images.modality import Images
+from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
@@ -39,6 +40,7 @@ class ImageCache:
         key = hashlib.sha256(json.dumps([str(whole), options], sort_keys=True).encode("utf-8", "surrogateescape"))
         self.source, name = source, f"{whole.name[:64] or 'images'}-{key.hexdigest()[:12]}"
         self.pixels, self.record = place / f"{name}.npy", place / f"{name}.json"
+        self.side: int | None = options["side"]  # to which they are resized
         self._digest = _digest(source, files)
 
     def read(self) -> np.ndarray | None:
@@ -46,7 +48,7 @@ class ImageCache:
         a warning."""
         try:
             record = read_json(self.record)
-            known, digest = record["files"], record["digest"]
+            known, digest, self.side = record["files"], record["digest"], record["side"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         if known != self._digest:
@@ -69,7 +71,7 @@ class ImageCache:
         self.pixels.parent.mkdir(parents=True, exist_ok=True)
         self.record.unlink(missing_ok=True)
         write_mapped((image[None] for image in images), shape, self.pixels, dtype)
-        record = {"source": str(self.source), "files": self._digest, "shape": list(shape)}
+        record = {"source": str(self.source), "files": self._digest, "shape": list(shape), "side": self.side}
         write_json_atomic(self.record, record | {"digest": digest_of(self.pixels)})
         return read_mapped(self.pixels)
 
@@ -153,7 +155,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         x = _cached(path, images.files, stack, request) if cached else in_memory(stack, str(path))
         return contents_of(stack, x, request, names, n_train=train, table=_table(request), **found)
     fitted = request.schema["row_shape"] if request.schema else []
-    x = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
+    x, size = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
     options = {} if size is None else {"image_size": size}
     return FileContents(
         x, y, n_train, options=options, row_names=names, modality="images", groups=groups, table=_table(request)
@@ -243,22 +245,23 @@ def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -
         return cache.write(stack.images(), stack.shape, stack.dtype) if known is None else known
 
 
-def _pixels(path: Path, files: list[Path], side: int | None, color: bool, request: DataOptions) -> np.ndarray:
-    """Pixels of all files: in memory, or decoded once into a cache."""
-    place = request.cache or request.cache_if_large
-    if place is None:
-        return read_images(files, side, color)
-    cache = ImageCache(place, path, files, {"side": side, "color": color})
-    if (known := cache.read()) is not None:
-        return known
-    shape = check_headers(files, side, color)
-    if request.cache is None and not request.maps(shape, Images.samples.dtype):
-        return read_images(files, side, color)
+def _pixels(
+    path: Path, files: list[Path], side: int | None, color: bool, request: DataOptions
+) -> tuple[np.ndarray, int | None]:
+    """Pixels of all files, in memory, or decoded once into a cache; and the side to which they are resized."""
+    fitted, place = request.schema is not None, request.cache or request.cache_if_large
+    cache = None if place is None else ImageCache(place, path, files, {"side": side, "color": color})
+    if cache is not None and (known := cache.read()) is not None:
+        return known, cache.side
+    shape, side = check_headers(files, side, color, str(path), fitted=fitted)
+    if cache is None or (request.cache is None and not request.maps(shape, Images.samples.dtype)):
+        return _in_memory(files, shape, side), side
+    cache.side = side
     with Claims(place / "claims").hold(cache.pixels.stem, wait=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the folder has changed was said above
         known = cache.read()  # another process may have decoded them meanwhile
         found = decoded(files, shape, side)
-        return cache.write(found, shape, Images.samples.dtype) if known is None else known
+        return cache.write(found, shape, Images.samples.dtype) if known is None else known, side
 
 
 def _list_images(root: Path) -> tuple[_Images, int | None]:
@@ -336,9 +339,12 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
 
 
 def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
-    """Pixels of all files in memory, uint8 (n, H, W, 1 or 3); see `check_headers`, which comes before any
-    is decoded."""
-    shape = check_headers(files, side, color)
+    """Pixels of files of one size in memory, uint8 (n, H, W, 1 or 3); see `check_headers`, which comes before any is
+    decoded."""
+    return _in_memory(files, *check_headers(files, side, color, str(files[0].parent), fitted=True))
+
+
+def _in_memory(files: list[Path], shape: tuple[int, ...], side: int | None) -> np.ndarray:
     check_size(math.prod(shape), pluralize(len(files), "image"), "give a smaller image_size (--image-size)")
     x = np.empty(shape, Images.samples.dtype)
     for row, pixels in zip(x, decoded(files, shape, side), strict=True):
@@ -346,28 +352,25 @@ def read_images(files: list[Path], side: int | None, color: bool) -> np.ndarray:
     return x
 
 
-def check_headers(files: list[Path], side: int | None, color: bool) -> tuple[int, int, int, int]:
-    """Shape of the pixels of all files, (n, H, W, 1 or 3)."""
+def check_headers(
+    files: list[Path], side: int | None, color: bool, source_name: str, *, fitted: bool
+) -> tuple[tuple[int, int, int, int], int | None]:
+    """Shape of the pixels of all files, (n, H, W, 1 or 3), and the side to which they are resized (`common_side`)."""
     from PIL import Image
 
-    first: tuple[int, int] | None = None
+    sizes = []
     for file in files:
         with reading(str(file), "an image"), Image.open(file) as image:
             color = is_color(image, file, files) or color
             rotated = _is_photo(image) and image.getexif().get(0x0112, 1) >= 5
-            shape = image.size[::-1] if rotated else image.size
-        if min(shape) < SMALLEST_SIDE:
+            sizes.append(image.size[::-1] if rotated else image.size)
+        if min(sizes[-1]) < SMALLEST_SIDE:
             least = f"{SMALLEST_SIDE} x {SMALLEST_SIDE}"
-            raise InputError(f"{file} has {_size(shape)}, expected at least {least}; leave it out")
-        first = first or shape
-        if side is None and shape != first:
-            raise InputError(
-                f"{file} has {_size(shape)} and {files[0].name} has {_size(first)}, expected images of the same size; "
-                "resize them, or let their center squares be cropped and resized with image_size (--image-size)"
-            )
-    assert first is not None
-    width, height = first if side is None else (side, side)
-    return len(files), height, width, 3 if color else 1
+            raise InputError(f"{file} has {size_of(sizes[-1][::-1])}, expected at least {least}; leave it out")
+    if side is None:
+        side = common_side([(height, width) for width, height in sizes], source_name, fitted=fitted)
+    width, height = sizes[0] if side is None else (side, side)
+    return (len(files), height, width, 3 if color else 1), side
 
 
 def decoded(files: list[Path], shape: tuple[int, ...], side: int | None) -> Iterator[np.ndarray]:
@@ -424,7 +427,3 @@ def _decode(image: ImageFile, mode: str, side: int | None) -> np.ndarray:
         center = pixels.crop((left, top, left + square, top + square))
         pixels = center.resize((side, side), pillow.Resampling.BILINEAR)
     return np.asarray(pixels)
-
-
-def _size(shape: tuple[int, int]) -> str:
-    return f"{shape[0]} x {shape[1]} pixels"

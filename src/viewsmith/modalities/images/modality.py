@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, pluralize
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize
 from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows, RowSource, as_source
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
 from viewsmith.modalities.images.channels import COLORS, composites, is_photograph, with_scale_bar
+from viewsmith.modalities.images.sizes import SMALLEST_SIDE, of_one_size
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from viewsmith.modalities.images.pixels import PixelLatents, Pixels
 
-SMALLEST_SIDE = 4
 MOST_CHANNELS = 500
 DEEP = ("uint16", "float32")  # types of images beside uint8
 SHOWN = 6  # channels that a report shows beside the samples
@@ -59,8 +59,8 @@ def image_rows(X: Any, source_name: str = "the data") -> np.ndarray:
         rows = np.asarray(X)
     except ValueError as error:
         raise InputError(
-            f"{source_name}: images with different shapes, expected equal ones: make them squares, "
-            f"viewsmith.data.image_squares(X, 64) ({one_line(error, 100)})"
+            f"{source_name}: images with different shapes, expected equal ones, or a list of arrays "
+            f"({one_line(error, 100)})"
         ) from error
     if rows.ndim and len(rows) == 0:
         raise InputError(f"{source_name}: no images, shape {rows.shape}; expected {EXPECTED}")
@@ -86,10 +86,11 @@ def _finite(x: np.ndarray, source_name: str) -> np.ndarray:
     if wrong.any():
         kinds = [(int(np.isnan(x).sum()), "missing value", " (NaN)"), (int(np.isinf(x).sum()), "infinite value", "")]
         found = " and ".join(pluralize(count, noun) + more for count, noun, more in kinds if count)
-        n = int(wrong.reshape(len(x), -1).any(axis=1).sum())
+        rows = np.flatnonzero(wrong.reshape(len(x), -1).any(axis=1))
         raise InputError(
-            f"{source_name}: {found} in {pluralize(n, 'image')} of {len(x):,}: leave these images out, "
-            "X[np.isfinite(X).all(axis=(1, 2, 3))], or fill the values"
+            f"{source_name}: {found} in {pluralize(len(rows), 'image')} of {len(x):,} (counted from 0: "
+            f"{name_list(rows.tolist())}): leave these images out, X[np.isfinite(X).all(axis=(1, 2, 3))], or fill the "
+            "values"
         )
     return x
 
@@ -145,6 +146,17 @@ def _inverted(x: np.ndarray) -> np.ndarray:
     """Images of instruments with the highest value of each channel for its lowest."""
     axes = (0, 1, 2)
     return np.asarray(x.max(axes, keepdims=True) - x + x.min(axes, keepdims=True))
+
+
+def _eighth_turn(x: np.ndarray) -> np.ndarray:
+    """Images turned by 45 degrees, in their type."""
+    import torch
+
+    from viewsmith.modalities.images.views import turned_by_eighth
+
+    pixels = torch.from_numpy(x.astype(np.float32)).view(*x.shape[:3], -1).permute(0, 3, 1, 2)
+    turned = turned_by_eighth(pixels).permute(0, 2, 3, 1).numpy().reshape(x.shape)
+    return turned if x.dtype.kind == "f" else np.rint(turned).clip(0, np.iinfo(x.dtype).max).astype(x.dtype)
 
 
 def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray:
@@ -236,6 +248,7 @@ class Images(Modality):
                 f"the data are of type {type(X).__name__}, expected an array (n, H, W, channels) for the modality "
                 "'images'"
             )
+        X = of_one_size(X, row_shape)
         rows = image_rows(X)
         given = np.shape(X)[1:]
         shape = given if row_shape is None else tuple(row_shape)
@@ -326,7 +339,7 @@ class Images(Modality):
 
     def views_for(self, x: AnyRows) -> tuple[str, dict[str, Any]] | None:
         # Colors and brightness are measurements there, and hardly an instrument knows what is up. Crops lose on cells.
-        tested = dict.fromkeys(("flip", "upside_down", "turn"), "auto")
+        tested = dict.fromkeys(("flip", "upside_down", "turn", "diagonal"), "auto")
         return None if is_photograph(x.shape[1:], x.dtype) else ("turns", tested)
 
     def transformations_of(self, x: AnyRows) -> Mapping[str, Transformation]:
@@ -338,10 +351,12 @@ class Images(Modality):
         }
 
     def transformations(self, row_shape: Sequence[int]) -> Mapping[str, Transformation]:
-        turns = {"quarter-turn": lambda x: np.rot90(x, axes=(1, 2))} if row_shape[0] == row_shape[1] else {}
+        square = row_shape[0] == row_shape[1]
+        turns = {"quarter-turn": lambda x: np.rot90(x, axes=(1, 2))} if square else {}
+        eighth = {"eighth-turn": _eighth_turn} if square else {}
         of_color = {"hue-turn": lambda x: x[..., [1, 2, 0]], "gray": _gray} if tuple(row_shape)[2:] == (3,) else {}
         mirrors = {"mirror": lambda x: x[:, :, ::-1], "upside-down": lambda x: x[:, ::-1]}
-        return mirrors | turns | {"color-inversion": lambda x: 255 - x} | of_color
+        return mirrors | turns | {"color-inversion": lambda x: 255 - x} | of_color | eighth
 
     def compared_features(self, samples: np.ndarray, transformed: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         import torch

@@ -81,18 +81,26 @@ class ChannelGain(ViewMaker):
 @register(
     "view maker",
     "turns",
-    help="mirror images, images upside down and quarter turns",
+    help="mirror images, images upside down, quarter turns and turns by 45 degrees",
     modalities="images",
-    symmetry=SYMMETRY,
+    symmetry=SYMMETRY | {"diagonal": ("eighth-turn", 0.0)},
     strengths=(
         {"flip": 0.5, "upside_down": 0.0, "turn": 0.0},
         {"flip": 0.0, "upside_down": 0.5, "turn": 0.0},
         {"flip": 0.0, "upside_down": 0.0, "turn": 0.5},
         {"flip": 0.5, "upside_down": 0.5, "turn": 0.5},
+        {"flip": 0.5, "upside_down": 0.5, "turn": 0.5, "diagonal": 0.5},
     ),
 )
-def _turns(context: ViewContext, *, flip: Rate = "auto", upside_down: Turning = 0.5, turn: Turning = 0.5) -> ImageViews:
-    rates = flip_rates(flip, upside_down, turn)
+def _turns(
+    context: ViewContext,
+    *,
+    flip: Rate = "auto",
+    upside_down: Turning = 0.5,
+    turn: Turning = 0.5,
+    diagonal: Turning = 0.0,
+) -> ImageViews:
+    rates = flip_rates(flip, upside_down, turn) | {"diagonal": 0.0 if diagonal == "auto" else diagonal}
     if not any(rates.values()) and not of_photographs(context):  # tested, and none keeps the data
         return ImageViews(scale=CROPPED, jitter=0.0, gray=0.0, flip=0.0)
     return _unchanged(context, jitter=0.0, **rates)

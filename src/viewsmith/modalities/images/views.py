@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.device import constant, on_host
@@ -42,6 +43,7 @@ class ImageDraws:
     threshold: Tensor  # infinite: no solarization
     upside_down: Tensor
     turns: Tensor  # quarter turns to the left: 0, 1 or 3
+    eighth: Tensor  # whether turned by 45 degrees, too
 
 
 class ImageViews(ViewMaker):
@@ -78,6 +80,8 @@ class ImageViews(ViewMaker):
         Probability of an image mirrored top to bottom.
     turn : float
         Probability of a quarter turn, to the left or to the right alike; of square images.
+    diagonal : float
+        Probability of a turn by 45 degrees besides, bicubic, with the pixels of the edge beyond it; only with `turn`.
     threshold : float
         In [0, 1]; solarization replaces pixels at or above it by 1 - pixel.
     mean, std : float or sequence of float
@@ -113,12 +117,14 @@ class ImageViews(ViewMaker):
         threshold: float = 0.5,
         upside_down: float = 0.0,
         turn: float = 0.0,
+        diagonal: float = 0.0,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
     ) -> None:
         super().__init__()
         probabilities = {"flip": flip, "jitter": jitter, "gray": gray, "blur": blur, "solarize": solarize}
-        for name, value in {**probabilities, "threshold": threshold, "upside_down": upside_down, "turn": turn}.items():
+        turning = {"upside_down": upside_down, "turn": turn, "diagonal": diagonal}
+        for name, value in {**probabilities, "threshold": threshold, **turning}.items():
             check_fraction(name, value)
         for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
             check_weight(name, value)
@@ -126,7 +132,7 @@ class ImageViews(ViewMaker):
         self.scale, self.ratio = _check_range("scale", scale, 1.0), _check_range("ratio", ratio)
         self.sigma, self.threshold = _check_range("sigma", sigma), threshold
         self.flip, self.jitter, self.gray, self.blur, self.solarize = probabilities.values()
-        self.upside_down, self.turn = upside_down, turn
+        self.upside_down, self.turn, self.diagonal = upside_down, turn, diagonal if turn > 0 else 0.0
         self.recolors = jitter > 0 or gray > 0 or solarize > 0
         strengths = torch.tensor([brightness, contrast, saturation])
         low = [*(1 - strengths).clamp_min(0), -hue]
@@ -160,7 +166,8 @@ class ImageViews(ViewMaker):
         return self.upside_down > 0 or self.turn > 0
 
     def symmetric_copies(self, x: Tensor) -> list[Tensor]:
-        copies = [torch.rot90(x, number, (2, 3)) for number in range(4)] if self.turn > 0 else [x]
+        copies = [x, turned_by_eighth(x)] if self.diagonal > 0 else [x]
+        copies = [torch.rot90(copy, number, (2, 3)) for copy in copies for number in range(4 if self.turn > 0 else 1)]
         copies += [copy.flip(3) for copy in copies] if self.flip > 0 else []
         # A turned image that is mirrored left to right is also one that is mirrored top to bottom.
         mirrored = self.upside_down > 0 and not (self.turn > 0 and self.flip > 0)
@@ -212,11 +219,14 @@ class ImageViews(ViewMaker):
         factors = torch.where(chance[1] < self.jitter, factors, neutral)
         sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * rand((n,), x, generator)
         upside_down, turns = torch.zeros_like(chance[0], dtype=torch.bool), torch.zeros_like(chance[0])
+        eighth = upside_down
         if self.turns:  # otherwise nothing is drawn, as by earlier versions
             drawn = rand((2, n), x, generator)
             upside_down = drawn[0] < self.upside_down
             # In the lower half of the interval below the probability to the left, in the upper half to the right.
             turns = torch.where(drawn[1] < self.turn, torch.where(drawn[1] < self.turn / 2, 1, 3), turns)
+        if self.diagonal:
+            eighth = rand((n,), x, generator) < self.diagonal
         return ImageDraws(
             boxes,
             chance[0] < self.flip,
@@ -228,6 +238,7 @@ class ImageViews(ViewMaker):
             torch.where(chance[4] < self.solarize, self.threshold, math.inf).to(x.dtype),
             upside_down,
             turns,
+            eighth,
         )
 
     def render(self, x: Tensor, draws: ImageDraws, size: tuple[int, int] | None = None) -> Tensor:
@@ -245,6 +256,8 @@ class ImageViews(ViewMaker):
                 y = y.sub_(self.mean.to(y)[:, None, None]).div_(self.std.to(y)[:, None, None])
             if self.turns:
                 y = turned(y, draws.upside_down, draws.turns)
+            if self.diagonal:
+                y = torch.where(draws.eighth[:, None, None, None], turned_by_eighth(y), y)
         return y
 
     def check(self, x: Tensor) -> None:
@@ -406,6 +419,13 @@ def turned(x: Tensor, upside_down: Tensor, turns: Tensor) -> Tensor:
         if x.shape[2] == x.shape[3]:
             x = torch.where((turns == number)[:, None, None, None], torch.rot90(x, number, (2, 3)), x)
     return x
+
+
+def turned_by_eighth(x: Tensor) -> Tensor:
+    """Images (B, C, S, S) turned by 45 degrees to the left, bicubic, with the pixels of the edge beyond it."""
+    at = torch.linspace(-1, 1, 2 * x.shape[2] + 1, device=x.device, dtype=x.dtype)[1::2] / math.sqrt(2)
+    grid = torch.stack([at[None] - at[:, None], at[None] + at[:, None]], 2)
+    return F.grid_sample(x, grid.expand(len(x), -1, -1, -1), mode="bicubic", padding_mode="border", align_corners=False)
 
 
 def _blur_some(x: Tensor, sigma: Tensor) -> Tensor:
