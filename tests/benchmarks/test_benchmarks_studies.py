@@ -13,6 +13,7 @@ from benchmarks.quality import (
     study_closed_form,
     study_discovery,
     study_modalities,
+    study_pieces,
     suite,
     views_in_closed_form,
 )
@@ -24,7 +25,14 @@ from viewsmith import CRLTAC
 STUDIES = [module.STUDY for module in (study, study_modalities, pinda_table2, diffaug_preset, metaug_table1)]
 CELLS = {known.path: known.cells() for known in STUDIES} | {
     module.PATH: module.cells()
-    for module in (crl_tac_mnist, genview_upper_bound, study_closed_form, study_discovery, views_in_closed_form)
+    for module in (
+        crl_tac_mnist,
+        genview_upper_bound,
+        study_closed_form,
+        study_discovery,
+        study_pieces,
+        views_in_closed_form,
+    )
 }
 SIZES = {
     "study": 200,
@@ -34,6 +42,7 @@ SIZES = {
     "metaug_table1": 22,
     "crl_tac_mnist": 33,
     "study_discovery": 240,
+    "study_pieces": 21,
     "study_closed_form": 24,
     "genview_upper_bound": 81,
     "views_in_closed_form": 378,

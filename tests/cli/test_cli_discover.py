@@ -312,7 +312,7 @@ def test_discover_with_the_features_of_a_trained_model(few, tmp_path):
     assert (tmp_path / "out" / "features" / "config.toml").exists()
     lines = good("locate", tmp_path / "out", few, "--out", tmp_path / "again.csv")
     assert (tmp_path / "again.csv").exists() and lines.code == 0
-    message = "features is 'nowhere', expected 'patches', timm:NAME, or the folder of a model"
+    message = "features is 'nowhere', expected auto, pieces, patches, timm:NAME, or the folder of a model"
     assert call("discover", few, "--out", tmp_path / "no", "--features", "nowhere").refused(message)
 
 
@@ -488,6 +488,25 @@ def test_images_that_would_be_clipped_or_cut_are_refused(tmp_path, made, part):
     for command in (("discover",), ("fit", "--image-size", 16)):
         result = call(*command[:1], tmp_path / "set", "--out", tmp_path / "out", *command[1:])
         assert result.refused("0.tif", part) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("file", ["one.png", "deep.tif"])
+def test_one_image_of_things_on_a_plain_background(tmp_path, file):
+    row, column = np.mgrid[:200, :200]
+    pixels = np.full((200, 200), 20.0)
+    for place in range(16):
+        away = np.hypot(row - 30 - 45 * (place // 4), column - 30 - 45 * (place % 4))
+        pixels += (60 + 5 * place) / (1 + np.exp(away - 9))
+    pixels += np.random.default_rng(0).normal(0, 2, pixels.shape)
+    deep = file.endswith(".tif")
+    Image.fromarray((pixels * 100).astype(np.uint16) if deep else pixels.astype(np.uint8)).save(tmp_path / file)
+    good("discover", tmp_path / file, "--out", tmp_path / "out")
+    table = (tmp_path / "out" / "parts.csv").read_text()
+    assert len(table.splitlines()) == 17 and table.splitlines()[1].startswith(f"{file},0,")
+    good("locate", tmp_path / "out", tmp_path / file, "--out", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == table
+    good("locate", tmp_path / "out", tmp_path / file, "--crops", "--n", 3, "--out", tmp_path / "crops")
+    assert len(list((tmp_path / "crops").iterdir())) == 3
 
 
 def test_few_large_images_are_to_be_cut(tmp_path):

@@ -191,7 +191,6 @@ FAULTY = [
     ("symmetries one.npy", "expected at least 2"),
     ("views-table one.npy", "expected at least 2"),
     ("generate one.csv --out new", "expected at least 2"),
-    ("discover sizes --out new", "expected at least 4"),
     ("discover wrong.fa --out new", "position 3 is '1'"),
     ("discover one.npy --out new", "expected at least 2"),
 ]

@@ -95,9 +95,13 @@ def test_things_in_one_scene_are_found_once_in_its_pixels(scene, tmp_path):
     assert result.code == 0 and len(list((tmp_path / "crops").iterdir())) == len(table)
 
 
-def test_a_scene_without_tiles_is_refused_with_what_to_do(scene, tmp_path):
-    result = call("discover", scene[0], "--out", tmp_path / "found")
-    assert result.refused("is one image", "(--tile 60)")
+def test_things_on_a_plain_background_need_no_tiles(scene, tmp_path):
+    path, places = scene
+    assert call("discover", path, "--out", tmp_path / "found").code == 0
+    table = pd.read_csv(tmp_path / "found" / "parts.csv")
+    centers = np.stack([table["top"] + table["bottom"], table["left"] + table["right"]], 1) / 2
+    nearest = np.linalg.norm(centers[:, None] - places, axis=2)
+    assert len(table) == len(places) and nearest.min(0).max() < 3
 
 
 def test_tiles_that_stay_in_the_file_give_the_same_representations(scene, tmp_path, monkeypatch):

@@ -347,7 +347,7 @@ def test_saved_and_loaded_model_is_the_same(discs, tmp_path):
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (noise(1), "1 images, expected at least 4"),
+        (noise(1), "1 image, expected at least 4"),
         (np.zeros((20, 64, 64), np.uint8), "all samples are equal"),
         (noise(8)[:, :28], "the smallest image has 28 pixels on its shorter side"),
         (np.zeros((8, 64, 64)), "the data are float64 of shape"),

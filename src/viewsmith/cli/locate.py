@@ -31,7 +31,9 @@ def locate(
     crops: Annotated[
         bool, typer.Option("--crops", help="Write what is there: crops of images, windows of sequences.")
     ] = False,
-    n: Annotated[int, typer.Option("--n", min=1, help="Largest number of locations in a sample.")] = 1,
+    n: Annotated[
+        int | None, typer.Option("--n", min=1, help="Largest number of locations in a sample; default: 1, pieces: all.")
+    ] = None,
     max_q: Annotated[
         float | None,
         typer.Option(help="A run of discover: largest q-value of a part, above 0 and at most 1. Default: as fitted."),
@@ -70,7 +72,7 @@ def locate(
         from viewsmith.workflows.locate import crop_to, locate_to
 
         with writing(out):
-            (crop_to if crops else locate_to)(out, model, dataset, n)
+            (crop_to if crops else locate_to)(out, model, dataset, n or 1)
     echo(str(out))
 
 

@@ -16,7 +16,7 @@ from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.formats import by_ending, find_reader, is_table
 from viewsmith.data.image_files import is_deep, stack_of
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN
+from viewsmith.data.places import BUILTIN, extension_of
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
 from viewsmith.data.reading import reading
 from viewsmith.data.recordings import SOUNDS
@@ -88,8 +88,6 @@ def reduced(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return pixels if image.dtype.kind == "f" else np.rint(pixels).clip(0, np.iinfo(image.dtype).max).astype(image.dtype)
 
 
-FEWEST = 4  # images, as in `ImageSearch`
-
 EXPECTED = {
     "images": f"images (a folder of image files, or an array {Images.samples.dtype})",
     "dna": "DNA",
@@ -128,14 +126,10 @@ def read_samples(
     windows, and `as_before` those of the data of a fitted discovery."""
     path = Path(data)
     tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
-    if folder and tile is None and "channel_files" not in read and "images" in find_reader(path).modalities:
+    whole = (folder and "images" in find_reader(path).modalities) or (modality in ("auto", "images") and _is_one(path))
+    if whole and tile is None and "channel_files" not in read:
         given = {name: read[name] for name in ("axes", "channels") if name in read}
         images = _folder(path, DataOptions(**given))
-        if len(images) < FEWEST and not fitted:
-            raise InputError(
-                f"{data} has {pluralize(len(images), 'image')}, expected at least {FEWEST}: what recurs is seen across "
-                f"images; a large one is cut into tiles (--tile 64)"
-            )
         return Samples(images, list(images.names), "images")
     series = modality == "series"
     of_rows = is_table(path) or path.suffix.lower() in (".npy", ".npz", ".mat")
@@ -164,6 +158,14 @@ def read_samples(
         return Samples(x, known, found, rna=dataset.rna)
     samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
     return Samples(samples, dataset.row_names, found, dataset.windows)
+
+
+def _is_one(path: Path) -> bool:
+    """Whether a file has one image, which is a sample."""
+    if not path.is_file() or extension_of(path).lower() not in SUFFIXES:
+        return False
+    with reading(str(path), "an image"):
+        return not is_deep(path) or stack_of([path], DataOptions(), None, any_size=True).files[0].count == 1
 
 
 def _tiles(rows: TileRows) -> ImageList:
@@ -231,9 +233,10 @@ def _folder(path: Path, request: DataOptions) -> ImageList:
     from PIL import Image, ImageOps
 
     files, shapes, damaged, too_large, color = [], [], [], [], False
-    given = image_files(path)
+    given = image_files(path) if path.is_dir() else [path]
+    root = path if path.is_dir() else path.parent
     if given and (request.axes or request.channels or is_deep(given[0])):
-        return _deep_folder(path, given, request)
+        return _deep_folder(root, given, request)
     for file in given:
         try:
             check_regular(file)
@@ -246,12 +249,12 @@ def _folder(path: Path, request: DataOptions) -> ImageList:
                 image.draft("RGB", (32, 32))
                 image.load()
         except Image.DecompressionBombError:
-            too_large.append(file.relative_to(path).as_posix())
+            too_large.append(file.relative_to(root).as_posix())
             continue
         except InputError:  # whole, but of a kind that would be clipped or cut
             raise
         except Exception:  # damaged headers raise all kinds
-            damaged.append(file.relative_to(path).as_posix())
+            damaged.append(file.relative_to(root).as_posix())
             continue
         files.append(file)
         shapes.append((height, width))
@@ -281,7 +284,7 @@ def _folder(path: Path, request: DataOptions) -> ImageList:
     def contents() -> Iterator[bytes]:
         for file in files:
             status = file.stat()
-            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
+            yield f"{file.relative_to(root)} {status.st_size} {status.st_mtime_ns}".encode()
 
-    names = [file.relative_to(path).as_posix() for file in files]
+    names = [file.relative_to(root).as_posix() for file in files]
     return ImageList(shapes, read, 3 if color else 1, contents, names)

@@ -30,6 +30,7 @@ from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
 from viewsmith.methods.discovery.options import ONE_STRAND, as_flags
+from viewsmith.methods.discovery.pieces import PieceSearch
 from viewsmith.methods.discovery.report import save_logo, write_parts_report
 from viewsmith.modalities.images.channels import is_photograph
 from viewsmith.training.run import RunFolder
@@ -143,7 +144,7 @@ def _write_discovery(
 
 
 def locate_again(
-    out: Path, run: Path, given: Samples, n: int, max_q: float | None = None, unjudged: bool = False
+    out: Path, run: Path, given: Samples, n: int | None, max_q: float | None = None, unjudged: bool = False
 ) -> None:
     """Write where the parts of a discovery are in samples: a table, or for sequences also BED (``.bed``)."""
     found = _found_in(run, given, n, max_q, unjudged)[1]
@@ -154,7 +155,7 @@ def locate_again(
 
 
 def crop_again(
-    out: Path, run: Path, given: Samples, n: int, max_q: float | None = None, unjudged: bool = False
+    out: Path, run: Path, given: Samples, n: int | None, max_q: float | None = None, unjudged: bool = False
 ) -> None:
     """Write what is at the parts of a discovery in samples: a folder of images, ``.fasta`` or ``.npz``."""
     model, found = _found_in(run, given, n, max_q, unjudged)
@@ -170,15 +171,18 @@ def crop_again(
             write_npz(file, {"X": crops})
 
 
-def _found_in(run: Path, given: Samples, n: int, max_q: float | None, unjudged: bool) -> tuple[Discovery, np.ndarray]:
-    """The model of a discovery, and up to `n` parts of a kind in each sample; with q-values up to `max_q`, by default
-    that of the run."""
+def _found_in(
+    run: Path, given: Samples, n: int | None, max_q: float | None, unjudged: bool
+) -> tuple[Discovery, np.ndarray]:
+    """The model of a discovery, and up to `n` parts of a kind in each sample (default: 1, or all pieces); with
+    q-values up to `max_q`, by default that of the run."""
     model = Discovery.load(run)
     if max_q is not None:
         model.set_params(max_q=max_q)
     if unjudged:
         model.set_params(unjudged=True)
-    model.search_.max_parts = n
+    if n is not None or not isinstance(model.search_, PieceSearch):
+        model.search_.max_parts = n or 1
     return model, model.locate(given[0])
 
 

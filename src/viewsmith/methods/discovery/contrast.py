@@ -356,7 +356,7 @@ class Search:
         return table[np.argsort(table["sample"], kind="stable")]
 
 
-def q_values(scores: np.ndarray, null: np.ndarray, samples: int) -> np.ndarray:
+def q_values(scores: np.ndarray, null: np.ndarray, samples: float) -> np.ndarray:
     """q-values (m,) of the scores of parts in `samples`: false parts expected among those with at least this score,
     over all of these. `null` (m, places) are the best scores of m samples without a part. All samples count as such
     (Benjamini and Hochberg 1995): how many have none is not estimated, for what looks a little like the part would

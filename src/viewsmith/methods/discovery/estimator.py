@@ -27,6 +27,7 @@ from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.methods.discovery.motifs import MotifSearch
 from viewsmith.methods.discovery.network_maps import NetworkMaps, network_maps
 from viewsmith.methods.discovery.options import ONE_STRAND, DiscoveryOptions, check_modality
+from viewsmith.methods.discovery.pieces import PieceSearch
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.letters import is_rna
 from viewsmith.modalities.dna.modality import Letters
@@ -35,6 +36,7 @@ from viewsmith.networks.base import EncoderContext
 from viewsmith.training.run import RunFolder
 
 TIMM = "timm:"
+LEARNED = ("auto", "pieces", "patches")  # from the images
 
 
 def features_of(features: Any, layer: str | None, weights: str | None, channels: int) -> Any:
@@ -58,10 +60,10 @@ def features_of(features: Any, layer: str | None, weights: str | None, channels:
         return network_maps(copy.deepcopy(features), torch.zeros(channels), torch.ones(channels), layer)
     if layer is not None:
         raise InputError(f"feature_layer is {layer!r}, but the features are no network: leave it out")
-    if features != "patches" and not callable(features):
+    if features not in LEARNED and not callable(features):
         raise InputError(
-            f"features is {features!r}, expected 'patches', timm:NAME, a trained model or its folder, or a network or "
-            "function of images"
+            f"features is {features!r}, expected auto, pieces, patches, timm:NAME, a trained model or its folder, "
+            "or a network or function of images"
         )
     return features
 
@@ -70,13 +72,13 @@ def model_of(features: Any) -> ViewsmithEstimator | None:
     """The trained model whose encoder gives the features, or None."""
     if isinstance(features, ViewsmithEstimator):
         return features
-    if not isinstance(features, str | Path) or str(features) == "patches" or str(features).startswith(TIMM):
+    if not isinstance(features, str | Path) or features in LEARNED or str(features).startswith(TIMM):
         return None
     folder = RunFolder(features)
     if not folder.path.is_dir():
         raise InputError(
-            f"features is {str(features)!r}, expected 'patches', timm:NAME, or the folder of a model that was trained "
-            "on images"
+            f"features is {str(features)!r}, expected auto, pieces, patches, timm:NAME, or the folder of a model "
+            "that was trained on images"
         )
     config = folder.read_config()
     entry = get("method", str(config.get("method", "")))
@@ -178,6 +180,9 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             if not checked.both_strands:
                 warn(f"{ONE_STRAND} (both_strands=True: on both)")
         search = checked._search(self.modality_, as_images(X).channels if self.modality_ == "images" else 0)
+        if self.modality_ == "images" and self.features == "auto" and self.windows is None and self.kinds == 1:
+            pieces = PieceSearch(max_parts=checked.max_parts, seed=checked.random_state)
+            search = pieces if pieces.plain(X) else search
         search.fit(X)
         self.search_ = search
         if not search.parts:
@@ -296,7 +301,10 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         if model is not None:
             model.save(folder.path / FEATURES)
             parameters["features"] = FEATURES
-        elif self.features != "patches":
+        elif self.features in LEARNED:
+            if self.modality_ == "images":
+                parameters["features"] = "pieces" if isinstance(self.search_, PieceSearch) else "patches"
+        else:
             save_tensors(folder.path / WEIGHTS, self.search_.dense.weights())
             parameters["feature_weights"] = WEIGHTS
         folder.write_config(
@@ -356,8 +364,10 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             options["features"] = features_of(self.features, layer, weights, channels)
         if kind == MotifSearch.name:
             options["modality"] = modality
+        if self.features == "pieces":
+            return PieceSearch(max_parts=self.max_parts, seed=self.random_state)
         search: Any = SEARCHES[kind](
-            windows=self.windows, kinds=self.kinds, max_parts=self.max_parts, seed=self.random_state, **options
+            windows=self.windows, kinds=self.kinds, max_parts=self.max_parts or 1, seed=self.random_state, **options
         )
         return search
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewsmith.core.errors import InputError, name_list
+from viewsmith.core.errors import InputError, name_list, pluralize
 from viewsmith.core.progress import with_progress
 from viewsmith.data.any_size import ImageList, as_images, reduced
 from viewsmith.methods.discovery import image_kinds, image_parts
@@ -110,7 +110,10 @@ class ImageSearch(Search):
         tried = image_parts.WINDOWS if self.windows is None else self.windows
         windows = [side for side in tried if 2 * side <= smallest]
         if len(images) < 4:
-            raise InputError(f"{len(images)} images, expected at least 4: what recurs is seen across images")
+            raise InputError(
+                f"{pluralize(len(images), 'image')}, expected at least 4: what recurs is seen across images; a large "
+                "one is cut into tiles (--tile 64)"
+            )
         if not windows:
             side = CELL * 2 * min(tried)
             name = f" ({images.names[at]})" if images.names else ""
@@ -427,13 +430,24 @@ class ImageSearch(Search):
             valid[at, : own.shape[1], : own.shape[2]] = True
         return padded, valid
 
-    def candidates(self, X: Any) -> np.ndarray:
-        """The best boxes of every kind in every image, with their q-values among all images."""
+    def checked(self, X: Any) -> ImageList:
+        """Images like those that it was fitted on."""
         images = as_images(X)
         if images.channels != self.channels:
             raise InputError(f"images with {images.channels} channels, but the model was fitted on {self.channels}")
         if images.dtype != self.dtype:
             raise InputError(f"images are {images.dtype}, but the model was fitted on {self.dtype}: give one depth")
+        return images
+
+    def probabilities(self, images: ImageList, i: int) -> np.ndarray:
+        """The probability of every cell of an image to lie in a part of any kind, (h, w)."""
+        maps, valid = self._maps(images, np.array([i]))
+        p = np.max([part.posteriors(maps)[0] for part in self.parts], axis=0)
+        return np.asarray(p[valid[0].any(1)][:, valid[0].any(0)])
+
+    def candidates(self, X: Any) -> np.ndarray:
+        """The best boxes of every kind in every image, with their q-values among all images."""
+        images = self.checked(X)
         found: list[tuple[Any, ...]] = []
         starts = range(0, len(images), self._block) if self.parts else range(0)
         blocks = [np.arange(start, min(start + self._block, len(images))) for start in starts]

@@ -26,10 +26,12 @@ class DiscoveryOptions:
 
     They are sides of squares in images, where half of the object's side or less is best. None: those in brackets, of
     recordings an eighth to a 24th of a piece."""
-    features: Annotated[Any, Flag("patches|timm:NAME|RUN")] = "patches"
-    """Images: dense features, learned from the images (default), or of a network of timm or of a trained model.
+    features: Annotated[Any, Flag("auto|pieces|patches|timm:NAME|RUN")] = "auto"
+    """Images: what is compared: pieces of a plain background, patches, or a network of timm or a trained model.
 
-    "patches": learned from the images. Maps of a layer of a network: "timm:NAME" (extra timm), the encoder of a run
+    "pieces": things apart on a plain background, such as nuclei in fluorescence, of any number and size. "patches":
+    features learned from the images. "auto": pieces, if the images have such a background and neither windows nor
+    kinds are given, otherwise patches. Maps of a layer of a network: "timm:NAME" (extra timm), the encoder of a run
     folder or of a fitted viewsmith model of images, or an own module that takes float32 (b, C, H, W), pixels in 0 to 1.
     A function of images, uint8 (b, H, W, C), gives maps, float32 (b, d, h, w)."""
     feature_layer: Annotated[str | None, Flag("NAME")] = None
@@ -55,11 +57,11 @@ class DiscoveryOptions:
 
     After the first, its places are masked and the next is sought; in images also one that is small, and one that fills
     the images."""
-    max_parts: Count = 1
-    """Largest number of parts of a kind in a sample (default: 1), e.g. 12 if an image is full of cells.
+    max_parts: Count | None = None
+    """Largest number of parts of a kind in a sample (default: 1; pieces: all), e.g. 12 if an image is full of cells.
 
-    In images, more than one also finds a first kind that fills the images, of which one box in each is not enough to
-    see what recurs."""
+    In other images, more than one also finds a first kind that fills the images, of which one box in each is not enough
+    to see what recurs."""
     max_q: Annotated[float, Bounds(gt=0, le=1)] = 0.1
     """Largest q-value of a part that is listed, above 0 and at most 1 (default: 0.1)."""
     unjudged: bool = False

@@ -288,8 +288,7 @@ def _boxed(model: Any, images: Any, found: np.ndarray, i: int, names: Sequence[s
 
 def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.ndarray:
     """Probability of every place of an image to lie in a part of any kind, white to red, uint8 (h, w, 3)."""
-    maps, valid = model.search_._maps(images, np.array([i]))
-    p = np.max([part.posteriors(maps)[0] for part in model.parts_], axis=0)[valid[0].any(1)][:, valid[0].any(0)]
+    p = model.search_.probabilities(images, i)
     rows, columns = (np.arange(n) * own // n for n, own in zip(size, p.shape, strict=True))
     fade = p[rows][:, columns, None]
     return np.asarray(255 - fade * (255 - np.array([200, 40, 20]))).astype(np.uint8)

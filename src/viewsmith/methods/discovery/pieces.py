@@ -1,0 +1,374 @@
+"""Discovery of things apart on a plain background, such as nuclei in fluorescence, of any number and size in an image.
+
+1. Candidates: the connected pieces above each of `LEVELS` brightnesses (extremal regions; Matas et al. 2002). They are
+   nested: a group of things that touch, each of them, and its brightest spots.
+2. Features z of a piece: log side, log of the share of its own ellipse that it fills, log elongation, log sharpness of
+   its border, which is the mean gradient there over the height of the thing.
+3. Choice: one of nested pieces is taken; the sum of area x sharpness x p(kind given z) is maximized exactly, by
+   dynamic programming from the smallest pieces up (Arteta et al. 2012, who learn p from labels).
+4. p(kind given z) = sigmoid(log p_P(z) / p_U(z)), the contrast of `viewsmith.methods.discovery.contrast`: p_P has the
+   features of chosen pieces, p_U those of all candidates; both are normal, with medians as moments. In rounds; at first
+   p is the share of the ellipse to the power of `ROUND`.
+5. q: the same choice, with the same p_P and p_U, in the images with random phases. These scatter all brightness; what
+   is in parts cannot also make wrong ones, so that they count by the share of the brightness that is in none.
+
+Symbols: z features of a piece; P chosen pieces; U all candidates.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.ndimage import find_objects, gaussian_filter, gaussian_gradient_magnitude, label
+from scipy.special import expit
+from torch import Tensor
+
+from viewsmith.core.errors import InputError
+from viewsmith.core.progress import with_progress
+from viewsmith.data.any_size import ImageList, as_images
+from viewsmith.methods.discovery.contrast import q_values
+from viewsmith.methods.discovery.images import PARTS, ImageSearch, random_phases
+
+#: Least share of the brightness above the background that lies in pieces, if the background is plain. Nuclei of three
+#: instruments: .66 to .89; textures of five spectra, objects among fragments in color: at most .23.
+PLAIN = 0.5
+
+#: Least median share of its ellipse that a piece fills. Nuclei: .99 to 1; strokes and fragments: at most .96.
+ELLIPSE = 0.97
+
+LEVELS = 24  # brightnesses, each the same factor above the background as the one before
+SMALLEST = 16  # pixels of a piece
+ROUND = 8
+ROUNDS = 3
+FLOOR = 0.02  # least deviation of a feature
+LARGEST = 2048  # pixels of the longer side; larger images are reduced to fewer
+FITTED, CHECKED, MIDDLE = 64, 8, 512  # images that are fitted; that say whether it is plain, at least; their sides
+DRAWN = 8  # images with random phases
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Candidates (m,) of an image, those of lower brightness first: the piece that holds each (-1: none), its box
+    (left, top, right, bottom), area, mean brightness above the background, and features (m, 4)."""
+
+    parent: np.ndarray
+    boxes: np.ndarray
+    area: np.ndarray
+    height: np.ndarray
+    z: np.ndarray
+
+    def choose(self, p: np.ndarray) -> np.ndarray:
+        """Pieces apart from each other, bool (m,), with the largest sum of area x sharpness x p."""
+        value = self.area * np.exp(self.z[:, 3]) * p
+        within = np.zeros(len(value))  # the best sum of pieces inside each
+        for i in range(len(value) - 1, -1, -1):
+            if self.parent[i] >= 0:
+                within[self.parent[i]] += max(value[i], within[i])
+        chosen, taken = np.zeros(len(value), bool), np.zeros(len(value), bool)
+        for i, parent in enumerate(self.parent):
+            taken[i] = parent >= 0 and taken[parent]
+            chosen[i] = not taken[i] and value[i] >= within[i] and value[i] > 0
+            taken[i] |= chosen[i]
+        return chosen
+
+    def round_ones(self) -> np.ndarray:
+        """The choice before there is a model."""
+        return self.choose(np.exp(ROUND * np.minimum(self.z[:, 1], 0)))
+
+
+def plain_range(plane: np.ndarray) -> tuple[float, float, float]:
+    """The brightness of the background of a plane (h, w), its deviation, and how far above it the brightest is."""
+    low, high, top = np.percentile(plane, [0, 99, 99.95])
+    counts, edges = np.histogram(plane, 200, (low, max(high, low + 1e-12)))
+    mode = edges[counts.argmax()]
+    below = plane[plane < mode]
+    noise = float(np.sqrt(np.mean((below - mode) ** 2))) if len(below) else 0.0
+    return float(mode), noise, float(top - mode)
+
+
+def pieces_of(plane: np.ndarray) -> Pieces:
+    """The candidates of a plane (h, w)."""
+    mode, noise, top = plain_range(plane)
+    least = max(3 * noise, top / 50)
+    slope = np.pad(gaussian_gradient_magnitude(plane, 1), 1).ravel()
+    plane = np.pad(plane, 1, constant_values=-np.inf)
+    values, width = plane.ravel(), plane.shape[1]
+    found: list[np.ndarray] = []
+    count, before, numbers = 0, np.zeros(plane.size, int), np.full(1, -1)
+    for level in np.geomspace(least, 0.9 * top, LEVELS) if 0 < least < 0.9 * top else ():
+        labels, n = label(plane > mode + level)
+        area = np.bincount(labels.ravel(), minlength=n + 1).astype(float)
+        area[0] = 0
+        kept = np.flatnonzero(area >= SMALLEST)
+        if not len(kept):
+            break
+        flat = labels.ravel()
+        at = np.flatnonzero(flat)
+        at = at[area[flat[at]] >= SMALLEST]
+        own, (y, x) = flat[at], np.divmod(at, width)
+
+        def mean(values: np.ndarray, own: np.ndarray = own, area: np.ndarray = area, n: int = n) -> np.ndarray:
+            return np.asarray(np.bincount(own, values, minlength=n + 1) / np.maximum(area, 1))
+
+        down, across = mean(y), mean(x)
+        dy, dx = y - down[own], x - across[own]
+        yy, xx, xy = mean(dy * dy) + 1 / 12, mean(dx * dx) + 1 / 12, mean(dy * dx)  # of squares, not of points
+        determinant = np.maximum(yy * xx - xy**2, 1e-12)
+        half = np.sqrt(np.maximum((yy + xx) ** 2 / 4 - determinant, 0))
+        border = at[np.min([flat[at + step] for step in (-1, 1, -width, width)], 0) == 0]
+        length = np.bincount(flat[border], minlength=n + 1)
+        steep = np.bincount(flat[border], slope[border], minlength=n + 1) / np.maximum(length, 1)
+        first = np.zeros(n + 1, int)
+        first[own[::-1]] = at[::-1]
+        boxes = np.tile([plane.size, plane.size, 0, 0], (n + 1, 1))
+        for column, (ends, values_) in enumerate(((np.minimum, x), (np.minimum, y), (np.maximum, x), (np.maximum, y))):
+            ends.at(boxes[:, column], own, values_)
+        columns = [
+            numbers[before[first]],
+            area,
+            mean(values[at]) - mode,
+            np.log(np.maximum(area, 1)) / 2,
+            np.log(np.maximum(area, 1) / (4 * np.pi * np.sqrt(determinant))),
+            np.log((yy + xx) / 2 + half) / 2 - np.log(np.maximum((yy + xx) / 2 - half, 1e-12)) / 2,
+            np.log(np.maximum(steep, 1e-12)),
+        ]
+        found.append(np.column_stack([boxes[kept] + [0, 0, 1, 1], np.stack(columns, 1)[kept]]))
+        before, numbers = flat, np.full(n + 1, -1)
+        numbers[kept] = count + np.arange(len(kept))
+        count += len(kept)
+    table = np.concatenate([np.zeros((0, 11)), *found])
+    parent, height = table[:, 4].astype(int), table[:, 6]
+    brightest = height.copy()
+    for i in range(len(table) - 1, -1, -1):
+        if parent[i] >= 0:
+            brightest[parent[i]] = max(brightest[parent[i]], brightest[i])
+    table[:, 10] -= np.log(np.maximum(brightest, 1e-12))
+    return Pieces(parent, table[:, :4] - 1, table[:, 5], height, table[:, 7:])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """log p_P(z) / p_U(z), with the centers and deviations of both, (4,) each."""
+
+    center: np.ndarray
+    spread: np.ndarray
+    all_center: np.ndarray
+    all_spread: np.ndarray
+
+    @classmethod
+    def of(cls, candidates: list[Pieces], chosen: list[np.ndarray]) -> "Kind":
+        """Fitted to the chosen ones, each with the weight of its area, and to all."""
+        z = np.concatenate([each.z[kept] for each, kept in zip(candidates, chosen, strict=True)])
+        area = np.concatenate([each.area[kept] for each, kept in zip(candidates, chosen, strict=True)])
+        every = np.concatenate([each.z for each in candidates])
+        return cls(*_moments(z, area), *_moments(every, np.ones(len(every))))
+
+    def __call__(self, z: np.ndarray) -> np.ndarray:
+        """Scores (m,) in nats of features (m, 4)."""
+        kind, rest = (z - self.center) / self.spread, (z - self.all_center) / self.all_spread
+        return np.asarray((rest**2 - kind**2).sum(1) / 2 + np.log(self.all_spread / self.spread).sum())
+
+
+def _moments(z: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted medians of rows (m, d), and of their distance from these as a deviation."""
+    center = np.array([_median(column, weight) for column in z.T])
+    away = [1.4826 * _median(abs(column - middle), weight) for column, middle in zip(z.T, center, strict=True)]
+    return center, np.array(away) + FLOOR
+
+
+def _median(values: np.ndarray, weight: np.ndarray) -> float:
+    order = np.argsort(values, kind="stable")
+    total = weight[order].cumsum()
+    return float(values[order][np.searchsorted(total, total[-1] / 2)])
+
+
+@dataclass(kw_only=True)
+class PieceSearch(ImageSearch):
+    """Things apart on a plain background."""
+
+    max_parts: int | None = None  # type: ignore[assignment]
+    channel: int = -1  # -1: the mean of all
+    bright: bool = True
+    rest: float = 1.0  # of the brightness above the background, in no part
+    alike: tuple[int, int, int] = (0, 0, 0)  # pieces of Otsu's threshold, parts, those that are the same
+
+    def plain(self, X: Any) -> bool:
+        """Whether some of the images have a plain background with things apart on it, which are whole."""
+        images = as_images(X)
+        self.channels, self.dtype = images.channels, images.dtype
+        some = CHECKED * MIDDLE**2 // max(1, int(np.prod(images.shapes[0])))
+        rows = np.unique(np.linspace(0, len(images) - 1, int(np.clip(some, CHECKED, FITTED))).astype(int))
+        middles = [_middle(images.read(int(i), None)) for i in rows]
+        if not all(np.isfinite(pixels).all() for pixels in middles):
+            return False
+        self.channel = -1 if images.channels in (1, 3) else int(np.argmax(np.median([_clear(p) for p in middles], 0)))
+        self.bright = np.median([_tail(self._scaled(pixels)) for pixels in middles]) > 0
+        planes = [self._plane(pixels)[0] for pixels in middles]
+        candidates = [pieces_of(plane) for plane in planes]
+        chosen = [each.round_ones() for each in candidates]
+        if not any(kept.any() for kept in chosen):
+            return False
+        above = sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes)
+        held = sum((each.area * each.height)[kept].sum() for each, kept in zip(candidates, chosen, strict=True))
+        fill = Kind.of(candidates, chosen).center[1]
+        return bool(held >= PLAIN * above and fill >= np.log(ELLIPSE))
+
+    def fit(self, X: Any) -> None:
+        """Find what recurs; raises InputError for images without a plain background."""
+        images = as_images(X)
+        if not self.plain(images):
+            raise InputError(
+                "the images have no things apart on a plain background, which features='pieces' is for: use "
+                "features='patches'"
+            )
+        rows = np.unique(np.linspace(0, len(images) - 1, FITTED).astype(int))
+        planes = [self._read(images, int(i))[0] for i in rows]
+        candidates = [pieces_of(plane) for plane in planes]
+        chosen = [each.round_ones() for each in candidates]
+        for _ in range(ROUNDS):
+            kind = Kind.of(candidates, chosen)
+            chosen = [each.choose(expit(kind(each.z))) for each in candidates]
+        above = sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes)
+        in_parts = [
+            (each.area * each.height)[kept & (kind(each.z) > 0)].sum()
+            for each, kept in zip(candidates, chosen, strict=True)
+        ]
+        self.rest = float(1 - sum(in_parts) / above)
+        rng, null = np.random.default_rng(self.seed), []
+        for i in range(DRAWN):
+            drawn = random_phases(planes[i % len(planes)][..., None], rng)[..., 0]
+            other = pieces_of(drawn)
+            null.append(kind(other.z[other.choose(expit(kind(other.z)))]))
+        most = max(1, *map(len, null))
+        self.null = [np.stack([np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null])]
+        self.parts, self.tried = [kind], [[kind]]
+
+    def candidates(self, X: Any) -> np.ndarray:
+        """The pieces of every image, with their q-values among all images."""
+        images, (kind,) = self.checked(X), self.parts
+        found, alike = [], np.zeros(3, int)
+        for i in with_progress(range(len(images)), "pieces", len(images), "images"):
+            plane, scale = self._read(images, i)
+            each = pieces_of(plane)
+            score = kind(each.z)
+            chosen = np.flatnonzero(each.choose(expit(score)))
+            chosen = chosen[np.argsort(-score[chosen], kind="stable")][: self.max_parts]
+            height, width = images.shapes[i]
+            for k in chosen:
+                box = np.minimum(np.round(each.boxes[k] * scale).astype(int), [width, height, width, height])
+                found.append((i, 0, *box, score[k], 1.0))
+            likely = each.boxes[chosen[score[chosen] > 0]]
+            alike += _alike(otsu_boxes(plane), likely)
+        self.alike = (int(alike[0]), int(alike[1]), int(alike[2]))
+        return self.with_q_values(np.array(found, PARTS), len(images))
+
+    def with_q_values(self, table: np.ndarray, samples: int) -> np.ndarray:
+        """Pieces with q-values; all places of an image are sought at once."""
+        table["q"] = q_values(table["score"], self.null[0], samples * self.rest)
+        return table
+
+    def describe(self) -> str:
+        """What recurs in plain words."""
+        return f"one kind of thing recurs, pieces apart on a plain background, about {self._side:.0f} pixels large"
+
+    def summary(self, found: np.ndarray, samples: int, max_q: float, unjudged: bool) -> str:
+        """What is listed, and whether a threshold does the same."""
+        text, (pieces, parts, same) = super().summary(found, samples, max_q, unjudged), self.alike
+        if pieces and same >= 0.9 * max(pieces, parts):
+            text += f"; Otsu's threshold with connected pieces finds nearly the same ({same:,} of {parts:,}), use it"
+        return text
+
+    @property
+    def _side(self) -> float:
+        """Diameter of the disc with the typical area."""
+        return float(np.exp(self.parts[0].center[0]) * 2 / np.sqrt(np.pi))
+
+    def judged(self, kind: int) -> bool:
+        """Its q-values hold."""
+        return True
+
+    def probabilities(self, images: ImageList, i: int) -> np.ndarray:
+        """The probability of every pixel of an image to lie in a part, (h, w)."""
+        plane, _ = self._read(images, i)
+        each, found = pieces_of(plane), np.zeros(plane.shape)
+        p = expit(self.parts[0](each.z))
+        for left, top, right, bottom, own in np.column_stack([each.boxes, p])[each.choose(p)]:
+            found[int(top) : int(bottom), int(left) : int(right)] = own
+        return found
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain values and tensors of what was fitted."""
+        plain = {name: getattr(self, name) for name in ("channels", "dtype", "channel", "bright", "rest")}
+        arrays = vars(self.parts[0]) | {"null": self.null[0]}
+        return plain, {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+    def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Take what `state` gave."""
+        self.channels, self.dtype = int(fitted["channels"]), str(fitted["dtype"])
+        self.channel, self.bright = int(fitted["channel"]), bool(fitted["bright"])
+        self.rest = float(fitted["rest"])
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        self.null = [arrays.pop("null")]
+        self.parts = [Kind(**arrays)]
+        self.tried = [self.parts]
+
+    def _read(self, images: ImageList, i: int) -> tuple[np.ndarray, float]:
+        """The plane of an image, and how many of its pixels one there stands for."""
+        pixels = images.read(i, None)
+        if not np.isfinite(pixels).all():
+            raise InputError(f"image {i} has values that are missing (NaN) or infinite: leave it out")
+        return self._plane(pixels)
+
+    def _plane(self, pixels: np.ndarray) -> tuple[np.ndarray, float]:
+        scaled, times = self._scaled(pixels), -(-max(pixels.shape[:2]) // LARGEST)
+        if times > 1:
+            height, width = (n - n % times for n in scaled.shape)
+            blocks = scaled[:height, :width].reshape(height // times, times, width // times, times)
+            scaled = blocks.mean((1, 3))
+        return gaussian_filter(scaled if self.bright else 1 - scaled, 1), times
+
+    def _scaled(self, pixels: np.ndarray) -> np.ndarray:
+        """One plane of an image (h, w, C), from 0 to 1, the same at any depth."""
+        plane = pixels.sum(2, dtype=np.float64) if self.channel < 0 else pixels[..., self.channel].astype(np.float64)
+        return np.asarray((plane - plane.min()) / max(float(np.ptp(plane)), 1e-300))
+
+
+def _middle(pixels: np.ndarray) -> np.ndarray:
+    """The middle of an image (h, w, C), of at most `MIDDLE` pixels on each side."""
+    top, left = (max(0, (n - MIDDLE) // 2) for n in pixels.shape[:2])
+    return pixels[top : top + MIDDLE, left : left + MIDDLE]
+
+
+def _tail(plane: np.ndarray) -> float:
+    """How much farther the brightest is from the background than the darkest, in what both are."""
+    mode, (low, high) = plain_range(plane)[0], np.percentile(plane, [0.1, 99.9])
+    return float((high + low - 2 * mode) / max(high - low, 1e-300))
+
+
+def _clear(pixels: np.ndarray) -> list[float]:
+    """Of each channel, how far the brightest is above the background, in deviations of this."""
+    ranges = [plain_range(gaussian_filter(pixels[..., c].astype(np.float64), 1)) for c in range(pixels.shape[2])]
+    return [top / max(noise, 1e-3 * top, 1e-300) for _, noise, top in ranges]
+
+
+def otsu_boxes(plane: np.ndarray) -> np.ndarray:
+    """Boxes of the connected pieces above the threshold of Otsu (1979), (m, 4), as a baseline."""
+    counts, edges = np.histogram(plane, 256)
+    values, below = (edges[1:] + edges[:-1]) / 2, counts.cumsum()
+    sums, inner = (counts * values).cumsum(), np.s_[:-1]
+    between = (sums[-1] * below / below[-1] - sums) ** 2 / np.maximum(below * (below[-1] - below), 1)
+    labels, _ = label(plane > values[between[inner].argmax()])
+    large = np.bincount(labels.ravel())[1:] >= SMALLEST
+    slices = [s for s, kept in zip(find_objects(labels), large, strict=True) if kept]
+    return np.array([[s[1].start, s[0].start, s[1].stop, s[0].stop] for s in slices], float).reshape(-1, 4)
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> tuple[int, int, int]:
+    """Numbers of boxes (m, 4) and (k, 4), and of those of the first that overlap with one of the others by half."""
+    low = np.maximum(one[:, None, :2], other[None, :, :2])
+    both = np.clip(np.minimum(one[:, None, 2:], other[None, :, 2:]) - low, 0, None).prod(2)
+    area, others = ((b[:, 2:] - b[:, :2]).prod(1) for b in (one, other))
+    overlap = both / (area[:, None] + others - both)
+    return len(one), len(other), int((overlap.max(1, initial=0) >= 0.5).sum())

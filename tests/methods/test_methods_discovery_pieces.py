@@ -1,0 +1,141 @@
+"""Discovery of things apart on a plain background: found ones, any depth and number, nothing, files, the choice."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from refusals import refusal
+from viewsmith import Discovery
+from viewsmith.data.any_size import as_images
+from viewsmith.methods.discovery.pieces import Pieces, PieceSearch, otsu_boxes
+from viewsmith.methods.discovery.report import write_parts_report
+
+SIDES = ("left", "top", "right", "bottom")
+
+
+def nuclei(counts, seed=0, side=200, radius=9):
+    """Images uint8 (n, side, side) with as many soft discs of different brightness, and their centers, x and y."""
+    rng, row, column = np.random.default_rng(seed), *np.mgrid[:side, :side]
+    x, centers = np.zeros((len(counts), side, side)), []
+    for image, count in zip(x, counts, strict=True):
+        places = rng.permutation(list(itertools.product(range(16, side - 15, 26), repeat=2)))[:count]
+        places = places + rng.integers(-2, 3, (count, 2))
+        for across, down in places:
+            away = np.hypot(row - down, (column - across) * rng.uniform(0.9, 1.1))
+            image += rng.uniform(30, 120) / (1 + np.exp(away - radius))
+        centers.append(places)
+    return np.clip(x + 20 + rng.normal(0, 2, x.shape), 0, 255).astype(np.uint8), centers
+
+
+def hits(parts, centers):
+    """Parts, and centers, that are one in the middle of the other."""
+    found = 0
+    for i, own in enumerate(centers):
+        of = parts[parts["sample"] == i]
+        middle = np.stack([of["left"] + of["right"], of["top"] + of["bottom"]], 1) / 2
+        found += (np.abs(middle[None] - own[:, None]).max(2) <= 3).sum() if len(own) else 0
+    return found
+
+
+@pytest.mark.parametrize("counts", [[40], [1] * 20, [0, 3, 40, 12, 25]], ids=["one image", "one each", "any number"])
+def test_things_on_a_plain_background_are_found_whole_in_any_number(counts):
+    x, centers = nuclei(counts)
+    model = Discovery().fit(list(x))
+    parts = model.locate(list(x))
+    assert isinstance(model.search_, PieceSearch)
+    assert hits(parts, centers) >= 0.9 * sum(counts) and hits(parts, centers) >= 0.9 * len(parts)
+    assert 15 <= np.median(parts["right"] - parts["left"]) <= 21
+
+
+def test_two_that_touch_are_two():
+    row, column = np.mgrid[:200, :200]
+    x, _ = nuclei([30])
+    pair = [1 / (1 + np.exp(np.hypot(row - 100, column - across) - 9)) for across in (90, 109)]
+    x = np.maximum(x[0], (20 + 90 * np.maximum(*pair)).astype(np.uint8))
+    x[75:125, 70:80] = x[75:125, 120:130] = x[75:85, 70:130] = x[115:125, 70:130] = 20
+    parts = Discovery().fit([x]).locate([x])
+    middle = (parts["left"] + parts["right"]) / 2, (parts["top"] + parts["bottom"]) / 2
+    assert all(((abs(middle[0] - across) < 4) & (abs(middle[1] - 100) < 4)).any() for across in (90, 109))
+
+
+@pytest.mark.parametrize("change", [lambda x: x.astype(np.uint16) * 257, lambda x: x.astype(np.uint16)])
+def test_the_same_pixels_at_another_depth_have_the_same_parts(change):
+    x, _ = nuclei([10, 30, 5, 20])
+    deep = change(x)
+    parts = Discovery().fit(x).locate(x)
+    assert len(parts) > 50 and (Discovery().fit(deep).locate(deep) == parts).all()
+
+
+def test_dark_things_and_one_channel_of_many():
+    x, centers = nuclei([20, 30])
+    dark = 255 - x
+    assert hits(Discovery().fit(dark).locate(dark), centers) >= 45
+    many = np.random.default_rng(0).normal(100, 5, (2, 200, 200, 4)).astype(np.float32)
+    many[..., 2] = x
+    model = Discovery().fit(many)
+    assert model.search_.channel == 2 and hits(model.locate(many), centers) >= 45
+
+
+def test_at_most_as_many_as_asked_and_the_best_first():
+    x, _ = nuclei([20, 30, 2])
+    few, every = (Discovery(max_parts=n).fit(x).locate(x) for n in (5, None))
+    assert np.bincount(few["sample"]).tolist() == [5, 5, 2]
+    assert set(few["score"]) <= set(every["score"])
+
+
+def test_strokes_noise_and_photographs_have_no_plain_background():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(100, 20, (8, 64, 64)).clip(0, 255).astype(np.uint8)
+    strokes = np.zeros((8, 128, 128), np.uint8)
+    for image in strokes:
+        for _ in range(6):
+            down, across = rng.integers(8, 90, 2)
+            image[down : down + 30, across : across + 4] = image[down : down + 4, across : across + 30] = 200
+    assert not PieceSearch().plain(noise) and not PieceSearch().plain(strokes)
+    assert not PieceSearch().plain(np.zeros((4, 64, 64), np.uint8))
+    assert "no things apart on a plain background" in refusal(Discovery(features="pieces").fit, noise)
+
+
+def test_an_outlier_is_not_the_best_part():
+    x, _ = nuclei([40], seed=3)
+    x[0, :60, :60] = 20
+    x[0, 5:55, 5:55] = 250
+    parts = Discovery(max_q=1).fit(list(x)).locate(list(x))
+    large = parts["right"] - parts["left"] > 40
+    assert large.sum() == 1 and parts["score"][large][0] < np.median(parts["score"])
+    assert parts["q"][large][0] > 0.1
+
+
+def test_the_choice_is_the_best_one():
+    rng, parent = np.random.default_rng(0), np.array([-1, 0, 0, 1, 1, 2, -1, 6, 6, 7])
+    for _ in range(20):
+        area, z, p = rng.uniform(1, 9, 10), rng.normal(size=(10, 4)), rng.random(10)
+        above = np.zeros((10, 10), bool)
+        for i in np.flatnonzero(parent >= 0):
+            above[i] = above[parent[i]]
+            above[i, parent[i]] = True
+        sets = np.array(list(itertools.product([False, True], repeat=10)))
+        apart = [not (above & s[:, None] & s).any() for s in sets]
+        value = area * np.exp(z[:, 3]) * p
+        chosen = Pieces(parent, np.zeros((10, 4)), area, area, z).choose(p)
+        assert chosen.tolist() == sets[apart][(sets[apart] @ value).argmax()].tolist()
+
+
+def test_the_report_the_file_and_the_threshold(tmp_path):
+    x, centers = nuclei([9, 12, 6, 10])
+    model = Discovery().fit(x)
+    parts = model.locate(x)
+    assert "Otsu's threshold with connected pieces finds nearly the same" in model.describe(parts, len(x))
+    assert abs(len(otsu_boxes(model.search_._read(as_images(x), 0)[0])) - len(centers[0])) <= 1
+    write_parts_report(tmp_path / "page.html", model, as_images(x), parts, None, title="nuclei")
+    assert "pieces" in (tmp_path / "page.html").read_text()
+    model.save(tmp_path / "run")
+    again = Discovery.load(tmp_path / "run")
+    assert (again.locate(x) == parts).all() and again.describe() == model.describe()
+
+
+def test_dark_tiles_of_a_scene_have_no_parts():
+    x, _ = nuclei([20, 20, 20, 0, 0, 0, 0, 0])
+    parts = Discovery().fit(x).locate(x)
+    assert parts["sample"].max() == 2
