@@ -7,7 +7,7 @@ from located_discs import with_discs
 from refusals import refusal
 from small_searches import smaller
 from viewsmith import Discovery
-from viewsmith.data.any_size import as_images, read_samples
+from viewsmith.data.any_size import Samples, as_images, read_samples
 from viewsmith.modalities.images.patches import unit_of
 from viewsmith.workflows.discover import discover_to
 
@@ -67,7 +67,7 @@ def test_a_folder_of_files_of_several_sizes(tmp_path):
     assert images.read(0, (32, 32)).shape == (32, 32, 3) and names[1] == "01.tif"
     some = read_samples(str(tmp_path / "set"), channels=["2", "0"])[0]
     np.testing.assert_array_equal(some.read(1, None), x[1][:63, :, [2, 0]])
-    samples = images, names, modality, None
+    samples = Samples(images, names, modality)
     discover_to(tmp_path / "found", samples, {}, 20)
     crops = sorted((tmp_path / "found" / "crops").iterdir())
     first = tifffile.imread(crops[0])
