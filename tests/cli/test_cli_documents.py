@@ -195,6 +195,17 @@ def run(kind, code, names):
         good(*(word for word in words if word != "--umap"), *less)
 
 
+@pytest.fixture
+def short_trainings(monkeypatch, small_searches):
+    """Trainings have two epochs unless their number is given, and closed forms fewer directions: what they learn is not
+    looked at."""
+    for place in ("estimator.resolve", "methods.contrastive.estimator", "methods.crl_tac.estimator"):
+        monkeypatch.setattr(f"viewsmith.{place}.default_epochs", lambda *_: 2)
+    monkeypatch.setattr("viewsmith.networks.projected.SPANNING", 128)
+    monkeypatch.setattr("viewsmith.methods.linear_contrast.training.RIDGES", (0.1,))
+    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 4_000)
+
+
 QUICK = {"README.md", "data.md", "evaluation.md", "tables.md"}
 
 
@@ -202,7 +213,7 @@ QUICK = {"README.md", "data.md", "evaluation.md", "tables.md"}
     "path", [pytest.param(path, id=path.name) if path.name in QUICK else slow(path, id=path.name) for path in WITH_CODE]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_code_of_the_documents_runs(path, workplace):
+def test_the_code_of_the_documents_runs(path, workplace, short_trainings):
     torch.manual_seed(0)
     names, found = {}, blocks(path)
     for kind, code in found:
