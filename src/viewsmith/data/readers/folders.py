@@ -254,7 +254,7 @@ def _pixels(
     if cache is not None and (known := cache.read()) is not None:
         return known, cache.side
     shape, side = check_headers(files, side, color, str(path), fitted=fitted)
-    if cache is None or (request.cache is None and not request.maps(shape, Images.samples.dtype)):
+    if cache is None or place is None or (request.cache is None and not request.maps(shape, Images.samples.dtype)):
         return _in_memory(files, shape, side), side
     cache.side = side
     with Claims(place / "claims").hold(cache.pixels.stem, wait=True), warnings.catch_warnings():
