@@ -49,6 +49,20 @@ def test_methods_train_on_them_and_views_come_back_in_their_type(method, dtype, 
     np.testing.assert_array_equal(viewsmith.load(tmp_path / "run").transform(x), h)
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+@pytest.mark.parametrize("method", [DiffAug, GenView, CRLTAC])
+def test_views_that_are_generated_or_learned_come_back_in_their_type(method, dtype, tmp_path):
+    x, steps = cells(5, dtype), {} if method is CRLTAC else {"generator_epochs": 1, "sampler_steps": 2}
+    model = method(epochs=1, batch_size=32, random_state=0, **steps).fit(x)
+    h, views = model.transform(x), model.views(x[:4], n_views=2)
+    side = 11 if method is CRLTAC else 16  # of its crops
+    assert views.dtype == x.dtype and views.shape == (4, 2, side, side, 5)
+    model.save(tmp_path / "run")
+    again = viewsmith.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.transform(x), h)
+    np.testing.assert_array_equal(again.views(x[:4], n_views=2), views)
+
+
 def test_values_are_kept():
     x = cells()
     x[0, 0, 0] = 65535

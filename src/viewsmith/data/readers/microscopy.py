@@ -3,6 +3,7 @@ GeoTIFF) by tifffile, and pictures (PNG of 16 bits by imagecodecs). Files are re
 is converted to 8 bits.
 """
 
+import logging
 import math
 import warnings
 import xml.etree.ElementTree as ElementTree
@@ -29,6 +30,7 @@ def tiff_file(path: Path) -> ImageFile:
     require("tifffile", "microscopy", "reading TIFF files of instruments")
     import tifffile
 
+    logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # it would log what then is an error of one line
     with opening(path, "a TIFF file"), tifffile.TiffFile(path) as file:
         series = file.series
         shapes = list(dict.fromkeys(tuple(each.shape) for each in series))
