@@ -114,7 +114,7 @@ FAULTS = [
     ("contrastive", {"training.learning_rate": "0"}, None),
     ("contrastive", {"noise.strength": "0.5"}, None),
     ("contrastive", {"view_maker": "mask", "mask_rate": "7"}, None),
-    ("contrastive", {"view_maker": "noise", "mask_rate": "0.2"}, None),
+    ("contrastive", {"view_maker": "noise", "thinning_keep": "0.2"}, None),
     ("contrastive", {"framework": "vicreg", "temperature": "0.2"}, None),
     ("contrastive", {"framework": "vicreg", "variance_weight": "-1"}, None),
     ("contrastive", {"framework_options": {"sigreg_weight": 2}}, None),
