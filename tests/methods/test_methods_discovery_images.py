@@ -46,6 +46,21 @@ def discs():
         return x, centers[:, 0], Discovery().fit(x)
 
 
+def test_two_halves_that_agree_and_places_that_are_not_sure(discs):
+    x, _, model = discs
+    assert model.search_.steady > 0.95 and model.search_.least_q[0] < 0.1
+    assert "not steady" not in model.describe(model.locate(x), len(x))
+    model.search_.steady = 0.5
+    try:
+        assert "not steady: searches in two halves of them agree on the place in 50%" in model.describe(
+            model.locate(x), 60
+        )
+        model.max_q = model.search_.least_q[0] / 2
+        assert model.describe().startswith("something may recur, but no place is sure enough: the surest has q = 0.0")
+    finally:
+        model.search_.steady, model.max_q = 1.0, 0.1
+
+
 # ---- equations ------------------------------------------------------------------------------------------------------
 
 

@@ -39,6 +39,8 @@ ROUNDS = 12
 
 KEPT = 24  # whitened components of a window
 
+STEADY = 0.9  # of the samples, in which two halves agree; with fewer the report says so
+
 BLOCK, CACHED = 2**16, 2**13  # rows
 
 
@@ -289,6 +291,9 @@ class Search:
     tried: list[list[Any]] = field(default_factory=list)  # for each kind, the solutions among which it was chosen
     # For each kind, the best scores of what is no part, a row for each sample; see `q_values`.
     null: list[np.ndarray] = field(default_factory=list)
+    # For each kind, the q-value of the surest place that it was fitted to.
+    least_q: list[float] = field(default_factory=list)
+    steady: float = 1.0  # see `image_parts.agreement_of_halves`
 
     def table(
         self, dtype: np.dtype, places: Iterable[tuple[int, Mapping[str, np.ndarray]]], samples: int
@@ -303,6 +308,13 @@ class Search:
                 table[name] = values[rows]
             tables.append(table)
         return self.with_q_values(np.concatenate(tables), samples)
+
+    def keep(self, part: Any, null: np.ndarray, scores: np.ndarray) -> None:
+        """Keep a kind, the best scores (m, places) of what is none, and those (n,) of its best place in each sample."""
+        self.parts.append(part)
+        self.null.append(null)
+        found = scores[np.isfinite(scores)]
+        self.least_q.append(float(q_values(found, null[:, :1], len(scores)).min(initial=1.0)))
 
     #: What a sample is called.
     samples_name: ClassVar[str] = "samples"
@@ -338,6 +350,8 @@ class Search:
         if hidden:
             which = "a further kind was" if hidden == 1 else f"{hidden} further kinds were"
             lines.append(f"{which} found, but how many places there are wrong is not known: unjudged=True lists them")
+        if self.steady < STEADY:
+            lines.append(f"not steady: searches in two halves of them agree on the place in {self.steady:.0%}")
         unsure = f"no place is sure enough to be listed: give a max_q above {max_q:g} to see those that are less sure"
         return "; ".join(lines) if lines else f"something may recur, but {unsure}"
 

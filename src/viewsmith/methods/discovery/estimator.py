@@ -219,6 +219,9 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         """
         check_is_fitted(self)
         if parts is None:
+            least = min(self.search_.least_q, default=0.0)
+            if least > self.max_q:
+                return f"something may recur, but no place is sure enough: the surest has q = {least:.2g} (max_q)"
             return str(self.search_.describe())
         count = int(parts["sample"].max(initial=-1)) + 1 if n_samples is None else n_samples
         return str(self.search_.summary(parts, count, self.max_q, self.unjudged))
@@ -308,7 +311,12 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             save_tensors(folder.path / WEIGHTS, self.search_.dense.weights())
             parameters["feature_weights"] = WEIGHTS
         folder.write_config(
-            {"method": self.name, "modality": self.modality_, "parameters": parameters, "fitted": fitted}
+            {
+                "method": self.name,
+                "modality": self.modality_,
+                "parameters": parameters,
+                "fitted": fitted | {"least_q": self.search_.least_q, "steady": self.search_.steady},
+            }
         )
         save_tensors(folder.model, tensors)
 
@@ -337,6 +345,7 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             model.modality_ = config["modality"]
             search = model._search(model.modality_, int(config["fitted"].get("channels", 0)))
             search.restore(config["fitted"], load_tensors(folder.model))
+            search.least_q, search.steady = list(config["fitted"]["least_q"]), float(config["fitted"]["steady"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{folder.path} is damaged ({error}): fit and save again") from error
         model.search_ = search

@@ -208,9 +208,10 @@ class EventSearch(Search):
                 break
             empty = random_phases(x[rng.integers(0, len(x), NULL)], rng)
             anywhere = np.ones((len(empty), x.shape[2]), bool)
-            self.null.append(np.stack([scores for _, scores in _places(event, empty, anywhere, self.max_parts)], 1))
-            self.parts.append(event)
-            for starts, scores in _places(event, x, free, self.max_parts):
+            found = _places(event, x, free, self.max_parts)
+            null = np.stack([scores for _, scores in _places(event, empty, anywhere, self.max_parts)], 1)
+            self.keep(event, null, found[0][1])
+            for starts, scores in found:
                 free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
 
     def describe(self) -> str:

@@ -67,6 +67,8 @@ LESS, CLEARLY = 0.5, 4.0
 # Least fraction of images in which the center of another solution's best window lies in the box of the part.
 AGREE = 0.5
 
+HALVES = 200  # images in which searches in two halves are compared
+
 MARGIN = 2  # cells around a place that are no other kind's: the border of a thing differs from everything, too
 
 NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
@@ -195,6 +197,19 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
     middle = _in_the_middle(boxes, whole, part.window) & (values > 0)[:, None, None]
     of_windows = Contrast.of(Moments.of(z[middle]), Moments.of(z[whole]))
     return dataclasses.replace(part, size=size, windows=(part.windows[0], of_windows), cells=(part.cells[0], of_cells))
+
+
+def agreement_of_halves(part: Part, maps: np.ndarray, free: np.ndarray, seed: int = 0) -> float:
+    """Share of the images in which the windows that are found in two halves of `HALVES` images are at one place."""
+    maps, free, k = maps[:HALVES], free[:HALVES], part.window
+    half, whole = folds(len(maps), seed, 2), whole_windows(free, k)
+    places = []
+    for f in range(2):
+        own = half == f
+        other = _solution(maps[own], free[own], k, folds(int(own.sum()), seed))
+        scores = np.where(whole, other.window_scores(maps), -np.inf)
+        places.append(np.stack(np.divmod(scores.reshape(len(maps), -1).argmax(1), scores.shape[2])))
+    return float((abs(places[0] - places[1]).max(0) < k).mean())
 
 
 def stands_out(score: np.ndarray, side: int, columns: int) -> float:

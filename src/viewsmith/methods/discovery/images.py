@@ -160,9 +160,11 @@ class ImageSearch(Search):
                 null = image_parts.null_scores(part, maps, free, found, self.max_parts)
             if part is None or null is None:
                 break
-            self.parts.append(part)
-            self.null.append(null)
-            free = image_parts.without(free, image_parts.boxes_of(part, maps, free, self._places(part)), part, null)
+            found = image_parts.boxes_of(part, maps, free, self._places(part))
+            self.keep(part, null, found[0][1])
+            if len(self.parts) == 1 and part.count == 1:
+                self.steady = image_parts.agreement_of_halves(part, maps, free, self.seed)
+            free = image_parts.without(free, found, part, null)
 
     def _places(self, part: image_parts.Part) -> int:
         """Places of a part in an image that may be no other kind's."""

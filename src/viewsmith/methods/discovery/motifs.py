@@ -112,9 +112,10 @@ class MotifSearch(Search):
             if motif is None:
                 break
             drawn = motif.background.draw(rng.choice(lengths[lengths >= motif.width], NULL), rng)
-            self.null.append(np.stack([scores for _, _, scores in _sites(motif, drawn, self.max_parts)], 1))
-            self.parts.append(motif)
-            for starts, _, scores in _sites(motif, codes, self.max_parts):
+            sites = _sites(motif, codes, self.max_parts)
+            null = np.stack([scores for _, _, scores in _sites(motif, drawn, self.max_parts)], 1)
+            self.keep(motif, null, sites[0][2])
+            for starts, _, scores in sites:
                 codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0), motif)
 
     def describe(self) -> str:

@@ -244,6 +244,8 @@ class PieceSearch(ImageSearch):
         most = max(1, *map(len, null))
         self.null = [np.stack([np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null])]
         self.parts, self.tried = [kind], [[kind]]
+        scores = np.concatenate([kind(each.z)[kept] for each, kept in zip(candidates, chosen, strict=True)])
+        self.least_q = [float(q_values(scores, self.null[0], len(rows) * self.rest).min(initial=1.0))]
 
     def candidates(self, X: Any) -> np.ndarray:
         """The pieces of every image, with their q-values among all images."""
