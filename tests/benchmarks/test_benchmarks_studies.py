@@ -14,6 +14,7 @@ from benchmarks.quality import (
     study_discovery,
     study_modalities,
     study_pieces,
+    study_q,
     suite,
     views_in_closed_form,
 )
@@ -31,6 +32,7 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
         study_closed_form,
         study_discovery,
         study_pieces,
+        study_q,
         views_in_closed_form,
     )
 }
@@ -43,6 +45,7 @@ SIZES = {
     "crl_tac_mnist": 33,
     "study_discovery": 240,
     "study_pieces": 21,
+    "study_q": 6,
     "study_closed_form": 24,
     "genview_upper_bound": 81,
     "views_in_closed_form": 378,
