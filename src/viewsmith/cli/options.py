@@ -232,12 +232,18 @@ def _estimator(
 
 
 def default_method(modality: str | None, preset: str | None, asked: Sequence[Mapping[str, Any]]) -> str:
-    """The modality's default; contrastive if an option of a training is given, or before the data are read."""
-    from viewsmith.core.registry import built
+    """The modality's default; contrastive if an option of a training is given. Before the data are read also
+    contrastive, unless an option is of the closed form alone."""
+    from viewsmith.core.registry import built, find
     from viewsmith.estimator.routing import OF_TRAINING
 
-    trains = preset is not None or any(name in OF_TRAINING for each in asked for name in option_names(each))
-    return "contrastive" if modality is None or trains else built("modality", modality).default_method
+    given = set[str]().union(*map(option_names, asked))
+    if preset is not None or not given.isdisjoint(OF_TRAINING):
+        return "contrastive"
+    if modality is not None:
+        return built("modality", modality).default_method
+    trained, closed = ({f.name for f in fields(find("method", m).build)} for m in ("contrastive", "linear-contrast"))  # type: ignore[arg-type]
+    return "linear-contrast" if given & (closed - trained) else "contrastive"
 
 
 def option_names(given: Mapping[str, Any]) -> set[str]:
