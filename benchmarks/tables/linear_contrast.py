@@ -60,7 +60,7 @@ def of_recordings(table: Table, sets: Sequence[str], titles: Sequence[str]) -> L
         for method in methods:
             found = [[values(table, name, method, metric) for name in sets] for metric in metrics]
             means.append(pair([[statistics.fmean(each) for each in of] if all(of) else [] for of in found]))
-        if any(means):
+        if all(means):
             lines.append(f"| mean, {title} | {' | '.join(means)} | |")
     return lines
 
