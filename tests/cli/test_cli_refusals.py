@@ -106,7 +106,7 @@ TABLE = [
     ),
     (("--label", "kind"), "no column 'kind'", "its columns are"),
     (("--label", "type", "--columns", "site=num"), "columns: site is 'num', expected 'numeric'"),
-    (("--features", "encoder"), "no option 'features', which is one of linear-contrast, genview: choose the method"),
+    (("--features", "encoder"), "no option 'features', which is one of genview, linear-contrast: choose the method"),
     (("--label", "tipe"), "no column 'tipe'", "did you mean type?"),
     (("--label", "type", "--drop", "note,nothing"), "no column 'nothing'", "drop"),
     (("--label", "type", "--one-hot", "sites"), "no column 'sites'", "did you mean site?"),
@@ -184,7 +184,7 @@ def test_invalid_options(tmp_path, options, parts):
 def test_invalid_configuration_files(tmp_path, content, parts):
     (tmp_path / "c.toml").write_text(content, encoding="latin-1")
     assert call("fit", "wine", "--out", tmp_path / "run", "--config", tmp_path / "c.toml").refused(*parts)
-    assert call("fit", "wine", "--out", tmp_path / "run", "--config", tmp_path).refused("Is a directory")
+    assert call("fit", "wine", "--out", tmp_path / "run", "--config", tmp_path).refused("not a regular file")
     assert [path.name for path in tmp_path.iterdir()] == ["c.toml"]
 
 

@@ -103,7 +103,7 @@ def test_evaluate_and_report(folder):
 def test_roles_by_option(folder, tmp_path):
     options = ("--columns", "id=drop,joined=category,kind=drop", "--epochs", 1, "--out", tmp_path / "run")
     assert "category town, joined; left out id, kind" in good("fit", folder / "people.csv", *options).err
-    for text, part in (("id", "expected NAME=ROLE"), ("id=key", "column id is 'key'"), ("ix=drop", "no column 'ix'")):
+    for text, part in (("id", "expected NAME=ROLE"), ("id=key", "id is 'key'"), ("ix=drop", "no column 'ix'")):
         given = ("fit", folder / "people.csv", "--columns", text, "--out", tmp_path / "other")
         assert call(*given).refused(part)
     assert not (tmp_path / "other").exists()

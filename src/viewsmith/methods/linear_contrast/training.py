@@ -19,6 +19,7 @@ canonical directions of two views, and only their scales differ.
 """
 
 import functools
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -243,7 +244,9 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
             torch.stack([getattr(each, name) for each in of_folds]).mean(0) for name in ("correlation", "information")
         )
         k = max(min(FEWEST, most), int((correlation >= SHARED).sum())) if n_components is None else n_components
-        found[ridge] = float(information[:k].sum()), k, float(correlation.max()), float(correlation.clamp(0, 1).sum())
+        nats = float(information[:k].sum())
+        nats = nats if math.isfinite(nats) else -math.inf  # views that change next to nothing: their noise is rounding
+        found[ridge] = nats, k, float(correlation.max()), float(correlation.clamp(0, 1).sum())
     most_nats = max(nats for nats, *_ in found.values())
     best = max(ridge for ridge, (nats, *_) in found.items() if nats >= min(NEARLY_ALL * most_nats, most_nats))
     return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, *found[best][2:])
