@@ -40,10 +40,13 @@ def taken_by(views, modality, x):
 
 
 def made(method, **options):
-    """An estimator, by class or name, with the options that it uses: linear-contrast trains no network."""
+    """An estimator, by class or name, with the options that it uses: linear-contrast trains no network, and solves for
+    one ridge and few columns here."""
     cls = estimators()[method] if isinstance(method, str) else method
-    unused = OF_TRAINING if cls is LinearContrast else ()
-    return cls(**{name: value for name, value in options.items() if name not in unused})
+    if cls is LinearContrast:
+        options = {name: value for name, value in options.items() if name not in OF_TRAINING}
+        options = {"n_views": 2, "ridge": 0.1, "n_components": 8} | options
+    return cls(**options)
 
 
 #: Methods that train an encoder, for tests of networks, frameworks and their training.

@@ -42,6 +42,9 @@ def brief(monkeypatch):
     for name in ("SHORTEST", "SHORT"):
         monkeypatch.setattr(contrastive, name, (1, 3e-3))
     monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
+    monkeypatch.setattr("viewsmith.networks.projected.SPANNING", 128)
+    monkeypatch.setattr("viewsmith.methods.linear_contrast.training.RIDGES", (0.1,))
+    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 4_000)
     monkeypatch.setattr(figures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
 
 

@@ -119,7 +119,8 @@ def test_onnx_of_the_closed_form_has_the_mean_over_its_copies(modality, tmp_path
     import onnxruntime
 
     x = CLOSED[modality]
-    model = LinearContrast(modality=modality, random_state=0).fit(x)
+    few = {"vectors": {"width": 32}, "series": {"n_features": 168}, "images": {"centers": 8}}
+    model = LinearContrast(modality=modality, random_state=0, features_options=few[modality]).fit(x)
     export_encoder(model, tmp_path / "file.onnx", "onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "file.onnx"), providers=["CPUExecutionProvider"])
     for rows in (x[:1], x[:7], x):
