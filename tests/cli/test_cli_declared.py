@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 
-from viewsmith.cli import declared
+from viewsmith.cli import declared, options
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import annotations_of
 from viewsmith.core.registry import Bounds, Entry, entries, names
@@ -105,6 +105,12 @@ def test_declared_options_are_those_of_the_estimator(method):
         other = schema(entry.build).model_fields[name]
         assert other.default == field.default
         assert text(other.annotation) == text(field.annotation) or "Module" in str(field.annotation), name
+
+
+def test_options_of_parts_that_a_preset_chooses_are_taken_before_the_data_are_read():
+    with pytest.raises(InputError, match="queue_size is 64, an option that the framework 'simclr' does not have"):
+        options.declared_estimator("genview", None, None, ["queue_size=64"], {})
+    assert options.declared_estimator("genview", "paper", None, ["queue_size=64"], {"view_cache": "c"}).queue_size == 64
 
 
 FAULTS = [

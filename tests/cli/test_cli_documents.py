@@ -165,8 +165,14 @@ def write_recordings(rng):
     import wfdb
     from edfio import Edf, EdfSignal
 
-    for folder in ("words", "mitdb", "JapaneseVowels"):
+    for folder in ("words", "songs", "mitdb", "JapaneseVowels"):
         Path(folder).mkdir()
+    for i in range(2):  # 12 sounds of two pitches, apart from each other
+        song = 1e-3 * rng.normal(size=24_000)
+        for number in range(12):
+            tone = np.sin(2 * np.pi * (0.1 if number % 2 else 0.2) * np.arange(800))
+            song[2000 * number + 500 :][:800] += 0.5 * tone * np.hanning(800)
+        soundfile.write(Path("songs", f"{i}.wav"), song, 8000)
     rows = [(f"{i}.wav", i % 2, f"s{i % 3}") for i in range(24)]
     for name, _, _ in rows:
         soundfile.write(Path("words", name), rng.uniform(-0.5, 0.5, 250), 1000)

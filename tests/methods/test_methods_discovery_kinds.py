@@ -235,8 +235,8 @@ def test_large_small_and_many_discs_are_three_kinds(tmp_path):
 def test_images_full_of_one_kind_of_thing(tmp_path):
     x, discs = scene(40, 0, many_alone=True)
     with pytest.warns(UserWarning, match="for images full of one kind of thing, give max_parts=12"):
-        assert not Discovery().fit(x).recurs_
-    model = Discovery(max_parts=14).fit(x)
+        assert not Discovery(features="patches").fit(x).recurs_
+    model = Discovery(features="patches", max_parts=14).fit(x)
     assert [(part.boxed, part.count) for part in model.parts_] == [(True, COUNT)]
     assert model.describe().startswith("one kind of thing fills the images, about 16 pixels large")
     parts = model.locate(x)

@@ -216,6 +216,15 @@ def _estimator(
     method = (None if method == "auto" else method) or named or default_method(modality, preset, asked)
     cls: type[ViewsmithEstimator] = find("method", str(method)).build  # type: ignore[assignment]
     parameters = {"verbose": True, "random_state": 0}
+    if preset is not None and modality is None:  # its parts, and so its options, depend on the modality
+        fault = None
+        for modal in _modalities_of(cls, preset):
+            try:
+                return _estimator(str(method), preset, config, pairs, given, modal)
+            except InputError as error:
+                fault = fault or error
+        if fault is not None:
+            raise fault
     if preset is not None:
         parameters |= _preset(cls, preset, modality)
     for each in asked:  # the later ones first
@@ -324,6 +333,14 @@ def check_budget(budget: float | None) -> None:
     """Raise InputError unless a number of minutes is above 0."""
     if budget is not None and not 0 < budget < float("inf"):
         raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
+
+
+def _modalities_of(cls: type[ViewsmithEstimator], preset: str) -> list[str]:
+    """Modalities that have a preset of a method."""
+    from viewsmith.core.registry import built
+    from viewsmith.core.registry import names as registered
+
+    return [each for each in registered("modality") if preset + built("modality", each).preset_suffix in cls.presets]
 
 
 def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> dict[str, Any]:
