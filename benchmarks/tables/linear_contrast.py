@@ -71,7 +71,7 @@ def of_letters(table: Table) -> Lines:
         return []
     return [
         "Letters: 8 families of proteins (321 domains) and of RNA (2,650 sequences), a fifth scored, linear / 5",
-        "neighbors; `k-mers` are frequencies of words, `raw` the best of them and of letters by place:",
+        "neighbors. `k-mers` are frequencies of words, `raw` the best of them and of letters by place:",
         "",
         *of_recordings(table, FAMILIES, ("proteins", "RNA"))[: 2 + len(FAMILIES)],
         "",
@@ -91,7 +91,7 @@ def tables() -> Lines:
         "",
         *of_images(table),
         "",
-        "Recordings of the UCR and UEA archives, published splits, linear / 5 neighbors; `features` are MiniRocket's,",
+        "Recordings of the UCR and UEA archives, published splits, linear / 5 neighbors. `features` are MiniRocket's,",
         "which are mostly used with ridge regression or one nearest neighbor:",
         "",
         *of_recordings(table, (*UCR, *UNEQUAL), (*UCR, *UNEQUAL)),
