@@ -73,7 +73,7 @@ lint: $(CHECK)     ## ruff, mypy and the check of the layers
 
 check: lint test   ## lint and test: run it before every change
 
-PICTURES := run_report discover_report smears beats binding_sites objects crl_tac crl_tac_projections contrastive linear_contrast pinda learned_noise diffaug genview metaug images dna map
+PICTURES := run_report discover_report smears beats binding_sites objects crl_tac crl_tac_projections contrastive linear_contrast pinda learned_noise diffaug genview metaug images dna map q_values
 
 ALL_EXTRAS := image,microscopy,medical,astronomy,unclip,omics,parquet,excel,dna,signals,timm,viz,track,wandb,hub,tune,export,test,test-interop,bench,dev,docs
 lock:              ## pin the newest versions of all packages (torch and pandas are chosen by hand; build tags are removed)

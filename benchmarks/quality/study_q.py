@@ -1,21 +1,17 @@
 """Do the q-values of `Discovery` hold? Share of wrong parts among those listed at q of at most .05, .1 and .2.
 
 smears, up to three parts in an image (wrong: the center in no labeled white cell); objects among fragments, 400 images
-of each of three
-sources, up to two parts (wrong: the center not in the object); 601 pieces of an electrocardiogram (wrong: more than 50
-ms from the most frequent distance to a beat); CRP, 18 sequences (wrong: more than 3 letters from a known site). Rows of
-nuclei are those of study_pieces.py. `--plot FILE` draws all of them.
+of each of three sources, up to two parts (wrong: the center not in the object); 601 pieces of an electrocardiogram
+(wrong: more than 50 ms from the most frequent distance to a beat); CRP, 18 sequences (wrong: more than 3 letters from a
+known site). Rows of nuclei are those of study_pieces.py; `docs/pictures/q_values.py` draws all of them.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_q [minutes] [set ...]
-    python -m benchmarks.quality.study_q --plot docs/_static/q_values.svg
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,7 +81,7 @@ def cells(quick: bool = False) -> list[Cell]:
 def table() -> str:
     """Wrong and listed parts of every set at each level."""
     lines = ["| set | seeds | wrong at .05 | .1 | .2 |", "|" + "---|" * 5]
-    for name, own in _by_set().items():
+    for name, own in by_set().items():
         numbers = [
             f"{np.mean([r[f'wrong_at_{q:g}'] for r in own]):.3f} of {np.mean([r[f'listed_at_{q:g}'] for r in own]):.0f}"
             for q in LEVELS
@@ -94,7 +90,8 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def _by_set() -> dict[str, list[dict[str, Any]]]:
+def by_set() -> dict[str, list[dict[str, Any]]]:
+    """Rows of discovery, of this study and of pieces, by set."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in [*rows(PATH), *rows(study_pieces.PATH)]:
         if row["method"] == "discovery" and "error" not in row:
@@ -102,28 +99,6 @@ def _by_set() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def plot(file: Path) -> None:
-    """Promised and found shares of wrong parts, with two standard errors, means over seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    axes.plot([0, 0.22], [0, 0.22], color="gray", linewidth=1, label="as promised")
-    for k, (name, own) in enumerate(_by_set().items()):
-        wrong = np.array([np.mean([row[f"wrong_at_{q:g}"] for row in own]) for q in LEVELS])
-        listed = np.array([np.mean([row[f"listed_at_{q:g}"] for row in own]) for q in LEVELS])
-        error = 2 * np.sqrt(wrong * (1 - wrong) / np.maximum(listed, 1))
-        axes.errorbar(np.array(LEVELS) + 0.001 * (k - 4), wrong, error, marker="o", capsize=2, label=name)
-    axes.set(xlabel="promised: largest q of the listed parts", ylabel="found: share of wrong ones", xlim=(0, 0.22))
-    axes.legend(fontsize=7, ncols=2)
-    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else {})
-
-
 if __name__ == "__main__":
-    if "--plot" in sys.argv:
-        plot(Path(sys.argv[sys.argv.index("--plot") + 1]))
-    else:
-        command(__doc__, PATH, cells)
-        print(table())
+    command(__doc__, PATH, cells)
+    print(table())
