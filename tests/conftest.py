@@ -45,6 +45,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fewer features in closed forms, and in fixtures of tests, unless a test is marked slow or full_size."""
+    from small_searches import ClosedForms
+
+    ClosedForms.of_tests().set(small=not any(map(item.get_closest_marker, ("slow", "full_size"))))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def signals_of_a_terminal():
     """Reset signals to their defaults: the caller may ignore or block some, which child processes would inherit."""
@@ -81,13 +89,14 @@ def one_thread():
 
 @pytest.fixture(scope="session", autouse=True)
 def less_care():
-    """Read HDF5 files without a trial in another process, keep freed memory: both take long and change no result."""
+    """HDF5 files are read without a trial in another process, freed memory is kept, disks are not waited for."""
     from viewsmith.data.readers import h5ad
     from viewsmith.networks import scaling
     from viewsmith.training import engine
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(h5ad, "try_attributes", lambda path: None)
+        patch.setattr(os, "fsync", lambda descriptor: None)
         for module in (engine, scaling):
             patch.setattr(module, "return_freed_memory", lambda: None)
         yield

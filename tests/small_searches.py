@@ -1,10 +1,15 @@
-"""Discovery with fewer patches and fewer starts of motifs, for the small images and short sequences of tests."""
+"""Discovery with fewer patches and fewer starts of motifs, and closed forms with few features, for small samples."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 from collections.abc import Iterator
+from typing import Self
 from unittest import mock
+
+from viewsmith.core.registry import entries
 
 SMALLER = {
     "viewsmith.modalities.images.patches.SAMPLED": 4_000,
@@ -26,3 +31,36 @@ def smaller() -> Iterator[None]:
         for name, value in SMALLER.items():
             stack.enter_context(mock.patch(name, value))
         yield
+
+
+#: What the closed form does less of, by module and name.
+CLOSED = {
+    "viewsmith.networks.projected": {"SPANNING": 128, "FEW": 64},
+    "viewsmith.networks.dictionary": {"SAMPLED": 2_000},
+    "viewsmith.methods.linear_contrast.training": {"RIDGES": (0.1, 0.3)},
+    "viewsmith.workflows.views_table": {"DIRECTIONS": 64, "RIDGES": (0.1, 0.3)},
+}
+#: Fewer fixed features of a sample, by the names of their options.
+FEATURES = {"centers": 32, "n_features": 168, "width": 128}
+
+
+class ClosedForms:
+    """Closed forms are small, or as large as they are outside of tests."""
+
+    def __init__(self) -> None:
+        places = [(vars(importlib.import_module(module)), values) for module, values in CLOSED.items()]
+        for entry in entries("features"):
+            defaults = getattr(entry.build.__init__, "__kwdefaults__", None) or {}
+            places.append((defaults, {name: value for name, value in FEATURES.items() if name in defaults}))
+        self.small, self.places = False, [(place, less, {n: place[n] for n in less}) for place, less in places]
+
+    @classmethod
+    @functools.cache
+    def of_tests(cls) -> Self:
+        return cls()
+
+    def set(self, small: bool) -> None:
+        if small != self.small:
+            for place, less, full in self.places:
+                place.update(less if small else full)
+            self.small = small

@@ -13,7 +13,7 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import ENVIRONMENT, MODULE, baselines_of, call, files, good
+from cli_tools import ENVIRONMENT, baselines_of, call, files, good
 from sklearn.datasets import load_wine
 
 from people import people
@@ -360,8 +360,10 @@ def test_what_a_budget_leaves_out_is_said_and_trained_later(tmp_path):
 
 def test_an_interrupted_comparison_loses_nothing(compared, content, tmp_path):
     """The process is stopped in the middle of the trainings; the same command gives what one without a stop gives."""
-    command = [*MODULE, "compare", *map(str, GIVEN), "--out", str(tmp_path / "out")]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+    code = "from small_searches import ClosedForms; ClosedForms().set(True); from viewsmith.cli import main; main()"
+    command = [sys.executable, "-c", code, "compare", *map(str, GIVEN), "--out", str(tmp_path / "out")]
+    environment = ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     for _ in range(1200):
         if (tmp_path / "out" / "pinda-0" / "evaluation.json").exists() or child.poll() is not None:
             break

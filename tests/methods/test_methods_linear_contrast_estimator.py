@@ -35,6 +35,7 @@ class Same(ViewMaker):
         return x
 
 
+@pytest.mark.full_size
 @pytest.mark.parametrize(
     ("options", "part"),
     [

@@ -5,7 +5,6 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from viewsmith.cli.declared import parts_declared
 from viewsmith.cli.options import beside
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import GROUP, Kind, find
+from viewsmith.core.registry import Kind, find, plugins
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import check_free, check_parent, check_run, check_source
 from viewsmith.data.unread import refuse_unread
@@ -39,7 +38,7 @@ def check_paths(
         check_free(new_run)
     if data is not None:
         check_source(data)
-        if not entry_points(group=GROUP):  # a plug-in may read it
+        if not plugins():  # a plug-in may read it
             refuse_unread(Path(data))
     if (labels := read.get("labels")) is not None and not Path(labels).is_file():
         there = "is a folder" if Path(labels).is_dir() else "does not exist"
@@ -99,7 +98,7 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
 def check_values(**given: Any) -> None:
     """Raise InputError for the value of a flag that no method has, those of plug-ins apart; None is not given."""
     for name, value in given.items():
-        if value is None or (name == "output" and entry_points(group=GROUP)):
+        if value is None or (name == "output" and plugins()):
             continue
         known = CHOICES.get(name)
         holds, expected = (known.__contains__, join_names(known)) if known else CONDITIONS.get(name, (bool, ""))
@@ -120,7 +119,7 @@ PRESETS, TRACKERS = "paper, paper2d", "tensorboard, mlflow, wandb"
 
 def check_listed(listed: str, what: str, given: Iterable[str], number: str = "one or more of ") -> None:
     """Raise InputError for a name that is not in a list; methods of plug-ins may have other presets and scores."""
-    if (unknown := [name for name in given if name not in listed.split(", ")]) and not entry_points(group=GROUP):
+    if (unknown := [name for name in given if name not in listed.split(", ")]) and not plugins():
         raise InputError(f"unknown {what} {unknown[0]!r}; expected {number}{listed}")
 
 

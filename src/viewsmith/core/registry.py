@@ -9,6 +9,7 @@ is not built in is first requested.
 
 import contextlib
 import difflib
+import functools
 import importlib
 import inspect
 import math
@@ -251,7 +252,7 @@ def built(kind: Kind, name: str) -> Any:
 def has_others() -> bool:
     """Whether plug-ins, or the program, register parts beside those of the package."""
     mine = all(entry.origin == "viewsmith" for found in _entries.values() for entry in found)
-    return not mine or bool(metadata.entry_points(group=GROUP))
+    return not mine or bool(plugins())
 
 
 @contextlib.contextmanager
@@ -259,14 +260,14 @@ def standing_in(declared: Sequence[Entry]) -> Iterator[None]:
     """Other entries take the place of all that are registered, until the context ends; nothing may be imported in it
     that registers parts."""
     global _plugins
-    before, later, plugins = {k: [*v] for k, v in _entries.items()}, {k: [*v] for k, v in LATER.items()}, _plugins
+    before, later, loaded = {k: [*v] for k, v in _entries.items()}, {k: [*v] for k, v in LATER.items()}, _plugins
     _plugins = []
     for kind in _entries:
         _entries[kind][:], LATER[kind][:] = [entry for entry in declared if entry.kind == kind], []
     try:
         yield
     finally:
-        _plugins = plugins
+        _plugins = loaded
         for kind in _entries:
             _entries[kind][:], LATER[kind][:] = before[kind], later[kind]
 
@@ -287,12 +288,18 @@ def _load_later(kind: Kind) -> None:
         _entries[kind].sort(key=lambda entry: places.get(entry.build.__module__, len(places)))
 
 
+@functools.cache
+def plugins() -> metadata.EntryPoints:
+    """Entry points of the plug-ins that are installed, which a process looks for once."""
+    return metadata.entry_points(group=GROUP)
+
+
 def load_plugins() -> list[str]:
     """Import the plug-ins (entry points ``viewsmith.plugins``) once, warn of those that fail, return their names."""
     global _plugins
     if _plugins is None:
         _plugins = []
-        for point in metadata.entry_points(group=GROUP):
+        for point in plugins():
             try:
                 point.load()
                 _plugins.append(point.name)

@@ -1,17 +1,21 @@
 """The report of a run as one self-contained HTML file."""
 
+import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewsmith.core.files import write_text_atomic
 from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings
 from viewsmith.reports.figure import Figure, number_text, score
 from viewsmith.reports.verdict import caveat, comparison, protocol_title, verdict
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +32,9 @@ class ReportContent:
     figures: Sequence[Figure] = ()
 
 
-def render(template: str, **values: Any) -> str:
-    """Render a template of this package as an HTML document; all values are escaped."""
+@functools.cache
+def _environment() -> "jinja2.Environment":
+    """Templates of this package, each of which is compiled once; all values are escaped."""
     import jinja2
 
     def read(name: str) -> str:
@@ -43,7 +48,12 @@ def render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(number=number_text, score=_score, signed=_signed, p=_p)
-    page = environment.get_template(template).render(values)
+    return environment
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template of this package as an HTML document; all values are escaped."""
+    page = _environment().get_template(template).render(values)
     # A lone surrogate (possible in file names) cannot be encoded: it becomes a question mark.
     return page.encode("utf-8", "replace").decode("utf-8")
 
