@@ -6,9 +6,7 @@
    (`viewsmith.methods.discovery.contrast`).
 3. One view: the chosen windows may be an event shifted to both sides. From the larger half of them, with one window of
    a piece, the rounds are repeated; the result is taken unless it loses gain.
-4. Choice: the gain of a width is the mean held-out score of the best window of a piece. The same search in pieces with
-   the same spectra and random phases says what is found in nothing; the width with the most above it is taken, and none
-   if it is not clearly above: nothing recurs.
+4. Choice: `viewsmith.methods.discovery.acceptance`, with random phases as surrogates.
 
 With one template this is the consensus motif of a set of recordings (Kamgar et al. 2019); surrogates with random phases
 are those of Theiler et al. (1992).
@@ -20,7 +18,7 @@ with the best scores of pieces with the same spectra and random phases, so a pie
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +28,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.core.progress import with_progress
 from viewsmith.core.rows import RowSource, row_blocks
+from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, choose, parts_of
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Search, Whitening, choose_windows, folds
 from viewsmith.modalities import modality_of
 
@@ -37,15 +36,11 @@ POINTS = 24  # averages of a window in each channel
 
 FITTED_STEPS, STEPS = 8, 16  # windows begin at every w / 8 points when an event is fitted, else at every w / 16
 
-DRAWS = 4  # of pieces with random phases
-
 SPLITS = 2  # times that the chosen windows are cut in two
 
 ONE_VIEW = 0.9  # of the gain of all, which one view must reach
 
-CLEAR = 6.0  # least clarity of an event that recurs
-
-LEAST_SPREAD = 0.25  # nats
+ENDS = 64  # the ends of a piece are this part of it
 
 
 @dataclass(frozen=True)
@@ -54,18 +49,7 @@ class Event:
 
     width: int  # points of a window
     windows: tuple[Whitening, Contrast]
-    gain: float  # mean held-out score of the best window of a piece, in nats
-    nothing: tuple[float, float]  # mean and standard deviation of the gain in pieces with random phases
-
-    @property
-    def clarity(self) -> float:
-        """Distance of the gain from what is found in nothing, in standard deviations."""
-        return (self.gain - self.nothing[0]) / self.nothing[1]
-
-    @property
-    def recurs(self) -> bool:
-        """Whether the gain is clearly above what is found in nothing."""
-        return self.clarity > CLEAR
+    evidence: Evidence = field(default_factory=Evidence)
 
     def scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First points (m,) of the windows of pieces (n, C, T), and their scores as events of the kind, (n, m)."""
@@ -87,33 +71,32 @@ def window_values(x: np.ndarray, width: int, steps: int = STEPS) -> tuple[np.nda
 
 
 def random_phases(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Pieces with the same spectra and random phases, the same ones in all channels of a piece, float32 (n, C, T)."""
-    spectrum = np.fft.rfft(x, axis=2)
+    """Pieces with the same spectra and random phases, the same ones in all channels of a piece, float32 (n, C, T). The
+    line from one end of a piece to the other stays: as a jump it would be in the spectrum."""
+    ends = max(1, x.shape[2] // ENDS)
+    first, last = x[:, :, :ends].mean(2, keepdims=True), x[:, :, -ends:].mean(2, keepdims=True)
+    line = first + (last - first) * np.linspace(0, 1, x.shape[2], dtype=np.float32)
+    spectrum = np.fft.rfft(x - line, axis=2)
     phases = rng.uniform(0, 2 * np.pi, (len(x), 1, spectrum.shape[2]))
     phases[:, :, 0] = 0
-    return np.fft.irfft(spectrum * np.exp(1j * phases), n=x.shape[2], axis=2).astype(np.float32)
+    return (np.fft.irfft(spectrum * np.exp(1j * phases), n=x.shape[2], axis=2) + line).astype(np.float32)
 
 
 def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: int = 0) -> list[Event]:
-    """Find what recurs in pieces: an event for each width, see `choose`."""
-    rng = np.random.default_rng(seed)
-    empty = [random_phases(x, rng) for _ in range(DRAWS)]
-    fold, found, gains = folds(len(x), seed), [], list[float]()
-    searches = [(width, each) for width in widths for each in (*empty, x)]
-    for width, each in with_progress(searches, "events", len(searches), "searches"):
-        windows, gain = _search(each, free, width, fold)
-        gains.append(gain)
-        if each is x:
-            nothing = gains[-DRAWS - 1 : -1]
-            spread = max(float(np.std(nothing, ddof=1)), LEAST_SPREAD)
-            found.append(Event(width, windows, gain, (float(np.mean(nothing)), spread)))
-    return found
-
-
-def choose(tried: Sequence[Event]) -> Event | None:
-    """The event with the most gain above what is found in nothing; None if nothing recurs."""
-    likely = [event for event in tried if event.recurs]
-    return max(likely, key=lambda event: event.gain - event.nothing[0], default=None)
+    """Find what recurs in pieces: an event for each width, with its evidence."""
+    rows, every, rng = parts_of(len(x), seed), folds(len(x), seed), np.random.default_rng(seed)
+    searches = [(width, own) for width in widths for own in (np.ones(len(x), bool), *rows)]
+    found: dict[int, list[Event]] = {width: [] for width in widths}
+    for width, own in with_progress(searches, "events", len(searches), "searches"):
+        fold = every if own.all() else folds(int(own.sum()), seed)
+        found[width].append(Event(width, _search(x[own], free[own], width, fold)))
+    scores = np.empty((len(widths), 1 + SURROGATES, len(x)))
+    for number in range(1 + SURROGATES):
+        each = random_phases(x, rng) if number else x
+        for i, width in enumerate(widths):
+            for own, event in zip(rows, found[width][1:], strict=True):
+                scores[i, number, ~own] = _places(event, each[~own], free[~own], 1)[0][1]
+    return [replace(found[width][0], evidence=Evidence.of(own)) for width, own in zip(widths, scores, strict=True)]
 
 
 def free_windows(free: np.ndarray, starts: np.ndarray, width: int) -> np.ndarray:
@@ -122,8 +105,8 @@ def free_windows(free: np.ndarray, starts: np.ndarray, width: int) -> np.ndarray
     return np.asarray(taken[:, starts + width] == taken[:, starts])
 
 
-def _search(x: np.ndarray, free: np.ndarray, width: int, fold: np.ndarray) -> tuple[tuple[Whitening, Contrast], float]:
-    """What windows of one width lead to, and its gain."""
+def _search(x: np.ndarray, free: np.ndarray, width: int, fold: np.ndarray) -> tuple[Whitening, Contrast]:
+    """What windows of one width lead to."""
     starts, values = window_values(x, width, FITTED_STEPS)
     whole = free_windows(free, starts, width)
     whitening = Whitening.of(values[whole])
@@ -134,8 +117,7 @@ def _search(x: np.ndarray, free: np.ndarray, width: int, fold: np.ndarray) -> tu
         scores, contrast = choose_windows(z, whole, fold, _half(z, whole, scores), count=1)
         if _gain(scores) >= least:
             found.append((_gain(scores), contrast))
-    gain, contrast = max(found[1:] or found, key=lambda pair: pair[0])
-    return (whitening, contrast), gain
+    return whitening, max(found[1:] or found, key=lambda pair: pair[0])[1]
 
 
 def _gain(scores: np.ndarray) -> float:
@@ -219,11 +201,8 @@ class EventSearch(Search):
         if self.parts:
             kinds = "one event recurs" if len(self.parts) == 1 else f"{len(self.parts)} events recur"
             return f"{kinds}: {'' if len(self.parts) == 1 else 'the first has '}{self.parts[0].width} points"
-        best = max(self.tried[0], key=lambda event: event.gain - event.nothing[0])
-        return (
-            f"the best candidate, of {best.width} points, is {best.clarity:.1f} standard deviations above what is "
-            f"found in random pieces with the same spectra; expected more than {CLEAR:.0f}"
-        )
+        best = max(self.tried[0], key=lambda event: event.evidence.gain)
+        return f"the best candidate, of {best.width} points, {best.evidence.why(len(self.tried[0]))}"
 
     def extent(self, found: np.ndarray) -> str:
         """The size of the events of one kind."""
@@ -260,8 +239,7 @@ class EventSearch(Search):
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Plain values and tensors of what was fitted."""
-        plain: dict[str, Any] = {name: [getattr(e, name) for e in self.parts] for name in ("width", "gain")}
-        plain |= {"nothing": [list(e.nothing) for e in self.parts], "channels": self.channels}
+        plain: dict[str, Any] = {"width": [e.width for e in self.parts], "channels": self.channels}
         tensors: dict[str, Tensor] = {}
         for i, (event, null) in enumerate(zip(self.parts, self.null, strict=True)):
             arrays = event.windows[0].arrays() | event.windows[1].arrays() | {"null": null}
@@ -271,12 +249,10 @@ class EventSearch(Search):
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Take what `state` gave."""
         self.channels = int(fitted["channels"])
-        for i, (width, gain, nothing) in enumerate(
-            zip(fitted["width"], fitted["gain"], fitted["nothing"], strict=True)
-        ):
+        for i, width in enumerate(fitted["width"]):
             own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
             windows = Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
-            self.parts.append(Event(int(width), windows, float(gain), tuple(nothing)))
+            self.parts.append(Event(int(width), windows))
             self.null.append(own["null"].reshape(len(own["null"]), -1))
         self.tried = [[event] for event in self.parts]
 

@@ -323,12 +323,8 @@ _TRIED: dict[str, tuple[Sequence[str], Callable[[Any], Sequence[str]]]] = {
         ),
     ),
     "series": (
-        ("window", "gain", "random phases"),
-        lambda event: (
-            f"{event.width} points",
-            f"{event.gain:.1f} nats",
-            f"{event.nothing[0]:.1f} ± {event.nothing[1]:.1f} nats",
-        ),
+        ("window", "score above that of random phases", "p"),
+        lambda event: (f"{event.width} points", f"{event.evidence.gain:.1f} nats", f"{event.evidence.p:.1g}"),
     ),
 }
 
