@@ -8,13 +8,14 @@ WORKERS ?= 2
 # Always keep compiled tests: compiling them takes longer than collecting them.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 TEST_EXTRAS := test,image,microscopy,medical,astronomy,unclip,omics,parquet,excel,dna,signals,viz,track,hub,tune,export
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# What is imported is compiled then: compiling all that is installed takes a minute.
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 CORE  := $(VENV)/.installed-core
 TEST  := $(VENV)/.installed-test
 CHECK := $(VENV)/.installed-check
 
-.PHONY: help install demo example test test-all study-quick test-interop test-lowest release check lint study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
+.PHONY: help install demo example test test-all study-quick test-interop test-lowest release check lint style types layers study study-diffaug study-pinda study-closed-form papers crl-tac study-metaug study-genview clean lock bench bench-quick gpu bench-gpu gpu-published docs docs-links docs-pictures notebooks
 
 help:          ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -29,9 +30,10 @@ $(TEST): pyproject.toml constraints.txt
 	$(PIP) -e ".[$(TEST_EXTRAS)]"
 	@touch $(CORE) $@
 
-$(CHECK): $(TEST)
+$(CHECK): pyproject.toml constraints.txt
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PIP) -e ".[$(TEST_EXTRAS),dev]"
-	@touch $@
+	@touch $(CORE) $(TEST) $@
 
 install: $(CORE)   ## environment without extras
 
@@ -65,10 +67,16 @@ test-lowest:   ## `make test` with the lowest versions that pyproject.toml allow
 release:       ## build wheel and sdist, install the wheel into a new environment, run the demo and the README there; timed
 	$(PYTHON) tests/release.py $(ARGS)
 
-lint: $(CHECK)     ## ruff, mypy and the check of the layers
+lint: style types layers  ## ruff, mypy and the check of the layers (-j2 -O: beside each other)
+
+style: $(CHECK)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+types: $(CHECK)
 	$(VENV)/bin/mypy
+
+layers: $(CHECK)
 	$(VENV)/bin/lint-imports
 
 check: lint test   ## lint and test: run it before every change

@@ -47,10 +47,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fewer features in closed forms, and in fixtures of tests, unless a test is marked slow or full_size."""
+    """Fewer features in closed forms, and in fixtures of tests, unless a test is marked full_size."""
     from small_searches import ClosedForms
 
-    ClosedForms.of_tests().set(small=not any(map(item.get_closest_marker, ("slow", "full_size"))))
+    ClosedForms.of_tests().set(small=item.get_closest_marker("full_size") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,14 +12,19 @@ from unittest import mock
 from viewsmith.core.registry import entries
 
 SMALLER = {
-    "viewsmith.modalities.images.patches.SAMPLED": 4_000,
-    "viewsmith.modalities.images.patches.ROUNDS": 5,
+    "viewsmith.modalities.images.patches.SAMPLED": 2_000,
+    "viewsmith.modalities.images.patches.ROUNDS": 3,
     "viewsmith.methods.discovery.contrast.ROUNDS": 8,
-    "viewsmith.methods.discovery.motif_search.STARTS": 1_000,
-    "viewsmith.methods.discovery.motif_search.TOP": 60,
-    "viewsmith.methods.discovery.motif_search.LAST": 8,
-    "viewsmith.methods.discovery.motif_search.PROJECTIONS": 60,
-    "viewsmith.methods.discovery.motif_search.ALIKE": 120,
+    "viewsmith.methods.discovery.motif_search.STARTS": 400,
+    "viewsmith.methods.discovery.motif_search.FEW_STARTS": 300,
+    "viewsmith.methods.discovery.motif_search.TOP": 40,
+    "viewsmith.methods.discovery.motif_search.FEW_TOP": 40,
+    "viewsmith.methods.discovery.motif_search.LAST": 4,
+    "viewsmith.methods.discovery.motif_search.FINAL": 2,
+    "viewsmith.methods.discovery.motif_search.ROUNDS": 20,
+    "viewsmith.methods.discovery.motif_search.SCREENED": 6_000,
+    "viewsmith.methods.discovery.motif_search.PROJECTIONS": 30,
+    "viewsmith.methods.discovery.motif_search.ALIKE": 80,
     "viewsmith.methods.discovery.motif_search.DRAWS": 5,
 }
 

@@ -15,6 +15,7 @@ import typer
 from cli_tools import good
 
 from cases import slow
+from small_searches import smaller
 from viewsmith.cli import app
 from viewsmith.core.options import texts_of
 from viewsmith.core.registry import entries
@@ -203,14 +204,13 @@ def run(kind, code, names):
 
 
 @pytest.fixture
-def short_trainings(monkeypatch, small_searches):
-    """Trainings have two epochs unless their number is given, and closed forms fewer directions: what they learn is not
-    looked at."""
+def short_trainings(monkeypatch):
+    """Trainings have two epochs unless their number is given, and searches are small: what they learn is not looked
+    at."""
     for place in ("estimator.resolve", "methods.contrastive.estimator", "methods.crl_tac.estimator"):
         monkeypatch.setattr(f"viewsmith.{place}.default_epochs", lambda *_: 2)
-    monkeypatch.setattr("viewsmith.networks.projected.SPANNING", 128)
-    monkeypatch.setattr("viewsmith.methods.linear_contrast.training.RIDGES", (0.1,))
-    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 4_000)
+    with smaller():
+        yield
 
 
 QUICK = {"data.md", "evaluation.md", "tables.md"}
@@ -230,14 +230,6 @@ def test_the_code_of_the_documents_runs(path, workplace, short_trainings):
 
 def test_there_are_documents_with_code():
     assert len(WITH_CODE) >= 15
-
-
-def test_the_first_example_of_the_readme_prints_its_output(workplace):
-    kind, code = next(block for block in blocks(ROOT / "README.md") if block[0] == "python")
-    names = {}
-    run(kind, code, names)
-    assert names["H"].shape == (297, 256) and names["V"].shape == (297, 4, 64)
-    assert (names["model"].transform(names["X_new"]) == names["H"]).all()
 
 
 def api_names():

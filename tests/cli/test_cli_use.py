@@ -310,6 +310,7 @@ def test_report_of_a_model_saved_from_python(tmp_path, table):
 # ---- methods --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full_size
 def test_a_new_process_lists_everything():
     """Other tests have imported all parts; a command has to do so itself."""
     assert process("methods", "--json").out == good("methods", "--json").out

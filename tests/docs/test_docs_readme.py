@@ -42,19 +42,17 @@ def brief(monkeypatch):
     for name in ("SHORTEST", "SHORT"):
         monkeypatch.setattr(contrastive, name, (1, 3e-3))
     monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
-    monkeypatch.setattr("viewsmith.networks.projected.SPANNING", 128)
-    monkeypatch.setattr("viewsmith.methods.linear_contrast.training.RIDGES", (0.1,))
-    monkeypatch.setattr("viewsmith.networks.dictionary.SAMPLED", 4_000)
     monkeypatch.setattr(figures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_all_code_of_the_readme_runs_in_an_empty_folder(tmp_path, monkeypatch, brief):
     monkeypatch.chdir(tmp_path)
-    names = {}
+    names, shapes = {}, []
     for kind, code in BLOCKS:
         if kind == "python":
             exec(compile(code, "<README>", "exec"), names)
+            shapes.append([names[name].shape for name in "HV" if name in names])
             continue
         for line in code.splitlines():
             words = shlex.split(line, comments=True)
@@ -65,7 +63,7 @@ def test_all_code_of_the_readme_runs_in_an_empty_folder(tmp_path, monkeypatch, b
             with pytest.raises(SystemExit) as end:
                 main([*words[1:], *short])
             assert end.value.code == 0, line
-    assert names["H"].shape == (2, 256)
+    assert shapes[0] == [(297, 256), (297, 4, 64)] and names["H"].shape == (2, 256)
     made = {path.name for path in tmp_path.iterdir()}
     assert made >= {"runs", "cells.csv", "new.csv", "embedded.csv", "views.npz", "photos", "enhancers.fa"}
     assert (tmp_path / "runs" / "cells" / "report.html").exists()
