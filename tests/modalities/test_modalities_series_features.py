@@ -134,6 +134,7 @@ def test_kernels_of_several_channels_read_subsets_of_one_to_nine():
     assert (one.channels == 1).all()
 
 
+@pytest.mark.full_size
 def test_number_of_features_is_a_multiple_of_84():
     assert MiniRocket(FeatureContext((1, 60), 1), n_features=200).n_features == 168
     assert MiniRocket(FeatureContext((1, 60), 1)).n_features == 84 * 23
