@@ -1,6 +1,7 @@
 """Readers of recordings: what the files hold, channels, rates, lengths, windows, labels, and what is refused."""
 
 import contextlib
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -132,6 +133,14 @@ def test_silent_and_clipped_files_are_named(tmp_path):
         load_dataset(tmp_path)
     said = [str(each.message).removeprefix(f"{tmp_path}: ") for each in found]
     assert said == ["1 file without sound (all zeros): 1.wav", "1 file clipped at full scale: 4.wav"]
+    soundfile.write(tmp_path / "2.wav", np.zeros(0), 800)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Mean of empty slice")
+        assert "2.wav is empty; leave it out" in refusal(load_dataset, tmp_path)
+    (tmp_path / "silent").mkdir()
+    soundfile.write(tmp_path / "silent" / "1.wav", np.zeros(800), 800)
+    said = refusal(load_dataset, tmp_path / "silent")
+    assert "the file is without sound (all zeros), expected sound that varies: record it again" in said
 
 
 @pytest.mark.parametrize(("rate", "factor"), [(50, 2), (100, 1)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from viewsmith.core.errors import name_list, pluralize, require, warn
+from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
@@ -47,7 +47,7 @@ def read_sound(path: Path, request: DataOptions) -> FileContents:
                 x = found.T
         recordings.append(Recording(x, name_in(path, file), float(rate), label=label))
     if not on_disk:
-        _warn_silent_or_clipped(recordings, str(path))
+        _check_silent_or_clipped(recordings, request, str(path))
     folder = path if path.is_dir() else None
     return samples_of(recordings, request, str(path), sound=True, n_train=n_train, folder=folder)
 
@@ -59,9 +59,15 @@ def _part(file: Path, start: int, stop: int) -> np.ndarray:
         return np.asarray(soundfile.read(file, stop - start, start, dtype="float32", always_2d=True)[0].T)
 
 
-def _warn_silent_or_clipped(recordings: list[Recording], source_name: str) -> None:
-    silent = [each.name for each in recordings if not each.x.any()]
-    clipped = [each.name for each in recordings if (np.abs(each.x) >= FULL_SCALE).mean() > CLIPPED]
+def _check_silent_or_clipped(recordings: list[Recording], request: DataOptions, source_name: str) -> None:
+    held = [each for each in recordings if each.x.size]  # what is empty has a line of its own
+    silent = [each.name for each in held if not each.x.any()]
+    if silent and len(silent) == len(held) and request.schema is None:
+        what = "the file is" if len(silent) == 1 else f"all {len(silent):,} files are"
+        raise InputError(
+            f"{source_name}: {what} without sound (all zeros), expected sound that varies: record it again"
+        )
+    clipped = [each.name for each in held if (np.abs(each.x) >= FULL_SCALE).mean() > CLIPPED]
     for names, what in ((silent, "without sound (all zeros)"), (clipped, "clipped at full scale")):
         if names:
             warn(f"{source_name}: {pluralize(len(names), 'file')} {what}: {name_list(names, 5)}")
