@@ -41,7 +41,10 @@ def test_without_a_case_all_are_listed(given, code, capsys):
     assert all(f"\n  {name} " in shown for name in timing.CASES)
 
 
-@pytest.mark.parametrize("name", [slow(name) if name in ("nt_xent_memory", "pinda_step") else name for name in QUICK])
+LONG = ("nt_xent_memory", "pinda_step", "crl_tac_memory", "default_fit")
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in LONG else name for name in QUICK])
 def test_quick_runs_and_writes_nothing(name, results, capsys):
     main([name, "--quick"])
     assert '"threads": 1' in capsys.readouterr().out

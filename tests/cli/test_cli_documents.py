@@ -213,7 +213,7 @@ def short_trainings(monkeypatch):
         yield
 
 
-QUICK = {"data.md", "evaluation.md", "tables.md"}
+QUICK = {"tables.md"}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 import torch
 from framework_cases import length_one
 
+from cases import covering
 from refusals import refusal
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Unified
 from viewsmith.frameworks.unified import Draw, Views, embed
@@ -58,11 +59,11 @@ def slow_loss(i, variant, z, a, draw, logits, united, stored_positives):
     return loss(positives) if united else sum(loss([key]) for key in positives) / len(positives)
 
 
-CASES = list(itertools.product([True, False], [True, False], [Logits(), Logits("squared", beta=30.0)]))
+BOTH = (False, True)
+CASES = itertools.product(BOTH, BOTH, (Logits(), Logits("squared", beta=30.0)), BOTH)
 
 
-@pytest.mark.parametrize(("united", "per_sample", "logits"), CASES)
-@pytest.mark.parametrize("stored_positives", [False, True])
+@pytest.mark.parametrize(("united", "per_sample", "logits", "stored_positives"), covering(CASES, drawn=2))
 def test_losses_equal_the_loop(united, per_sample, logits, stored_positives):
     contrast = FeatureContrast(memory(per_sample=per_sample), logits, united=united, stored_positives=stored_positives)
     z, raw = tensor(M, B, D).requires_grad_(), tensor(M, B, D, seed=1).requires_grad_()
@@ -90,10 +91,10 @@ def test_losses_equal_the_loop(united, per_sample, logits, stored_positives):
     assert none is None
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("per_sample", [False, True])
-@pytest.mark.parametrize("stored_positives", [False, True])
-@pytest.mark.parametrize("form", ["linear", "squared", "circle"])
+@pytest.mark.parametrize(
+    ("form", "stored_positives", "per_sample", "dtype"),
+    covering(itertools.product(("linear", "squared", "circle"), BOTH, BOTH, (torch.float64, torch.float32)), drawn=2),
+)
 def test_the_joint_contrast_of_all_features_equals_the_loop(form, stored_positives, per_sample, dtype):
     """Equation 11: one loss of the pairs of original and augmented features, all combined with each other."""
     logits = Logits(form, beta=7.0, detach=False)

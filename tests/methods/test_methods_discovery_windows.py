@@ -103,6 +103,7 @@ def test_features_of_larger_patches_are_also_those_of_random_phases(monkeypatch)
     assert set(seen[-1:]) == {2} and "about 20 pixels large" in model.describe()
 
 
+@pytest.mark.slow
 def test_nothing_recurs_in_tiles_of_digits():
     with pytest.warns(UserWarning, match="nothing recurs"):
         assert not Discovery(windows=[5]).fit(tiles(300, 0, objects=False)[0]).recurs_

@@ -78,6 +78,7 @@ def database(tmp_path_factory):
     return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/store.db"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", ["finished", "failed"])
 def test_mlflow_has_numbers_settings_pictures_and_the_status(digits, database, status):
     pytest.importorskip("mlflow")
@@ -143,6 +144,7 @@ def test_a_store_that_does_not_answer_is_said_once_and_the_training_goes_on(
     assert model.status_ == "finished" and equal_weights(model, plain)
 
 
+@pytest.mark.slow
 def test_mlflow_without_a_server(digits, monkeypatch):
     pytest.importorskip("mlflow")
     monkeypatch.setattr(tracking, "PATIENCE", 1.0)
