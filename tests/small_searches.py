@@ -25,7 +25,7 @@ SMALLER = {
     "viewsmith.methods.discovery.motif_search.SCREENED": 6_000,
     "viewsmith.methods.discovery.motif_search.PROJECTIONS": 30,
     "viewsmith.methods.discovery.motif_search.ALIKE": 80,
-    "viewsmith.methods.discovery.motif_search.DRAWS": 5,
+    "viewsmith.methods.discovery.acceptance.SEARCHED": 80,
 }
 
 

@@ -386,11 +386,19 @@ def planted(seed: int, n: int = 20, length: int = 600, width: int = 15, changed:
     texts = np.frombuffer(b"ACGT", np.uint8)[codes]
     began = time.process_time()
     model = Discovery(windows=[width], both_strands=False, random_state=seed).fit(texts)
-    best = model.parts_[0] if model.recurs_ else max(model.tried_[0], key=lambda motif: motif.clarity)
+    best = model.parts_[0] if model.recurs_ else max(model.tried_[0], key=lambda motif: motif.evidence.gain)
     common = np.clip(width - abs(best.best_sites(codes.astype(np.uint8))[0] - starts), 0, None).sum()
     coefficient = common / (2 * width * n - common)
     spent = time.process_time() - began
-    return rounded({"coefficient": coefficient, "clarity": best.clarity, "recurs": model.recurs_, "cpu_seconds": spent})
+    return rounded(
+        {
+            "coefficient": coefficient,
+            "gain": best.evidence.gain,
+            "p": best.evidence.p,
+            "recurs": model.recurs_,
+            "cpu_seconds": spent,
+        }
+    )
 
 
 def half(seed: int, n: int = 10_000, length: int = 200, word: bytes = b"TTGACAGGTATAATC") -> dict[str, Any]:
@@ -680,7 +688,7 @@ def table() -> str:
             "f1",
             "nmi",
             "coefficient",
-            "clarity",
+            "gain",
             "auc",
             "recurs",
             "kinds",

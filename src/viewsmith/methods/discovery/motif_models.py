@@ -5,7 +5,7 @@ Letters are numbers from 0 in the order of an alphabet of C letters, and C, whic
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 import numpy as np
@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from viewsmith.methods.discovery.acceptance import Evidence
 from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet, word_length
 
 ORDER = 2  # letters before, on which a letter of the background depends
 FEW_LETTERS = 8  # with more, the background has independent letters: of pairs of these too few are seen
-CLEAR = 4.5  # least clarity of a motif that recurs
-LEAST_SPREAD = 0.02  # nats; of held-out halves, whose mean gain in nothing is below 0, the only one
 BLOCK = 500
+PERMUTED = 2**21  # letters that are shuffled at once
 LISTED = 0.2  # least probability of a letter of a pattern, as in those of MEME
 
 
@@ -222,32 +222,16 @@ class Motif:
     probabilities: np.ndarray  # p_P: frequencies of the letters, (w, C)
     background: Background  # p_U
     share: float  # of the sequences that have a site
-    gain: float  # mean log likelihood ratio of sequences, each left out, in nats
-    nothing: tuple[float, float] | None  # mean and standard deviation in sequences from p_U; None: judged by halves
     both: bool = True  # strands
     # log p_P / p_U of each start in sequences of one length, (L - w + 1,), if places matter (then of one strand).
     place: np.ndarray | None = None
     # The same motif with fewer or more letters on both sides, (w', C) each, by which its sites are scored, too.
     others: tuple[np.ndarray, ...] = ()
+    evidence: Evidence = field(default_factory=Evidence)
 
     @property
     def width(self) -> int:
         return len(self.probabilities)
-
-    @property
-    def recurs(self) -> bool:
-        """Whether the gain is clearly above what is found in nothing."""
-        return self.clarity > CLEAR
-
-    @property
-    def clarity(self) -> float:
-        """Distance of the gain from what is found in nothing, in standard deviations."""
-        return self.excess / (LEAST_SPREAD if self.nothing is None else self.nothing[1])
-
-    @property
-    def excess(self) -> float:
-        """The gain less that in nothing, which wider motifs have more of, nats."""
-        return self.gain - (0.0 if self.nothing is None else self.nothing[0])
 
     @property
     def consensus(self) -> str:
@@ -335,3 +319,51 @@ def lengths_of(codes: np.ndarray, size: int = 4) -> np.ndarray:
 def other_strand(codes: np.ndarray, size: int = 4) -> np.ndarray:
     """The reverse complement of all L columns, padding included, codes (n, L)."""
     return np.asarray(np.where(codes < size, size - 1 - codes, size)[:, ::-1].astype(np.uint8))
+
+
+def shuffled(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Sequences (n, L) with the same pairs of letters in another order, by random Euler paths (Altschul and Erickson
+    1985); of more than `FEW_LETTERS` letters, with the same letters: most of their pairs occur once."""
+    rows = max(1, PERMUTED // codes.shape[1])
+    own = _permuted if size > FEW_LETTERS else _paths
+    return np.concatenate([own(codes[a : a + rows], size, rng) for a in range(0, len(codes), rows)])
+
+
+def _permuted(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """The known letters in another order."""
+    known, made = codes < size, codes.copy()
+    order = np.where(known, rng.random(codes.shape), 2).argsort(1)
+    made[known] = np.take_along_axis(codes, order, 1)[np.arange(codes.shape[1]) < known.sum(1, keepdims=True)]
+    return made
+
+
+def _paths(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Random Euler paths; an unknown letter counts as one."""
+    made, ends = codes.copy(), lengths_of(codes, size) - 1
+    todo = np.flatnonzero(ends > 1)
+    while len(todo):
+        own, each = codes[todo].astype(np.int64), np.arange(len(todo))
+        goal = own[each, ends[todo]]
+        known = np.arange(codes.shape[1] - 1) < ends[todo, None]
+        first = np.where(known, own[:, :-1], size + 1)
+        # What follows each letter, letter by letter, in random order.
+        order = (first + rng.random(first.shape)).argsort(1)
+        following = np.take_along_axis(own[:, 1:], order, 1)
+        stop = np.stack([(first == letter).sum(1) for letter in range(size + 1)], 1).cumsum(1)
+        start = np.pad(stop, ((0, 0), (1, 0)))[:, :-1]
+        # A path passes all pairs if the last ones of the letters lead to the last letter; otherwise it is drawn again.
+        last = np.where(stop > start, following[each[:, None], np.maximum(stop - 1, 0)], goal[:, None])
+        at = np.tile(np.arange(size + 1), (len(todo), 1))
+        for _ in range(size + 1):
+            at = np.where(at == goal[:, None], at, np.take_along_axis(last, at, 1))
+        good = np.flatnonzero((at == goal[:, None]).all(1))
+        rows, start, following, letter = todo[good], start[good], following[good], own[good, 0]
+        each = np.arange(len(good))
+        for i in range(1, codes.shape[1]):
+            going = i <= ends[rows]
+            drawn = following[each, np.minimum(start[each, letter], following.shape[1] - 1)]
+            start[each, letter] += 1
+            letter = np.where(going, drawn, letter)
+            made[rows, i] = np.where(going, letter, codes[rows, i])
+        todo = np.delete(todo, good)
+    return made

@@ -16,11 +16,7 @@ and a Markov chain for p_U. With zero or one site in a sequence this is MEME's m
    tells weak motifs from it.
 6. Places: if nine tenths of 100 sequences or more have one length, a third model of p_P prefers places on the given
    strand, as the TATA box does: a smooth density of the starts, fitted in the same rounds.
-7. Choice: the gain of a motif is the mean log likelihood ratio of a sequence. Of 100 sequences or more, it is that of
-   one half under the motif that was searched in the other. Of fewer, it is that under the motif that the sequence's
-   own sites did not help to fit, and the same search in sequences drawn from p_U says what gain is found in nothing.
-   If none of several w and models is clearly above it, in standard deviations, nothing recurs; otherwise the one with
-   the largest gain above it is taken.
+7. Choice among widths and models: `viewsmith.methods.discovery.acceptance`, with shuffled sequences as surrogates.
 8. Sites: of fewer than 100 sequences, a motif of the first model is also fitted with fewer and more letters on both
    sides. A site has the mean of p_P / p_U over the widths that find most of the same sites: which of two places of
    nearly equal score is the better one depends on the width, and the width is not known.
@@ -33,9 +29,10 @@ Letters are those of an alphabet of C letters, with two strands if they have com
 Symbols: z a window; w its letters; n sequences; W windows; S motifs fitted at once; s(z) = log p_P(z) / p_U(z).
 """
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -46,15 +43,8 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.progress import with_progress
-from viewsmith.methods.discovery.motif_models import (
-    CLEAR,
-    LEAST_SPREAD,
-    Background,
-    Motif,
-    Windows,
-    lengths_of,
-    other_strand,
-)
+from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, parts_of
+from viewsmith.methods.discovery.motif_models import Background, Motif, Windows, lengths_of, other_strand, shuffled
 from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet
 
 WIDTHS = (8, 12, 16, 22)
@@ -73,9 +63,7 @@ PRIOR_ALIKE = 0.3  # of the letters of a group of windows
 PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 300, 3, 32, 1_800
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
 
-# Draws of sequences from p_U, and those after which a width may be out; standard errors that it is behind then.
-DRAWS, FEWER, BEHIND = 8, 4, 3.0
-MANY = 100  # sequences whose halves are enough to search in one and judge in the other
+MANY = 100  # sequences of which windows are starts enough
 SMOOTH, ANYWHERE = 3.0, 0.1  # letters, deviation of the density of places; share of sites that may be anywhere
 # Least part of the sequences that have the full length, for places; least density of the best place, uniform being 1.
 ONE_LENGTH, PREFERRED = 0.9, 2.0
@@ -115,81 +103,42 @@ def find_motif(
     fitting = [
         w for w in sorted(widths) if codes.shape[1] >= w and len(Windows.of(codes, w, background, both).first) >= 5
     ]
-    if len(codes) < MANY:
-        empty = [background.draw(lengths, rng) for _ in range(DRAWS)]
-        return _judged_by_draws(codes, empty, fitting, background, both, rng)
-    one_length, found = (lengths == codes.shape[1]).mean() >= ONE_LENGTH, list[Motif]()
-    for width in with_progress(fitting, "motifs", len(fitting), "searches"):
-        held_out = _held_out(_search, codes, width, background, both, rng)
-        found += [_motif(model, background, None, both) for model in held_out]
-        of_strand = Background.of(codes, alphabet)
-        placed = _held_out(_search_places, codes, width, of_strand, False, rng) if one_length else []
-        found += [
-            _motif(model, of_strand, None, False)
-            for model in placed
-            if model.place is not None and model.place.max() >= PREFERRED
-        ]
+    sought = parts_of(len(codes), seed)
+    of_strand = Background.of(codes, alphabet)
+    placed = len(codes) >= MANY and (lengths == codes.shape[1]).mean() >= ONE_LENGTH
+    kinds = [(_search, background, both), (_search_places, of_strand, False)][: 1 + placed]
+    surrogates = shuffled(np.tile(codes, (SURROGATES, 1)), size, rng).reshape(SURROGATES, *codes.shape)
+    found, searches = list[Motif](), list(itertools.product(fitting, kinds))
+    for width, (search, own, strands) in with_progress(searches, "motifs", len(searches), "searches"):
+        parts = [search(codes[rows], width, own, strands, rng) for rows in sought]
+        windows = Windows.of(codes, width, own, strands)
+        for same in zip(*parts, strict=True):
+            evidence = _evidence_of([model for model, _ in same], sought, codes, surrogates, own, strands)
+            joined, model = functools.reduce(Fitted.joined, [each for each, _ in same]), same[0][1]
+            motif = replace(_motif(_fit(windows, joined, ROUNDS, model).best(1), own, strands), evidence=evidence)
+            if motif.place is None or np.exp(motif.place.max()) >= PREFERRED:
+                found.append(motif)
+        if len(codes) < MANY:
+            # With one frequency for all positions, letters beside the motif count as much as its own: no other widths.
+            found[-2] = replace(found[-2], others=_other_widths(found[-2], codes))
     return found
 
 
-def _judged_by_draws(
+def _evidence_of(
+    motifs: Sequence["Fitted"],
+    sought: Sequence[np.ndarray],
     codes: np.ndarray,
-    empty: Sequence[np.ndarray],
-    widths: Sequence[int],
+    surrogates: np.ndarray,
     background: Background,
     both: bool,
-    rng: np.random.Generator,
-) -> list[Motif]:
-    """Motifs of few sequences, judged by the same searches in `empty` ones, drawn from p_U: in `FEWER` of them, and in
-    all for the widths whose gain in nothing may still change the answer."""
-    nothing: dict[int, list[list[float]]] = {width: [] for width in widths}
-    models: dict[int, list[Fitted]] = {}
-
-    def judged(width: int) -> list[Motif]:
-        columns = zip(models[width], zip(*nothing[width], strict=True), strict=True)
-        return [_motif(model, background, _moments(gains), both) for model, gains in columns]
-
-    def searches() -> Iterator[tuple[int, np.ndarray]]:
-        yield from ((width, codes) for width in widths)
-        yield from ((width, each) for each in empty[:FEWER] for width in widths)
-        for _ in empty[FEWER:]:
-            tried = {width: judged(width) for width in widths}
-            open_ = [width for width in widths if _may_decide(tried, width, len(nothing[width]))]
-            yield from ((width, empty[len(nothing[width])]) for width in open_)
-
-    for width, each in with_progress(searches(), "motifs", len(widths) * (1 + len(empty)), "searches"):
-        fitted = [model for model, _ in _search(each, width, background, both, rng)]
-        if each is codes:
-            models[width] = fitted
-        else:
-            nothing[width].append([float(model.gain) for model in fitted])
-    found = []
-    for width in widths:
-        own, *alike = judged(width)
-        # With one frequency for all positions, letters beside the motif count as much as its own: no other widths.
-        found += [replace(own, others=_other_widths(own, codes)), *alike]
-    return found
-
-
-def _moments(gains: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation of gains in nothing."""
-    return float(np.mean(gains)), max(float(np.std(gains, ddof=1)), LEAST_SPREAD)
-
-
-def _may_decide(tried: Mapping[int, Sequence[Motif]], width: int, draws: int) -> bool:
-    """Whether more draws for a width may change what `choose` says: nothing is near to recurring, or something recurs
-    for certain and the motifs of this width are behind, by `BEHIND` standard errors, and not the clearest."""
-    every = [motif for motifs in tried.values() for motif in motifs]
-    lead, clearest = max(every, key=lambda motif: motif.excess), max(every, key=lambda motif: motif.clarity)
-    if clearest.clarity < CLEAR / 2:
-        return False
-    for motif in tried[width]:
-        assert motif.nothing is not None and lead.nothing is not None
-        error = math.hypot(motif.nothing[1], lead.nothing[1]) / math.sqrt(draws)
-        near = motif is clearest or motif.excess >= lead.excess - BEHIND * error
-        if near or (clearest.clarity < 2 * CLEAR and motif.clarity >= CLEAR / 2):
-            return True
-    return False
+) -> Evidence:
+    """Of the motifs that were found in some of the sequences each, in the others and in their surrogates."""
+    scores = np.empty((1 + len(surrogates), len(codes)))
+    for model, rows in zip(motifs, sought, strict=True):
+        motif = _motif(model, background, both)
+        for own, each in zip(scores, (codes, *surrogates), strict=True):
+            own[~rows] = motif.best_sites(each[~rows])[2]
+    return Evidence.of(scores)
 
 
 def _usable(codes: np.ndarray, width: int, size: int) -> np.ndarray:
@@ -241,12 +190,12 @@ def copies_masked(codes: np.ndarray, both: bool, size: int = 4) -> tuple[np.ndar
     return np.where(inside, size, codes).astype(np.uint8), int((inside & (codes < size)).sum())
 
 
-def _motif(model: "Fitted", background: Background, nothing: tuple[float, float] | None, both: bool) -> Motif:
+def _motif(model: "Fitted", background: Background, both: bool) -> Motif:
     """The only motif of a fit."""
     p = _frequencies(model.log_p, background.size)[0].double().numpy()
     place = None if model.place is None else model.place[0].log().numpy()
     p /= p.sum(1, keepdims=True)
-    return Motif(p, background, float(model.share), float(model.gain), nothing, both, place)
+    return Motif(p, background, float(model.share), both, place)
 
 
 def _other_widths(motif: Motif, codes: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -263,16 +212,10 @@ def _other_widths(motif: Motif, codes: np.ndarray) -> tuple[np.ndarray, ...]:
         added, kept = np.tile(mean, (max(more, 0), 1)), motif.probabilities[max(-more, 0) : motif.width + min(more, 0)]
         start = torch.from_numpy(np.concatenate([added, kept, added])).float().log().reshape(1, -1)
         fitted = _fit(windows, Fitted(start, torch.tensor([motif.share])), ROUNDS, own_frequencies(windows))
-        other = _motif(fitted, motif.background, None, motif.both)
+        other = _motif(fitted, motif.background, motif.both)
         if (abs(other.best_sites(codes)[0] + width / 2 - own) <= motif.width / 4).mean() >= AGREE:
             found.append(other.probabilities)
     return tuple(found)
-
-
-def choose(tried: Sequence[Motif]) -> Motif | None:
-    """The motif with the largest gain above nothing, if any is clearly above it; None if nothing recurs."""
-    # That something recurs is judged in standard deviations; those of a few random sets are too noisy to choose by.
-    return max(tried, key=lambda motif: motif.excess) if any(motif.recurs for motif in tried) else None
 
 
 Model = Callable[[Tensor], Tensor]  # from counts of letters (S, w, C) to log p_P (S, C w)
@@ -354,29 +297,6 @@ def _search_places(
     log_p = _from_words(words, windows.size)
     starts = Fitted(log_p, torch.full((len(words),), 0.5), torch.ones(len(words), windows.starts))
     return [(_finished(windows, screen, _fit(screen, starts, FEW_ROUNDS, free), free), free)]
-
-
-def _held_out(
-    search: Callable[..., list[tuple[Fitted, Model]]],
-    codes: np.ndarray,
-    width: int,
-    background: Background,
-    both: bool,
-    rng: np.random.Generator,
-) -> list[Fitted]:
-    """The motifs of a search in each half of the sequences, fitted to all. Their gain is that of one half under the
-    motif of the other, which in nothing is at most 0 (but for less than exp(-t) in t nats)."""
-    halves, found, gains = (codes[::2], codes[1::2]), [], []
-    for own, other in (halves, halves[::-1]):
-        windows = Windows.of(other, width, background, both)
-        found.append(search(own, width, background, both, rng))
-        gains.append([float(_expected(windows, motif, counted=False)[0].mean()) for motif, _ in found[-1]])
-    windows = Windows.of(codes, width, background, both)
-    best = [
-        _fit(windows, one.joined(two), ROUNDS, model).best(1) for (one, model), (two, _) in zip(*found, strict=True)
-    ]
-    means = torch.tensor(gains).mean(0)
-    return [replace(motif, gain=gain[None]) for motif, gain in zip(best, means, strict=True)]
 
 
 def _windows(

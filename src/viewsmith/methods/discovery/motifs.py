@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.methods.discovery.acceptance import choose
 from viewsmith.methods.discovery.contrast import Search
-from viewsmith.methods.discovery.motif_models import CLEAR, LEAST_SPREAD, Background, Motif, as_codes, lengths_of
-from viewsmith.methods.discovery.motif_search import WIDTHS, choose, find_motif
+from viewsmith.methods.discovery.motif_models import Background, Motif, as_codes, lengths_of
+from viewsmith.methods.discovery.motif_search import WIDTHS, find_motif
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES, Alphabet
 from viewsmith.modalities.dna.modality import Letters
@@ -120,20 +121,14 @@ class MotifSearch(Search):
 
     def describe(self) -> str:
         """What recurs, or why nothing does, in plain words."""
-        best = self.parts[0] if self.parts else max(self.tried[0], key=lambda motif: motif.clarity)
+        best = self.parts[0] if self.parts else max(self.tried[0], key=lambda motif: motif.evidence.gain)
         numbers = f"{best.consensus}, {best.width} letters{_starts(best)}"
         if self.parts and len(best.alphabet) > len(NUCLEOTIDES):
             numbers += f", pattern {best.pattern}"
         if self.parts:
             kinds = "one motif recurs" if len(self.parts) == 1 else f"{len(self.parts)} motifs recur"
             return f"{kinds}: {'' if len(self.parts) == 1 else 'the first is '}{numbers}"
-        if best.nothing is None:
-            numbers += f", with a gain of {best.gain:.2f} nats in sequences that it was not fitted to"
-            least = f"{CLEAR * LEAST_SPREAD:.2f}"
-        else:
-            numbers += f", {best.clarity:.1f} standard deviations above the best motif of random sequences"
-            least = f"{CLEAR}"
-        return f"the best candidate is {numbers}; expected more than {least}"
+        return f"the best candidate, {numbers}, {best.evidence.why(len(self.tried[0]))}"
 
     def extent(self, found: np.ndarray) -> str:
         """The motif of the sites of one kind."""
@@ -170,8 +165,7 @@ class MotifSearch(Search):
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Plain values and tensors of what was fitted."""
-        plain = {name: [getattr(motif, name) for motif in self.parts] for name in ("share", "gain", "both")}
-        plain["nothing"] = [motif.nothing for motif in self.parts]
+        plain = {name: [getattr(motif, name) for motif in self.parts] for name in ("share", "both")}
         tensors: dict[str, Tensor] = {}
         for i, (motif, null) in enumerate(zip(self.parts, self.null, strict=True)):
             arrays = {"probabilities": motif.probabilities, "background": motif.background.log_p, "null": null}
@@ -182,19 +176,15 @@ class MotifSearch(Search):
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Take what `state` gave."""
-        for i, nothing in enumerate(fitted["nothing"]):
+        for i, (share, both) in enumerate(zip(fitted["share"], fitted["both"], strict=True)):
             p, log_p, null = (tensors[f"{i}.{name}"].numpy() for name in ("probabilities", "background", "null"))
-            share, gain, both = (fitted[name][i] for name in ("share", "gain", "both"))
             place = tensors[f"{i}.place"].numpy() if f"{i}.place" in tensors else None
             others = [value.numpy() for name, value in tensors.items() if name.startswith(f"{i}.other")]
-            nothing = nothing and tuple(nothing)
             self.parts.append(
                 Motif(
                     p,
                     Background(log_p, self.letters.alphabet),
                     float(share),
-                    float(gain),
-                    nothing,
                     bool(both),
                     place,
                     tuple(sorted(others, key=len)),

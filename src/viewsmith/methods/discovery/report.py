@@ -314,13 +314,8 @@ _TRIED: dict[str, tuple[Sequence[str], Callable[[Any], Sequence[str]]]] = {
         ),
     ),
     "letters": (
-        ("motif", "letters", "gain", "random sequences"),
-        lambda motif: (
-            motif.consensus,
-            f"{motif.width}",
-            f"{motif.gain:.2f} nats",
-            "" if motif.nothing is None else f"{motif.nothing[0]:.2f} ± {motif.nothing[1]:.2f} nats",
-        ),
+        ("motif", "letters", "score above that of shuffled sequences", "p"),
+        lambda motif: (motif.consensus, f"{motif.width}", f"{motif.evidence.gain:.2f} nats", f"{motif.evidence.p:.1g}"),
     ),
     "series": (
         ("window", "score above that of random phases", "p"),
