@@ -51,7 +51,7 @@ def test_a_longer_run_has_the_learning_rate_of_its_new_length(tmp_path, rows):
     assert fit(rows, tmp_path / "grown", 8, "--resume").code == 0
     rates = [[rate for _, _, rate in losses(tmp_path / run)] for run in ("short", "whole", "grown")]
     assert rates[2] == rates[0] + rates[1][4:] and len(rates[2]) == 8
-    assert viewsmith.load(tmp_path / "grown").resolved_.epochs == 8
+    assert viewsmith.load(tmp_path / "grown").options_.epochs == 8
 
 
 def test_a_run_of_that_length_is_left_as_it_is(tmp_path, rows):
@@ -99,11 +99,11 @@ def test_settings_that_follow_from_the_number_of_epochs_stay(tmp_path):
     options = {"random_state": 0, "hidden": (8,), "n_components": 4}
     run = tmp_path / "run"
     first = viewsmith.Contrastive(**options).fit(x, run=run)
-    before = first.resolved_
+    before = first.facts_
     longer = viewsmith.Contrastive(**options, epochs=before.epochs + 2).fit(x, run=run, resume=True)
     kept = ("learning_rate", "head_learning_rate", "batch_size")
-    assert [getattr(longer.resolved_, name) for name in kept] == [getattr(before, name) for name in kept]
-    assert longer.resolved_.epochs == longer.summary_["epochs"] == before.epochs + 2
+    assert [getattr(longer.facts_, name) for name in kept] == [getattr(before, name) for name in kept]
+    assert longer.options_.epochs == longer.summary_["epochs"] == before.epochs + 2
     config = RunFolder(run).read_config()
     assert (config["parameters"]["epochs"], config["fitted"]["epochs"]) == ("auto", before.epochs + 2)
     again = viewsmith.Contrastive(**options).fit(x, run=run, resume=True)  # "auto", as it was started

@@ -49,13 +49,13 @@ def test_one_row_in_other_units_is_a_warning(model, wine):
 def test_a_loaded_model_knows_the_scale(model, wine, tmp_path):
     model.save(tmp_path / "run")
     loaded = load(tmp_path / "run")
-    assert loaded.resolved_.reach == model.resolved_.reach
+    assert loaded.facts_.reach == model.facts_.reach
     assert len(said(loaded.transform, wine[0] * 1e6)) == 1
 
 
 def test_models_of_earlier_versions_say_nothing(model, wine):
     z = torch.full((20, 13), 1e9)
-    assert not said(warn_off_scale, z, {}) and len(said(warn_off_scale, z, model.resolved_.reach)) == 1
+    assert not said(warn_off_scale, z, {}) and len(said(warn_off_scale, z, model.facts_.reach)) == 1
 
 
 def test_classes_held_out_of_digits(wine):

@@ -185,7 +185,7 @@ PLAIN = {"hidden": (6,), "n_components": 5, "random_state": 0}
 
 
 def batch_of(model):
-    return model.resolved_.batch_size, optimizer_of(model).learning_rate
+    return model.options_.batch_size, optimizer_of(model).learning_rate
 
 
 def test_the_batch_of_few_rows_is_small_unless_it_is_given(wine, few_steps, monkeypatch, tmp_path):

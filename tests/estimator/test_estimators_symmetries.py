@@ -45,8 +45,8 @@ def waves(n=400, backward=False, negative=False):
 )
 def test_recordings_are_reversed_or_change_their_sign_if_their_set_does(options, rates):
     model = Contrastive(**TINY, modality="series").fit(waves(**options))
-    assert tuple(model.resolved_.view_options[name] for name in ("time_reversal", "sign_flip")) == rates
-    few = Contrastive(**TINY, modality="series").fit(waves(40)).resolved_
+    assert tuple(model.options_.view_options[name] for name in ("time_reversal", "sign_flip")) == rates
+    few = Contrastive(**TINY, modality="series").fit(waves(40)).facts_
     assert few.view_options == {"time_reversal": 0, "sign_flip": 0}
     assert few.symmetries["time-reversal"]["verdict"].startswith("time-reversal: off, not tested")
 
@@ -54,7 +54,7 @@ def test_recordings_are_reversed_or_change_their_sign_if_their_set_does(options,
 def test_rates_of_recordings_can_be_forced():
     x = waves()
     forced = Contrastive(**TINY, modality="series", view_options={"time_reversal": 0.25, "sign_flip": 0}).fit(x)
-    assert forced.resolved_.view_options == {"time_reversal": 0.25, "sign_flip": 0} and not forced.resolved_.symmetries
+    assert forced.options_.view_options == {"time_reversal": 0.25, "sign_flip": 0} and not forced.facts_.symmetries
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_rates_of_recordings_can_be_forced():
 )
 def test_the_rate_is_chosen_said_and_recorded(x, option, transformation, rate, capsys):
     model = Contrastive(**TINY, verbose=True).fit(x)
-    assert model.resolved_.view_options[option] == rate
+    assert model.options_.view_options[option] == rate
     test = model.summary_["symmetries"][transformation]
     assert test["rate"] == rate
     told, low = capsys.readouterr().err, test["told_apart_interval"][0]
@@ -80,7 +80,7 @@ def test_the_rate_is_chosen_said_and_recorded(x, option, transformation, rate, c
 
 def test_a_number_forces_the_rate_and_equals_the_choice_of_it():
     chosen, off, on = (Contrastive(**TINY, **given).fit(strokes()) for given in ({}, {"flip": 0}, {"flip": 0.5}))
-    assert not off.resolved_.symmetries and on.resolved_.view_options["flip"] == 0.5
+    assert not off.facts_.symmetries and on.options_.view_options["flip"] == 0.5
     np.testing.assert_array_equal(chosen.transform(strokes()), off.transform(strokes()))
     assert not np.array_equal(chosen.transform(strokes()), on.transform(strokes()))
 
@@ -95,8 +95,8 @@ def test_a_loaded_model_keeps_the_choice(tmp_path):
     model = Contrastive(**TINY).fit(strokes(), run=tmp_path / "run")
     assert 'flip = "auto"' in (tmp_path / "run" / "config.toml").read_text()
     other = viewsmith.load(tmp_path / "run")
-    assert other.resolved_.view_options == model.resolved_.view_options
-    assert other.resolved_.symmetries == model.resolved_.symmetries
+    assert other.options_.view_options == model.options_.view_options
+    assert other.facts_.symmetries == model.facts_.symmetries
     np.testing.assert_array_equal(other.views(strokes()[:8], 2), model.views(strokes()[:8], 2))
 
 
@@ -104,7 +104,7 @@ def test_a_resumed_training_keeps_the_choice(tmp_path):
     whole = Contrastive(**TINY | {"epochs": 3}).fit(strokes(), run=tmp_path / "whole")
     Contrastive(**TINY | {"epochs": 3}, minutes=1e-9).fit(strokes(), run=tmp_path / "cut")
     resumed = Contrastive(**TINY | {"epochs": 3}).fit(strokes(), run=tmp_path / "cut", resume=True)
-    assert resumed.resolved_.symmetries == whole.resolved_.symmetries
+    assert resumed.facts_.symmetries == whole.facts_.symmetries
     np.testing.assert_array_equal(resumed.transform(strokes()), whole.transform(strokes()))
 
 
@@ -123,16 +123,16 @@ def test_many_groups_are_held_out_whole(count, expected, monkeypatch):
 @pytest.mark.parametrize("x", [strokes(40), np.repeat(strokes(30), 3, axis=0)], ids=["few", "few different"])
 def test_too_few_samples_keep_the_published_rate_and_say_so(x):
     model = Contrastive(**TINY).fit(x)
-    assert model.resolved_.view_options["flip"] == 0.5
+    assert model.options_.view_options["flip"] == 0.5
     verdict = model.summary_["symmetries"]["mirror"]["verdict"]
     assert "mirror: on, not tested:" in verdict and "expected at least 50" in verdict
 
 
 def test_samples_that_a_transformation_does_not_change_keep_the_published_rate():
     columns = np.random.default_rng(0).integers(0, 256, (80, 8, 1), dtype=np.uint8).repeat(8, 2)
-    assert Contrastive(**TINY).fit(columns).resolved_.view_options["flip"] == 0.5
+    assert Contrastive(**TINY).fit(columns).options_.view_options["flip"] == 0.5
     nothing = np.full((80, 40), ord("N"), np.uint8)
-    assert Contrastive(**TINY).fit(nothing).resolved_.view_options["strand"] == 0.5
+    assert Contrastive(**TINY).fit(nothing).options_.view_options["strand"] == 0.5
 
 
 def test_published_presets_mirror_as_published():

@@ -224,7 +224,7 @@ def modality(folder):
     def _only(context):
         return torch.nn.Sequential(torch.nn.Linear(context.channels, context.outputs))
 
-    found["its generator"] = viewsmith.PiNDA(epochs=1, n_components=4, random_state=0).fit(x).resolved_.generator
+    found["its generator"] = viewsmith.PiNDA(epochs=1, n_components=4, random_state=0).fit(x).options_.generator
     return found
 
 

@@ -64,10 +64,10 @@ def test_information_equals_a_loop():
 def test_the_size_with_the_largest_information_is_chosen(brief, tmp_path, capsys):
     x = scenes()
     model = CRLTAC(**SMALL | {"verbose": True}, crop_size="auto").fit(x, run=tmp_path / "run")
-    scores = model.resolved_.crop_size_scores
+    scores = model.facts_.crop_size_scores
     best = max(scores, key=scores.get)
     assert list(scores) == ["20", "24"] and scores["20"] != scores["24"]
-    assert model.resolved_.family_options["crop_size"] == int(best) == model.crops(x)[0].shape[1]
+    assert model.facts_.family_options["crop_size"] == int(best) == model.crops(x)[0].shape[1]
     assert (
         f"crop_size: {best} pixels (information: 20 {scores['20']:.2f}, 24 {scores['24']:.2f})"
         in capsys.readouterr().err
@@ -75,10 +75,10 @@ def test_the_size_with_the_largest_information_is_chosen(brief, tmp_path, capsys
 
     loaded = viewsmith.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.transform(x), model.transform(x))
-    assert loaded.resolved_.crop_size_scores == pytest.approx(scores)
+    assert loaded.facts_.crop_size_scores == pytest.approx(scores)
     given = CRLTAC(**SMALL, crop_size=int(best)).fit(x)  # the same training as with this number
     np.testing.assert_array_equal(given.transform(x), model.transform(x))
-    assert given.resolved_.crop_size_scores == {}
+    assert given.facts_.crop_size_scores == {}
     CRLTAC(**SMALL, crop_size="auto").fit(x, run=tmp_path / "run", resume=True)  # the search finds the same size
 
 
@@ -91,7 +91,7 @@ def test_trials_see_crops_of_20_pixels_on_resized_images(brief, monkeypatch):
     )
     model = CRLTAC(**SMALL, crop_size="auto").fit(scenes())
     assert seen == [[(8, 8)], [(6, 6)]]  # images of 48 and of 40 pixels
-    assert model.resolved_.family_options["crop_size"] == 24
+    assert model.facts_.family_options["crop_size"] == 24
 
 
 def test_information_is_of_whole_parts(brief, monkeypatch):

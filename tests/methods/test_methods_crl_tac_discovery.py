@@ -98,13 +98,13 @@ def trained(tmp_path_factory):
 
 def test_it_starts_at_the_objects_that_discovery_finds(trained):
     x, model, run = trained
-    assert model.resolved_.start == "discovery" and model.resolved_.start_steps == 50
-    assert "one kind of thing recurs" in model.resolved_.discovered
+    assert model.options_.start == "discovery" and model.options_.start_steps == 50
+    assert "one kind of thing recurs" in model.facts_.discovered
     assert model.method_.channel.family.crop == 20
     assert model.metrics_[-1]["at_places"] > 1.5 * model.metrics_[0]["at_places"]
     loaded = viewsmith.load(run)
     assert np.array_equal(loaded.distribution(x), model.distribution(x))
-    assert loaded.resolved_.discovered == model.resolved_.discovered
+    assert loaded.facts_.discovered == model.facts_.discovered
 
 
 @pytest.mark.slow
@@ -119,9 +119,9 @@ def test_without_anything_that_recurs_it_starts_as_published():
     x = noise(100)
     model = CRLTAC(**QUICK | {"epochs": 1}).fit(x)
     none = CRLTAC(**QUICK | {"epochs": 1}, start="none").fit(x)
-    assert model.resolved_.start == "none" and model.resolved_.discovered.startswith("nothing recurs: ")
+    assert model.options_.start == "none" and model.facts_.discovered.startswith("nothing recurs: ")
     assert np.array_equal(model.distribution(x), none.distribution(x))
-    assert "at_places" not in model.metrics_[-1] and none.resolved_.discovered == ""
+    assert "at_places" not in model.metrics_[-1] and none.facts_.discovered == ""
 
 
 def test_places_that_are_not_clear_are_no_start(monkeypatch):
@@ -132,8 +132,8 @@ def test_places_that_are_not_clear_are_no_start(monkeypatch):
 
     monkeypatch.setattr(building.ImageSearch, "fit", fit)
     model = CRLTAC(**QUICK | {"epochs": 1}).fit(noise(100))
-    assert model.resolved_.start == "none"
-    assert model.resolved_.discovered.startswith("no place is clear (probability at least 0.95): one kind of thing")
+    assert model.options_.start == "none"
+    assert model.facts_.discovered.startswith("no place is clear (probability at least 0.95): one kind of thing")
 
 
 def test_other_places_than_those_found_are_said():

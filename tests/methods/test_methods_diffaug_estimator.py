@@ -33,7 +33,7 @@ def test_epochs_of_the_phases_can_be_set_and_scaled(wine, options, epochs):
     model = DiffAug(**TINY | {"epochs": "auto"} | options, phases="A2 B3 A4").fit(wine)
     names = [row["phase"] for row in model.metrics_]
     assert [names.count(name) for name in ("A1", "B1", "A2")] == epochs
-    assert model.resolved_.epochs == epochs[0] + epochs[2] and model.resolved_.generator_epochs == epochs[1]
+    assert model.options_.epochs == epochs[0] + epochs[2] and model.options_.generator_epochs == epochs[1]
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,5 @@ def test_the_preset_of_dna_trains_hyena():
     x = np.random.default_rng(0).choice([*b"ACGT"], (12, 16)).astype(np.uint8)
     small = {"epochs": 2, "generator_epochs": 1, "sampler_steps": 2, "batch_size": 6, "random_state": 0}
     model = DiffAug(**DiffAug.presets["paper-dna"] | small).fit(x)
-    assert model.resolved_.encoder == "hyena" and model.transform(x).shape == (12, 128)
+    assert model.options_.encoder == "hyena" and model.transform(x).shape == (12, 128)
     assert model.generates and model.views(x[:3], 2).shape == (3, 2, 16)

@@ -120,10 +120,10 @@ def test_views_of_sound_are_those_that_suit_its_features():
     sound = np.random.default_rng(0).normal(size=(30, 1, 400)).astype(np.float32)
     given = {"modality": "series", "features_options": {"sampling_rate": 400, "centers": 4, "bands": 12}}
     model = LinearContrast(features="log-mel", random_state=0, **given).fit(sound)
-    assert model.resolved_.view_maker == "speed"
+    assert model.options_.view_maker == "speed"
     other = LinearContrast(features="log-mel", view_maker="window", random_state=0, **given).fit(sound)
-    assert other.resolved_.view_maker == "window"
-    assert LinearContrast(modality="series", random_state=0).fit(sound).resolved_.view_maker == "window+jitter+scale"
+    assert other.options_.view_maker == "window"
+    assert LinearContrast(modality="series", random_state=0).fit(sound).options_.view_maker == "window+jitter+scale"
 
 
 def test_many_samples_get_more_columns(monkeypatch):
@@ -132,7 +132,7 @@ def test_many_samples_get_more_columns(monkeypatch):
     monkeypatch.setattr(estimator, "MOST_COLUMNS", 9)
     x = np.random.default_rng(0).normal(size=(40, 1, 60)).astype(np.float32)
     fits = [LinearContrast(modality="series", random_state=0).fit(x[:n]) for n in (20, 36, 40)]
-    assert [model.resolved_.n_components for model in fits] == [8, 9, 9]
+    assert [model.options_.n_components for model in fits] == [8, 9, 9]
 
 
 def test_a_verbose_fit_says_what_was_chosen_and_why(capsys):

@@ -78,7 +78,7 @@ def test_the_same_configuration_resumes_only_with_resume(run, resume):
         assert str(run.path) in message and "add --resume" in message
 
 
-def test_resolved_values_and_the_source_of_the_data_may_differ(run):
+def test_facts_values_and_the_source_of_the_data_may_differ(run):
     moved = CONFIG | {"data": {"source": "/elsewhere/a.npz", "fingerprint": "12"}, "fitted": {}, "viewsmith": "2"}
     assert run.open_for(moved, resume=True) is True
 

@@ -12,7 +12,7 @@ from viewsmith.estimator.arguments import Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.parts import Part
-from viewsmith.estimator.plan import BuildContext, Resolved
+from viewsmith.estimator.plan import BuildContext, Facts
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.reports import Figure, draw_profile
 from viewsmith.views import ViewMaker
@@ -101,19 +101,19 @@ class Denoising(DecodedNoise, ViewsmithEstimator):
 
     def figures(self, dataset: Dataset) -> list[Figure]:
         """Figures of all methods, and the learned noise of each feature."""
-        scale, names = self.method_.noise[1].scale.detach().cpu().numpy(), self.resolved_.feature_names
+        scale, names = self.method_.noise[1].scale.detach().cpu().numpy(), self.facts_.feature_names
         caption = "deviations of the learned noise relative to their geometric mean"
         return [*super().figures(dataset), draw_profile("Learned noise", scale, names or None, caption)]
 
-    def _build(self, plan: BuildContext["Denoising", Resolved]) -> DenoisingMethod:
+    def _build(self, plan: BuildContext[Facts]) -> DenoisingMethod:
         framework, views = make_model(plan)
         features = channels_in(plan)
         return DenoisingMethod(
             framework,
             views,
             noise=nn.ModuleList(FeatureNoise(features, level) for level in plan.options.levels),
-            decoder=nn.Linear(plan.resolved.n_components, features),
+            decoder=nn.Linear(plan.options.n_components, features),
             weight=plan.options.weight,
-            epochs=plan.resolved.epochs,
+            epochs=plan.options.epochs,
             optimizer=make_optimizer(plan),
         )

@@ -181,7 +181,7 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
     with process_group(model.device), removed_on_error(out), writing(out):
         fit_dataset(model, dataset, transductive, run=out, **of_run)
         # The other figures take longer: `viewsmith report` makes them.
-        tested = transformed(model.resolved_.symmetries, dataset)
+        tested = transformed(model.facts_.symmetries, dataset)
         write_run_report(out, figures=() if tested is None else (tested,))
         return distributed.rank() == 0
 

@@ -25,7 +25,7 @@ from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, filled, with_shared
-from viewsmith.estimator.configuration import check_packages, configuration, read_encoder
+from viewsmith.estimator.configuration import check_packages, configuration, of_record, read_encoder, recorded
 from viewsmith.estimator.features import fixed_features
 from viewsmith.estimator.figures import as_dataset, shared_figures
 from viewsmith.estimator.fitting import (
@@ -52,9 +52,9 @@ from viewsmith.estimator.inputs import (
 from viewsmith.estimator.model import build_fresh
 from viewsmith.estimator.options import check_options
 from viewsmith.estimator.parts import Signature, check_parts, expanded, places, slots
-from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
-from viewsmith.estimator.resolve import check_modality, resolve_shared, view_entries
+from viewsmith.estimator.resolve import check_modality, resolved, view_entries
 from viewsmith.estimator.routing import route_options
 from viewsmith.estimator.rows import (
     collected,
@@ -87,7 +87,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     presets: ClassVar[dict[str, dict[str, Any]]] = {}  # "NAME" for vectors, "NAME-MODALITY" for other modalities
     preset_needs: ClassVar[dict[str, dict[str, str]]] = {}  # by preset: options that must be given, and what they are
     frameworks: ClassVar[tuple[str, ...]] = ("*",)  # that the method accepts; "*": all general ones
-    resolved_type: ClassVar[type[Resolved]] = Resolved
+    facts_type: ClassVar[type[Facts]] = Facts
     streams_views: ClassVar[bool] = True  # `described_views` are `views` alone, which can be made block by block
     outputs: ClassVar[dict[str, str]] = {}  # of `transform`, by name of the additional row of an evaluation
     trains: ClassVar[bool] = True  # by gradient steps on batches
@@ -154,7 +154,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     # ---- implemented by subclasses --------------------------------------------------------------------------------
 
-    def _build(self, plan: BuildContext[Any, Any]) -> Method:
+    def _build(self, plan: BuildContext[Any]) -> Method:
         """Build the method with fresh weights."""
         raise NotImplementedError
 
@@ -174,9 +174,10 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
                     options = adapt(options, modality, rows.shape[1:])
         return options
 
-    def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
-        """Settings of this method with "auto" resolved, and what only a new model needs in `_build`."""
-        return self.resolved_type(**shared), None
+    def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
+        """Resolve "auto" of this method: its options, of which those of all methods have values; further facts of
+        `facts_type`; and what only a new model needs in `_build`. `given` are the options before."""
+        return options, {}, None
 
     # ---- scikit-learn ---------------------------------------------------------------------------------------------
 
@@ -346,16 +347,16 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     @property
     def fitted_(self) -> dict[str, Any]:
         """Settings that fit resolved from the data, plain values by name."""
-        return self.resolved_.as_dict()
+        return recorded(self.get_params(deep=False), self.options_, self.facts_)
 
     @property
     def modality_(self) -> Modality:
         """Modality of the samples."""
-        return modality_of(self.resolved_.modality)
+        return modality_of(self.facts_.modality)
 
     @property
     def _n_features_out(self) -> int:
-        return self.resolved_.n_components
+        return int(self.options_.n_components)
 
     @property
     def _views_per_sample(self) -> int:
@@ -393,30 +394,29 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     @classmethod
     def _described(cls, config: Mapping[str, Any], custom: dict[str, Any], where: object) -> Self:
         """An estimator with the settings of a configuration, which is that of `where`, without modules."""
-        options = check_options(cls, {**config["parameters"], **custom})
-        resolved = cls.resolved_type.from_dict(config["fitted"])
-        check_packages(resolved.packages, where)
-        estimator = cls(**vars(options))
-        estimator.options_, estimator.resolved_ = options, resolved
+        estimator = cls(**vars(check_options(cls, {**config["parameters"], **custom})))
+        options, facts = of_record(estimator, config["fitted"], custom)
+        check_packages(facts.packages, where)
+        estimator.options_, estimator.facts_ = options, facts
         estimator.context_ = {"data": config["data"]} if "data" in config else {}
-        estimator.table_ = read_encoder(resolved, where)
-        names = resolved.feature_names if estimator.table_ is None else list(estimator.table_.roles)
-        estimator.n_features_in_ = int(np.prod(resolved.row_shape)) if estimator.table_ is None else len(names)
-        if resolved.named:
+        estimator.table_ = read_encoder(facts, where)
+        names = facts.feature_names if estimator.table_ is None else list(estimator.table_.roles)
+        estimator.n_features_in_ = int(np.prod(facts.row_shape)) if estimator.table_ is None else len(names)
+        if facts.named:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         return estimator
 
     def _make_modules(self) -> None:
         """Make the input layer and the method for weights that follow."""
-        self.scaler_: Any = self.modality_.layer_for(self.resolved_.row_shape, self.resolved_.statistics)
-        self.method_ = self._build(BuildContext(self.options_, self.resolved_, layer=self.scaler_))
+        self.scaler_: Any = self.modality_.layer_for(self.facts_.row_shape, self.facts_.statistics)
+        self.method_ = self._build(BuildContext(self.options_, self.facts_, layer=self.scaler_))
 
     def configuration(self, data: dict[str, Any] | None = None) -> dict[str, Any]:
         """Plain values that rebuild the model; before fit only its arguments, with `data` as the record of the data."""
-        if not hasattr(self, "resolved_"):
-            return configuration(self, self.random_state, data, None)
+        if not hasattr(self, "facts_"):
+            return configuration(self, self.random_state, data, {})
         command = {name: self.context_[name] for name in ("command",) if name in self.context_}
-        made = configuration(self, self.resolved_.seed, self.context_.get("data"), self.resolved_)
+        made = configuration(self, self.facts_.seed, self.context_.get("data"), self.fitted_)
         return command | made
 
     def weights(self) -> dict[str, Tensor]:
@@ -445,7 +445,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def checked_rows(self, X: Any) -> Any:
         """Check that samples have the form of the training samples; returns their rows, an array or a `RowSource`."""
-        return self._read(given_to_model(X, self.options_, self.resolved_), self.modality_, self.resolved_.row_shape)
+        return self._read(given_to_model(X, self.options_, self.facts_), self.modality_, self.facts_.row_shape)
 
     def samples(self, X: Any) -> Rows:
         """Scaled samples of user data on the model's device; images and DNA are scaled when they are indexed."""
@@ -491,37 +491,36 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             data = scale(modality, rows, options.scaling, device, seed, y, graph, normalization, signal)
             return given, with_groups(dataclasses.replace(data, names=names), options, groups)
 
-    def _plan(self, given: Given, data: TrainingData) -> BuildContext[Any, Any]:
+    def _plan(self, given: Given, data: TrainingData) -> BuildContext[Any]:
         """Everything that the model is built from: what is "auto" has a value, by the data and the device."""
-        options = given.options
         with given.limit():
-            shared = resolve_shared(options, data, self.frameworks, with_encoder=self.trains)
-            resolved, inputs = self._resolve(options, shared, data)
+            options, found = resolved(given.options, data, self.frameworks, with_encoder=self.trains)
+            options, own, inputs = self._resolve(given.options, options, data)
+            packages = found["packages"] | own.get("packages", {})
             named = hasattr(self, "feature_names_in_")
             names = [str(name) for name in (self.feature_names_in_ if named else data.names or [])]
             names, table = (names, None) if self.table_ is None else (self.table_.features, self.table_.as_dict())
             labels, few, used = read_labels(options, data.labels, data.rows, names, data.groups)
-            resolved = dataclasses.replace(
-                resolved, named=named, feature_names=names, table=table, reach=reach_of(data.x), **used
-            )
-            resolved = with_strengths(self, self.strength_option, self.trial_options, options, resolved, data)
+            options, scores = with_strengths(self, self.strength_option, self.trial_options, options, data)
         if given.epochs is not None:
-            resolved = dataclasses.replace(resolved, epochs=given.epochs)
-        return BuildContext.of_new(options, resolved, data, inputs=inputs, labels=labels, few_labels=few)
+            options = dataclasses.replace(options, epochs=given.epochs)
+        of_rows = {"named": named, "feature_names": names, "table": table, "reach": reach_of(data.x), **used}
+        facts = self.facts_type(**found | own | of_rows | {"packages": packages, "strength_scores": scores})
+        return BuildContext.of_new(options, facts, data, inputs=inputs, labels=labels, few_labels=few)
 
-    def _make(self, plan: BuildContext[Any, Any], data: TrainingData) -> None:
+    def _make(self, plan: BuildContext[Any], data: TrainingData) -> None:
         """Build the modules with initial weights."""
-        self.options_, self.resolved_ = plan.options, plan.resolved
+        self.options_, self.facts_ = plan.options, plan.facts
         self.scaler_ = data.layer
         self.method_ = build_fresh(self._build, plan, data.x)
         self.initial_ = self.weights()
 
-    def _train(self, plan: BuildContext[Any, Any], data: TrainingData, given: Given, X: Any) -> Self:
+    def _train(self, plan: BuildContext[Any], data: TrainingData, given: Given, X: Any) -> Self:
         """Train, in the run folder if there is one."""
         self.context_, folder = given.context, given.folder
         callbacks = given.callbacks
         config = self.configuration()
-        config["parameters"]["epochs"] = plan.options.epochs
+        config["parameters"]["epochs"] = given.options.epochs
         if given.epochs is not None and folder is not None:
             self._check_longer(folder, given.epochs)
         with contextlib.ExitStack() as stack:
@@ -556,7 +555,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         """Scaled samples, their positions in the pool and the seed, while the method is prepared with the pool."""
         if not isinstance(n_views, numbers.Integral) or n_views < 1:
             raise InputError(f"n_views is {n_views!r}, expected a whole number of at least 1")
-        x, seed = self.samples(X), self.resolved_.seed if random_state is None else random_state
+        x, seed = self.samples(X), self.facts_.seed if random_state is None else random_state
         with prepared(self.method_, x if pool is None else self.samples(pool), seed):
             yield x, torch.arange(len(x), device=x.device) if pool is None else None, seed
 
@@ -566,7 +565,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         if output not in self.outputs_:
             raise InputError(f"output is {output!r}, expected one of {', '.join(map(repr, self.outputs_))}")
         rows, method = self.checked_rows(X), self.method_
-        warn_off_scale(self.scale_rows(some_of(rows)), self.resolved_.reach)
+        warn_off_scale(self.scale_rows(some_of(rows)), self.facts_.reach)
 
         def represent(block: Tensor) -> Tensor:
             return method.represent(self.scale_rows(block), output)

@@ -3,6 +3,7 @@
 import os
 import typing
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 from sklearn.base import BaseEstimator
@@ -10,8 +11,9 @@ from sklearn.base import BaseEstimator
 from viewsmith.core import __version__
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Kind, get
+from viewsmith.estimator.options import check_options
 from viewsmith.estimator.parts import places, slots
-from viewsmith.estimator.plan import Resolved
+from viewsmith.estimator.plan import Facts, plain
 from viewsmith.estimator.resolve import text_of
 from viewsmith.modalities.tables.encoder import TableEncoder
 
@@ -19,7 +21,7 @@ from viewsmith.modalities.tables.encoder import TableEncoder
 NOT_CONFIGURATION = ("verbose", "minutes", "device", "checkpoint_every", "callbacks")
 
 
-def configuration(estimator: Any, seed: Any, data: Any, resolved: Resolved | None) -> dict[str, Any]:
+def configuration(estimator: Any, seed: Any, data: Any, fitted: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that rebuilds the model: method, parameters and their parts, origin of the data, resolved settings."""
     name, parameters, cls = estimator.name, estimator.get_params(deep=False), cast(type, type(estimator))
     kept = {k: v for k, v in parameters.items() if k not in NOT_CONFIGURATION} | {"random_state": seed}
@@ -33,7 +35,35 @@ def configuration(estimator: Any, seed: Any, data: Any, resolved: Resolved | Non
     config["parameters"] = kept
     if data is not None:
         config["data"] = data
-    return config | {"fitted": {} if resolved is None else resolved.as_dict()}
+    return config | {"fitted": dict(fitted)}
+
+
+#: Options that a configuration has among what was resolved in any case.
+RECORDED = (
+    *("scaling", "framework", "framework_options", "view_maker", "view_options", "encoder", "encoder_options"),
+    *("input_components", "n_components", "epochs", "learning_rate", "noise_strength"),
+)
+
+
+def recorded(given: Mapping[str, Any], options: Any, facts: Facts) -> dict[str, Any]:
+    """What fit has resolved, plain values by name: facts, and options with other values than those given."""
+    changed = {name: value for name, value in options.get_params(deep=False).items() if name not in NOT_CONFIGURATION}
+    kept = {
+        n: v
+        for n, v in changed.items()
+        if n in RECORDED or (n != "random_state" and v is not given[n] and v != given[n])
+    }
+    return {name: plain(_as_text(value)) for name, value in kept.items()} | facts.as_dict()
+
+
+def of_record(
+    estimator: Any, fitted: Mapping[str, Any], custom: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Any, Any]:
+    """Options without "auto" and facts, from the given options and what `recorded` has; `custom` has parts by name."""
+    cls, given = type(estimator), estimator.get_params(deep=False)
+    facts = cls.facts_type.from_dict(fitted)
+    known = {name: value for name, value in fitted.items() if name in given and name not in vars(facts)}
+    return check_options(cls, given | known | dict(custom)), facts
 
 
 def _as_text(value: Any) -> Any:
@@ -43,14 +73,14 @@ def _as_text(value: Any) -> Any:
     return text_of(value) if callable(value) or isinstance(value, BaseEstimator) else value
 
 
-def read_encoder(resolved: Resolved, where: object) -> TableEncoder | None:
+def read_encoder(facts: Facts, where: object) -> TableEncoder | None:
     """The encoder of a table from its plain values in a configuration; None if there are none."""
-    if resolved.table is None:
+    if facts.table is None:
         return None
     try:
-        encoder = TableEncoder.from_dict(resolved.table)
-        if len(encoder.features) != resolved.row_shape[0]:
-            raise ValueError(f"{len(encoder.features)} features instead of {resolved.row_shape[0]}")
+        encoder = TableEncoder.from_dict(facts.table)
+        if len(encoder.features) != facts.row_shape[0]:
+            raise ValueError(f"{len(encoder.features)} features instead of {facts.row_shape[0]}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{where} is damaged: its table has {error}; restore it or train again") from error
     return encoder

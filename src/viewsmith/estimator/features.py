@@ -60,10 +60,10 @@ def rows_to_fit(x: Rows, generator: torch.Generator) -> Tensor:
 def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:
     """The default features of the modality, fitted to samples `X` of a fitted model without labels: float32
     (n, n_features) of `X`, and of each of the `others`."""
-    modality, resolved, rows = model.modality_, model.resolved_, model.samples(X)
-    generator = torch.Generator().manual_seed(derive_seed(resolved.seed, "features"))
-    name, options = modality.features_for(resolved.statistics)
-    features = named_features(name, modality, resolved.row_shape, model.scaler_, options)
+    modality, facts, rows = model.modality_, model.facts_, model.samples(X)
+    generator = torch.Generator().manual_seed(derive_seed(facts.seed, "features"))
+    name, options = modality.features_for(facts.statistics)
+    features = named_features(name, modality, facts.row_shape, model.scaler_, options)
     features.to(rows.device).fit(rows_to_fit(rows, generator), generator)
 
     def of(rows: Rows) -> np.ndarray:
@@ -133,10 +133,10 @@ def choose_features(
     return text, {"n_features": features_of_function(given, data.layer, data.x[:2]).shape[1]}, None
 
 
-def make_features(plan: BuildContext[Any, Any], modality: Modality) -> Features:
+def make_features(plan: BuildContext[Any], modality: Modality) -> Features:
     """The features that `choose_features` has chosen, not yet fitted; copies of modules of the user."""
-    given, resolved, layer = plan.options.features, plan.resolved, plan.layer
-    name, known = resolved.features, resolved.features_options
+    given, facts, layer = plan.options.features, plan.facts, plan.layer
+    name, known = facts.features, facts.features_options
     assert layer is not None
     if name.startswith(RUN):
         model = model_of_configuration(known["configuration"])
@@ -144,7 +144,7 @@ def make_features(plan: BuildContext[Any, Any], modality: Modality) -> Features:
             load_weights(model._modules(), plan.inputs, "the model of the features")
         return ModelFeatures(model, known["n_features"], layer)
     if not name.startswith(MODULE):
-        return named_features(name, modality, resolved.row_shape, layer, known)
+        return named_features(name, modality, facts.row_shape, layer, known)
     if isinstance(given, str):
         raise InputError(
             f"the features of this model are custom ({name.removeprefix(MODULE)}): give them, as in "
@@ -194,7 +194,7 @@ def model_of_configuration(configuration: Mapping[str, Any]) -> Any:
 
 def _check_model(model: Any, data: TrainingData) -> None:
     """Raise InputError unless a trained model can give features of these samples, also after it was saved with them."""
-    shape, modality = model.resolved_.row_shape, model.modality_
+    shape, modality = model.facts_.row_shape, model.modality_
     if modality.name != data.modality.name or not modality.same_shape(tuple(shape), data.row_shape):
         raise InputError(
             f"the model of the features was trained on {modality.name} of shape {tuple(shape)}, but the data are "

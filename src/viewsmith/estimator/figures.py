@@ -24,7 +24,7 @@ def as_dataset(model: Any, X: Any, y: Any = None, most: int | None = None) -> Da
     if most is not None and len(x) > most:
         index = np.linspace(0, len(x) - 1, most).astype(np.int64)
         x, labels = x[index], None if labels is None else labels[index]
-    modality, names = model.resolved_.modality, model.resolved_.feature_names or None
+    modality, names = model.facts_.modality, model.facts_.feature_names or None
     return Dataset(x, labels, np.arange(len(x)), None, "none", modality, "arrays", names, {}, None)
 
 
@@ -62,10 +62,10 @@ def shared_figures(model: Any, draw: Callable[..., np.ndarray] | None, dataset: 
         samples = gallery_samples(dataset)
         views = match_sample_shape(draw(samples, 6, pool=dataset.x_train), samples)
         caption = f"{len(samples)} {split} rows and six views of each"
-        found.append(gallery("Views", caption, samples, views, dataset.modality, model.resolved_.statistics))
+        found.append(gallery("Views", caption, samples, views, dataset.modality, model.facts_.statistics))
     if (channels := channel_strip(model, dataset)) is not None:
         found.append(channels)
-    if tested := transformed(model.resolved_.symmetries, dataset):
+    if tested := transformed(model.facts_.symmetries, dataset):
         found.append(tested)
     return found
 
@@ -73,14 +73,14 @@ def shared_figures(model: Any, draw: Callable[..., np.ndarray] | None, dataset: 
 def channel_strip(model: Any, dataset: Dataset) -> Figure | None:
     """Composites of samples beside each of their channels, with names and colors; None where they show all."""
     samples, kind = gallery_samples(dataset), modality_of(dataset.modality)
-    found = kind.channels_of(samples, model.resolved_.statistics)
+    found = kind.channels_of(samples, model.facts_.statistics)
     if found is None:
         return None
     names, pictures = found
     left = samples.shape[-1] - len(names)
     rest = f" and {left} more" if left else ""
     caption = f"Composites, and their channels from left to right, each in its range: {', '.join(names)}{rest}"
-    shown, scale = kind.with_scale(kind.drawn(samples), model.resolved_.statistics)
+    shown, scale = kind.with_scale(kind.drawn(samples), model.facts_.statistics)
     drawn = draw_gallery("Channels", shown, pictures, kind.picture, f"{caption}. {scale}" if scale else caption)
     return dataclasses.replace(drawn, note="")
 

@@ -140,7 +140,7 @@ def train(
     name: str,
     method: Method,
     data: TrainingData,
-    plan: BuildContext[Any, Any],
+    plan: BuildContext[Any],
     folder: RunFolder | None,
     callbacks: Sequence[Callback] = (),
     *,
@@ -156,7 +156,7 @@ def train(
     """
     began, options, split = datetime.now(UTC), plan.options, context.get("split")
     columns = _columns(data, plan, context)
-    _warn_ignored(data, plan.resolved.feature_names, context)
+    _warn_ignored(data, plan.facts.feature_names, context)
     labels = _labels_used(plan)
     history = History(folder.metrics if folder else None)
     # Those given come before the history, which saves what they add to the metrics.
@@ -176,9 +176,9 @@ def train(
         checkpoint_every=options.checkpoint_every,
         interruptible=folder is not None,
         phases=None if few is None else supervised_phases(method, data.x, few, data.device),
-        settings={"method": name} | options.get_params(deep=False) | plan.resolved.as_dict(),
+        settings={"method": name} | options.get_params(deep=False) | plan.facts.as_dict(),
     )
-    tested = plan.resolved.symmetries
+    tested = plan.facts.symmetries
     _say(plan, *columns.values(), *labels.values(), *(test["verdict"] for test in tested.values()))
     started = time.perf_counter()
     max_rows = options.max_rows if plan.labels is None and plan.neighbors is None else None
@@ -291,7 +291,7 @@ def _ended_early(trainer: Trainer, status: str) -> str:
     )
 
 
-def _say(plan: BuildContext[Any, Any], *lines: str) -> None:
+def _say(plan: BuildContext[Any], *lines: str) -> None:
     """Print lines on stderr, in the first process, if the training is verbose."""
     if plan.options.verbose and distributed.rank() == 0:
         for line in lines:
@@ -305,20 +305,20 @@ def _warn_ignored(data: TrainingData, names: list[str], context: Mapping[str, An
         warn_columns(data.rows, names or None, ranges=(np.zeros_like(varies), varies))
 
 
-def _columns(data: TrainingData, plan: BuildContext[Any, Any], context: Mapping[str, Any]) -> dict[str, str]:
+def _columns(data: TrainingData, plan: BuildContext[Any], context: Mapping[str, Any]) -> dict[str, str]:
     """A line about the roles of the columns of a table, for the summary; empty for other rows."""
     if (table := table_of(data.rows)) is not None:
         return {"columns": table.describe()}
     of_file = is_table(str(context.get("data", {}).get("source", "")))
-    if not (of_file or plan.resolved.named) or not isinstance(data.layer, Scaler):
+    if not (of_file or plan.facts.named) or not isinstance(data.layer, Scaler):
         return {}
     roles: dict[str, Role] = {}
-    for name, varies in zip(plan.resolved.feature_names, data.layer.varies.tolist(), strict=True):
+    for name, varies in zip(plan.facts.feature_names, data.layer.varies.tolist(), strict=True):
         roles[name] = "numeric" if varies else "constant"
     return {"columns": describe_roles(roles)}
 
 
-def _labels_used(plan: BuildContext[Any, Any]) -> dict[str, str]:
+def _labels_used(plan: BuildContext[Any]) -> dict[str, str]:
     """A line about the labels that the training uses, for the summary; empty if it uses none."""
     if plan.few_labels is not None:
         return {"labels": described(plan.few_labels)}

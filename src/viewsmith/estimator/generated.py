@@ -1,8 +1,7 @@
 """Diffusion models of DiffAug and GenView, built from a context, and figures of what they generate."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from viewsmith.data import Dataset
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.figures import COMPARED
 from viewsmith.estimator.model import AnyContext, modality_in
-from viewsmith.estimator.plan import Resolved
+from viewsmith.estimator.plan import Facts
 from viewsmith.estimator.rows import fingerprint
 from viewsmith.losses.nt_xent import unit
 from viewsmith.modalities import Modality
@@ -27,17 +26,8 @@ from viewsmith.reports.maps import sample_of_rows
 from viewsmith.views.base import ViewContext, ViewMaker
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
-
-@dataclass(frozen=True, kw_only=True)
-class GeneratorSettings:
-    """Settings of a generator for which "auto" takes the value of the modality."""
-
-    generator_epochs: int
-    generator_learning_rate: float
-    predicts: Literal["eps", "v", "x0"]
-    noise_schedule: Literal["linear", "cosine"]
-    sampler: Literal["ddim", "ddpm", "dpm"]
-    sampler_steps: int
+#: Settings of a generator for which "auto" takes the value of the modality.
+SETTINGS = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
 
 
 def check_has_generator(modality: Modality) -> None:
@@ -48,7 +38,7 @@ def check_has_generator(modality: Modality) -> None:
 
 def resolve_generator(options: Any, modality: Modality, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
     """Settings by name, those of the modality for "auto" and for what is no option of the method; its
-    `generator_epochs` is a fraction of the encoder's."""
+    `generator_epochs` is a fraction of `epochs`, those of the encoder."""
     check_has_generator(modality)
     defaults = dict(modality.defaults)
     defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))
@@ -59,32 +49,33 @@ def resolve_generator(options: Any, modality: Modality, epochs: int, names: tupl
 def make_generator(
     plan: AnyContext,
     encoder: nn.Module,
-    settings: GeneratorSettings,
+    settings: Any,
     *,
     condition: int,
     strength: float,
     denoiser: str = "fast",
     **options: Any,
 ) -> ConditionalDiffusion:
-    """The diffusion model of the modality, conditioned on `condition` numbers per sample."""
-    modality, resolved = modality_in(plan), plan.resolved
-    latents = modality.latents(resolved.row_shape, resolved.statistics, encoder)
+    """The diffusion model of the modality, conditioned on `condition` numbers per sample; `settings` has what it
+    predicts, its schedule and its sampler."""
+    modality, facts = modality_in(plan), plan.facts
+    latents = modality.latents(facts.row_shape, facts.statistics, encoder)
     return ConditionalDiffusion(
-        modality.denoiser(denoiser, latents, resolved.row_shape, condition),
+        modality.denoiser(denoiser, latents, facts.row_shape, condition),
         latents,
         condition=condition,
         schedule=settings.noise_schedule,
         prediction=settings.predicts,
         sampler=settings.sampler,
-        steps=settings.sampler_steps,
+        steps=plan.options.sampler_steps,
         strength=strength,
         **options,
     )
 
 
-def make_generator_optimizer(plan: AnyContext, settings: GeneratorSettings) -> Optimizer:
+def make_generator_optimizer(plan: AnyContext) -> Optimizer:
     """AdamW with `generator_learning_rate`, the weight decay and schedule of the encoder, gradients clipped at 1."""
-    options, rate = plan.options, settings.generator_learning_rate
+    options, rate = plan.options, plan.options.generator_learning_rate
     return Optimizer("adamw", rate, weight_decay=options.weight_decay, schedule=options.schedule, clip=1.0)
 
 
@@ -102,7 +93,7 @@ class GeneratingModel(Protocol):
     """Interface of a model that generates views."""
 
     method_: Method
-    resolved_: Resolved
+    facts_: Facts
     views: Callable[..., np.ndarray]
 
     @property
@@ -122,7 +113,7 @@ def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -
     similarities = _similarities(model, dataset, x)
     if not model.modality_.named_features:
         return [similarities]
-    samples, names = np.asarray(x[:COMPARED], dtype=np.float32), model.resolved_.feature_names or None
+    samples, names = np.asarray(x[:COMPARED], dtype=np.float32), model.facts_.feature_names or None
     caption = f"{len(samples)} rows and one generated view of each"
     return [draw_violins("Generated features", samples, model.views(samples, 1)[:, 0], names, caption), similarities]
 
@@ -131,7 +122,7 @@ def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Fi
     """Similarity of samples and views in the representation, for generated and common views (DiffAug: figure 5)."""
     samples = model.samples(x[:COMPARED])
     pool, scaled = model.samples(dataset.x_train), samples[:]
-    generator = stream(model.resolved_.seed, "similarities", device=scaled.device)
+    generator = stream(model.facts_.seed, "similarities", device=scaled.device)
 
     def represented(rows: torch.Tensor) -> torch.Tensor:
         return unit(apply_in_blocks(lambda block: model.method_.represent(block).float(), rows, 64))
@@ -151,11 +142,11 @@ def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Fi
 
 def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
     """Common augmentations of the modality, by label."""
-    resolved, found = model.resolved_, {}
+    facts, found = model.facts_, {}
     for label, (name, options) in OTHERS.items():
-        entry = get("view maker", name, resolved.modality)
+        entry = get("view maker", name, facts.modality)
         if entry is not None:
-            context = ViewContext(model.modality_, resolved.row_shape, nn.Identity(), resolved.statistics)
+            context = ViewContext(model.modality_, facts.row_shape, nn.Identity(), facts.statistics)
             found[label] = entry.build(context, **options)
     return found
 

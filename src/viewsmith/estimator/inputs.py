@@ -20,7 +20,7 @@ from viewsmith.data.labels import check_no_leak, few_label_codes, few_label_numb
 from viewsmith.data.map_style import collect, is_map_style
 from viewsmith.data.readers.h5ad import WHAT, is_anndata, matrix_of
 from viewsmith.estimator.arguments import Arguments
-from viewsmith.estimator.plan import AXES, WIDE, Resolved, TrainingData
+from viewsmith.estimator.plan import AXES, WIDE, Facts, TrainingData
 from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities.frames import as_frame
@@ -70,12 +70,12 @@ def modality_name(options: Arguments, context: Mapping[str, Any] | None) -> str:
     return str(context.get("data", {}).get("modality", "auto"))
 
 
-def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
+def given_to_model(X: Any, options: Arguments, facts: Facts) -> Any:
     """Samples for a fitted model, read as those of its fit."""
     _check_no_path(X)
-    log = resolved.normalization == "log"
+    log = facts.normalization == "log"
     if is_anndata(X):
-        matrix, _ = matrix_of(X, options.layer, options.use_rep, resolved.feature_names or None)
+        matrix, _ = matrix_of(X, options.layer, options.use_rep, facts.feature_names or None)
         if log:
             check_counts(matrix, _place(options))
         elif options.normalization == "auto" and options.use_rep is None:
@@ -86,7 +86,7 @@ def given_to_model(X: Any, options: Arguments, resolved: Resolved) -> Any:
     matrix = X
     if log and speaks_table(X):
         frame = as_frame(X, "the DataFrame")
-        matrix = frame[[name for name in resolved.feature_names if name in frame.columns]].to_numpy()
+        matrix = frame[[name for name in facts.feature_names if name in frame.columns]].to_numpy()
     is_matrix = getattr(matrix, "ndim", 0) == 2 and (isinstance(matrix, np.ndarray) or hasattr(matrix, "tocsr"))
     if log and is_matrix and matrix.dtype.kind in "biuf" and looks_like_counts(matrix):
         raise InputError(
@@ -173,7 +173,7 @@ def find_classes(y: Any, n_rows: int, asked: str, instead: str) -> Tensor:
 def read_labels(
     options: Arguments, y: Any, rows: np.ndarray | RowSource, names: Sequence[str], groups: Mapping[str, Any]
 ) -> tuple[Tensor | None, FewLabels | None, dict[str, Any]]:
-    """Classes for a framework that reads labels, labels of some rows for supervision, and fields of `Resolved`: digests
+    """Classes for a framework that reads labels, labels of some rows for supervision, and fields of `Facts`: digests
     of the rows whose labels are used, and of labels and aligned groups."""
     few = few_labels(options, rows, y, names)
     given = [] if few is None else [codes_digest(few.codes.numpy())]
@@ -227,13 +227,13 @@ DIGEST = 12
 
 
 def codes_digest(codes: np.ndarray) -> str:
-    """Digest of the numbers of the classes or aligned groups of rows, int64 (n,); `Resolved.given` has it of both."""
+    """Digest of the numbers of the classes or aligned groups of rows, int64 (n,); `Facts.given` has it of both."""
     return hashlib.sha256(codes.tobytes()).hexdigest()[:16]
 
 
 def labels_used(model: Any) -> Callable[[Any], np.ndarray] | None:
     """From rows to bool (n,): whether a fitted estimator used labels of such rows (``supervision``); None: of none."""
-    joined = model.resolved_.labeled_rows
+    joined = model.facts_.labeled_rows
     known = {joined[start : start + DIGEST] for start in range(0, len(joined), DIGEST)}
     if not known:
         return None

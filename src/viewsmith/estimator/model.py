@@ -18,7 +18,7 @@ from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.estimator.options import check_renamed
 from viewsmith.estimator.plan import BuildContext
-from viewsmith.estimator.resolve import view_entries
+from viewsmith.estimator.resolve import text_of, view_entries
 from viewsmith.estimator.routing import MODULE, check_named
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.modalities import Modality, modality_of
@@ -29,25 +29,25 @@ from viewsmith.networks.scaling import FirstColumns, PrincipalAxes, SkipAxes, Sk
 from viewsmith.views.base import PairMaker, RepresentationNoise, ViewContext, ViewMaker
 from viewsmith.views.neighbors import PrincipalSpace
 
-AnyContext = BuildContext[Any, Any]
+AnyContext = BuildContext[Any]
 
 
 def modality_in(plan: AnyContext) -> Modality:
     """Modality of the samples."""
-    return modality_of(plan.resolved.modality)
+    return modality_of(plan.facts.modality)
 
 
 def channels_in(plan: AnyContext) -> int:
     """First dimension of a scaled sample."""
-    return modality_in(plan).channels(plan.resolved.row_shape)
+    return modality_in(plan).channels(plan.facts.row_shape)
 
 
 def build_fresh(build: Callable[[AnyContext], Method], plan: AnyContext, x: Rows) -> Method:
     """Build the method with initial weights from the seed, and fit principal axes to the training rows."""
     with torch.random.fork_rng([]):
-        torch.manual_seed(derive_seed(plan.resolved.seed, "init"))
+        torch.manual_seed(derive_seed(plan.facts.seed, "init"))
         method = build(plan)
-    weighted = "columns" not in plan.resolved.statistics  # columns of a table have weights already
+    weighted = "columns" not in plan.facts.statistics  # columns of a table have weights already
     of_features = {part for m in method.modules() if isinstance(m, Features) for part in m.modules()}
     modules = [m for m in method.modules() if m not in of_features]
     axes = [m for m in modules if isinstance(m, PrincipalAxes)]  # the encoder's, and its momentum copy's
@@ -64,7 +64,7 @@ def build_fresh(build: Callable[[AnyContext], Method], plan: AnyContext, x: Rows
             skip.fit(x, weighted=weighted)
         else:
             skip.load_state_dict(skips[0].state_dict())
-    method.initialize(x, plan.resolved.seed)
+    method.initialize(x, plan.facts.seed)
     return method
 
 
@@ -77,23 +77,22 @@ def make_model(plan: AnyContext) -> tuple[Framework, PairMaker]:
 # ---- encoders -------------------------------------------------------------------------------------------------------
 def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, bias: bool = True) -> nn.Module:
     """The encoder with fresh weights or weights from a file; a copy of a custom module."""
-    options, resolved = plan.options, plan.resolved
+    options, facts = plan.options, plan.facts
     if isinstance(options.encoder, nn.Module):
         custom: nn.Module = copy.deepcopy(options.encoder)
         freeze_layers(custom, options.freeze)
         keep_frozen_parts(custom)
         return custom
-    name = resolved.encoder
+    name = options.encoder
     if name.startswith(MODULE):
         raise InputError(
             f"the encoder of this model is a custom module ({name.removeprefix(MODULE)}): give it, as in "
             "viewsmith.load(run, encoder=module)"
         )
-    shape, modality = row_shape or resolved.row_shape, modality_in(plan)
-    context = EncoderContext(
-        shape, modality.channels(shape), resolved.n_components, resolved.input_components, bias, name
-    )
-    encoder: nn.Module = find("encoder", name, modality.name).build(context, **resolved.encoder_options)
+    shape, modality = row_shape or facts.row_shape, modality_in(plan)
+    axes = options.input_components or 0
+    context = EncoderContext(shape, modality.channels(shape), options.n_components, axes, bias, name)
+    encoder: nn.Module = find("encoder", name, modality.name).build(context, **options.encoder_options)
     if plan.fresh and options.encoder_weights is not None:
         _load_initial(options.encoder_weights, encoder, context, modality.name)
     if options.freeze == "all" and options.encoder_weights is None:
@@ -194,7 +193,7 @@ def make_framework(plan: AnyContext) -> Framework:
 
 def _framework(plan: AnyContext) -> Framework:
     """The framework with its encoder; a copy of a custom object, connected to the encoder if it has none."""
-    options, resolved = plan.options, plan.resolved
+    options = plan.options
     given = options.framework
     if isinstance(given, nn.Module):
         custom: Any = copy.deepcopy(given)
@@ -206,21 +205,21 @@ def _framework(plan: AnyContext) -> Framework:
         if isinstance(options.projector_dims, tuple):
             context = dataclasses.replace(context, simclr_dims=options.projector_dims)
         return custom.connect(context)
-    check_named(resolved.framework)
-    entry = find("framework", resolved.framework)
-    check_renamed(entry, resolved.framework_options)
+    check_named(given)
+    entry = find("framework", given)
+    check_renamed(entry, options.framework_options)
     build = getattr(entry.build, "build", entry.build)
-    framework: Framework = build(framework_context(plan, make_encoder(plan)), **resolved.framework_options)
+    framework: Framework = build(framework_context(plan, make_encoder(plan)), **options.framework_options)
     return framework
 
 
 def framework_context(plan: AnyContext, encoder: nn.Module) -> FrameworkContext:
     """The encoder and the default widths that a framework is built with."""
-    resolved, modality = plan.resolved, modality_in(plan)
-    name = resolved.encoder
+    options, modality = plan.options, modality_in(plan)
+    name = text_of(options.encoder)
     published = not name.startswith(MODULE) and find("encoder", name, modality.name).tag("published", False)
     skipped = skipped_columns(encoder)
-    learned = resolved.n_components - skipped
+    learned = options.n_components - skipped
     dims = tuple(modality.defaults.get("simclr_dims", (learned, 128)))
 
     def wrap(head: Any) -> nn.Module:
@@ -243,52 +242,56 @@ def with_noise(plan: AnyContext, head: Any) -> nn.Module:
 
 def make_head(plan: AnyContext, dims: tuple[int, ...], **options: Any) -> nn.Module:
     """An MLP head with these widths, with noise on its input if the options have it."""
-    return with_noise(plan, MLP(plan.resolved.n_components, dims, **options))
+    return with_noise(plan, MLP(plan.options.n_components, dims, **options))
 
 
 def make_optimizer(plan: AnyContext, head_lr_scale: float = 1.0) -> Optimizer:
     """The encoder's optimizer and schedules."""
     options = plan.options
-    lars = options.optimizer == "lars"
     return Optimizer(
         name=options.optimizer,
+        learning_rate=options.learning_rate,
+        weight_decay=options.weight_decay,
+        final_weight_decay=options.final_weight_decay,
+        warmup=options.warmup,
+        schedule=options.schedule,
         clip=options.gradient_clip,
-        exclude_norm_and_bias=lars if options.exclude_norm_and_bias == "auto" else options.exclude_norm_and_bias,
-        trust_coefficient=1e-3 if options.trust_coefficient == "auto" else options.trust_coefficient,
+        exclude_norm_and_bias=options.exclude_norm_and_bias,
+        trust_coefficient=options.trust_coefficient,
         head_lr_scale=head_lr_scale,
-        **plan.settings("learning_rate weight_decay final_weight_decay warmup schedule"),
-        **plan.settings("constant_predictor_rate freeze_last_layer"),
+        constant_predictor_rate=options.constant_predictor_rate,
+        freeze_last_layer=options.freeze_last_layer,
     )
 
 
 # ---- view makers ----------------------------------------------------------------------------------------------------
 def make_views(plan: AnyContext, encoder: nn.Module) -> PairMaker:
     """The view makers in order; a copy of a custom one; raises InputError if a loaded model lacks its custom one."""
-    options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
+    options, facts, modality = plan.options, plan.facts, modality_in(plan)
     refreshed = options.neighbor_space == "encoder"
     if isinstance(options.view_maker, nn.Module):
         custom: Any = copy.deepcopy(options.view_maker)
         return PairMaker([custom], refreshed=refreshed)
-    if resolved.view_maker.startswith(MODULE):
+    if options.view_maker.startswith(MODULE):
         raise InputError(
-            f"the view maker of this model is custom ({resolved.view_maker.removeprefix(MODULE)}): give it, as in "
+            f"the view maker of this model is custom ({options.view_maker.removeprefix(MODULE)}): give it, as in "
             "viewsmith.load(run, view_maker=views)"
         )
-    given = resolved.view_options
+    given = options.view_options
     if "noise_strength" in given:
-        given = given | {"noise_strength": resolved.noise_strength}
+        given = given | {"noise_strength": options.noise_strength}
     makers: list[ViewMaker] = []
-    entries = view_entries(resolved.view_maker, modality)
-    for name, entry in zip(resolved.view_maker.split("+"), entries, strict=True):
+    entries = view_entries(options.view_maker, modality)
+    for name, entry in zip(options.view_maker.split("+"), entries, strict=True):
         context = ViewContext(
             modality=modality,
-            row_shape=resolved.row_shape,
+            row_shape=facts.row_shape,
             encoder=encoder,
-            statistics=resolved.statistics,
-            space=_space(modality, resolved.row_shape, encoder),
+            statistics=facts.statistics,
+            space=_space(modality, facts.row_shape, encoder),
             refreshed=refreshed,
             name=name,
-            derived=resolved.view_derived,
+            derived=facts.view_derived,
             fresh=plan.fresh,
             graph=plan.neighbors,
             layer=plan.layer,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -18,10 +18,10 @@ from viewsmith.estimator.arguments import Arguments
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities import Modality
 from viewsmith.modalities.images.encoders import SMALLEST
+from viewsmith.networks.features import name_of
 from viewsmith.views.base import PrecomputedGraph
 
-O = TypeVar("O", bound=Arguments)  # noqa: E741
-R = TypeVar("R", bound="Resolved")
+F = TypeVar("F", bound="Facts")
 
 
 @dataclass(frozen=True)
@@ -51,27 +51,14 @@ class TrainingData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolved:
-    """A value for every setting that may be "auto": plain values, saved with the model."""
+class Facts:
+    """What `fit` has found in the data: plain values, saved with the model beside the options without "auto"."""
 
     modality: str
     row_shape: tuple[int, ...]
     seed: int
-    scaling: str
     statistics: dict[str, Any] = field(default_factory=dict)  # see `TrainingData`
-    framework: str  # its name, or ``module:CLASS`` for a custom object; `framework_options` are its options
-    framework_options: dict[str, Any]
-    # names joined by "+"; `view_options` are their options, `view_derived` what they derived from options and data
-    view_maker: str
-    view_options: dict[str, Any]
-    view_derived: dict[str, Any] = field(default_factory=dict)
-    encoder: str  # as for `framework`; `encoder_options` are its options
-    encoder_options: dict[str, Any]
-    input_components: int  # principal axes before the encoder of vectors; 0: none
-    n_components: int  # width of the representation
-    epochs: int
-    learning_rate: float
-    noise_strength: float = 1.0
+    view_derived: dict[str, Any] = field(default_factory=dict)  # what view makers derived from options and data
     # by strength, if it was chosen automatically: the distance of views from the data, or label-free scores
     strength_scores: dict[str, float] = field(default_factory=dict)
     # by transformation: whether views use it, and what a test of the samples has shown, if that decided
@@ -93,36 +80,33 @@ class Resolved:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values by name."""
-        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
     @classmethod
-    def from_dict(cls: type[R], content: dict[str, Any]) -> R:
-        """Inverse of `as_dict`; accepts the string "none" for None."""
+    def from_dict(cls: type[F], content: Mapping[str, Any]) -> F:
+        """Inverse of `as_dict`, from the facts among other values; accepts the string "none" for None."""
         import pydantic
 
         hints = typing.get_type_hints(cls)
-        given = {}
-        for f in dataclasses.fields(cls):
-            required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-            if f.name not in content and not required:
-                continue
-            value = content[f.name]
-            given[f.name] = None if value == "none" and type(None) in typing.get_args(hints[f.name]) else value
+        given = {f.name: content[f.name] for f in dataclasses.fields(cls) if f.name in content}
+        optional = {name for name in given if type(None) in typing.get_args(hints[name])}
+        given |= {name: None for name in optional if given[name] == "none"}
         return pydantic.TypeAdapter(cls).validate_python(given)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as it is written to a configuration: nested values that are None are left out."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items() if each is not None}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: plain(each) for name, each in value.items() if each is not None}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
-class BuildContext(Generic[O, R]):
+class BuildContext(Generic[F]):
     """Everything that a model is built from."""
 
-    options: O  # the estimator's arguments, validated
-    resolved: R
+    options: Any  # the estimator's arguments, without "auto" where a part has the option
+    facts: F
     # inputs that only a new model needs and that a configuration cannot describe, such as the views of a view cache: a
     # dataclass of the method
     inputs: Any = None
@@ -134,13 +118,9 @@ class BuildContext(Generic[O, R]):
     layer: nn.Module | None = None  # the input layer; for a new model fitted to the training rows
 
     @classmethod
-    def of_new(cls, options: O, resolved: R, data: TrainingData, **given: Any) -> "BuildContext[O, R]":
+    def of_new(cls, options: Arguments, facts: F, data: TrainingData, **given: Any) -> "BuildContext[F]":
         """The plan of a new model for training rows; `given` are `inputs`, `labels` and `few_labels`."""
-        return cls(options, resolved, fresh=True, neighbors=data.neighbors, layer=data.layer, **given)
-
-    def settings(self, names: str) -> dict[str, Any]:
-        """Settings by name, from a text of names: resolved ones, if they can be "auto", and options."""
-        return {n: getattr(self.resolved if hasattr(self.resolved, n) else self.options, n) for n in names.split()}
+        return cls(options, facts, fresh=True, neighbors=data.neighbors, layer=data.layer, **given)
 
 
 # Features from which vectors are projected to their principal axes, and the number of axes.
@@ -148,12 +128,7 @@ WIDE, AXES = 200, 50
 
 
 def check_sample(
-    entry: Entry | None,
-    encoder: str,
-    views: Sequence[Entry],
-    derived: dict[str, Any],
-    options: Arguments,
-    data: TrainingData,
+    entry: Entry | None, views: Sequence[Entry], derived: dict[str, Any], options: Arguments, data: TrainingData
 ) -> None:
     """Raise InputError unless the encoder accepts samples, and smaller views of them."""
     sizes = (view.tag("smaller", lambda *_: None)(data.row_shape, derived) for view in views)
@@ -162,8 +137,9 @@ def check_sample(
         assert isinstance(options.encoder, nn.Module)
         for _, pixels in smaller:
             x = data.x[:2]
-            probe(options.encoder, encoder, x.new_zeros(*x.shape[:2], *pixels))
+            probe(options.encoder, name_of(options.encoder), x.new_zeros(*x.shape[:2], *pixels))
         return
+    encoder = str(options.encoder)
     check_least("encoder", encoder, entry, data)
     longest = entry.tag("longest")
     if longest is not None and data.row_shape[0] > longest:
@@ -214,7 +190,6 @@ def check_crops(
 def probe(module: nn.Module, name: str, sample: Tensor, part: str = "encoder") -> int:
     """Width of the output of a network for two samples; `part` says what it is."""
     training = module.training
-    name = name.removeprefix("module:")
     try:
         device = next((p.device for p in module.parameters()), sample.device)
         with torch.no_grad():
@@ -231,15 +206,15 @@ def probe(module: nn.Module, name: str, sample: Tensor, part: str = "encoder") -
     return h.shape[1]
 
 
-def principal_axes(options: Arguments, data: TrainingData, views: Sequence[Entry]) -> int:
-    """Number of principal components that the encoder of vectors gets; 0: it gets the features."""
+def principal_axes(options: Arguments, data: TrainingData, views: Sequence[Entry]) -> int | None:
+    """Number of principal components that the encoder of vectors gets; None: it gets the features."""
     on_disk = isinstance(data.rows, RowSource) and len(data.row_shape) == 1
     if not (on_disk or isinstance(data.x, Tensor)):
-        return 0
+        return None
     n, d = data.rows.shape
     axes = options.input_components
     if axes == "auto":
         # Neighbors are searched in memory, which rows on disk do not fit into.
         wide = d > (AXES if too_large_for_memory(data.rows) else WIDE)
         axes = AXES if wide and any(view.tag("neighbors") for view in views) else None
-    return min(axes or 0, d, n)
+    return None if axes is None else min(axes, d, n)

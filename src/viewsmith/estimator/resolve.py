@@ -8,9 +8,8 @@ if it keeps samples among the samples of the data.
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-import torch
 from torch import nn
 
 from viewsmith.core import distributed
@@ -18,7 +17,6 @@ from viewsmith.core.deadline import check_time, together
 from viewsmith.core.errors import InputError, join_names, pluralize, warn
 from viewsmith.core.registry import Entry, entries, find, get, names
 from viewsmith.core.rows import too_large_for_memory
-from viewsmith.core.samples import Rows
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.options import check_part_options
 from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
@@ -38,66 +36,71 @@ from viewsmith.modalities import Modality
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.features import name_of
 
+O = TypeVar("O", bound=Arguments)  # noqa: E741
+
 
 def default_epochs(n_rows: int, batch_size: int, steps: int) -> int:
     """Epochs that take about `steps` steps."""
     return math.ceil(steps / max(1, n_rows // min(batch_size, n_rows)))
 
 
-def resolve_shared(
-    options: Arguments, data: TrainingData, frameworks: Sequence[str], *, with_encoder: bool = True
-) -> dict[str, Any]:
-    """Every shared setting with "auto" resolved, by its name in `Resolved`; a method may have no encoder."""
-    modality, x, n = data.modality, data.x, len(data.x)
-    view_maker = modality.default_views if options.view_maker == "auto" else text_of(options.view_maker)
-    views = view_entries(view_maker, modality)
-    framework, framework_options = resolve_framework(options, data, frameworks, views)
-    check_recipe(options, framework, known_frameworks(frameworks))
-    encoder, encoder_entry, encoder_options = (
-        resolve_encoder(options, modality, data.device) if with_encoder else ("", None, {})
-    )
-    _check_local_views(views, framework, options)
-    view_options = part_options(options, views, options.view_options, "view_options")
-    rates, symmetries = resolve_rates(views, view_options, data)
-    view_options |= rates
+def resolved(
+    given: O, data: TrainingData, frameworks: Sequence[str], *, with_encoder: bool = True
+) -> tuple[O, dict[str, Any]]:
+    """The options of all methods without "auto", where the parts have them, and `Facts` by name; a method may have no
+    encoder."""
+    modality, options = data.modality, given
+    if options.view_maker == "auto":
+        options = dataclasses.replace(options, view_maker=modality.default_views)
+    views = view_entries(options.view_maker, modality)
+    options, used = resolved_framework(options, data, frameworks, views), [find("modality", modality.name), *views]
+    encoder: Entry | None = None
+    if with_encoder:
+        options, encoder = resolved_encoder(options, data)
+    _check_local_views(views, options)
+    options, tests = resolved_views(options, views, data)
     derived = {
         name: value for view in views for name, value in view.tag("derive", lambda *_: {})(options, data).items()
     }
-    for view in views:
-        if check := view.tag("check"):
-            check({name: value for name, value in view_options.items() if name in view.options}, data.row_shape)
-    _check_neighbors(options, view_maker, views, data)
+    _check_neighbors(options, views, data)
     if with_encoder:
-        check_sample(encoder_entry, encoder, views, derived, options, data)
-    steps = modality.steps if data.device.type == "cpu" else modality.steps_on_gpu
-    on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
-    trained = min(n, options.max_rows or n) if on_disk else n
-    used = [find("modality", modality.name), *views, *([] if encoder_entry is None else [encoder_entry])]
-    if not isinstance(options.framework, nn.Module):
-        used.append(find("framework", framework))
-    # With lars that of SimCLR, proportional to the batch size (section 2.1).
-    rate = 0.3 * options.batch_size / 256 if options.optimizer == "lars" else 3e-3
-    return {
+        check_sample(encoder, views, derived, options, data)
+        axes, width = principal_axes(options, data, views), n_components(options, encoder, data)
+        options = dataclasses.replace(options, input_components=axes, n_components=width)
+    used += [part for part in (encoder, _framework_entry(options)) if part is not None]
+    changes: dict[str, Any] = {"scaling": data.scaling}
+    return dataclasses.replace(resolved_training(options, data), **changes), {
         "modality": modality.name,
         "row_shape": data.row_shape,
         "seed": data.seed,
-        "scaling": data.scaling,
         "normalization": data.normalization,
         "statistics": data.statistics,
-        "framework": framework,
-        "framework_options": framework_options,
-        "view_maker": view_maker,
-        "view_options": view_options,
         "view_derived": derived,
-        "symmetries": symmetries,
-        "encoder": encoder,
-        "encoder_options": encoder_options,
-        "epochs": default_epochs(trained, options.batch_size, steps) if options.epochs == "auto" else options.epochs,
-        "input_components": principal_axes(options, data, views) if with_encoder else 0,
-        "n_components": _n_components(options, encoder, encoder_entry, encoder_options, x, data) if with_encoder else 0,
-        "learning_rate": rate if options.learning_rate == "auto" else options.learning_rate,
+        "symmetries": tests,
         "packages": packages_of(used),
     }
+
+
+def with_own(options: O, found: Mapping[str, Any]) -> O:
+    """Options of the estimator that are "auto", with what was found for the parts that have them."""
+    known = vars(options)
+    return dataclasses.replace(options, **{n: value for n, value in found.items() if known.get(n) == "auto"})
+
+
+def resolved_training(options: O, data: TrainingData) -> O:
+    """With the length of the training, its learning rate, and the settings of lars."""
+    modality, n, lars = data.modality, len(data.x), options.optimizer == "lars"
+    steps = modality.steps if data.device.type == "cpu" else modality.steps_on_gpu
+    on_disk = too_large_for_memory(data.rows) and len(data.row_shape) == 1
+    trained = min(n, options.max_rows or n) if on_disk else n
+    found = {
+        "epochs": default_epochs(trained, options.batch_size, steps),
+        # With lars that of SimCLR, proportional to the batch size (section 2.1).
+        "learning_rate": 0.3 * options.batch_size / 256 if lars else 3e-3,
+        "exclude_norm_and_bias": lars,
+        "trust_coefficient": 1e-3,
+    }
+    return with_own(options, found)
 
 
 def packages_of(parts: Sequence[Entry]) -> dict[str, str]:
@@ -169,15 +172,15 @@ def _check_required(part: Entry, found: Mapping[str, Any], argument: str) -> Non
             )
 
 
-def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry], data: TrainingData) -> None:
+def _check_neighbors(options: Arguments, views: Sequence[Entry], data: TrainingData) -> None:
     """Raise InputError for a graph that no view maker uses; warn about rows without neighbors."""
     if data.neighbors is None:
         return
     if not any(view.tag("neighbors") for view in views):
         with_graph = sorted({e.name for e in entries("view maker", data.modality.name) if e.tag("neighbors")})
         raise InputError(
-            f"neighbors is given, but the views {view_maker!r} use no neighbor graph: choose {join_names(with_graph)} "
-            "(view_maker, --views), or leave neighbors out"
+            f"neighbors is given, but the views {text_of(options.view_maker)!r} use no neighbor graph: choose "
+            f"{join_names(with_graph)} (view_maker, --views), or leave neighbors out"
         )
     if options.neighbor_space == "encoder":
         raise InputError(
@@ -190,9 +193,10 @@ def _check_neighbors(options: Arguments, view_maker: str, views: Sequence[Entry]
         )
 
 
-def _check_local_views(views: Sequence[Entry], framework: str, options: Arguments) -> None:
+def _check_local_views(views: Sequence[Entry], options: Arguments) -> None:
     local = [view.name for view in views if view.tag("local_views")]
-    if not local or isinstance(options.framework, nn.Module) or find("framework", framework).tag("local_views"):
+    framework = options.framework
+    if not local or isinstance(framework, nn.Module) or find("framework", framework).tag("local_views"):
         return
     takes = [name for name in names("framework") if find("framework", name).tag("local_views")]
     others = ", ".join(name for name in names("view maker", "images") if name != local[0])
@@ -203,10 +207,12 @@ def _check_local_views(views: Sequence[Entry], framework: str, options: Argument
 
 
 # ---- frameworks -----------------------------------------------------------------------------------------------------
-def resolve_framework(
-    options: Arguments, data: TrainingData, allowed: Sequence[str], views: Sequence[Entry]
-) -> tuple[str, dict[str, Any]]:
-    """Name and options of the framework, with "auto" resolved."""
+def _framework_entry(options: Arguments) -> Entry | None:
+    return None if isinstance(options.framework, nn.Module) else find("framework", options.framework)
+
+
+def resolved_framework(options: O, data: TrainingData, allowed: Sequence[str], views: Sequence[Entry]) -> O:
+    """With all options of the framework, for "auto" by the data; options that it does not have raise InputError."""
     if isinstance(options.framework, nn.Module):
         if options.framework_options:
             raise InputError(
@@ -219,10 +225,10 @@ def resolve_framework(
                 raise InputError(
                     f"{option} needs a framework name: set options of a custom framework in its constructor"
                 )
-        return text_of(options.framework), {}
-    name = options.framework
-    check_framework(name, allowed)
-    entry = find("framework", name)
+        check_recipe(options, "", known_frameworks(allowed))
+        return options
+    check_framework(options.framework, allowed)
+    entry = find("framework", options.framework)
     given = given_framework_options(options, entry)
     summary = DataSummary(
         data.modality.defaults, len(data.x), options.batch_size, any(view.tag("other_samples") for view in views)
@@ -232,43 +238,41 @@ def resolve_framework(
     defaults = {n: o.default for n, o in entry.options.items() if o.default not in (None, "auto", o.REQUIRED)}
     found = defaults | (given if resolve is None else resolve(given, summary))
     _check_required(entry, found, "framework_options")
-    return name, found
+    check_recipe(options, options.framework, known_frameworks(allowed))
+    return dataclasses.replace(with_own(options, found), framework_options=found)
 
 
 # ---- encoders -------------------------------------------------------------------------------------------------------
-def resolve_encoder(
-    options: Arguments, modality: Modality, device: torch.device
-) -> tuple[str, Entry | None, dict[str, Any]]:
-    """Name, registry entry (None for a custom module) and options of the encoder."""
-    encoder = options.encoder
+def resolved_encoder(options: O, data: TrainingData) -> tuple[O, Entry | None]:
+    """With the encoder and all its options, and its registry entry (None for a custom module)."""
+    encoder, modality = options.encoder, data.modality
     if isinstance(encoder, nn.Module):
         if options.encoder_options:
             raise InputError("encoder_options need an encoder name: set options of a custom encoder in its constructor")
-        return text_of(encoder), None, {}
+        return options, None
     if encoder == "auto":
-        encoder = modality.default_encoder if device.type == "cpu" else modality.default_encoder_on_gpu
+        encoder = modality.default_encoder if data.device.type == "cpu" else modality.default_encoder_on_gpu
     entry = encoder_entry(encoder, modality.name)
-    return encoder, entry, part_options(options, [entry], options.encoder_options, "encoder_options")
+    found = part_options(options, [entry], options.encoder_options, "encoder_options")
+    return dataclasses.replace(options, encoder=encoder, encoder_options=found), entry
 
 
-def _n_components(
-    options: Arguments, encoder: str, entry: Entry | None, further: dict[str, Any], x: Rows, data: TrainingData
-) -> int:
-    wanted = options.n_components
+def n_components(options: Arguments, entry: Entry | None, data: TrainingData) -> int:
+    """Width of the representation."""
+    wanted, x, further = options.n_components, data.x, options.encoder_options or {}
+    encoder = text_of(options.encoder)
     fixed = None if entry is None else entry.tag("fixed_width", lambda row_shape, **options: None)
     if fixed is not None and (width := fixed(data.row_shape, **further)) is not None:
         if wanted not in ("auto", width):
             line = f"n_components is {wanted}, but the encoder {encoder} with these options has width {width}"
             raise InputError(f"{line}: leave n_components out, or 'auto'")
         return int(width)
-    if entry is not None and (width := entry.tag("default_width")) is not None:
-        return int(width if wanted == "auto" else wanted)
-    width = None if entry is None else entry.tag("width")
-    if width is None and entry is None:
+    if entry is None:
         assert isinstance(options.encoder, nn.Module)
-        width = probe(options.encoder, encoder, x[:2])
-    elif width is None:
-        assert entry is not None
+        width = probe(options.encoder, name_of(options.encoder), x[:2])
+    elif (width := entry.tag("default_width")) is not None:
+        return int(width if wanted == "auto" else wanted)
+    elif (width := entry.tag("width")) is None:
         context = EncoderContext(data.row_shape, data.modality.channels(data.row_shape), 0, name=encoder)
         module = entry.build(context, **further)
         width = getattr(module, "num_features", None) or probe(module, encoder, x[:2])
@@ -285,7 +289,18 @@ RATE = 0.5  # of a transformation that is used
 FEWEST_GROUPS = 10  # whole groups are held out, if there are so many
 
 
-def resolve_rates(
+def resolved_views(options: O, views: Sequence[Entry], data: TrainingData) -> tuple[O, dict[str, dict[str, Any]]]:
+    """With all options of the view makers, and what the test of each transformation has shown that is "auto"."""
+    found = part_options(options, views, options.view_options, "view_options")
+    rates, tests = tested_rates(views, found, data)
+    found |= rates
+    for view in views:
+        if check := view.tag("check"):
+            check({name: value for name, value in found.items() if name in view.options}, data.row_shape)
+    return dataclasses.replace(with_own(options, rates), view_options=found), tests
+
+
+def tested_rates(
     views: Sequence[Entry], options: Mapping[str, Any], data: TrainingData
 ) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
     """Rates of the options that are "auto", and what the test of each transformation has shown; with too few samples,

@@ -20,7 +20,7 @@ from viewsmith.core.rows import ArrayRows, RowSource, row_blocks, too_large_for_
 from viewsmith.core.samples import Rows, Samples, batches, block_size, blocks, shared_tensor
 from viewsmith.core.schedule import Method
 from viewsmith.data.map_style import is_map_style
-from viewsmith.estimator.plan import Resolved
+from viewsmith.estimator.plan import Facts
 from viewsmith.networks.scaling import PrincipalAxes
 
 # Widest rows that are kept as they are where the encoder has no principal axes.
@@ -152,7 +152,7 @@ def drawn(model: Any, X: Any, x: Rows, index: Tensor | None, n_views: int, seed:
         return made
 
     for views in view_blocks(view, x, n_views, seed):
-        yield model.modality_.in_input_format(views, extent(X, model.resolved_))
+        yield model.modality_.in_input_format(views, extent(X, model.facts_))
 
 
 @torch.no_grad()
@@ -178,8 +178,8 @@ def collected(parts: Iterable[np.ndarray], n_rows: int) -> np.ndarray:
     return made
 
 
-def extent(X: Any, resolved: Resolved) -> tuple[int, ...]:
+def extent(X: Any, facts: Facts) -> tuple[int, ...]:
     """Shape of the user's samples, (n, ...); of a dataset, and a list of samples of any lengths, that of the rows they
     were read as."""
     uneven = isinstance(X, list) and len({np.shape(each) for each in X}) > 1
-    return (len(X), *resolved.row_shape) if uneven or is_map_style(X) else np.shape(X)
+    return (len(X), *facts.row_shape) if uneven or is_map_style(X) else np.shape(X)

@@ -19,8 +19,8 @@ from viewsmith.core import distributed
 from viewsmith.core.deadline import check_time, together
 from viewsmith.core.errors import warn
 from viewsmith.core.random import derive_seed, stream
-from viewsmith.estimator.plan import Resolved, TrainingData
-from viewsmith.estimator.resolve import view_entries
+from viewsmith.estimator.plan import TrainingData
+from viewsmith.estimator.resolve import O, view_entries
 from viewsmith.losses.diagnostics import view_distance
 
 # Vectors: noisy rows are so many times as far from the nearest other row as rows are. Chosen from 1.05 to 1.3 on six
@@ -95,22 +95,20 @@ def choose_strength(
 
 
 def with_strengths(
-    estimator: Any, option: str, changes: Mapping[str, Any], options: Any, resolved: Resolved, data: TrainingData
-) -> Resolved:
-    """With the strengths of noise; one that is "auto" and is used is chosen without labels (`choose_strength`)."""
+    estimator: Any, option: str, changes: Mapping[str, Any], options: O, data: TrainingData
+) -> tuple[O, dict[str, float]]:
+    """With the strengths of noise, and the scores of one that is "auto" and used: it is chosen without labels
+    (`choose_strength`)."""
     chosen = {name: getattr(options, name) for name in sorted({"noise_strength", option})}
-    automatic = chosen[option] == "auto"
+    automatic, scores = chosen[option] == "auto", dict[str, float]()
     chosen = {name: 1.0 if value == "auto" else value for name, value in chosen.items()}
-    views = view_entries(resolved.view_maker, data.modality)
+    views = view_entries(options.view_maker, data.modality)
     if automatic and (option != "noise_strength" or any(view.tag("searches") == option for view in views)):
-        if data.modality.named_features:
-            order = torch.randperm(len(data.x), generator=stream(data.seed, "strength"))[:COMPARED]
-            best, scores = 1.0, dict[str, float]()
-            if len(order) < FEWEST:
-                warn(f"{len(order)} rows are too few to choose {option}: using 1.0")
-            else:
-                best, scores = strength_at_distance(data.x[order], data.seed)
+        if not data.modality.named_features:
+            chosen[option], scores = choose_strength(estimator, option, changes, data, options.batch_size)
+        elif len(data.x) < FEWEST:
+            warn(f"{len(data.x)} rows are too few to choose {option}: using 1.0")
         else:
-            best, scores = choose_strength(estimator, option, changes, data, options.batch_size)
-        chosen |= {option: best, "strength_scores": scores}
-    return dataclasses.replace(resolved, **chosen)
+            order = torch.randperm(len(data.x), generator=stream(data.seed, "strength"))[:COMPARED]
+            chosen[option], scores = strength_at_distance(data.x[order], data.seed)
+    return dataclasses.replace(options, **chosen), scores

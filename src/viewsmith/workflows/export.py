@@ -99,7 +99,7 @@ def _write_columns(model: ViewsmithEstimator, out: Path) -> str:
 
 def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -> str:
     """How to load an encoder with another library; InputError if the library has no such encoder."""
-    name = model.resolved_.encoder
+    name = model.options_.encoder
     if isinstance(encoder, ResNet):
         # viewsmith.modalities.images.encoders has the same weight names as both libraries.
         make = f"timm.create_model({name!r}, num_classes=0" if form == "timm" else f"torchvision.models.{name}("
@@ -117,7 +117,7 @@ def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -
     else:
         kinds = "resnet18, resnet50 and timm:NAME" if form == "timm" else "resnet18 and resnet50"
         raise InputError(f"{form} has no encoder like {name}: export as safetensors or onnx, or train one of {kinds}")
-    center, scale = (np.round(model.resolved_.statistics[key], 5).tolist() for key in ("pixel_mean", "pixel_scale"))
+    center, scale = (np.round(model.facts_.statistics[key], 5).tolist() for key in ("pixel_mean", "pixel_scale"))
     return f"{hint}; scale images as (pixel / 255 - {center}) / {scale}"
 
 
@@ -137,7 +137,7 @@ def _write_onnx(model: ViewsmithEstimator, encoder: nn.Module, out: Path) -> str
     for package in ("onnx", "onnxscript"):
         require(package, "export", "writing ONNX")
     device = device_of(model.scaler_, model.method_)
-    example, layer = model.modality_.onnx_example(model.resolved_.row_shape, model.scaler_)
+    example, layer = model.modality_.onnx_example(model.facts_.row_shape, model.scaler_)
     example = example.to(device)
     whole = (encoder if layer is None else _Whole(layer, encoder)).eval()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)

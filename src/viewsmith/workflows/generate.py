@@ -236,10 +236,10 @@ def _diffusion(
             model = train_generator(folder, rows, dataset, context, options, progress=progress)
         return DiffusionGenerator(model, options.steps, options.features)
     model = load_run(options.run)
-    resolved = model.resolved_
-    if resolved.modality != dataset.modality or not model.modality_.same_shape(rows.shape[1:], resolved.row_shape):
+    facts = model.facts_
+    if facts.modality != dataset.modality or not model.modality_.same_shape(rows.shape[1:], facts.row_shape):
         raise InputError(
-            f"the run {options.run} is of {resolved.modality} of shape {tuple(resolved.row_shape)}, but the data "
+            f"the run {options.run} is of {facts.modality} of shape {tuple(facts.row_shape)}, but the data "
             f"are {dataset.modality} of shape {rows.shape[1:]}: give a run on data of this shape"
         )
     return DiffusionGenerator(model, options.steps, options.features)

@@ -53,8 +53,8 @@ class DiffusionGenerator:
             self.generated.generator.steps = steps
         self.weights = parts.digest(model.weights())
         self._extractor: parts.FeatureExtractor | None = None
-        if parts.uses_extractor(features, model.resolved_.modality):
-            one = model.modality_.onnx_example(model.resolved_.row_shape, model.scaler_)[0][:1]
+        if parts.uses_extractor(features, model.facts_.modality):
+            one = model.modality_.onnx_example(model.facts_.row_shape, model.scaler_)[0][:1]
             self._extractor = parts.FeatureExtractor(features, model.scaler_, one, self.device)
 
     @property

@@ -268,27 +268,27 @@ def load_for(
             raise InputError(dataset.label_fault)
         warn(f"{dataset.label_fault}; these labels are left out")
     of_cells = Path(data).suffix.lower() in (".h5ad", ".zarr") and dataset.schema.get("use_rep") is None
-    if of_cells and model.options_.normalization == "auto" and model.resolved_.normalization == "none":
+    if of_cells and model.options_.normalization == "auto" and model.facts_.normalization == "none":
         warn_counts(dataset.x, dataset.source)
     return with_split_of_run(dataset, model, scored=labeled)
 
 
 def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
     """`Dataset.schema` of the training data; after a fit in Python, with the names of a DataFrame or an AnnData."""
-    resolved = model.resolved_
-    named = resolved.feature_names or None
+    facts = model.facts_
+    named = facts.feature_names or None
     schema: dict[str, Any] = {
         "columns": named,
         "one_hot": {},
         "drop": [],
         "label": None,
-        "modality": resolved.modality,
+        "modality": facts.modality,
         "impute": model.options_.impute,
-        "row_shape": model.modality_.required_shape(resolved.row_shape),
+        "row_shape": model.modality_.required_shape(facts.row_shape),
         "feature_names": named,
     }
     further = {name: getattr(model.options_, name) for name in ("layer", "use_rep")}
-    further |= {} if resolved.normalization == "none" else {"normalization": resolved.normalization}
+    further |= {} if facts.normalization == "none" else {"normalization": facts.normalization}
     # For rows given in Python, a run saves only a fingerprint.
     if "source" not in model.context_.get("data", {}):
         return schema | {name: value for name, value in further.items() if value is not None}
@@ -298,7 +298,7 @@ def _schema(model: ViewsmithEstimator) -> dict[str, Any]:
 
 
 def given_digest(model: ViewsmithEstimator, dataset: Dataset, transductive: bool = False) -> str:
-    """Digest of the labels and groups that a fit of this model would use, `Resolved.given`; empty if it uses none."""
+    """Digest of the labels and groups that a fit of this model would use, `Facts.given`; empty if it uses none."""
     rows, codes = len(dataset.fit_rows(transductive)), []
     if model.supervision != "none":
         find = few_label_numbers if model.supervision == "numbers" else few_label_codes

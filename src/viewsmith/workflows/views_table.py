@@ -28,8 +28,8 @@ from viewsmith.estimator.fitting import scale
 from viewsmith.estimator.inputs import given_to_fit, signal_of
 from viewsmith.estimator.model import make_views
 from viewsmith.estimator.options import check_options
-from viewsmith.estimator.plan import BuildContext, TrainingData
-from viewsmith.estimator.resolve import resolve_shared, view_entries
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
+from viewsmith.estimator.resolve import resolved, view_entries
 from viewsmith.estimator.rows import unscaled
 from viewsmith.evaluation.feature_space import FeatureSpace, nearest, ratio_of_medians
 from viewsmith.evaluation.protocol import score_embedding
@@ -391,16 +391,15 @@ class Judge:
 
 def resolved_plan(
     data: TrainingData, options: Any, view_maker: str, view_options: Mapping[str, Any]
-) -> BuildContext[Any, Any]:
+) -> BuildContext[Any]:
     """The plan of view makers with these options, "auto" resolved by the samples."""
     options = dataclasses.replace(options, view_maker=view_maker, view_options=dict(view_options))
-    resolved = LinearContrast.resolved_type
-    shared = resolve_shared(options, data, LinearContrast.frameworks)
-    strength = shared["view_options"].get("noise_strength", 1.0)
+    options, facts = resolved(options, data, LinearContrast.frameworks)
+    strength = options.view_options.get("noise_strength", 1.0)
     if strength == "auto":
         raise InputError('noise_strength is "auto", expected a number')
-    further: Any = {"features": "", "features_options": {}, "appended_pca": 0, "noise_strength": strength}
-    return BuildContext.of_new(options, resolved(**shared, **further), data)
+    options = dataclasses.replace(options, noise_strength=strength)
+    return BuildContext.of_new(options, Facts(**facts), data)
 
 
 def views_table(
@@ -506,7 +505,7 @@ def views_table(
         seed,
     )
     table = ViewsTable(samples=n, scored=0 if scored is None else len(scored))
-    base_options = resolved_plan(data, options, names, options.view_options or {}).resolved.view_options
+    base_options = resolved_plan(data, options, names, options.view_options or {}).options.view_options
     for setting in (None, *settings_of(kind, names, base_options, views, uses)):
         table.append(judge.features_alone() if setting is None else judge.judge(setting))
         each(table, table[-1])

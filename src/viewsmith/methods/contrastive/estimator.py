@@ -14,10 +14,10 @@ from viewsmith.core.schedule import Method
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import make_model, make_optimizer
-from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
-from viewsmith.estimator.resolve import default_epochs
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
+from viewsmith.estimator.resolve import default_epochs, text_of
 from viewsmith.methods.contrastive.training import ContrastiveMethod
-from viewsmith.methods.linear_contrast.estimator import LinearContrastResolved, default_method, default_settings
+from viewsmith.methods.linear_contrast.estimator import default_method, default_settings
 from viewsmith.modalities import Modality
 from viewsmith.networks.scaling import are_sparse_and_equal, variance_kept
 
@@ -66,12 +66,10 @@ FEW_BATCH_SIZE, FEW_RATE = 128, 4.5e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContrastiveResolved(Resolved):
-    """Settings of Contrastive with "auto" resolved."""
+class ContrastiveFacts(Facts):
+    """Facts, with the settings of the closed form, if it has columns."""
 
-    head_learning_rate: float | None = None  # None: that of the encoder
-    closed_form: dict[str, Any] = field(default_factory=dict)  # settings of the closed form, if it has columns
-    batch_size: int = BATCH_SIZE
+    closed_settings: dict[str, Any] = field(default_factory=dict)
 
 
 @register(
@@ -124,7 +122,7 @@ class Contrastive(ViewsmithEstimator):
 
     name = "contrastive"
     presets = PRESETS
-    resolved_type: ClassVar[type[Resolved]] = ContrastiveResolved
+    facts_type: ClassVar[type[Facts]] = ContrastiveFacts
 
     def _adapt(
         self, options: "Contrastive", modality: Modality, rows: np.ndarray | RowSource, signal: Mapping[str, Any]
@@ -138,35 +136,30 @@ class Contrastive(ViewsmithEstimator):
         rate = FEW_RATE if options.learning_rate == "auto" else options.learning_rate
         return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
 
-    def _resolve(self, options: "Contrastive", shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, None]:
-        head = None if options.head_learning_rate == "auto" else options.head_learning_rate
-        if head is not None and shared["framework"] not in arguments.with_role("head"):
+    def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], None]:
+        head, rate, heads = options.head_learning_rate, options.learning_rate, arguments.with_role("head")
+        if head != "auto" and text_of(options.framework) not in heads:
             raise InputError(
-                f"head_learning_rate is {head}, but the framework {shared['framework']!r} has no head of its own "
-                f"rate: take {join_names(arguments.with_role('head'))}, or leave it out"
+                f"head_learning_rate is {head}, but the framework {text_of(options.framework)!r} has no head of its "
+                f"own rate: take {join_names(heads)}, or leave it out"
             )
-        assert options.batch_size != "auto"  # `_adapt` has chosen
-        if _is_short(options, data.modality, len(data.x)):
-            steps, rate = SHORTEST if len(data.x) <= FEW_ROWS else SHORT
-            rate = rate if options.learning_rate == "auto" else shared["learning_rate"]
-            shared = shared | {"epochs": default_epochs(len(data.x), options.batch_size, steps), "learning_rate": rate}
-            head = HEAD_RATE * rate if head is None else head
-        if skipped := _default_skip(options, shared, data):
-            width = shared["n_components"] + skipped["appended_pca"]
-            shared = shared | {"encoder_options": skipped | shared["encoder_options"], "n_components": width}
-        closed = default_settings(data).as_dict() if options.closed_form else {}
-        own: dict[str, Any] = {"batch_size": options.batch_size, "head_learning_rate": head, "closed_form": closed}
-        return ContrastiveResolved(**shared, **own), None
+        if short := _is_short(given, data.modality, len(data.x)):
+            steps, fast = SHORTEST if len(data.x) <= FEW_ROWS else SHORT
+            rate = fast if given.learning_rate == "auto" else rate
+            epochs = default_epochs(len(data.x), options.batch_size, steps)
+            options = replace(options, epochs=epochs, learning_rate=rate)
+        if head == "auto":
+            options = replace(options, head_learning_rate=HEAD_RATE * rate if short else rate)
+        if skipped := _default_skip(given, options, data):
+            width = options.n_components + skipped["appended_pca"]
+            options = replace(options, encoder_options=skipped | options.encoder_options, n_components=width)
+        return options, {"closed_settings": default_settings(data) if options.closed_form else {}}, None
 
-    def _build(self, plan: BuildContext["Contrastive", ContrastiveResolved]) -> Method:
-        resolved = plan.resolved
-        framework, views = make_model(plan)
-        head = resolved.head_learning_rate
-        optimizer = make_optimizer(plan, head_lr_scale=1.0 if head is None else head / resolved.learning_rate)
-        closed = None
-        if resolved.closed_form:
-            closed = default_method(LinearContrastResolved.from_dict(resolved.closed_form), plan)
-        return ContrastiveMethod(framework, views, closed, epochs=resolved.epochs, optimizer=optimizer)
+    def _build(self, plan: BuildContext[ContrastiveFacts]) -> Method:
+        options, (framework, views) = plan.options, make_model(plan)
+        optimizer = make_optimizer(plan, head_lr_scale=options.head_learning_rate / options.learning_rate)
+        closed = default_method(plan.facts.closed_settings, plan) if options.closed_form else None
+        return ContrastiveMethod(framework, views, closed, epochs=options.epochs, optimizer=optimizer)
 
     @property
     def _n_features_out(self) -> int:
@@ -192,18 +185,18 @@ def _is_short(options: Contrastive, modality: Modality, n_rows: int) -> bool:
     )
 
 
-def _default_skip(options: Contrastive, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
+def _default_skip(given: Contrastive, options: Contrastive, data: TrainingData) -> dict[str, Any]:
     """Options of columns that are not learned if the user's do not say: measured to keep what crops, edits and
     principal axes of wide vectors lose (benchmarks/results/do_no_harm.jsonl)."""
-    chosen = options.n_components != "auto" or "appended_pca" in (options.encoder_options or {})
+    chosen = given.n_components != "auto" or "appended_pca" in (given.encoder_options or {})
     custom = isinstance(options.encoder, nn.Module) or isinstance(options.framework, nn.Module)
-    if chosen or custom or options.closed_form or shared["view_maker"] != data.modality.default_views:
+    if chosen or custom or options.closed_form or options.view_maker != data.modality.default_views:
         return {}
-    skipped = int(find("encoder", shared["encoder"], shared["modality"]).tag("default_skip", 0))
+    skipped = int(find("encoder", str(options.encoder), data.modality.name).tag("default_skip", 0))
     if not data.modality.named_features:
         return {"appended_pca": skipped} if skipped else {}
-    axes = shared["input_components"]
-    if options.input_components != "auto" or not axes or too_large_for_memory(data.rows):
+    axes: Any = options.input_components
+    if given.input_components != "auto" or not axes or too_large_for_memory(data.rows):
         return {}
     table = "columns" in data.statistics
     if not skipped or variance_kept(data.x, axes, weighted=not table) >= KEPT:

@@ -18,9 +18,8 @@ from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
 from viewsmith.data.any_size import as_images
-from viewsmith.estimator.plan import Resolved, TrainingData, check_crops
+from viewsmith.estimator.plan import Facts, TrainingData, check_crops
 from viewsmith.estimator.resolve import part_options
-from viewsmith.estimator.routing import MODULE
 from viewsmith.estimator.strength import mean_of_processes, train_briefly
 from viewsmith.losses.info_max import info_max
 from viewsmith.methods.crl_tac.channel import Predicate, nonzero
@@ -115,20 +114,14 @@ Model = TypeVar("Model", bound=Any)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CRLTACResolved(Resolved):
-    """Resolved settings, with the transformations and the settings of the channel."""
+class CRLTACFacts(Facts):
+    """Facts, with the transformations and what discovery has said."""
 
-    projector_dims: tuple[int, ...]  # widths of the head
     family_options: dict[str, Any]  # options of the modality's transformations
     # information by size of crops, if the size was chosen automatically
     crop_size_scores: dict[str, float] = field(default_factory=dict)
     custom_family: dict[str, Any] | None = None  # size and shapes of a custom family, see `inspect_family`
-    centered: bool
-    effective_target: float | None = None
-    start_steps: int = 0
-    start: str = "none"
     discovered: str = ""  # what discovery found, in one sentence; empty if it was not asked
-    recurrence_weight: float = 0.0
 
 
 def adapted(options: Any, defaults: Any, modality: Modality, rows: np.ndarray | RowSource) -> Any:
@@ -161,13 +154,13 @@ def has_crops(options: Any, modality: Modality) -> bool:
     return "crop_size" in transforms_of(modality).options
 
 
-def start_steps_of(options: Any, scaling: str, family: Family, places: "Places | None") -> int:
+def start_steps_of(options: Any, family: Family, places: "Places | None") -> int:
     """Number of first steps at known places or with near positives; 0 without places where black stays zero."""
     if options.start_steps != "auto":
         return int(options.start_steps)
     if places is not None:
         return START_STEPS
-    return START_STEPS if scaling != "none" and isinstance(family, Crops) else 0
+    return START_STEPS if options.scaling != "none" and isinstance(family, Crops) else 0
 
 
 @dataclass(frozen=True)
@@ -178,7 +171,7 @@ class Places:
     side: int  # side of crops of this size, a multiple of 4 pixels and at least 20
 
 
-def discovered(options: Any, encoder: str, data: TrainingData) -> tuple[Places | None, str]:
+def discovered(options: Any, data: TrainingData) -> tuple[Places | None, str]:
     """The places that P(T|x) starts from, or None, and what discovery said."""
     asked = options.start == "discovery"
     if options.start == "none" or options.channel == "uniform":
@@ -187,7 +180,7 @@ def discovered(options: Any, encoder: str, data: TrainingData) -> tuple[Places |
     crops = not is_custom(options.family) and has_crops(options, data.modality)
     if asked and not crops:
         raise InputError("start is 'discovery', which is for crops of images: leave it out")
-    large = crops and encoder == "crl-cnn" and min(height, width) >= SMALLEST and len(data.rows) >= FEWEST
+    large = crops and options.encoder == "crl-cnn" and min(height, width) >= SMALLEST and len(data.rows) >= FEWEST
     if not (large or asked):
         return None, ""
     rng = np.random.default_rng(derive_seed(data.seed, "discovery"))
@@ -250,21 +243,21 @@ def family_options_of(options: Any, modality: Modality, row_shape: tuple[int, ..
     return found
 
 
-def check_crop(family_options: dict[str, Any], encoder: str, data: TrainingData) -> None:
+def check_crop(family_options: dict[str, Any], encoder: Any, data: TrainingData) -> None:
     """Check that the encoder accepts the crops; a custom encoder is tested on samples instead."""
     crop, size = family_options.get("crop_size"), data.row_shape[:2]
-    if crop is not None and not encoder.startswith(MODULE):
+    if crop is not None and isinstance(encoder, str):
         entry = find("encoder", encoder, data.modality.name)
         check_crops("crops", (crop, crop), entry, encoder, data.modality, size, "take larger crops (crop_size)")
 
 
-def recurrence_weight_of(options: Any, scaling: str, family: Family) -> float:
+def recurrence_weight_of(options: Any, family: Family) -> float:
     """Weight of what recurs in the channel's objective: by default where black stays zero (docs), or 0."""
     if options.channel == "uniform":
         return 0.0
     if options.recurrence_weight != "auto":
         return float(options.recurrence_weight)
-    return RECURRENCE if scaling == "none" and isinstance(family, Crops) else 0.0
+    return RECURRENCE if options.scaling == "none" and isinstance(family, Crops) else 0.0
 
 
 def target_of(options: Any, family: Family) -> float | None:
@@ -287,12 +280,12 @@ def near_of(family: Family) -> Tensor | None:
     return near_views(boxes[0])
 
 
-def nonempty_of(options: Any, scaling: str, modality: Modality) -> Predicate | None:
+def nonempty_of(options: Any, modality: Modality) -> Predicate | None:
     """Which views are not empty: a custom function; not all black, for unscaled images; otherwise unknown (None)."""
     if callable(options.nonempty):
         predicate: Predicate = options.nonempty
         return predicate
-    return nonzero if options.nonempty == "auto" and modality.is_image and scaling == "none" else None
+    return nonzero if options.nonempty == "auto" and modality.is_image and options.scaling == "none" else None
 
 
 def with_inference(model: Model, inference: str | None) -> Model:

@@ -31,6 +31,7 @@ from viewsmith.methods.crl_tac.figures import channel_figures, cut, locate
 from viewsmith.methods.crl_tac.training import CRLTACMethod, Inference
 from viewsmith.methods.crl_tac.transforms import Detrend
 from viewsmith.modalities import Modality
+from viewsmith.networks.features import name_of
 from viewsmith.reports import Figure
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -202,7 +203,7 @@ class CRLTAC(Transforms, Channel, Averaging, ViewsmithEstimator):
 
     name = "crl-tac"
     frameworks, presets = ("info-max",), PRESETS
-    resolved_type = building.CRLTACResolved
+    facts_type = building.CRLTACFacts
     reads_gaps: ClassVar[bool] = False
 
     projector_dims: Widths | Auto = "auto"
@@ -232,13 +233,11 @@ class CRLTAC(Transforms, Channel, Averaging, ViewsmithEstimator):
         """Fill in the defaults of this method; raise InputError for options without effect."""
         return building.adapted(options, type(self), modality, rows)
 
-    def _resolve(
-        self, options: "CRLTAC", shared: dict[str, Any], data: TrainingData
-    ) -> tuple[building.CRLTACResolved, building.Places | None]:
+    def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
         modality, row_shape, device = data.modality, data.row_shape, data.device
-        crop_cnn = shared["encoder"] == "crl-cnn"
+        crop_cnn = options.encoder == "crl-cnn"
         custom, family_options = None, {}
-        places, sentence = building.discovered(options, shared["encoder"], data)
+        places, sentence = building.discovered(options, data)
         if places is not None and options.crop_size is None:
             options = dataclasses.replace(options, crop_size=places.side)
         if sentence and options.verbose and distributed.rank() == 0:
@@ -246,12 +245,12 @@ class CRLTAC(Transforms, Channel, Averaging, ViewsmithEstimator):
             print(f"discovery: {sentence}{enough}", file=sys.stderr)
         options, scores = building.with_crop_size(self, options, data)
         if families.is_custom(options.family):
-            custom = families.inspect_family(options, shared, data)
+            custom = families.inspect_family(options, data)
         else:
             family_options = building.family_options_of(options, modality, row_shape)
-            building.check_crop(family_options, shared["encoder"], data)
-        if options.epochs == "auto" and crop_cnn and device.type == "cpu":
-            shared = shared | {"epochs": default_epochs(len(data.rows), options.batch_size, STEPS)}
+            building.check_crop(family_options, options.encoder, data)
+        if given.epochs == "auto" and crop_cnn and device.type == "cpu":
+            options = dataclasses.replace(options, epochs=default_epochs(len(data.rows), options.batch_size, STEPS))
         columns = data.statistics.get("columns")
         family = families.make_family(
             modality, row_shape, data.seed, family_options, options.family, custom, columns
@@ -262,61 +261,68 @@ class CRLTAC(Transforms, Channel, Averaging, ViewsmithEstimator):
             AugmentationChannel(family).probability_of(two, options.nonempty)
         if isinstance(options.encoder, nn.Module):
             first = torch.zeros(len(two), 1, dtype=torch.int64, device=device)
-            probe(options.encoder, shared["encoder"], family.take(two, first)[:, 0])
+            probe(options.encoder, name_of(options.encoder), family.take(two, first)[:, 0])
         dims = ((128,) if crop_cnn else (200, 50)) if options.projector_dims == "auto" else options.projector_dims
-        resolved = building.CRLTACResolved(
-            **shared,
+        centered = not crop_cnn if options.centered == "auto" else options.centered
+        options = dataclasses.replace(
+            options,
             projector_dims=dims,
-            family_options=family_options,
-            crop_size_scores=scores,
-            custom_family=custom,
-            centered=not crop_cnn if options.centered == "auto" else options.centered,
+            centered=centered,
+            # By default empty views have the projection 0, either without biases or by `centered`.
+            bias=centered if options.bias == "auto" else options.bias,
             effective_target=building.target_of(options, family),
-            start_steps=building.start_steps_of(options, shared["scaling"], family, places),
+            start_steps=building.start_steps_of(options, family, places),
             start="none" if places is None else "discovery",
-            discovered=sentence,
-            recurrence_weight=building.recurrence_weight_of(options, shared["scaling"], family),
+            recurrence_weight=building.recurrence_weight_of(options, family),
         )
-        return resolved, places
+        facts = {"family_options": family_options, "crop_size_scores": scores, "custom_family": custom}
+        return options, facts | {"discovered": sentence}, places
 
-    def _build(self, plan: BuildContext["CRLTAC", building.CRLTACResolved]) -> Method:
-        options, resolved, modality = plan.options, plan.resolved, modality_in(plan)
-        # By default empty views have the projection 0, either without biases or by `centered`.
-        bias = resolved.centered if options.bias == "auto" else options.bias
-        head = make_head(plan, resolved.projector_dims, bias=bias)
-        encoder, weight = make_encoder(plan, bias=bias), resolved.recurrence_weight
-        row_shape, custom, columns = resolved.row_shape, resolved.custom_family, resolved.statistics.get("columns")
+    def _build(self, plan: BuildContext[building.CRLTACFacts]) -> Method:
+        options, facts, modality = plan.options, plan.facts, modality_in(plan)
+        head, weight = make_head(plan, options.projector_dims, bias=options.bias), options.recurrence_weight
+        row_shape, custom, columns = facts.row_shape, facts.custom_family, facts.statistics.get("columns")
         family = families.make_family(
-            modality, row_shape, resolved.seed, resolved.family_options, options.family, custom, columns
+            modality, row_shape, facts.seed, facts.family_options, options.family, custom, columns
         )
         return CRLTACMethod(
-            encoder,
+            make_encoder(plan, bias=options.bias),
             nn.Sequential(nn.ReLU(), head),
             families.make_channel(modality, row_shape, family, learned=options.channel == "learned"),
             weights=options.importance_weights,
             near=building.near_of(family),
             places=None if plan.inputs is None else building.known_places(plan.inputs, family),
-            chosen_views=ChosenViews(resolved.projector_dims[-1], weight) if weight else None,
-            nonempty=building.nonempty_of(options, resolved.scaling, modality),
+            chosen_views=ChosenViews(options.projector_dims[-1], weight) if weight else None,
+            nonempty=building.nonempty_of(options, modality),
             optimizer=make_optimizer(plan),
             channel_optimizer=Optimizer("adam", options.channel_learning_rate, schedule=options.schedule),
-            **plan.settings(
-                "centered beta channel_beta draws encoder_step channel_step objective channel_rows distinct"
-            ),
-            **plan.settings(
-                "entropy_weight effective_target start_steps place_weight inference inference_count epochs"
-            ),
+            centered=options.centered,
+            beta=options.beta,
+            channel_beta=options.channel_beta,
+            draws=options.draws,
+            encoder_step=options.encoder_step,
+            channel_step=options.channel_step,
+            objective=options.objective,
+            channel_rows=options.channel_rows,
+            distinct=options.distinct,
+            entropy_weight=options.entropy_weight,
+            effective_target=options.effective_target,
+            start_steps=options.start_steps,
+            place_weight=options.place_weight,
+            inference=options.inference,
+            inference_count=options.inference_count,
+            epochs=options.epochs,
         )
 
     @property
     def views_like_samples(self) -> bool:
         """Whether views have as many features or channels as samples; with custom functions they may not."""
-        known = self._resolved.custom_family
+        known = self._facts.custom_family
         return known is None or families.like_samples(known["sample"], known["view"])
 
     def views(self, X: Any, n_views: int = 4, *, random_state: int | None = None, pool: Any = None) -> np.ndarray:
         check_is_fitted(self)
-        if known := self._resolved.custom_family:
+        if known := self._facts.custom_family:
             families.check_like_samples(known["sample"], known["view"])
         return super().views(X, n_views, random_state=random_state, pool=pool)
 
@@ -421,6 +427,6 @@ class CRLTAC(Transforms, Channel, Averaging, ViewsmithEstimator):
         return self._method.channel
 
     @property
-    def _resolved(self) -> building.CRLTACResolved:
-        assert isinstance(self.resolved_, building.CRLTACResolved)
-        return self.resolved_
+    def _facts(self) -> building.CRLTACFacts:
+        assert isinstance(self.facts_, building.CRLTACFacts)
+        return self.facts_

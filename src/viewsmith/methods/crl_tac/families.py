@@ -56,7 +56,7 @@ def copy_of(family: FamilyOption) -> Family:
     return made.requires_grad_(False)
 
 
-def inspect_family(options: Any, shared: dict[str, Any], data: TrainingData) -> dict[str, Any]:
+def inspect_family(options: Any, data: TrainingData) -> dict[str, Any]:
     """Size and shapes of a custom family, from its views of some training samples."""
     x, device = data.x, data.device
     family = copy_of(options.family).to(device)
@@ -88,7 +88,7 @@ def inspect_family(options: Any, shared: dict[str, Any], data: TrainingData) -> 
         )
     shapes = tuple(some.shape[1:]), tuple(views.shape[2:])
     if not isinstance(options.encoder, nn.Module):  # custom encoders are tested on the views later
-        _check_encoder(shared["encoder"], data.modality, shapes)
+        _check_encoder(options.encoder, data.modality, shapes)
     return {"size": size, "sample": list(shapes[0]), "view": list(shapes[1])}
 
 

@@ -13,7 +13,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
 from viewsmith.data import Dataset
 from viewsmith.estimator.figures import figure_rows, gallery_samples
-from viewsmith.estimator.plan import Resolved
+from viewsmith.estimator.plan import Facts
 from viewsmith.methods.crl_tac.locations import crop_boxes, largest_effective, locate_boxes, locate_features
 from viewsmith.methods.crl_tac.training import KEPT, CRLTACMethod
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
@@ -116,7 +116,7 @@ TILE = 96  # pixels of a tile, on which the outline of a box is one pixel wide
 class ChannelModel(Locator, Protocol):
     """The interface of a model whose channel is drawn."""
 
-    resolved_: Resolved
+    facts_: Facts
     scaler_: Any
     metrics_: list[dict[str, Any]]
 
@@ -374,4 +374,4 @@ def _kept(model: ChannelModel, family: Masks, p: np.ndarray) -> Figure:
     more = p.mean(axis=0) @ masks - masks.mean(axis=0)
     unit = "probability above that of uniformly drawn masks"
     caption = f"Probability that a view keeps the feature, mean over {len(p)} rows, less its fraction of all masks"
-    return draw_profile("Features that the channel keeps", more, model.resolved_.feature_names or None, caption, unit)
+    return draw_profile("Features that the channel keeps", more, model.facts_.feature_names or None, caption, unit)

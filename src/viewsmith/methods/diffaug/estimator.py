@@ -18,7 +18,7 @@ from viewsmith.estimator.figures import figure_rows
 from viewsmith.estimator.inputs import find_classes
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, make_views, modality_in, with_noise
 from viewsmith.estimator.parts import Part
-from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
 from viewsmith.methods.diffaug.training import DiffAugMethod, parse_phases
 from viewsmith.networks.base import MLP
@@ -103,19 +103,13 @@ Decay = Annotated[float, Bounds(ge=0, lt=1)]
 Strength = Annotated[float, Bounds(gt=0, le=1)]
 
 #: Settings for which "auto" takes the value of the modality.
-FROM_MODALITY = (
-    *("directions", "nu", "generator_epochs", "generator_learning_rate", "predicts", "noise_schedule"),
-    *("sampler", "sampler_steps", "strength"),
-)
+FROM_MODALITY = ("directions", "nu", "strength", *generated.SETTINGS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiffAugResolved(Resolved, generated.GeneratorSettings):
-    """Resolved settings, with those that DiffAug takes from the modality."""
+class DiffAugFacts(Facts):
+    """Facts, with the number of classes, if the generator is conditioned on labels."""
 
-    directions: bool
-    nu: float
-    strength: float
     n_classes: int = 0
 
 
@@ -242,7 +236,7 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
     name = "diffaug"
     trial_options: ClassVar[dict[str, Any]] = {"phases": "A"}
     frameworks = ("soft", "simclr")
-    resolved_type = DiffAugResolved
+    facts_type = DiffAugFacts
     outputs: ClassVar[dict[str, str]] = {"map": "map"}
     presets = PRESETS
 
@@ -287,33 +281,36 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
         return self.method_
 
     def _resolve(
-        self, options: "DiffAug", shared: dict[str, Any], data: TrainingData
-    ) -> tuple[DiffAugResolved, DiffAugInputs]:
+        self, given: "DiffAug", options: "DiffAug", data: TrainingData
+    ) -> tuple["DiffAug", dict[str, Any], DiffAugInputs]:
         _check(options, data)
         lengths = parse_phases(options.phases)
         if re.search(r"\d", options.phases):
-            shared, options = _with_epochs(options, shared, lengths)
+            options = _with_epochs(given, options, lengths)
         labels = None
         if options._conditions_on_labels:
             labels = find_classes(data.labels, len(data.rows), "condition is 'labels'", "'representation'")
-        found = generated.resolve_generator(options, data.modality, shared["epochs"], FROM_MODALITY)
+        epochs: Any = options.epochs
+        found = generated.resolve_generator(options, data.modality, epochs, FROM_MODALITY)
         n_classes = 0 if labels is None else int(labels.max()) + 1
-        return DiffAugResolved(**shared, **found, n_classes=n_classes), DiffAugInputs(labels)
+        return dataclasses.replace(options, **found), {"n_classes": n_classes}, DiffAugInputs(labels)
 
-    def _build(self, plan: BuildContext["DiffAug", DiffAugResolved]) -> Method:
-        encoder, refresh = make_encoder(plan), plan.options.refresh
+    def _build(self, plan: BuildContext[DiffAugFacts]) -> Method:
+        options, encoder, refresh = plan.options, make_encoder(plan), plan.options.refresh
         framework = make_soft(plan, encoder)
         return DiffAugMethod(
             framework,
             make_views(plan, encoder),
             make_generated(plan, framework),
-            schedule=plan.options.phases,
+            schedule=options.phases,
+            epochs=options.epochs,
+            generator_epochs=options.generator_epochs,
+            replacement=options.replacement,
             optimizer=make_optimizer(plan),
-            generator_optimizer=generated.make_generator_optimizer(plan, plan.resolved),
+            generator_optimizer=generated.make_generator_optimizer(plan),
             refresh=0 if refresh == "batch" else refresh,
             fresh=refresh == "batch",
             on_top=modality_in(plan).on_top,
-            **plan.settings("epochs generator_epochs replacement"),
         )
 
     def figures(self, dataset: Dataset) -> list[Figure]:
@@ -339,22 +336,18 @@ def _check(options: DiffAug, data: TrainingData) -> None:
         raise InputError(f"denoiser is {options.denoiser!r}, expected {expected} for {data.modality.name}")
 
 
-def _with_epochs(
-    options: DiffAug, shared: dict[str, Any], phases: list[tuple[str, int]]
-) -> tuple[dict[str, Any], DiffAug]:
+def _with_epochs(given: DiffAug, options: DiffAug, phases: list[tuple[str, int]]) -> DiffAug:
     """Fill in epochs that are "auto" with those written in the phases; those of the generator in proportion."""
     encoder, generator = (sum(n for letter, n in phases if (letter == "B") == b) for b in (False, True))
-    if options.epochs == "auto":
-        shared = shared | {"epochs": encoder}
+    epochs: Any = encoder if given.epochs == "auto" else options.epochs
     if options.generator_epochs == "auto" and generator:
-        epochs = max(1, round(generator * shared["epochs"] / encoder))
-        options = dataclasses.replace(options, generator_epochs=epochs)
-    return shared, options
+        options = dataclasses.replace(options, generator_epochs=max(1, round(generator * epochs / encoder)))
+    return dataclasses.replace(options, epochs=epochs)
 
 
-def make_soft(plan: BuildContext[DiffAug, DiffAugResolved], encoder: nn.Module) -> SoftContrastive:
+def make_soft(plan: BuildContext[DiffAugFacts], encoder: nn.Module) -> SoftContrastive:
     """Encoder, projection head, map head and their losses."""
-    options, n = plan.options, plan.resolved.n_components
+    options, n = plan.options, plan.options.n_components
     widths = options.projector_dims
     if widths == "auto":
         # Directions of images need a wide projection: SimCLR's head.
@@ -372,41 +365,49 @@ def make_soft(plan: BuildContext[DiffAug, DiffAugResolved], encoder: nn.Module) 
     )
 
 
-def _loss(plan: BuildContext[DiffAug, DiffAugResolved], *, of_map: bool) -> SoftSettings | InfoNCESettings:
+def _loss(plan: BuildContext[DiffAugFacts], *, of_map: bool) -> SoftSettings | InfoNCESettings:
     """The loss of the projection or of the map, which is too narrow to be compared by direction."""
-    options, resolved = plan.options, plan.resolved
-    kernel: Any = resolved.framework_options["kernel"]
-    temperature = resolved.framework_options["temperature"]
-    if resolved.framework == "simclr":
+    options = plan.options
+    kernel, temperature = (options.framework_options[name] for name in ("kernel", "temperature"))
+    if options.framework == "simclr":
         return InfoNCESettings("cauchy") if of_map else InfoNCESettings(kernel, temperature)
     return SoftSettings(
-        nu=options.nu_map if of_map else resolved.nu,
+        nu=options.nu_map if of_map else options.nu,
+        nu_target=options.nu_target,
+        target_distance=options.target_distance,
+        targets=options.targets,
+        beta=options.beta,
+        normalize=options.normalize,
         kernel=kernel,
         negative_weight=None if options.negative_weight == "auto" else options.negative_weight,
         detach=options.detach_targets,
-        temperature=temperature if resolved.directions and not of_map else None,
-        **plan.settings("nu_target target_distance beta targets normalize"),
+        temperature=temperature if options.directions and not of_map else None,
     )
 
 
-def make_generated(plan: BuildContext[DiffAug, DiffAugResolved], framework: SoftContrastive) -> GeneratedViews:
+def make_generated(plan: BuildContext[DiffAugFacts], framework: SoftContrastive) -> GeneratedViews:
     """The diffusion model of the modality and its views."""
-    options, resolved = plan.options, plan.resolved
-    width = options.map_components if options.condition == "map" else resolved.n_components
+    options = plan.options
     generator = generated.make_generator(
         plan,
         framework.encoder,
-        resolved,
-        condition=width,
+        options,
+        condition=options.map_components if options.condition == "map" else options.n_components,
+        strength=options.strength,
+        denoiser=options.denoiser,
+        guidance=options.guidance,
         drop=options.condition_drop,
         blur=options.condition_blur,
-        **plan.settings("strength denoiser guidance average"),
+        average=options.average,
     )
     return GeneratedViews(
         generator,
         framework.encoder,
         framework.map_network,
         labels=None if plan.inputs is None else plan.inputs.labels,
+        n_components=options.n_components,
+        n_classes=plan.facts.n_classes,
         n_views=options.cached_views,
-        **plan.settings("n_components condition n_classes keep_outliers"),
+        condition=options.condition,
+        keep_outliers=options.keep_outliers,
     )

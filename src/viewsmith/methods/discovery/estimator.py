@@ -53,7 +53,7 @@ def features_of(features: Any, layer: str | None, weights: str | None, channels:
         if model.modality_.name != "images" or scaler.channels != channels:
             raise InputError(
                 f"the model of the features was trained on {model.modality_.name} of shape "
-                f"{model.resolved_.row_shape}, expected one that was trained on images with {channels} channels"
+                f"{model.facts_.row_shape}, expected one that was trained on images with {channels} channels"
             )
         return network_maps(encoder, scaler.center.cpu(), scaler.scale.cpu(), layer)
     if isinstance(features, nn.Module):

@@ -1,5 +1,6 @@
 """GenView: generated views with noise adapted to each sample, and pairs weighted by their quality."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -18,7 +19,7 @@ from viewsmith.data.generator_options import ForegroundMap, check_noise
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.generated import cache_gallery, make_generator_optimizer, resolve_generator
+from viewsmith.estimator.generated import SETTINGS, cache_gallery, make_generator_optimizer, resolve_generator
 from viewsmith.estimator.model import make_model, make_optimizer, modality_in
 from viewsmith.estimator.parts import Part
 from viewsmith.estimator.plan import BuildContext, TrainingData
@@ -66,8 +67,6 @@ PRESET_NEEDS: dict[str, dict[str, str]] = {
         "--view-cache CACHE"
     }
 }
-
-GENERATOR = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
 
 
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
@@ -152,7 +151,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
     """
 
     name = "genview"
-    resolved_type = parts.GenViewResolved
+    facts_type = parts.GenViewFacts
     trial_options: ClassVar[dict[str, Any]] = {"alpha": 0.0, "quality": False, "features": parts.ENCODER}
     presets, preset_needs = PRESETS, PRESET_NEEDS
     streams_views = False
@@ -178,7 +177,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
         """
         check_is_fitted(self)
         x = self.samples(X)
-        seed = self.resolved_.seed if random_state is None else random_state
+        seed = self.facts_.seed if random_state is None else random_state
         if self.options_.view_cache is not None:
             cache = ViewCacheFolder(self.options_.view_cache)
             if not cache.exists() or cache.read_record()["data"]["fingerprint"] != fingerprint(self.checked_rows(X)):
@@ -203,7 +202,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
         for number in range(n_views):
             streams = [stream(seed, "view", name, number, device=x.device) for name in names]
             views.append(self.scaler_.inverse(generated.generate_each(x, streams, strength)).cpu())
-        given = self.modality_.in_input_format(torch.stack(views, dim=1).numpy(), extent(X, self.resolved_))
+        given = self.modality_.in_input_format(torch.stack(views, dim=1).numpy(), extent(X, self.facts_))
         return given, np.repeat(strength_to_level(strength).numpy()[:, None], n_views, axis=1)
 
     def _quality_of(self, x: Rows, views: np.ndarray) -> np.ndarray:
@@ -219,12 +218,13 @@ class GenView(Source, Quality, ViewsmithEstimator):
         return q
 
     def _resolve(
-        self, options: "GenView", shared: dict[str, Any], data: TrainingData
-    ) -> tuple[parts.GenViewResolved, parts.GenViewInputs]:
+        self, given: "GenView", options: "GenView", data: TrainingData
+    ) -> tuple["GenView", dict[str, Any], parts.GenViewInputs]:
+        epochs: Any = options.epochs
         check_noise(options.noise)
         parts.check_foreground(options.foreground, data.modality.name, options.noise)
-        _check_fraction(options, shared["epochs"], parts.uses_extractor(options.features, data.modality.name))
-        found, maps = resolve_generator(options, data.modality, shared["epochs"], GENERATOR), None
+        _check_fraction(options, epochs, parts.uses_extractor(options.features, data.modality.name))
+        found, maps = resolve_generator(options, data.modality, epochs, SETTINGS), None
         if parts.uses_extractor(options.features, data.modality.name):
             if isinstance(options.features, str):
                 channels, dtype = data.modality.channels(data.row_shape), data.rows.dtype
@@ -234,10 +234,14 @@ class GenView(Source, Quality, ViewsmithEstimator):
             found |= {"feature_shape": maps.shape, "feature_weights": weights}
         views = [] if options.view_cache is None else _cached_views(options.view_cache, data)
         references = 0 if data.modality.is_image else min(len(data.rows), MAX_ROWS)
-        return parts.GenViewResolved(**shared, **found, level_references=references), parts.GenViewInputs(maps, views)
+        options, found = (
+            dataclasses.replace(options, **{n: found.pop(n) for n in (*found,) if n in vars(options)}),
+            found,
+        )
+        return options, found | {"level_references": references}, parts.GenViewInputs(maps, views)
 
-    def _build(self, plan: BuildContext["GenView", parts.GenViewResolved]) -> Method:
-        options, resolved, inputs = plan.options, plan.resolved, plan.inputs
+    def _build(self, plan: BuildContext[parts.GenViewFacts]) -> Method:
+        options, inputs = plan.options, plan.inputs
         framework, views = make_model(plan)
         maps = parts.make_extractor(plan)
         generated = None
@@ -245,7 +249,7 @@ class GenView(Source, Quality, ViewsmithEstimator):
             generated = parts.make_generated(plan, framework.encoder, maps)
         quality = None
         if options.quality and options.gamma:
-            blank = modality_in(plan).blank(resolved.row_shape)
+            blank = modality_in(plan).blank(plan.facts.row_shape)
             of_features: dict[str, Any] = {"source": options.quality_features, "diversity": options.quality_diversity}
             quality = ViewQuality(framework.encoder, blank, maps=maps, **of_features)
         return GenViewMethod(
@@ -255,9 +259,13 @@ class GenView(Source, Quality, ViewsmithEstimator):
             quality,
             on_top=modality_in(plan).on_top,
             optimizer=make_optimizer(plan),
-            generator_optimizer=make_generator_optimizer(plan, resolved),
+            generator_optimizer=make_generator_optimizer(plan),
             precomputed=[] if inputs is None else inputs.views,
-            **plan.settings("alpha gamma first_fraction epochs generator_epochs"),
+            alpha=options.alpha,
+            gamma=options.gamma,
+            first_fraction=options.first_fraction,
+            epochs=options.epochs,
+            generator_epochs=options.generator_epochs,
         )
 
     def described_views(

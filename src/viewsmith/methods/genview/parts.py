@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,9 @@ from viewsmith.core.random import stream
 from viewsmith.core.rows import RowSource
 from viewsmith.core.samples import Rows, Samples, take_rows
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator.generated import GeneratorSettings, make_generator
+from viewsmith.estimator.generated import make_generator
 from viewsmith.estimator.model import AnyContext, modality_in
-from viewsmith.estimator.plan import Resolved
+from viewsmith.estimator.plan import Facts
 from viewsmith.estimator.routing import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import load_clip
@@ -302,9 +302,12 @@ def digest(weights: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenViewResolved(Resolved, GeneratorSettings):
-    """Resolved settings, with those of the generator."""
+class GenViewFacts(Facts):
+    """Facts, with settings of the generator that are no options, and sizes of what a loaded model has."""
 
+    predicts: Literal["eps", "v", "x0"]
+    noise_schedule: Literal["linear", "cosine"]
+    sampler: Literal["ddim", "ddpm", "dpm"]
     # shape and digest of a separate feature extractor, if there is one
     feature_shape: tuple[int, int, int] | None = None
     feature_weights: str | None = None
@@ -322,17 +325,14 @@ class GenViewInputs:
 
 def make_extractor(plan: AnyContext) -> FrozenMaps | None:
     """The separate network for foreground and quality, or None; a loaded model finds it when it is first used."""
-    options, resolved = plan.options, plan.resolved
-    if not uses_extractor(options.features, resolved.modality):
+    options, facts = plan.options, plan.facts
+    if not uses_extractor(options.features, facts.modality):
         return None
     if plan.inputs is not None:
         found: FrozenMaps | None = plan.inputs.maps
         return found
     return feature_maps(
-        options.features,
-        *scaling_of(resolved.statistics),
-        shape=resolved.feature_shape,
-        weights=resolved.feature_weights,
+        options.features, *scaling_of(facts.statistics), shape=facts.feature_shape, weights=facts.feature_weights
     )
 
 
@@ -343,9 +343,9 @@ def scaling_of(statistics: dict[str, Any]) -> tuple[Tensor, Tensor]:
 
 def make_generated(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None) -> GeneratedViews:
     """The diffusion model of the modality, with a strength adapted to each row."""
-    options, resolved, n = plan.options, plan.resolved, plan.resolved.n_components
+    options, n = plan.options, plan.options.n_components
     # This strength is for samples without a noise level.
-    generator = make_generator(plan, encoder, resolved, condition=n, strength=0.5)
+    generator = make_generator(plan, encoder, plan.facts, condition=n, strength=0.5)
     return GeneratedViews(
         generator,
         encoder,
@@ -359,11 +359,11 @@ def make_generated(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None
 
 def _tolerance(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
     """The noise tolerance that adaptive noise is fitted to, with buffers of the sizes that are saved."""
-    resolved = plan.resolved
+    facts = plan.facts
     if plan.options.noise != "adaptive":
         return NoiseTolerance()
     if modality_in(plan).is_image:
-        blank = modality_in(plan).blank(resolved.row_shape)
+        blank = modality_in(plan).blank(facts.row_shape)
         width = (maps or FeatureMap(encoder, blank)).shape[2]
         return NoiseTolerance(maps, width=width, min_max=plan.options.foreground == "min-max")
-    return NoiseTolerance(references=(resolved.level_references, resolved.n_components))
+    return NoiseTolerance(references=(facts.level_references, plan.options.n_components))

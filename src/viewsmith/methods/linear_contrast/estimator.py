@@ -12,10 +12,11 @@ from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import Bounds, find, names, register
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
+from viewsmith.estimator.configuration import of_record, recorded
 from viewsmith.estimator.features import choose_features, make_features
 from viewsmith.estimator.model import make_views, modality_in
-from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
-from viewsmith.estimator.resolve import resolve_shared
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
+from viewsmith.estimator.resolve import resolved, text_of
 from viewsmith.estimator.routing import MODULE, OF_TRAINING
 from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
@@ -32,9 +33,12 @@ APPENDED = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearContrastResolved(Resolved):
-    """Settings of LinearContrast with "auto" resolved; `n_components` is the largest number of columns."""
+class LinearContrastFacts(Facts):
+    """Facts, with the features that were chosen; `n_components` is the largest number of columns."""
 
+    encoder: str = "features"
+    epochs: int = 0
+    n_components: int
     features: str
     features_options: dict[str, Any]
     appended_pca: int
@@ -103,7 +107,7 @@ class LinearContrast(ViewsmithEstimator):
 
     name = "linear-contrast"
     frameworks: ClassVar[tuple[str, ...]] = ("linear-contrast",)
-    resolved_type: ClassVar[type[Resolved]] = LinearContrastResolved
+    facts_type: ClassVar[type[Facts]] = LinearContrastFacts
     trains = False
 
     @property
@@ -145,7 +149,7 @@ class LinearContrast(ViewsmithEstimator):
 
     def sums(self, X: Any, *path: str | int) -> Sums:
         """Sums over views of samples, of which the representation follows; `path` selects the random draws."""
-        rows, seed = self.samples(X), derive_seed(self.resolved_.seed, "sums", *path)
+        rows, seed = self.samples(X), derive_seed(self.facts_.seed, "sums", *path)
         method: LinearContrastMethod = self.method_  # type: ignore[assignment]
         with prepared(method, rows, seed):
             return method.moments(rows, seed)
@@ -171,7 +175,7 @@ class LinearContrast(ViewsmithEstimator):
             )
         return super()._adapt(options, modality, rows, signal)
 
-    def _resolve(self, options: Any, shared: dict[str, Any], data: TrainingData) -> tuple[Resolved, Any]:
+    def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], Any]:
         features, of_features, weights = choose_features(options.features, options.features_options, data)
         width = options.n_components
         if width == "auto":
@@ -181,23 +185,22 @@ class LinearContrast(ViewsmithEstimator):
             appended = APPENDED if options.n_components == "auto" and len(data.x) < MANY else 0
         own: dict[str, Any] = {"features": features, "features_options": of_features, "n_components": width}
         own |= {"appended_pca": min(appended, len(data.x) - 1)}
-        fixed: dict[str, Any] = {"encoder": "features", "epochs": 0}
-        return LinearContrastResolved(**shared | fixed | own), weights
+        return options, own, weights
 
-    def _build(self, plan: BuildContext["LinearContrast", LinearContrastResolved]) -> LinearContrastMethod:
-        options, resolved = plan.options, plan.resolved
+    def _build(self, plan: BuildContext[LinearContrastFacts]) -> LinearContrastMethod:
+        options, facts = plan.options, plan.facts
         features = make_features(plan, modality_in(plan))
-        encoder = ProjectedFeatures(features, resolved.n_components, resolved.appended_pca)
+        encoder = ProjectedFeatures(features, facts.n_components, facts.appended_pca)
         views = make_views(plan, encoder)
         if any(maker.needs_loss for maker in views.makers):
             raise InputError(
-                f"the views {resolved.view_maker} depend on a loss that is trained, and linear-contrast trains none: "
-                "take others (view_maker, --views)"
+                f"the views {text_of(options.view_maker)} depend on a loss that is trained, and linear-contrast trains "
+                "none: take others (view_maker, --views)"
             )
         return LinearContrastMethod(
             LinearContrastFramework(encoder),
             views,
-            view_names=resolved.view_maker.removeprefix(MODULE),
+            view_names=text_of(options.view_maker).removeprefix(MODULE),
             n_views=options.n_views,
             ridge=None if options.ridge == "auto" else options.ridge,
             n_components=None if options.n_components == "auto" else options.n_components,
@@ -208,17 +211,18 @@ class LinearContrast(ViewsmithEstimator):
 
 
 # ---- beside a training ----------------------------------------------------------------------------------------------
-def default_settings(data: TrainingData) -> LinearContrastResolved:
+def default_settings(data: TrainingData) -> dict[str, Any]:
     """Settings of the default closed form of training rows."""
     alone = dataclasses.replace(data, labels=None, neighbors=None, groups={})
     default = LinearContrast(random_state=data.seed)
     options = default._adapt(default, data.modality, data.rows, data.statistics)
-    shared = resolve_shared(options, alone, default.frameworks, with_encoder=False)
-    return default._resolve(options, shared, alone)[0]  # type: ignore[return-value]
+    chosen, found = resolved(options, alone, default.frameworks, with_encoder=False)
+    facts = LinearContrastFacts(**found, **default._resolve(options, chosen, alone)[1])
+    return recorded(default.get_params(deep=False), chosen, facts)
 
 
-def default_method(resolved: LinearContrastResolved, plan: BuildContext[Any, Any]) -> LinearContrastMethod:
+def default_method(settings: Mapping[str, Any], plan: BuildContext[Any]) -> LinearContrastMethod:
     """The default closed form as a part of the model that `plan` builds, from all samples, whatever its time limit: a
     run that is resumed has the same one."""
-    options = LinearContrast()
-    return options._build(BuildContext(options, resolved, fresh=plan.fresh, layer=plan.layer))
+    options, facts = of_record(LinearContrast(), settings)
+    return LinearContrast()._build(BuildContext(options, facts, fresh=plan.fresh, layer=plan.layer))

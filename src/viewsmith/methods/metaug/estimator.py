@@ -18,7 +18,7 @@ from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fracti
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
 from viewsmith.estimator.parts import Part
-from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.estimator.rows import collected, view_blocks
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified
 from viewsmith.frameworks.base import head_width
@@ -85,20 +85,10 @@ SPLITS: dict[str, Space] = {"color": "lab", "l-ab": "l-ab", "ydbdr": "ydbdr"}
 DEFAULT_NEGATIVES = {"queue": 256, "bank": 4096}
 
 
-@dataclass(frozen=True, kw_only=True)
-class MetAugResolved(Resolved):
-    """Resolved settings, with memory, negatives, number of views, learning rate of the generators and sharpness."""
-
-    memory_size: int
-    negatives: int
-    n_views: int
-    feature_learning_rate: float
-    beta: float
-
-
-def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dict[str, Any]:
-    """MetAug's settings with "auto" resolved."""
-    _check(options, resolved)
+def resolved_features(given: Any, options: Any, data: TrainingData) -> Any:
+    """MetAug's options without "auto"."""
+    _check(given, data)
+    n_rows = len(data.rows)
     batch = min(options.batch_size, n_rows)
     if options.memory == "bank":
         size = n_rows
@@ -124,16 +114,17 @@ def resolve_features(options: Any, resolved: dict[str, Any], n_rows: int) -> dic
     if beta == "auto":
         has_temperature = options.framework == "oucl" and options.temperature is not None
         beta = 2 / options.temperature if has_temperature else DEFAULT_BETA
-    return {
-        "memory_size": size,
-        "negatives": negatives,
-        "n_views": options.n_views if options.split == "none" else len(SPACES[SPLITS[options.split]][1]),
-        "feature_learning_rate": resolved["learning_rate"] if rate == "auto" else rate,
-        "beta": beta,
-    }
+    return replace(
+        options,
+        memory_size=size,
+        negatives=negatives,
+        n_views=options.n_views if options.split == "none" else len(SPACES[SPLITS[options.split]][1]),
+        feature_learning_rate=options.learning_rate if rate == "auto" else rate,
+        beta=beta,
+    )
 
 
-def _check(options: Any, resolved: dict[str, Any]) -> None:
+def _check(options: Any, data: TrainingData) -> None:
     several = has_encoders(options)
     if options.augmented_contrast == "joint" and not options.united:
         raise InputError(
@@ -150,11 +141,11 @@ def _check(options: Any, resolved: dict[str, Any]) -> None:
             "over the temperature: leave one of them out"
         )
     if options.split != "none":
-        shape = resolved["row_shape"]
+        shape = data.row_shape
         if len(shape) != 3 or shape[2] != 3:
             raise InputError(
                 f"split is {options.split!r}, which needs images with three color channels, but the data are "
-                f"{resolved['modality']} of shape {tuple(shape)}: use 'none'"
+                f"{data.modality.name} of shape {tuple(shape)}: use 'none'"
             )
         if isinstance(options.encoder, nn.Module):
             views, channels = SPACES[SPLITS[options.split]]
@@ -173,26 +164,26 @@ def _check(options: Any, resolved: dict[str, Any]) -> None:
 
 def make_metaug_framework(plan: model.AnyContext) -> Framework:
     """`Unified` with its encoders and heads, or another framework."""
-    options, resolved = plan.options, plan.resolved
-    if resolved.framework != "oucl":
+    options, facts = plan.options, plan.facts
+    if options.framework != "oucl":
         return model.make_framework(plan)
     dims = options.projector_dims
     if dims == "auto":
-        dims = model.modality_in(plan).defaults.get("simclr_dims", (resolved.n_components, 128))
-    contrast = make_contrast(plan, (resolved.n_components, *dims)[-1])
+        dims = model.modality_in(plan).defaults.get("simclr_dims", (options.n_components, 128))
+    contrast = make_contrast(plan, (options.n_components, *dims)[-1])
     if not has_encoders(options):
         return Unified(model.make_encoder(plan), model.make_head(plan, dims), contrast)
     if options.split != "none":
-        space, statistics = SPLITS[options.split], resolved.statistics
+        space, statistics = SPLITS[options.split], facts.statistics
         dtype, todo = statistics.get("dtype", "uint8"), "set split='none'"
         check_photographs(f"split={options.split!r} is", len(statistics["pixel_mean"]), dtype, todo)
-        split = ColorSplit(resolved.statistics["pixel_mean"], resolved.statistics["pixel_scale"], space)
-        shape = resolved.row_shape[:2]
+        split = ColorSplit(statistics["pixel_mean"], statistics["pixel_scale"], space)
+        shape = facts.row_shape[:2]
         encoders = [model.make_encoder(plan, (*shape, channels)) for channels in split.channels]
         network = ViewEncoders(encoders, split)
     else:
-        network = ViewEncoders([model.make_encoder(plan) for _ in range(resolved.n_views)])
-    return Unified(network, ViewHeads([model.make_head(plan, dims) for _ in range(resolved.n_views)]), contrast)
+        network = ViewEncoders([model.make_encoder(plan) for _ in range(options.n_views)])
+    return Unified(network, ViewHeads([model.make_head(plan, dims) for _ in range(options.n_views)]), contrast)
 
 
 def has_encoders(options: Any) -> bool:
@@ -202,18 +193,23 @@ def has_encoders(options: Any) -> bool:
 
 def make_contrast(plan: model.AnyContext, width: int) -> FeatureContrast:
     """Memory and unified loss for projections with this width."""
-    options, resolved = plan.options, plan.resolved
+    options = plan.options
     memory = FeatureMemory(
-        resolved.n_views,
-        resolved.memory_size,
+        options.n_views,
+        options.memory_size,
         width,
-        negatives=resolved.negatives,
+        negatives=options.negatives,
         kind=options.memory,
         per_sample=options.negative_draws == "sample",
         momentum=options.memory_momentum,
     )
     logits = Logits(
-        margin=options.loss_margin, detach=options.detach_weights, **plan.settings("form beta gamma attenuation")
+        form=options.form,
+        beta=options.beta,
+        margin=options.loss_margin,
+        gamma=options.gamma,
+        attenuation=options.attenuation,
+        detach=options.detach_weights,
     )
     kinds = {"stored_positives": options.positives == "memory", "joint": options.augmented_contrast == "joint"}
     return FeatureContrast(memory, logits, united=options.united, **kinds)
@@ -226,14 +222,14 @@ def make_features(plan: model.AnyContext, framework: Framework) -> tuple[MetaFea
         return None, None
     width = head_width(framework.head, None)
     features = MetaFeatures(
-        plan.resolved.n_views, width, hidden=options.feature_hidden, norm=options.norm, residual=options.residual
+        options.n_views, width, hidden=options.feature_hidden, norm=options.norm, residual=options.residual
     )
     return features, None if isinstance(framework, Unified) else make_contrast(plan, width)
 
 
 def make_feature_optimizer(plan: model.AnyContext) -> Optimizer:
     """The encoder's optimizer with the generators' learning rate, without gradient clipping or parts treated apart."""
-    rate = plan.resolved.feature_learning_rate
+    rate = plan.options.feature_learning_rate
     changes = {"learning_rate": rate, "clip": None, "constant_predictor_rate": False, "freeze_last_layer": 0.0}
     return replace(model.make_optimizer(plan), **changes)
 
@@ -349,7 +345,6 @@ class MetAug(Features, UnifiedLoss, Memory, ViewsmithEstimator):
 
     name = "metaug"
     frameworks = ("oucl", "*")
-    resolved_type = MetAugResolved
     presets = PRESETS
     streams_views = False
 
@@ -363,22 +358,28 @@ class MetAug(Features, UnifiedLoss, Memory, ViewsmithEstimator):
     """The views are parts of the colors of one augmented image, with one encoder each (oucl). "color": RGB, L and ab
     (section 4.1); "l-ab": L and ab, "ydbdr": Y, Db and Dr, as in the paper's trials with ResNet-50 (table 6)."""
 
-    def _resolve(self, options: "MetAug", shared: dict[str, Any], data: TrainingData) -> tuple[MetAugResolved, None]:
-        return MetAugResolved(**shared, **resolve_features(options, shared, len(data.rows))), None
+    def _resolve(self, given: "MetAug", options: "MetAug", data: TrainingData) -> tuple["MetAug", dict[str, Any], None]:
+        return resolved_features(given, options, data), {}, None
 
-    def _build(self, plan: BuildContext["MetAug", MetAugResolved]) -> Method:
-        framework = make_metaug_framework(plan)
+    def _build(self, plan: BuildContext[Facts]) -> Method:
+        options, framework = plan.options, make_metaug_framework(plan)
         generators, contrast = make_features(plan, framework)
         return MetAugMethod(
             framework,
             model.make_views(plan, framework.encoder),
             generators,
             contrast,
-            margin_per_sample=plan.options.margin_scope == "sample",
+            n_views=options.n_views,
+            meta=options.meta,
+            feature_weight=options.feature_weight,
+            inner_rate=options.inner_rate,
+            margin=options.margin,
+            margin_weight=options.margin_weight,
+            margin_per_sample=options.margin_scope == "sample",
+            epochs=options.epochs,
             optimizer=model.make_optimizer(plan),
             feature_optimizer=make_feature_optimizer(plan),
-            interval=plan.options.feature_every,
-            **plan.settings("n_views meta feature_weight inner_rate margin margin_weight epochs"),
+            interval=options.feature_every,
         )
 
     @property
@@ -389,7 +390,7 @@ class MetAug(Features, UnifiedLoss, Memory, ViewsmithEstimator):
 
     @property
     def _encoders(self) -> int:
-        return self.resolved_.n_views if has_encoders(self.options_) else 1
+        return self.options_.n_views if has_encoders(self.options_) else 1
 
     @property
     def _n_features_out(self) -> int:
@@ -444,5 +445,5 @@ class MetAug(Features, UnifiedLoss, Memory, ViewsmithEstimator):
         if self.options_.meta != "none":
             x = figure_rows(dataset)[0]
             made = self.feature_views(x[:COMPARED], 1, pool=dataset.x_train)
-            found.append(feature_similarities(made, self.resolved_.n_views))
+            found.append(feature_similarities(made, self.options_.n_views))
         return found

@@ -1,5 +1,6 @@
 """PiNDA: learned noise, alone or on top of fixed views."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ from torch import nn
 
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.random import stream
-from viewsmith.core.registry import Bounds, entries, find, names, register
+from viewsmith.core.registry import Bounds, Entry, entries, find, names, register
 from viewsmith.core.samples import apply_in_blocks, block_size
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
@@ -20,8 +21,8 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
 from viewsmith.estimator.parts import Part
-from viewsmith.estimator.plan import BuildContext, Resolved, TrainingData, check_least
-from viewsmith.estimator.resolve import packages_of, part_options
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, check_least
+from viewsmith.estimator.resolve import packages_of, part_options, text_of
 from viewsmith.estimator.rows import extent
 from viewsmith.methods.contrastive.estimator import PRESETS as SIMCLR
 from viewsmith.methods.pinda import networks  # noqa: F401, it registers the noise generators
@@ -94,15 +95,6 @@ def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Figure
 OneOrTwo = Annotated[int, Bounds(ge=1, le=2)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PiNDAResolved(Resolved):
-    """Resolved settings, with the network of the noise generator and the noise level."""
-
-    generator: str
-    generator_options: dict[str, Any]
-    strength: float = 1.0
-
-
 @dataclass(kw_only=True, eq=False, repr=False, init=False)
 class Noise(Part):
     """The learned noise: its level, distribution, penalty and network."""
@@ -170,26 +162,32 @@ class PiNDA(Noise, ViewsmithEstimator):
 
     name = "pinda"
     strength_option = "strength"
-    resolved_type = PiNDAResolved
     presets = PRESETS
     streams_views = False
 
     # "auto" is for the strength of the learned noise only.
     noise_strength: Positive = 1.0
 
-    def _resolve(self, options: "PiNDA", shared: dict[str, Any], data: TrainingData) -> tuple[PiNDAResolved, None]:
+    def _resolve(self, given: "PiNDA", options: "PiNDA", data: TrainingData) -> tuple["PiNDA", dict[str, Any], None]:
         if options.two_sided and options.algorithm == 2:
             raise InputError("two_sided is True, which algorithm 2 decides for each view: leave it out")
-        generator = _find_generator(options, data, shared["encoder"])
-        entry = find("noise generator", generator, data.modality.name)
-        further = part_options(options, [entry], None, "generator_options", PiNDA)
-        shared["packages"] |= packages_of([entry])
-        return PiNDAResolved(**shared, generator=generator, generator_options=further), None
+        entry = _find_generator(options, data)
+        options = dataclasses.replace(options, generator=entry.name)
+        return options, {"packages": packages_of([entry])}, None
 
-    def _build(self, plan: BuildContext["PiNDA", PiNDAResolved]) -> Method:
-        framework, views = make_model(plan)
-        noise, further = make_noise(plan, framework.encoder), "algorithm two_sided penalty penalty_weight epochs"
-        return PiNDAMethod(framework, views, noise, optimizer=make_optimizer(plan), **plan.settings(further))
+    def _build(self, plan: BuildContext[Facts]) -> Method:
+        options, (framework, views) = plan.options, make_model(plan)
+        return PiNDAMethod(
+            framework,
+            views,
+            make_noise(plan, framework.encoder),
+            algorithm=options.algorithm,
+            two_sided=options.two_sided,
+            penalty=options.penalty,
+            penalty_weight=options.penalty_weight,
+            epochs=options.epochs,
+            optimizer=make_optimizer(plan),
+        )
 
     def noise_profile(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, over the samples of `X`, of the learned noise of each feature.
@@ -217,7 +215,7 @@ class PiNDA(Noise, ViewsmithEstimator):
         """
         check_is_fitted(self)
         x = self.samples(X)
-        seed = self.resolved_.seed if random_state is None else random_state
+        seed = self.facts_.seed if random_state is None else random_state
         generator, size = stream(seed, "views", 0, device=x.device), block_size(x[:1])
         made: dict[str, list[np.ndarray]] = {}
         with torch.no_grad():
@@ -227,7 +225,7 @@ class PiNDA(Noise, ViewsmithEstimator):
                 for name, part in parts.items():
                     made.setdefault(name, []).append(part.cpu().numpy())
         joined = {name: np.concatenate(part) for name, part in made.items()}
-        joined["view"] = self.modality_.in_input_format(joined["view"][:, None], extent(X, self.resolved_))[:, 0]
+        joined["view"] = self.modality_.in_input_format(joined["view"][:, None], extent(X, self.facts_))[:, 0]
         return joined
 
     def described_views(
@@ -243,7 +241,7 @@ class PiNDA(Noise, ViewsmithEstimator):
         found = super().figures(dataset)
         if self.modality_.named_features:
             mean, _ = self.noise_profile(dataset.x_train)
-            scale, names = self.scaler_.scale.cpu().numpy(), self.resolved_.feature_names or None
+            scale, names = self.scaler_.scale.cpu().numpy(), self.facts_.feature_names or None
             found.append(noise_profile(mean, scale, names))
         elif self.modality_.is_image:
             samples = gallery_samples(dataset)
@@ -256,8 +254,9 @@ class PiNDA(Noise, ViewsmithEstimator):
         return self.method_
 
 
-def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
-    """Name of the network of the noise generator."""
+def _find_generator(options: PiNDA, data: TrainingData) -> Entry:
+    """The network of the noise generator."""
+    encoder = text_of(options.encoder)
     modality, generator, custom = data.modality.name, options.generator, isinstance(options.encoder, nn.Module)
     known = names("noise generator", modality)
     if not known:
@@ -275,17 +274,21 @@ def _find_generator(options: PiNDA, data: TrainingData, encoder: str) -> str:
             f"{' or '.join(encoders)}, or the generator {' or '.join(name for name in known if name != generator)}"
         )
     check_least("generator", generator, entry, data)
-    return generator
+    return entry
 
 
-def make_noise(plan: BuildContext[PiNDA, PiNDAResolved], encoder: nn.Module) -> PiNoise:
+def make_noise(plan: BuildContext[Facts], encoder: nn.Module) -> PiNoise:
     """The noise generator with its network."""
-    options, resolved, channels = plan.options, plan.resolved, channels_in(plan)
+    options, facts, channels = plan.options, plan.facts, channels_in(plan)
     outputs = channels * (2 if options.learn_mean else 1)
-    context = NoiseContext(resolved.row_shape, channels, outputs, encoder)
-    entry = find("noise generator", resolved.generator, resolved.modality)
+    context = NoiseContext(facts.row_shape, channels, outputs, encoder)
+    entry = find("noise generator", options.generator, facts.modality)
     return PiNoise(
-        entry.build(context, **resolved.generator_options),
+        entry.build(context, **part_options(options, [entry], None, "generator_options", PiNDA)),
         adversarial=options.objective == "adversarial",
-        **plan.settings("distribution learn_mean strength level random_fraction"),
+        distribution=options.distribution,
+        learn_mean=options.learn_mean,
+        strength=options.strength,
+        level=options.level,
+        random_fraction=options.random_fraction,
     )

@@ -171,7 +171,7 @@ def _small_pixels(x: np.ndarray, side: int = 14, scale: Any = 255) -> np.ndarray
 
 def _check_type(dtype: Any, row_shape: Sequence[int] | None, estimator: Any) -> None:
     """Raise InputError for images of another type than those that a model was fitted on."""
-    fitted = getattr(estimator, "resolved_", None)
+    fitted = getattr(estimator, "facts_", None)
     if row_shape is None or fitted is None:
         return
     expected = fitted.statistics.get("dtype", "uint8")

@@ -188,7 +188,7 @@ def _table_or_rows(X: Any, fresh: bool, impute: Any, estimator: Any) -> Any:
         raise InputError("the rows are of a table with categories, text or dates, but the model was fitted on numbers")
     if hasattr(estimator, "feature_names_in_"):
         return tables.by_name(X, [str(name) for name in estimator.feature_names_in_])
-    return tables.by_stored_name(X, estimator.resolved_.feature_names, estimator.n_features_in_)
+    return tables.by_stored_name(X, estimator.facts_.feature_names, estimator.n_features_in_)
 
 
 register("modality", Vectors.name, help=Vectors.help)(Vectors)
