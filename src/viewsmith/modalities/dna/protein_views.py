@@ -3,6 +3,7 @@
 See `viewsmith.modalities.dna.views` for batches (B, C, L), plans and the edits that proteins share with DNA.
 """
 
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -13,6 +14,8 @@ from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, Alphabet
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.modalities.dna.views import DNAEdit, Stream, mutate, render, sequence_lengths
 from viewsmith.views.base import ViewContext, ViewMaker, rand
+
+view = partial(register, "view maker", modalities="proteins")
 
 
 class Substitution(DNAEdit):
@@ -105,11 +108,9 @@ Masked = Annotated[float, Bounds(ge=0, le=1)]
 Least = Annotated[float, Bounds(gt=0, le=1)]
 
 
-@register(
-    "view maker",
+@view(
     "proteins",
     help="a window, with letters substituted by BLOSUM62 and others masked",
-    modalities="proteins",
     source="Henikoff and Henikoff 1992",
     left_out={
         "substitution": {"substitution_rate": 0.0},
@@ -123,11 +124,9 @@ def _proteins(
     return ProteinViews(substitution_rate, mask_rate, window_minimum)
 
 
-@register(
-    "view maker",
+@view(
     "substitution",
     help="a fraction of the letters replaced by similar ones (BLOSUM62)",
-    modalities="proteins",
     source="Henikoff and Henikoff 1992",
     strengths=tuple({"substitution_rate": rate} for rate in (0.2, 0.1, 0.4)),
 )
@@ -135,8 +134,7 @@ def _substitution(context: ViewContext, *, substitution_rate: Substituted = 0.2)
     return Substitution(substitution_rate)
 
 
-@register(
-    "view maker",
+@view(
     "mask",
     help="a fraction of the letters not known",
     modalities=("dna", "proteins", "letters:"),
@@ -146,8 +144,7 @@ def _mask(context: ViewContext, *, mask_rate: Masked = 0.15) -> LetterMask:
     return LetterMask(mask_rate)
 
 
-@register(
-    "view maker",
+@view(
     "window",
     help="a window of the sequence",
     modalities=("dna", "proteins", "letters:"),

@@ -9,6 +9,7 @@ complement of column c. Several edits are applied to the plan one after another;
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -20,6 +21,8 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.core.samples import Rows
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randint, randn
+
+view = partial(register, "view maker", modalities=("dna", "proteins", "letters:"))
 
 Stream = torch.Generator | None
 
@@ -107,13 +110,7 @@ class DNAEdit(ViewMaker):
         return render(x, plan, complements=self.complements)
 
 
-@register(
-    "view maker",
-    "reverse-complement",
-    help="the reverse complement, half of the time",
-    modalities="dna",
-    strengths=({},),
-)
+@view("reverse-complement", help="the reverse complement, half of the time", modalities="dna", strengths=({},))
 class ReverseComplement(DNAEdit):
     """The reverse complement of a sequence, with probability `p` (EvoAug: 0.5)."""
 
@@ -170,13 +167,7 @@ class SegmentEdit(DNAEdit):
         return torch.where(chosen, _uniform(largest.clamp_max(self.minimum), largest, like, generator), 0)
 
 
-@register(
-    "view maker",
-    "deletion",
-    help="a random segment deleted",
-    modalities=("dna", "proteins", "letters:"),
-    strengths=({},),
-)
+@view("deletion", help="a random segment deleted", strengths=({},))
 class Deletion(SegmentEdit):
     """A random segment deleted, the ends filled with random bases (EvoAug: up to 20 bases). See `SegmentEdit`."""
 
@@ -186,13 +177,7 @@ class Deletion(SegmentEdit):
         return delete(plan, lengths, start, size, randint(like.shape[1], tuple(plan.shape), like, generator))
 
 
-@register(
-    "view maker",
-    "insertion",
-    help="random letters inserted at a random position",
-    modalities=("dna", "proteins", "letters:"),
-    strengths=({},),
-)
+@view("insertion", help="random letters inserted at a random position", strengths=({},))
 class Insertion(SegmentEdit):
     """Random bases inserted at a random position, the end trimmed (EvoAug: up to 20 bases). See `SegmentEdit`.
 
@@ -205,13 +190,7 @@ class Insertion(SegmentEdit):
         return insert(plan, lengths, start, size, randint(like.shape[1], tuple(plan.shape), like, generator))
 
 
-@register(
-    "view maker",
-    "translocation",
-    help="the sequence rotated",
-    modalities=("dna", "proteins", "letters:"),
-    strengths=({},),
-)
+@view("translocation", help="the sequence rotated", strengths=({},))
 class Translocation(SegmentEdit):
     """The sequence rotated left or right: a segment moves from one end to the other (EvoAug: up to 20 bases).
 
@@ -224,13 +203,7 @@ class Translocation(SegmentEdit):
         return translocate(plan, lengths, torch.where(left, -size, size))
 
 
-@register(
-    "view maker",
-    "inversion",
-    help="a random segment replaced by its reverse complement",
-    modalities="dna",
-    strengths=({},),
-)
+@view("inversion", help="a random segment replaced by its reverse complement", modalities="dna", strengths=({},))
 class Inversion(SegmentEdit):
     """A random segment replaced by its reverse complement (in EvoAug's code up to 30 bases). See `SegmentEdit`."""
 
@@ -365,8 +338,7 @@ def _check_rate(options: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
         raise InputError(f"mutation_rate is {options['mutation_rate']}, expected at most 0.75 (random letters)")
 
 
-@register(
-    "view maker",
+@view(
     "dna",
     help="one or more random edits, and the reverse complement (EvoAug)",
     modalities="dna",
@@ -383,11 +355,9 @@ def _dna(
     return DNAViews(edits, max_edits=max_edits, strand=0.5 if strand == "auto" else strand)
 
 
-@register(
-    "view maker",
+@view(
     "mutation",
     help="a fraction of the letters changed",
-    modalities=("dna", "proteins", "letters:"),
     check=_check_rate,
     strengths=tuple({"mutation_rate": rate} for rate in (0.05, 0.02, 0.15)),
 )
@@ -395,23 +365,11 @@ def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
     return Mutation(mutation_rate)
 
 
-@register(
-    "view maker",
-    "noise",
-    help="Gaussian noise on the encoded letters",
-    modalities=("dna", "proteins", "letters:"),
-    searches="noise_strength",
-)
+@view("noise", help="Gaussian noise on the encoded letters", searches="noise_strength")
 def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
     return DNANoise(noise_strength)
 
 
-@register(
-    "view maker",
-    "mixup",
-    help="mixed with a random sequence",
-    modalities=("dna", "proteins", "letters:"),
-    strengths=({"mixup_minimum": 0.9},),
-)
+@view("mixup", help="mixed with a random sequence", strengths=({"mixup_minimum": 0.9},))
 def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> DNAMixup:
     return DNAMixup(mixup_minimum)

@@ -6,6 +6,7 @@ leaves the data, or where it is what is measured, it is no view: none is a defau
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -16,6 +17,8 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.views import Chance
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randint, randn
+
+view = partial(register, "view maker", modalities="images")
 
 Strength = Annotated[float, Bounds(ge=0, le=5)]
 Generator = torch.Generator | None
@@ -119,66 +122,52 @@ def _several(context: ViewContext, name: str) -> ViewContext:
     return context
 
 
-@register(
-    "view maker",
+@view(
     "gamma",
     help="a random power of each channel in its range",
-    modalities="images",
     strengths=tuple({"gamma_strength": s} for s in (0.2, 0.4)),
 )
 def _gamma(context: ViewContext, *, gamma_strength: Strength = 0.2) -> ValueViews:
     return _views(context, lambda u, g: gamma(u, gamma_strength, g))
 
 
-@register(
-    "view maker",
+@view(
     "background",
     help="a random level and slope of each channel",
-    modalities="images",
     strengths=tuple({"background_strength": s} for s in (0.05, 0.1)),
 )
 def _background(context: ViewContext, *, background_strength: Strength = 0.05) -> ValueViews:
     return _views(context, lambda u, g: background(u, background_strength, g))
 
 
-@register(
-    "view maker",
+@view(
     "detector-noise",
     help="noise of counted photons, and of the detector",
-    modalities="images",
     strengths=tuple({"shot_noise": s, "read_noise": s / 2} for s in (0.05, 0.1)),
 )
 def _detector_noise(context: ViewContext, *, shot_noise: Strength = 0.05, read_noise: Strength = 0.0) -> ValueViews:
     return _views(context, lambda u, g: detector_noise(u, shot_noise, read_noise, g))
 
 
-@register(
-    "view maker",
-    "defocus",
-    help="images out of focus: means in a disk",
-    modalities="images",
-    strengths=tuple({"defocus_radius": r} for r in (1.0, 2.0)),
+@view(
+    "defocus", help="images out of focus: means in a disk", strengths=tuple({"defocus_radius": r} for r in (1.0, 2.0))
 )
 def _defocus(context: ViewContext, *, defocus_radius: Annotated[float, Bounds(gt=0, le=50)] = 1.0) -> ValueViews:
     return _views(context, lambda u, g: defocus(u, defocus_radius, g))
 
 
-@register(
-    "view maker",
+@view(
     "channel-dropout",
     help="channels of images left out, one always stays",
-    modalities="images",
     strengths=tuple({"dropout_rate": rate} for rate in (0.25, 0.5)),
 )
 def _channel_dropout(context: ViewContext, *, dropout_rate: Chance = 0.25) -> ValueViews:
     return _views(_several(context, "channel-dropout"), lambda u, g: channel_dropout(u, dropout_rate, g))
 
 
-@register(
-    "view maker",
+@view(
     "registration",
     help="channels moved by some pixels against the first one",
-    modalities="images",
     strengths=tuple({"shift_pixels": pixels} for pixels in (1, 2)),
 )
 def _registration(context: ViewContext, *, shift_pixels: Annotated[int, Bounds(ge=1, le=100)] = 1) -> ValueViews:

@@ -1,6 +1,7 @@
 """View makers of images that change one thing: light, color, gray, blur, the gain of channels, turns."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -11,6 +12,8 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.modalities.images.views import SYMMETRY, Chance, ImageViews, Rate, Turning, flip_rates, of_photographs
 from viewsmith.views.base import ViewContext, ViewMaker, randn
+
+view = partial(register, "view maker", modalities="images")
 
 
 def _colored(context: ViewContext, name: str) -> ViewContext:
@@ -78,11 +81,9 @@ class ChannelGain(ViewMaker):
         return (changed.clamp(0, 1) if self.clips else changed).sub(mean).div(std)
 
 
-@register(
-    "view maker",
+@view(
     "turns",
     help="mirror images, images upside down, quarter turns and turns by 45 degrees",
-    modalities="images",
     symmetry=SYMMETRY | {"diagonal": ("eighth-turn", 0.0)},
     strengths=(
         {"flip": 0.5, "upside_down": 0.0, "turn": 0.0},
@@ -106,49 +107,37 @@ def _turns(
     return _unchanged(context, jitter=0.0, **rates)
 
 
-@register(
-    "view maker",
+@view(
     "light",
     help="random brightness and contrast",
-    modalities="images",
     strengths=tuple({"light_strength": strength} for strength in (0.4, 0.2, 0.8)),
 )
 def _light(context: ViewContext, *, light_strength: Strength = 0.4) -> ImageViews:
     return _unchanged(_colored(context, "light"), brightness=light_strength, contrast=light_strength)
 
 
-@register(
-    "view maker",
+@view(
     "color",
     help="random saturation, and hue by a quarter of the strength",
-    modalities="images",
     strengths=tuple({"hue_strength": strength} for strength in (0.4, 0.8)),
 )
 def _color(context: ViewContext, *, hue_strength: Strength = 0.4) -> ImageViews:
     return _unchanged(_colored(context, "color"), saturation=hue_strength, hue=min(hue_strength / 4, 0.5))
 
 
-@register("view maker", "gray", help="gray, some of the time", modalities="images", strengths=({"gray_rate": 0.5},))
+@view("gray", help="gray, some of the time", strengths=({"gray_rate": 0.5},))
 def _gray(context: ViewContext, *, gray_rate: Chance = 0.5) -> ImageViews:
     return _unchanged(_colored(context, "gray"), jitter=0.0, gray=gray_rate)
 
 
-@register(
-    "view maker",
-    "blur",
-    help="Gaussian blur",
-    modalities="images",
-    strengths=tuple({"blur_sigma": sigma} for sigma in (1.0, 2.0)),
-)
+@view("blur", help="Gaussian blur", strengths=tuple({"blur_sigma": sigma} for sigma in (1.0, 2.0)))
 def _blur(context: ViewContext, *, blur_sigma: Annotated[float, Bounds(gt=0.1, le=50)] = 1.0) -> ImageViews:
     return _unchanged(context, jitter=0.0, blur=1.0, sigma=(0.1, blur_sigma))
 
 
-@register(
-    "view maker",
+@view(
     "gain",
     help="each channel times a random factor, plus a random offset if wanted",
-    modalities="images",
     strengths=tuple({"gain_strength": strength} for strength in (0.3, 0.1)),
 )
 def _gain(context: ViewContext, *, gain_strength: Strength = 0.3, offset_strength: Strength = 0.0) -> ChannelGain:

@@ -6,6 +6,7 @@ None is a default: the table of views says which of them leave the data.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -15,6 +16,8 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.series.gaps import filled, known_points, last_points
 from viewsmith.modalities.series.views import interpolated
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
+
+view = partial(register, "view maker", modalities="series")
 
 Generator = torch.Generator | None
 Fraction = Annotated[float, Bounds(ge=0, le=1)]
@@ -182,22 +185,14 @@ def _points_of_vocoder(context: ViewContext) -> int:
     return int(min(2 ** max(3, round(math.log2(points))), 2 ** int(math.log2(length))))
 
 
-@register(
-    "view maker",
-    "shift",
-    help="moved in time, around the ends",
-    modalities="series",
-    strengths=tuple({"shift_limit": limit} for limit in (0.1, 0.5)),
-)
+@view("shift", help="moved in time, around the ends", strengths=tuple({"shift_limit": limit} for limit in (0.1, 0.5)))
 def _shift(context: ViewContext, *, shift_limit: Fraction = 0.1) -> TimeShift:
     return TimeShift(shift_limit)
 
 
-@register(
-    "view maker",
+@view(
     "pitch",
     help="higher or lower, at the same speed",
-    modalities="series",
     source="Flanagan and Golden 1966",
     strengths=tuple({"pitch_semitones": semitones} for semitones in (2.0, 5.0)),
 )
@@ -206,11 +201,9 @@ def _pitch(context: ViewContext, *, pitch_semitones: Annotated[float, Bounds(gt=
     return SignalViews(lambda x, last, g: pitch_shift(x, last, pitch_semitones, points, g))
 
 
-@register(
-    "view maker",
+@view(
     "colored-noise",
     help="white to brown noise, by the loudness of the recording",
-    modalities="series",
     strengths=tuple({"noise_snr": decibels} for decibels in (20.0, 5.0)),
 )
 def _colored_noise(
@@ -222,11 +215,9 @@ def _colored_noise(
     return SignalViews(lambda x, last, g: colored_noise(x, last, noise_snr, noise_color, g))
 
 
-@register(
-    "view maker",
+@view(
     "filter",
     help="random low-pass and high-pass filters",
-    modalities="series",
     strengths=(
         {"low_pass": 0.5, "high_pass": 0.0},
         {"low_pass": 0.25, "high_pass": 0.0},
@@ -239,11 +230,9 @@ def _filter(
     return SignalViews(lambda x, last, g: random_filter(x, low_pass, high_pass, g))
 
 
-@register(
-    "view maker",
+@view(
     "time-mask",
     help="a part of the time set to zero",
-    modalities="series",
     source="Park et al. 2019",
     strengths=tuple({"mask_fraction": fraction} for fraction in (0.1, 0.3)),
 )
@@ -251,11 +240,9 @@ def _time_mask(context: ViewContext, *, mask_fraction: Fraction = 0.2) -> Signal
     return SignalViews(lambda x, last, g: time_mask(x, last, mask_fraction, g))
 
 
-@register(
-    "view maker",
+@view(
     "frequency-mask",
     help="a band of frequencies left out",
-    modalities="series",
     source="Park et al. 2019",
     strengths=tuple({"mask_octaves": octaves} for octaves in (0.5, 1.0)),
 )

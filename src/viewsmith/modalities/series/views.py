@@ -3,6 +3,7 @@
 Values that are not known (NaN) stay so: a view of a shorter recording ends where it ends.
 """
 
+from functools import partial
 from typing import Annotated, Literal
 
 import torch
@@ -12,6 +13,8 @@ from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.series.gaps import known_points, last_points
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
+
+view = partial(register, "view maker", modalities="series")
 
 
 class TimeWindow(ViewMaker):
@@ -159,11 +162,9 @@ class ChannelMask(ViewMaker):
         return x * keep
 
 
-@register(
-    "view maker",
+@view(
     "window",
     help="a random part, stretched",
-    modalities="series",
     source="Le Guennec et al. 2016",
     symmetry={"time_reversal": ("time-reversal", 0.0)},
     strengths=(
@@ -178,23 +179,14 @@ def _window(
     return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal)
 
 
-@register(
-    "view maker",
-    "speed",
-    help="faster or slower, with its pitch",
-    modalities="series",
-    source="Ko et al. 2015",
-    strengths=({"speed_limit": 1.18},),
-)
+@view("speed", help="faster or slower, with its pitch", source="Ko et al. 2015", strengths=({"speed_limit": 1.18},))
 def _speed(context: ViewContext, *, speed_limit: Annotated[float, Bounds(ge=1)] = 1.18) -> Speed:
     return Speed(speed_limit)
 
 
-@register(
-    "view maker",
+@view(
     "jitter",
     help="Gaussian noise",
-    modalities="series",
     source="Um et al. 2017",
     strengths=tuple({"jitter_strength": strength} for strength in (0.1, 0.03, 0.3)),
 )
@@ -202,11 +194,9 @@ def _jitter(context: ViewContext, *, jitter_strength: float = 0.1) -> Jitter:
     return Jitter(jitter_strength)
 
 
-@register(
-    "view maker",
+@view(
     "scale",
     help="random amplitudes of the channels",
-    modalities="series",
     source="Um et al. 2017",
     symmetry={"sign_flip": ("sign-flip", 0.0)},
     strengths=({"scale_strength": 0.1}, {"scale_strength": 0.3}, {"scale_strength": 0.0, "sign_flip": 0.5}),
@@ -218,12 +208,6 @@ def _scale(
     return Amplitude(scale_strength, 0.0 if sign_flip == "auto" else sign_flip)
 
 
-@register(
-    "view maker",
-    "channel-mask",
-    help="random channels set to zero",
-    modalities="series",
-    strengths=({"channel_mask_rate": 0.2},),
-)
+@view("channel-mask", help="random channels set to zero", strengths=({"channel_mask_rate": 0.2},))
 def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> ChannelMask:
     return ChannelMask(channel_mask_rate)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
@@ -16,6 +17,8 @@ from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import eval_mode
 from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbors import NeighborGraph, Space
+
+view = partial(register, "view maker", modalities=None)
 
 
 class TableColumns(nn.Module):
@@ -226,8 +229,7 @@ def _mix(x: Tensor, other: Tensor, minimum: float, generator: torch.Generator | 
     return weight * x + (1 - weight) * other
 
 
-@register(
-    "view maker",
+@view(
     "noise",
     help="Gaussian or uniform noise of the same strength on every feature or pixel",
     modalities=("vectors", "images"),
@@ -240,8 +242,7 @@ def _noise(
     return GaussianNoise(noise_strength, noise_distribution)
 
 
-@register(
-    "view maker",
+@view(
     "corruption",
     help="a fraction of the features replaced by values of other rows (SCARF)",
     modalities="vectors",
@@ -252,8 +253,7 @@ def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corrup
     return Corruption(corruption_rate, table_columns(context.statistics))
 
 
-@register(
-    "view maker",
+@view(
     "mixup",
     help="mixed with a random sample (DACL)",
     modalities=("vectors", "images"),
@@ -264,8 +264,7 @@ def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
     return Mixup(mixup_minimum)
 
 
-@register(
-    "view maker",
+@view(
     "neighbor-mix",
     help="mixed with one of the nearest samples",
     modalities=("vectors", "images"),
@@ -316,8 +315,7 @@ class Masking(ViewMaker):
         return torch.where(masked, self.zero.to(x.dtype), x)
 
 
-@register(
-    "view maker",
+@view(
     "mask",
     help="a fraction of the features (genes) set to zero, in the units of the data",
     modalities="vectors",
@@ -554,11 +552,8 @@ class ConditionalCorruption(ViewMaker):
         return (total / count.clamp_min(1)).sqrt()
 
 
-@register(
-    "view maker",
-    "conditional",
-    help="a fraction of the features drawn from a masked-prediction model of them",
-    modalities="vectors",
+@view(
+    "conditional", help="a fraction of the features drawn from a masked-prediction model of them", modalities="vectors"
 )
 def _conditional(context: ViewContext, *, corruption_rate: float = 0.6) -> ConditionalCorruption:
     return ConditionalCorruption(context.row_shape[0], corruption_rate, columns=table_columns(context.statistics))
