@@ -46,9 +46,9 @@ def waves(n=400, backward=False, negative=False):
 def test_recordings_are_reversed_or_change_their_sign_if_their_set_does(options, rates):
     model = Contrastive(**TINY, modality="series").fit(waves(**options))
     assert tuple(model.options_.view_options[name] for name in ("time_reversal", "sign_flip")) == rates
-    few = Contrastive(**TINY, modality="series").fit(waves(40)).facts_
-    assert few.view_options == {"time_reversal": 0, "sign_flip": 0}
-    assert few.symmetries["time-reversal"]["verdict"].startswith("time-reversal: off, not tested")
+    few = Contrastive(**TINY, modality="series").fit(waves(40))
+    assert few.options_.view_options == {"time_reversal": 0, "sign_flip": 0}
+    assert few.facts_.symmetries["time-reversal"]["verdict"].startswith("time-reversal: off, not tested")
 
 
 def test_rates_of_recordings_can_be_forced():

@@ -11,7 +11,6 @@ from viewsmith.evaluation.differences import (
     Repeats,
     TestRows,
     all_pairs,
-    binomial_error,
     by_repeat,
     holm,
     paired_difference,
@@ -212,8 +211,3 @@ def test_a_turned_difference():
     test = {"row": "a", "other": "b", "mean": 0.1, "low": 0.05, "high": 0.15}
     assert turned(test) == {"row": "b", "other": "a", "mean": -0.1, "low": -0.15, "high": -0.05}
     assert turned(test | {"low": None, "high": None})["low"] is None
-
-
-def test_the_error_of_an_accuracy_is_never_zero():
-    assert binomial_error(0.8, 10_000) == pytest.approx(0.004, rel=1e-3)
-    assert 0.05 < binomial_error(1.0, 8) < 0.12

@@ -132,7 +132,7 @@ def test_many_samples_get_more_columns(monkeypatch):
     monkeypatch.setattr(estimator, "MOST_COLUMNS", 9)
     x = np.random.default_rng(0).normal(size=(40, 1, 60)).astype(np.float32)
     fits = [LinearContrast(modality="series", random_state=0).fit(x[:n]) for n in (20, 36, 40)]
-    assert [model.options_.n_components for model in fits] == [8, 9, 9]
+    assert [model.facts_.n_components for model in fits] == [8, 9, 9]
 
 
 def test_a_verbose_fit_says_what_was_chosen_and_why(capsys):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from viewsmith.core import __version__
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Kind, get
-from viewsmith.estimator.options import check_options
+from viewsmith.estimator.options import check_options, schema
 from viewsmith.estimator.parts import places, slots
 from viewsmith.estimator.plan import Facts, plain
 from viewsmith.estimator.resolve import text_of
@@ -38,22 +38,18 @@ def configuration(estimator: Any, seed: Any, data: Any, fitted: Mapping[str, Any
     return config | {"fitted": dict(fitted)}
 
 
-#: Options that a configuration has among what was resolved in any case.
-RECORDED = (
-    *("scaling", "framework", "framework_options", "view_maker", "view_options", "encoder", "encoder_options"),
-    *("input_components", "n_components", "epochs", "learning_rate", "noise_strength"),
-)
+#: Options that a configuration has among what was resolved, besides those that can be "auto".
+RECORDED = ("framework", "framework_options", "view_maker", "view_options", "encoder_options", "epochs")
 
 
-def recorded(given: Mapping[str, Any], options: Any, facts: Facts) -> dict[str, Any]:
-    """What fit has resolved, plain values by name: facts, and options with other values than those given."""
-    changed = {name: value for name, value in options.get_params(deep=False).items() if name not in NOT_CONFIGURATION}
-    kept = {
-        n: v
-        for n, v in changed.items()
-        if n in RECORDED or (n != "random_state" and v is not given[n] and v != given[n])
-    }
-    return {name: plain(_as_text(value)) for name, value in kept.items()} | facts.as_dict()
+def recorded(options: Any, facts: Facts) -> dict[str, Any]:
+    """What fit has resolved, plain values by name: facts, and options that can be "auto", unless no part has them."""
+    values, found = options.get_params(deep=False), {}
+    for name, field in schema(type(options)).model_fields.items():
+        automatic = field.default == "auto" or "'auto'" in str(field.annotation)
+        if name in RECORDED or (automatic and not (isinstance(values[name], str) and values[name] == "auto")):
+            found[name] = plain(_as_text(values[name]))
+    return {name: value for name, value in found.items() if name not in NOT_CONFIGURATION} | facts.as_dict()
 
 
 def of_record(
@@ -62,7 +58,8 @@ def of_record(
     """Options without "auto" and facts, from the given options and what `recorded` has; `custom` has parts by name."""
     cls, given = type(estimator), estimator.get_params(deep=False)
     facts = cls.facts_type.from_dict(fitted)
-    known = {name: value for name, value in fitted.items() if name in given and name not in vars(facts)}
+    names = (name for name in dict.fromkeys((*RECORDED, *fitted)) if name in given and name not in vars(facts))
+    known = {name: fitted[name] for name in names}
     return check_options(cls, given | known | dict(custom)), facts
 
 

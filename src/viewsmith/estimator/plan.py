@@ -87,10 +87,12 @@ class Facts:
         """Inverse of `as_dict`, from the facts among other values; accepts the string "none" for None."""
         import pydantic
 
-        hints = typing.get_type_hints(cls)
-        given = {f.name: content[f.name] for f in dataclasses.fields(cls) if f.name in content}
-        optional = {name for name in given if type(None) in typing.get_args(hints[name])}
-        given |= {name: None for name in optional if given[name] == "none"}
+        hints, missing = typing.get_type_hints(cls), dataclasses.MISSING
+        given = {}
+        for f in dataclasses.fields(cls):
+            if f.name in content or (f.default is missing and f.default_factory is missing):
+                value = content[f.name]
+                given[f.name] = None if value == "none" and type(None) in typing.get_args(hints[f.name]) else value
         return pydantic.TypeAdapter(cls).validate_python(given)
 
 

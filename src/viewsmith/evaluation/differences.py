@@ -206,9 +206,3 @@ def turned(test: Mapping[str, Any]) -> dict[str, Any]:
     """The same difference with its two rows exchanged."""
     made = dict(test) | {"row": test["other"], "other": test["row"], "mean": -test["mean"]}
     return made if test["low"] is None else made | {"low": -test["high"], "high": -test["low"]}
-
-
-def binomial_error(score: float, n: int) -> float:
-    """The standard error of an accuracy on n test rows, with Laplace's two further rows, so that it is never 0."""
-    p = (score * n + 1) / (n + 2)
-    return math.sqrt(p * (1 - p) / (n + 2))

@@ -1,21 +1,11 @@
 """The comparison of the representation with the baselines, in words and as a table."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from viewsmith.evaluation.advice import CONSTANT, seconds_text
-from viewsmith.evaluation.differences import (
-    FEWEST_LABELS,
-    LOWER_IS_BETTER,
-    ROUNDING,
-    TIES,
-    best_of,
-    binomial_error,
-    holm,
-    word,
-)
+from viewsmith.evaluation.differences import FEWEST_LABELS, ROUNDING, best_of, word
 from viewsmith.evaluation.leaderboard import sampling_error
 from viewsmith.reports.figure import score
 
@@ -219,33 +209,8 @@ def protocol_title(key: str) -> str:
 def _tests(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The tested differences of the representation from each baseline, with the names that rows are shown with."""
     names = evaluation.get("names") or {}
-    if (found := evaluation.get("differences")) is None:
-        found = _without_test_rows(evaluation)
+    found = evaluation.get("differences") or []
     return [dict(test) | {"other": names.get(test["other"], test["other"])} for test in found]
-
-
-def _without_test_rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The differences of an evaluation that does not have them: of accuracies, with the errors of scores that are not
-    paired, which are larger; others are not tested."""
-    embeddings, n = evaluation["embeddings"], (evaluation.get("rows") or {}).get("test")
-    accuracies = ("linear", "knn", "svm", "linear_1pct", "linear_10pct", "kmeans_accuracy", "kmeans_accuracy_l2")
-    made = []
-    for key in [key for key in embeddings.get(_SUBJECT, {}) if key in TIES]:
-        tests = []
-        for name in _baselines(embeddings):
-            ours, theirs = (score(embeddings[row].get(key)) for row in (_SUBJECT, name))
-            if ours is None or theirs is None:
-                continue
-            error = None
-            if key in accuracies and n:
-                error = math.hypot(binomial_error(ours, n), binomial_error(theirs, n))
-            p = None if error is None else math.erfc(abs(ours - theirs) / error / math.sqrt(2))
-            tie = TIES[key] * (min(ours, theirs) if key in LOWER_IS_BETTER else 1.0)
-            tests.append({"row": _SUBJECT, "other": name, "protocol": key, "mean": ours - theirs, "error": error})
-            tests[-1] |= {"deviation": None, "low": None, "high": None, "p": p, "tie": tie}
-        adjusted = holm([math.nan if test["p"] is None else test["p"] for test in tests]).tolist()
-        made += [t | {"p_holm": None if math.isnan(p) else p} for t, p in zip(tests, adjusted, strict=True)]
-    return made
 
 
 def _against(evaluation: Mapping[str, Any], tests: Sequence[Mapping[str, Any]], key: str) -> Against | None:
