@@ -99,10 +99,10 @@ def test_settings_that_follow_from_the_number_of_epochs_stay(tmp_path):
     options = {"random_state": 0, "hidden": (8,), "n_components": 4}
     run = tmp_path / "run"
     first = viewsmith.Contrastive(**options).fit(x, run=run)
-    before = first.facts_
+    before = first.options_
     longer = viewsmith.Contrastive(**options, epochs=before.epochs + 2).fit(x, run=run, resume=True)
     kept = ("learning_rate", "head_learning_rate", "batch_size")
-    assert [getattr(longer.facts_, name) for name in kept] == [getattr(before, name) for name in kept]
+    assert [getattr(longer.options_, name) for name in kept] == [getattr(before, name) for name in kept]
     assert longer.options_.epochs == longer.summary_["epochs"] == before.epochs + 2
     config = RunFolder(run).read_config()
     assert (config["parameters"]["epochs"], config["fitted"]["epochs"]) == ("auto", before.epochs + 2)

@@ -45,7 +45,7 @@ RECORDED = ("framework", "framework_options", "view_maker", "view_options", "enc
 def recorded(options: Any, facts: Facts) -> dict[str, Any]:
     """What fit has resolved, plain values by name: facts, and options that can be "auto", unless no part has them."""
     values, found = options.get_params(deep=False), {}
-    for name, field in schema(type(options)).model_fields.items():
+    for name, field in schema(type(options)).model_fields.items():  # type: ignore[arg-type]
         automatic = field.default == "auto" or "'auto'" in str(field.annotation)
         if name in RECORDED or (automatic and not (isinstance(values[name], str) and values[name] == "auto")):
             found[name] = plain(_as_text(values[name]))

@@ -18,7 +18,7 @@ from viewsmith.networks.wrappers import eval_mode
 from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, rand, randint, randn
 from viewsmith.views.neighbors import NeighborGraph, Space
 
-view = partial(register, "view maker", modalities=None)
+view = partial(register, "view maker")
 
 
 class TableColumns(nn.Module):
@@ -68,7 +68,7 @@ def unit_noise(like: Tensor, distribution: Noise, generator: torch.Generator | N
     return (2 * rand(tuple(like.shape), like, generator) - 1) * 3**0.5
 
 
-@register("view maker", "identity", help="the sample itself")
+@view("identity", help="the sample itself")
 class Identity(ViewMaker):
     """The unchanged sample."""
 
@@ -275,8 +275,7 @@ def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_mi
     return NeighborMix(n_neighbors, neighbor_mix_minimum, context.space, context.refreshed, context.graph)
 
 
-@register(
-    "view maker",
+@view(
     "neighbors",
     help="a random neighbor in the nearest-neighbor graph",
     neighbors=True,
@@ -406,9 +405,7 @@ def _real(x: Tensor) -> Tensor:
     return (x != 0).any(1, keepdim=True) if x.ndim == 3 else torch.ones((), dtype=torch.bool, device=x.device)
 
 
-@register(
-    "view maker", "adversarial", help="a gradient step that raises the loss (CLAE)", source="Ho and Vasconcelos 2020"
-)
+@view("adversarial", help="a gradient step that raises the loss (CLAE)", source="Ho and Vasconcelos 2020")
 def _adversarial(context: ViewContext, *, adversarial_strength: float = 0.1) -> AdversarialViews:
     return AdversarialViews(adversarial_strength)
 
