@@ -39,17 +39,18 @@ def configuration(estimator: Any, seed: Any, data: Any, fitted: Mapping[str, Any
 
 
 #: Options that a configuration has among what was resolved, besides those that can be "auto".
-RECORDED = ("framework", "framework_options", "view_maker", "view_options", "encoder_options", "epochs")
+RECORDED = ("framework", "framework_options", "view_maker", "view_options", "encoder", "encoder_options")
 
 
 def recorded(options: Any, facts: Facts) -> dict[str, Any]:
     """What fit has resolved, plain values by name: facts, and options that can be "auto", unless no part has them."""
-    values, found = options.get_params(deep=False), {}
+    values, found = options.get_params(deep=False), facts.as_dict()
     for name, field in schema(type(options)).model_fields.items():  # type: ignore[arg-type]
         automatic = field.default == "auto" or "'auto'" in str(field.annotation)
-        if name in RECORDED or (automatic and not (isinstance(values[name], str) and values[name] == "auto")):
+        resolved = automatic and not (isinstance(values[name], str) and values[name] == "auto")
+        if (name in RECORDED or resolved) and name not in found and name not in NOT_CONFIGURATION:
             found[name] = plain(_as_text(values[name]))
-    return {name: value for name, value in found.items() if name not in NOT_CONFIGURATION} | facts.as_dict()
+    return found
 
 
 def of_record(
@@ -58,7 +59,7 @@ def of_record(
     """Options without "auto" and facts, from the given options and what `recorded` has; `custom` has parts by name."""
     cls, given = type(estimator), estimator.get_params(deep=False)
     facts = cls.facts_type.from_dict(fitted)
-    names = (name for name in dict.fromkeys((*RECORDED, *fitted)) if name in given and name not in vars(facts))
+    names = (name for name in dict.fromkeys(("epochs", *fitted)) if name in given and name not in vars(facts))
     known = {name: fitted[name] for name in names}
     return check_options(cls, given | known | dict(custom)), facts
 
