@@ -27,6 +27,7 @@ from viewsmith.networks.features import (
     FunctionFeatures,
     NetworkFeatures,
     features_of_function,
+    name_of,
 )
 from viewsmith.networks.wrappers import Reference
 from viewsmith.training.run import RunFolder, to_toml
@@ -129,7 +130,7 @@ def choose_features(
     if isinstance(given, Features):
         return text, {}, None
     if isinstance(given, nn.Module):
-        return text, {"n_features": probe(given, text, data.x[:2], "features")}, None
+        return text, {"n_features": probe(given, name_of(given), data.x[:2], "features")}, None
     return text, {"n_features": features_of_function(given, data.layer, data.x[:2]).shape[1]}, None
 
 
