@@ -183,14 +183,14 @@ def test_places_are_the_boxes_of_sure_parts_in_the_rows_that_were_searched(monke
     monkeypatch.setattr(building, "PLACED", 6)
     rows = np.zeros((200, 64, 80), np.uint8)
     data = types.SimpleNamespace(row_shape=rows.shape[1:], rows=rows, seed=0, modality=modality_of("images"))
-    options = types.SimpleNamespace(start="auto", channel="learned", family="auto")
+    options = types.SimpleNamespace(start="auto", channel="learned", family="auto", encoder="crl-cnn")
     monkeypatch.setattr(building, "has_crops", lambda *_: True)
     monkeypatch.setattr(building, "is_custom", lambda *_: False)
-    places, said = building.discovered(options, "crl-cnn", data)
+    places, said = building.discovered(options, data)
     searched = np.sort(np.random.default_rng(derive_seed(0, "discovery")).permutation(200)[:6])
     known = (~places.boxes.isnan()).all(1).nonzero()[:, 0].tolist()
     assert known == [searched[0], searched[4]] and said == "found"  # the third is not sure
     assert places.boxes[known].tolist() == [[5, 3, 20, 30], [5, 7, 20, 30]]  # top, left, height, width
     assert places.side == 28  # the longer side, in steps of 4
     monkeypatch.setattr(Found, "q", (0.2, 0.2, 0.2))
-    assert building.discovered(options, "crl-cnn", data) == (None, "no place is clear (q at most 0.1): found")
+    assert building.discovered(options, data) == (None, "no place is clear (q at most 0.1): found")

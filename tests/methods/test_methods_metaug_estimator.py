@@ -1,5 +1,7 @@
 """MetAug as an estimator: outputs by view, augmented features as an array, and invalid options."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from refusals import refusal
 from viewsmith import Contrastive, MetAug
 from viewsmith.data import Dataset
 from viewsmith.frameworks import NNCLR, SimCLR, Unified
-from viewsmith.methods.metaug.estimator import resolve_features
+from viewsmith.methods.metaug.estimator import resolved_features
 from viewsmith.networks import SplitAlexNet, ViewEncoders
 from viewsmith.reports import ReportContent, render_report
 
@@ -96,7 +98,7 @@ def test_the_published_form_of_images_trains_on_small_ones_without_changing_colo
 
 def test_a_memory_bank_gives_the_published_number_of_negatives():
     options = MetAug(memory="bank")
-    found = [resolve_features(options, {"learning_rate": 0.1}, n)["negatives"] for n in (60, 4000, 60_000)]
+    found = [resolved_features(options, options, SimpleNamespace(rows=range(n))).negatives for n in (60, 4000, 60_000)]
     assert found == [60, 4000, 4096]
 
 
