@@ -1,15 +1,19 @@
 """The command compare."""
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError, lines_once, say
+
+if TYPE_CHECKING:
+    from viewsmith.data import Dataset
 
 
 @options.with_flags(
@@ -73,37 +77,17 @@ def compare(
         asked = [(None, [pair for pair in pairs if options.of_data([pair])])]
     models = [options.declared_estimator(name, None, None, theirs, given) for name, theirs in asked]
     model = next(iter(models), None)
-    from viewsmith.data import Dataset
-    from viewsmith.data.formats import is_table
-    from viewsmith.data.sources import read_dataset
-
     columns: list[str | None] = [*dict.fromkeys(label or ())] or [None]
-
-    def load_with(column: str | None, split: int) -> Dataset:
-        others = [other for other in columns if other != column] if is_table(data) else ()
-        given = options.data_options(read, model, label=column, drop=others, split_seed=split)
-        try:
-            return read_dataset(data, given, split=column == columns[0])
-        except InputError as error:  # the other label columns are left out as features
-            raise InputError(str(error).replace("given as drop", "given as label")) from error
-
-    def load(split: int, column: str | None = columns[0]) -> Dataset:
-        dataset = load_with(columns[0], split)
-        if column != columns[0]:  # the same rows and splits
-            other = load_with(column, split)
-            found: Any = {"y": other.y, "label_name": column, "partly_labeled": other.partly_labeled}
-            dataset = dataclasses.replace(dataset, **found)
-        return dataset.in_memory()
-
+    load = partial(_load, data, read, model, columns)
     with writing(out), lines_once():
-        read_first = load(0)  # before the imports, which take seconds
+        read_first = load(columns[0], 0)  # before the imports, which take seconds
         for name in () if isinstance(chosen, str) else chosen:
             options.declared_estimator(name, None, None, pairs, given, read_first.modality)
         from viewsmith.evaluation.leaderboard import format_comparison
         from viewsmith.workflows.compare import BOARD, compare_methods
 
         result = compare_methods(
-            lambda split: read_first if split == 0 else load(split),
+            lambda split: read_first if split == 0 else load(columns[0], split),
             out,
             lambda method, seed, kind: options.make_estimator(
                 method, None, None, pairs, given | {"random_state": seed}, kind
@@ -114,7 +98,7 @@ def compare(
             splits=splits,
             budget=budget,
             protocols=scores,
-            further={str(column): partial(load, column=column) for column in columns[1:]},
+            further={str(column): partial(load, column) for column in columns[1:]},
         )
     if methods == "auto":
         compared = dict.fromkeys(cell["method"] for cell in result["cells"])
@@ -125,3 +109,22 @@ def compare(
     scored = {columns[0]: result} | result.get("labels_scored", {})
     headings = {column: f"{column}\n\n" if len(columns) > 1 else "" for column in scored}
     echo("\n\n".join(headings[column] + format_comparison(found) for column, found in scored.items()))
+
+
+def _load(
+    data: str, read: dict[str, Any], model: Any, columns: Sequence[str | None], column: str | None, split: int
+) -> "Dataset":
+    """The data with one of the label columns; all have the same rows and splits, those of the first one."""
+    from viewsmith.data.formats import is_table
+    from viewsmith.data.sources import read_dataset
+
+    others = [other for other in columns if other != column] if is_table(data) else ()
+    given = options.data_options(read, model, label=column, drop=others, split_seed=split)
+    try:
+        dataset = read_dataset(data, given, split=column == columns[0])
+    except InputError as error:  # the other label columns are left out as features
+        raise InputError(str(error).replace("given as drop", "given as label")) from error
+    if column != columns[0]:
+        found: Any = {"y": dataset.y, "label_name": column, "partly_labeled": dataset.partly_labeled}
+        return dataclasses.replace(_load(data, read, model, columns, columns[0], split), **found)
+    return dataset.in_memory()

@@ -193,20 +193,8 @@ def samples_of(
     rows = WindowRows(recordings, of, starts, ends, points, source_name)
     x: AnyRows = rows
     if not any(isinstance(each.x, SignalFile) for each in recordings):
-        size = f"{source_name}: {pluralize(len(of), 'sample')} of {points:,} points"
-        advice = "give a larger step (--step), a lower rate (--rate) or fewer files"
-        check_size(4 * int(np.prod(rows.shape)), size, advice)
-        x = rows[:]
-        empty = np.isnan(x).all(axis=(1, 2))
-        if empty.all():
-            raise InputError(f"{source_name}: no sample has a value (all NaN)")
-        if empty.any():
-            warn(
-                f"{source_name}: {pluralize(int(empty.sum()), 'sample')} of {len(x):,} without a value (all NaN) "
-                f"{'is' if empty.sum() == 1 else 'are'} left out"
-            )
-            x, of, starts, ends = x[~empty], of[~empty], starts[~empty], ends[~empty]
-        warn_gaps(x, source_name)
+        x, known = _in_memory(rows, source_name)
+        of, starts, ends = of[known], starts[known], ends[known]
     part = bool(step) or sounds
     names = [
         recordings[i].name + (f"@{recordings[i].time(start)}" if part else "")
@@ -231,6 +219,25 @@ def samples_of(
         options={"signal": signal},
         modality="series",
     )
+
+
+def _in_memory(rows: WindowRows, source_name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Samples with a value, and which ones they are, bool (n,)."""
+    n, _, points = rows.shape
+    size = f"{source_name}: {pluralize(n, 'sample')} of {points:,} points"
+    check_size(4 * int(np.prod(rows.shape)), size, "give a larger step (--step), a lower rate (--rate) or fewer files")
+    x = rows[:]
+    empty = np.isnan(x).all(axis=(1, 2))
+    if empty.all():
+        raise InputError(f"{source_name}: no sample has a value (all NaN)")
+    if empty.any():
+        warn(
+            f"{source_name}: {pluralize(int(empty.sum()), 'sample')} of {len(x):,} without a value (all NaN) "
+            f"{'is' if empty.sum() == 1 else 'are'} left out"
+        )
+        x = x[~empty]
+    warn_gaps(x, source_name)
+    return x, ~empty
 
 
 Cut = tuple[int, int, np.ndarray, np.ndarray, np.ndarray]

@@ -347,7 +347,7 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
     @property
     def fitted_(self) -> dict[str, Any]:
         """Settings that fit resolved from the data, plain values by name."""
-        return recorded(self.options_, self.facts_)
+        return recorded(self.get_params(deep=False), self.options_, self.facts_)
 
     @property
     def modality_(self) -> Modality:

@@ -38,18 +38,19 @@ def configuration(estimator: Any, seed: Any, data: Any, fitted: Mapping[str, Any
     return config | {"fitted": dict(fitted)}
 
 
-#: Options that a configuration has among what was resolved, besides those that can be "auto".
+#: Options that a configuration has among what was resolved, besides those that can be "auto" and those that changed.
 RECORDED = ("framework", "framework_options", "view_maker", "view_options", "encoder", "encoder_options")
 
 
-def recorded(options: Any, facts: Facts) -> dict[str, Any]:
-    """What fit has resolved, plain values by name: facts, and options that can be "auto", unless no part has them."""
-    values, found = options.get_params(deep=False), facts.as_dict()
-    for name, field in schema(type(options)).model_fields.items():  # type: ignore[arg-type]
-        automatic = field.default == "auto" or "'auto'" in str(field.annotation)
-        resolved = automatic and not (isinstance(values[name], str) and values[name] == "auto")
-        if (name in RECORDED or resolved) and name not in found and name not in NOT_CONFIGURATION:
-            found[name] = plain(_as_text(values[name]))
+def recorded(given: Mapping[str, Any], options: Any, facts: Facts) -> dict[str, Any]:
+    """What fit has resolved, plain values by name: facts, and options, unless no part has them ("auto")."""
+    found, fields = facts.as_dict(), schema(type(options)).model_fields
+    for name, value in options.get_params(deep=False).items():
+        text, before = plain(_as_text(value)), plain(_as_text(given[name]))
+        automatic = fields[name].default == "auto" or "'auto'" in str(fields[name].annotation)
+        kept = name in RECORDED or (automatic and text != "auto") or text != before
+        if kept and name not in found and name not in NOT_CONFIGURATION:
+            found[name] = text
     return found
 
 

@@ -161,23 +161,7 @@ def train(
     history = History(folder.metrics if folder else None)
     # Those given come before the history, which saves what they add to the metrics.
     watching = [Diagnostics(), *callbacks, history, EarlyWarnings(history), FreeMemory()]
-    few = plan.few_labels
-    trainer = Trainer(
-        method,
-        seed=data.seed,
-        batch_size=options.batch_size,
-        device=data.device,
-        precision=options.precision,
-        compile=options.compile,
-        callbacks=[*watching, ProgressBar()] if options.verbose else watching,
-        minutes=options.minutes,
-        spent=spent,
-        checkpoint=folder.checkpoint if folder else None,
-        checkpoint_every=options.checkpoint_every,
-        interruptible=folder is not None,
-        phases=None if few is None else supervised_phases(method, data.x, few, data.device),
-        settings={"method": name} | options.get_params(deep=False) | plan.facts.as_dict(),
-    )
+    trainer = _trainer(name, method, data, plan, folder, watching, spent)
     tested = plan.facts.symmetries
     _say(plan, *columns.values(), *labels.values(), *(test["verdict"] for test in tested.values()))
     started = time.perf_counter()
@@ -198,13 +182,17 @@ def train(
         if (hashes := row_hashes(data.rows)) is not None:
             folder.write_row_hashes(hashes)
     found = method.warnings(history.rows)
-    if plan.labels is None and few is None and not data.groups:  # labels and groups change what are neighbors
+    if (
+        plan.labels is None and plan.few_labels is None and not data.groups
+    ):  # labels and groups change what are neighbors
         found += compared_with_untrained(method, initial, trainer.x, data.seed)
     for line in found:
         warn(line)
     if status != "finished":
         warn(_ended_early(trainer, status))
     all_warnings = collapse_warnings(history.rows, len(x)) + found
+    facts = {"groups": data.groups, "symmetries": tested}
+    of_data = sampled | columns | labels | {key: value for key, value in facts.items() if value}
     summary = {
         "method": name,
         "status": status,
@@ -213,20 +201,45 @@ def train(
         "epochs": trainer.epochs_done,
         "steps": trainer.steps,
         "rows": len(x),
-        **sampled,
         "seconds": {"training": round(trainer.elapsed, 3), "this process": round(time.perf_counter() - started, 3)},
         "device": str(data.device),
         "processes": distributed.world_size(),
-        **columns,
-        **labels,
-        **({"groups": data.groups} if data.groups else {}),
-        **({"symmetries": tested} if tested else {}),
+        **of_data,
         "warnings": all_warnings,
         **summary,
         **environment(),
         **({} if split is None else {"split": split}),
     }
     return Outcome(status, history.rows, all_warnings, summary)
+
+
+def _trainer(
+    name: str,
+    method: Method,
+    data: TrainingData,
+    plan: BuildContext[Any],
+    folder: RunFolder | None,
+    callbacks: list[Callback],
+    spent: float,
+) -> Trainer:
+    """The trainer of a plan, with its callbacks."""
+    options, few = plan.options, plan.few_labels
+    return Trainer(
+        method,
+        seed=data.seed,
+        batch_size=options.batch_size,
+        device=data.device,
+        precision=options.precision,
+        compile=options.compile,
+        callbacks=[*callbacks, ProgressBar()] if options.verbose else callbacks,
+        minutes=options.minutes,
+        spent=spent,
+        checkpoint=folder.checkpoint if folder else None,
+        checkpoint_every=options.checkpoint_every,
+        interruptible=folder is not None,
+        phases=None if few is None else supervised_phases(method, data.x, few, data.device),
+        settings={"method": name} | options.get_params(deep=False) | plan.facts.as_dict(),
+    )
 
 
 #: Rows on which the trained encoder is compared with the untrained one: those among which neighbors are searched, and

@@ -152,18 +152,25 @@ def compare(
             continue
         if on_row is not None:
             on_row(name, test, y_test)
-        if len(sample) > 1:
-            found = _once(seen, (test, sample), "label-free", partial(label_free, test[sample]))
-            if name == "representation" and (view := getattr(model, "represented_views", None)) is not None:
-                few = sample[:ALIGNED_ROWS]
-                views = torch.from_numpy(view(x_test[few], pool=x_train))
-                found = found | {"alignment": float(alignment(torch.from_numpy(test[few]), views))}
-            result["label_free"][name] = found
-            if target == "class" and groups is not None and len(np.unique(groups)) > 1:
-                of_group = group_scores(test[sample], groups[sample], y_test[sample])
-                result.setdefault("groups", {})[name] = of_group
+        if len(sample) < 2:
+            continue
+        found = _once(seen, (test, sample), "label-free", partial(label_free, test[sample]))
+        if name == "representation":
+            found = found | _alignment(model, test, x_train, x_test, sample[:ALIGNED_ROWS])
+        result["label_free"][name] = found
+        if target == "class" and groups is not None and len(np.unique(groups)) > 1:
+            of_group = group_scores(test[sample], groups[sample], y_test[sample])
+            result.setdefault("groups", {})[name] = of_group
     result["differences"] = from_baselines(result["embeddings"], values, outputs=maps)
     return Scores(result, values, chosen.test)
+
+
+def _alignment(model: Any, h: np.ndarray, x_train: Any, x_test: Any, index: np.ndarray) -> dict[str, float]:
+    """Alignment of representations with those of views of the test rows `index`, if the model has views."""
+    if (represented := getattr(model, "represented_views", None)) is None:
+        return {}
+    views = torch.from_numpy(represented(x_test[index], pool=x_train))
+    return {"alignment": float(alignment(torch.from_numpy(h[index]), views))}
 
 
 def from_baselines(

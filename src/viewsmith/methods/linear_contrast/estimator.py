@@ -218,7 +218,7 @@ def default_settings(data: TrainingData) -> dict[str, Any]:
     options = default._adapt(default, data.modality, data.rows, data.statistics)
     chosen, found = resolved(options, alone, default.frameworks, with_encoder=False)
     facts = LinearContrastFacts(**found, **default._resolve(options, chosen, alone)[1])
-    return recorded(chosen, facts)
+    return recorded(default.get_params(deep=False), chosen, facts)
 
 
 def default_method(settings: Mapping[str, Any], plan: BuildContext[Any]) -> LinearContrastMethod:
