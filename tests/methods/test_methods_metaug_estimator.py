@@ -120,7 +120,7 @@ def test_color_views_have_an_encoder_each(split, channels):
     model = MetAug(epochs=1, batch_size=6, random_state=0, split=split, n_components=5).fit(x)
     encoder = model.method_.framework.encoder
     count = len(channels)
-    assert isinstance(encoder, ViewEncoders) and model.fitted_["n_views"] == count
+    assert isinstance(encoder, ViewEncoders) and model.options_.n_views == count
     assert [net.stages[0][0].in_channels for net in encoder.networks] == channels
     assert model.transform(x).shape == (12, 5 * count) and model.views(x[:2], 2).shape == (2, 2, count * 128)
     assert model.input_views(x[:2], 2).dtype == np.uint8 and model.input_views(x[:2], 2).shape == (2, 2, 16, 16, 3)

@@ -44,7 +44,8 @@ RECORDED = ("framework", "framework_options", "view_maker", "view_options", "enc
 
 def recorded(given: Mapping[str, Any], options: Any, facts: Facts) -> dict[str, Any]:
     """What fit has resolved, plain values by name: facts, and options, unless no part has them ("auto")."""
-    found, fields = facts.as_dict(), schema(type(options)).model_fields
+    cls: Any = type(options)
+    found, fields = facts.as_dict(), schema(cls).model_fields
     for name, value in options.get_params(deep=False).items():
         text, before = plain(_as_text(value)), plain(_as_text(given[name]))
         automatic = fields[name].default == "auto" or "'auto'" in str(fields[name].annotation)
