@@ -23,16 +23,13 @@ PICTURES_AND_BYTES = {
     "workflows/sounds.py": 2,
 }
 
-#: To be said by the modality, too: images and letters of discoveries (issue on one rule), lines that convert files.
+#: To be said by the modality, too: images and letters of discoveries.
 LEFT = {
-    "data/any_size.py": 3,
-    "data/image_files.py": 1,
     "methods/discovery/estimator.py": 1,
     "methods/discovery/images.py": 3,
     "methods/discovery/motif_models.py": 2,
     "methods/discovery/motif_search.py": 1,
     "methods/discovery/motifs.py": 1,
-    "methods/metaug/estimator.py": 1,
 }
 
 

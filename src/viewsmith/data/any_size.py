@@ -37,7 +37,7 @@ class ImageList:
     channels: int
     contents: Callable[[], Iterable[bytes]] = tuple  # what tells them from others, for the cache of their features
     names: Sequence[str] = ()
-    dtype: str = "uint8"
+    dtype: str = Images.samples.dtype
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -47,14 +47,14 @@ def as_images(X: Any) -> ImageList:
     """Images as an array (n, H, W) or (n, H, W, C), a list of images of one type and any sizes, or `ImageList`."""
     if isinstance(X, ImageList):
         return X
-    expected = "expected images of uint8, uint16 or floats, (n, H, W, C) or of whole numbers (n, H, W), or a list of "
+    expected = f"expected images of {Images.samples.dtype}, uint16 or floats, (n, H, W, C) or of whole numbers (n, H, W), or a list of "
     expected += "images of any sizes (recordings: modality='series')"
     if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype.kind == "f":
         raise InputError(f"the data are {X.dtype} of shape {X.shape}, {expected}")
     images = list(X) if isinstance(X, list | tuple | np.ndarray) else []
     for i, image in enumerate(images):
         given = f"{getattr(image, 'dtype', type(image).__name__)} of shape {np.shape(image)}"
-        plain = isinstance(image, np.ndarray) and (image.dtype.kind == "f" or image.dtype in (np.uint8, np.uint16))
+        plain = isinstance(image, np.ndarray) and (image.dtype.kind == "f" or Images.samples.is_type(image.dtype))
         if not plain or not (image.ndim == 2 or (image.ndim == 3 and 1 <= image.shape[2] <= MOST_CHANNELS)):
             raise InputError(f"sample {i} is {given}, {expected}")
         if image.dtype != images[0].dtype:

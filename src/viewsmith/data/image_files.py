@@ -22,6 +22,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import INSTRUMENTS, TIFF, deep, planes_of
+from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of, square
 
 #: Options of `load_dataset` of all readers of images.
@@ -186,7 +187,7 @@ class Stack:
         """uint8, uint16 or float32, which has the values of other types."""
         given = self.files[0].dtype
         whole = given.kind in "bu" and given.itemsize <= 2
-        return np.dtype(np.uint8 if given.kind == "b" else given) if whole else np.dtype(np.float32)
+        return np.dtype(Images.samples.dtype if given.kind == "b" else given) if whole else np.dtype(np.float32)
 
     @property
     def micrometers(self) -> float | None:

@@ -175,8 +175,9 @@ def make_metaug_framework(plan: model.AnyContext) -> Framework:
         return Unified(model.make_encoder(plan), model.make_head(plan, dims), contrast)
     if options.split != "none":
         space, statistics = SPLITS[options.split], facts.statistics
-        dtype, todo = statistics.get("dtype", "uint8"), "set split='none'"
-        check_photographs(f"split={options.split!r} is", len(statistics["pixel_mean"]), dtype, todo)
+        dtype = statistics.get("dtype", model.modality_in(plan).samples.dtype)
+        channels = len(statistics["pixel_mean"])
+        check_photographs(f"split={options.split!r} is", channels, dtype, "set split='none'")
         split = ColorSplit(statistics["pixel_mean"], statistics["pixel_scale"], space)
         shape = facts.row_shape[:2]
         encoders = [model.make_encoder(plan, (*shape, channels)) for channels in split.channels]
