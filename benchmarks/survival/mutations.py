@@ -91,7 +91,7 @@ MUTATIONS = {
         "data/labels.py", "+ 1 >= 2 * distinct", "+ 1 >= distinct", "tests/data/test_data_labels.py"
     ),
     "trial on held rows": Mutation(
-        "estimator/strength.py",
+        "estimator/resolve.py",
         "train_briefly(estimator, data, order[cut:],",
         "train_briefly(estimator, data, order[:],",
         "tests/estimator/test_estimators_strength.py",
@@ -154,7 +154,7 @@ MUTATIONS = {
     ),
     # What is said.
     "rows off the scale": Mutation(
-        "estimator/reach.py",
+        "estimator/rows.py",
         'if not found["size"] <= max(FAR * fitted["size"], fitted["largest"]):',
         "if False:",
         "tests/estimator/test_estimators_reach.py",
@@ -321,7 +321,7 @@ MUTATIONS = {
         "tests/estimator/test_estimators_grouped.py",
     ),
     "options that one modality takes": Mutation(
-        "estimator/routing.py",
+        "estimator/options.py",
         "if faults and len(faults) == len(takers):",
         "if faults:",
         "tests/cli/test_cli_declared.py",

@@ -9,8 +9,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
 from viewsmith.data.readers.h5ad import is_anndata, neighbors_of
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.options import check_options
-from viewsmith.estimator.routing import route_options
+from viewsmith.estimator.options import check_options, route_options
 from viewsmith.methods import loading  # noqa: F401, every method is registered
 
 

@@ -18,8 +18,7 @@ from viewsmith.cli import declared, options
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import annotations_of
 from viewsmith.core.registry import Bounds, Entry, entries, names
-from viewsmith.estimator.options import check_options, schema
-from viewsmith.estimator.routing import check_given, route_options
+from viewsmith.estimator.options import check_given, check_options, route_options, schema
 from viewsmith.methods.loading import estimators
 from viewsmith.modalities import modality_of
 

@@ -21,7 +21,7 @@ from viewsmith.core.options import texts_of
 from viewsmith.core.registry import entries
 from viewsmith.data.options import DataOptions
 from viewsmith.estimator import figures as pictures
-from viewsmith.estimator import strength
+from viewsmith.estimator import resolve
 from viewsmith.methods.contrastive import estimator as contrastive
 from viewsmith.methods.crl_tac import estimator as crl_tac
 
@@ -99,7 +99,7 @@ def workplace(tmp_path, monkeypatch):
         monkeypatch.setattr(type(entry.build()), "steps", 1)
     for name in ("SHORTEST", "SHORT"):
         monkeypatch.setattr(contrastive, name, (1, 3e-3))
-    monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
+    monkeypatch.setattr(resolve, "TRIAL_STEPS", 1)
     monkeypatch.setattr(crl_tac, "STEPS", 1)
     # t-SNE takes longer than everything else.
     monkeypatch.setattr(pictures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))

@@ -11,7 +11,7 @@ import torch
 import viewsmith
 from viewsmith.core import deadline
 from viewsmith.core.deadline import OutOfTime, check_time, time_limit, together
-from viewsmith.estimator.strength import choose_strength
+from viewsmith.estimator.resolve import choose_strength
 from viewsmith.training.run import RunFolder
 
 SMALL = {"hidden": (8,), "n_components": 4, "random_state": 0, "epochs": 2}

@@ -11,7 +11,7 @@ import pytest
 
 from viewsmith.cli import main
 from viewsmith.core.registry import entries
-from viewsmith.estimator import figures, strength
+from viewsmith.estimator import figures, resolve
 from viewsmith.methods.contrastive import estimator as contrastive
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def brief(monkeypatch):
         monkeypatch.setattr(type(entry.build()), "steps", 1)
     for name in ("SHORTEST", "SHORT"):
         monkeypatch.setattr(contrastive, name, (1, 3e-3))
-    monkeypatch.setattr(strength, "TRIAL_STEPS", 1)
+    monkeypatch.setattr(resolve, "TRIAL_STEPS", 1)
     monkeypatch.setattr(figures, "two_dimensional_map", lambda h: (h[:, :2], np.arange(len(h))))
 
 

@@ -9,13 +9,13 @@ import torch
 
 from viewsmith import PiNDA
 from viewsmith.core.errors import InputError
-from viewsmith.estimator import strength
+from viewsmith.estimator import resolve
 
 
 def fit_rows(rank, meet, folder, options):
     """Fit in a group of two processes on the rows in the folder, and write the result or the error to a file."""
     torch.set_num_threads(1)
-    strength.TRIAL_STEPS = 4
+    resolve.TRIAL_STEPS = 4
     warnings.simplefilter("ignore")
     torch.distributed.init_process_group(
         "gloo", f"file://{meet}", datetime.timedelta(seconds=40), world_size=2, rank=rank

@@ -146,7 +146,7 @@ def test_a_method_without_framework(tmp_path):
 
 
 def test_a_strength_is_chosen_without_labels(monkeypatch):
-    monkeypatch.setattr("viewsmith.estimator.strength.TRIAL_STEPS", 2)
+    monkeypatch.setattr("viewsmith.estimator.resolve.TRIAL_STEPS", 2)
     options = SMALL | {"view_maker": "noise", "noise_strength": "auto", "supervision": "labels"}
     assert Contrastive(**options).fit(X, FEW).facts_.strength_scores
 

@@ -8,7 +8,7 @@ import torch
 
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.random import stream
-from viewsmith.estimator import strength as module
+from viewsmith.estimator import resolve as module
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

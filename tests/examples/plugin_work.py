@@ -102,7 +102,7 @@ def in_python(folder):
     from viewsmith_example import AlignUniform, Denoising, Drift
 
     from viewsmith.core.registry import register
-    from viewsmith.estimator.routing import route_options
+    from viewsmith.estimator.options import route_options
 
     folder, x = Path(folder), wine()
     options = {"framework_options": {"uniformity": 2.0}, "view_options": {"drift_strength": 0.3, "drift_knots": 3}}

@@ -10,23 +10,15 @@ import typer
 
 from viewsmith.cli.compare import compare
 from viewsmith.cli.demo import demo
-from viewsmith.cli.discover import discover
-from viewsmith.cli.embed import embed
 from viewsmith.cli.errors import cut, echo, explain, leave, show_warning
 from viewsmith.cli.evaluate import evaluate
-from viewsmith.cli.export import export
 from viewsmith.cli.fit import FitCommand, fit
-from viewsmith.cli.generate import generate
-from viewsmith.cli.locate import locate
 from viewsmith.cli.methods import methods
+from viewsmith.cli.models import embed, export, plot, push, report
 from viewsmith.cli.options import ListingCommand
-from viewsmith.cli.plot import plot
-from viewsmith.cli.push import push
-from viewsmith.cli.report import report
-from viewsmith.cli.symmetries import symmetries
+from viewsmith.cli.parts import discover, locate, symmetries
 from viewsmith.cli.tune import tune
-from viewsmith.cli.views import views
-from viewsmith.cli.views_table import views_table
+from viewsmith.cli.views import generate, views, views_table
 from viewsmith.core import __version__
 from viewsmith.core.errors import printable
 

@@ -9,7 +9,7 @@ import typer
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.report import write_run_report
+from viewsmith.cli.models import write_run_report
 from viewsmith.core.errors import InputError, quoted
 from viewsmith.data.generator_options import GeneratorOptions
 

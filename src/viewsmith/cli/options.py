@@ -204,9 +204,8 @@ def _estimator(
     modality: str | None,
 ) -> ViewsmithEstimator:
     from viewsmith.core.registry import built, find
-    from viewsmith.estimator.options import check_options
+    from viewsmith.estimator.options import check_given, check_options, route_options
     from viewsmith.estimator.parts import expanded
-    from viewsmith.estimator.routing import check_given, route_options
 
     content = config_file(config) if config else {}
     named = content.pop("method", None)
@@ -244,7 +243,7 @@ def default_method(modality: str | None, preset: str | None, asked: Sequence[Map
     """The modality's default; contrastive if an option of a training is given. Before the data are read also
     contrastive, unless an option is of the closed form alone."""
     from viewsmith.core.registry import built, find
-    from viewsmith.estimator.routing import OF_TRAINING
+    from viewsmith.estimator.options import OF_TRAINING
 
     given = set[str]().union(*map(option_names, asked))
     if preset is not None or not given.isdisjoint(OF_TRAINING):

@@ -47,8 +47,10 @@ def as_images(X: Any) -> ImageList:
     """Images as an array (n, H, W) or (n, H, W, C), a list of images of one type and any sizes, or `ImageList`."""
     if isinstance(X, ImageList):
         return X
-    expected = f"expected images of {Images.samples.dtype}, uint16 or floats, (n, H, W, C) or of whole numbers (n, H, W), or a list of "
-    expected += "images of any sizes (recordings: modality='series')"
+    expected = (
+        f"expected images of {Images.samples.dtype}, uint16 or floats, (n, H, W, C) or of whole numbers (n, H, W), "
+    )
+    expected += "or a list of images of any sizes (recordings: modality='series')"
     if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype.kind == "f":
         raise InputError(f"the data are {X.dtype} of shape {X.shape}, {expected}")
     images = list(X) if isinstance(X, list | tuple | np.ndarray) else []

@@ -50,12 +50,10 @@ from viewsmith.estimator.inputs import (
     with_groups,
 )
 from viewsmith.estimator.model import build_fresh
-from viewsmith.estimator.options import check_options
+from viewsmith.estimator.options import check_options, route_options
 from viewsmith.estimator.parts import Signature, check_parts, expanded, places, slots
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
-from viewsmith.estimator.reach import reach_of, some_of, warn_off_scale
-from viewsmith.estimator.resolve import check_modality, resolved, view_entries
-from viewsmith.estimator.routing import route_options
+from viewsmith.estimator.resolve import check_modality, resolved, view_entries, with_strengths
 from viewsmith.estimator.rows import (
     collected,
     device_of,
@@ -63,10 +61,12 @@ from viewsmith.estimator.rows import (
     embed_views,
     fingerprint,
     prepared,
+    reach_of,
     represent_blocks,
+    some_of,
     unscaled,
+    warn_off_scale,
 )
-from viewsmith.estimator.strength import with_strengths
 from viewsmith.modalities import Modality, detect, modality_of
 from viewsmith.modalities.tables import table_of
 from viewsmith.reports import Figure, MapPlot, ReportContent, png_files

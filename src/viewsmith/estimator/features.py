@@ -16,10 +16,9 @@ from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
-from viewsmith.estimator.options import check_part_options
+from viewsmith.estimator.options import MODULE, check_part_options
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe
 from viewsmith.estimator.resolve import text_of
-from viewsmith.estimator.routing import MODULE
 from viewsmith.modalities import Modality
 from viewsmith.networks.features import (
     FeatureContext,

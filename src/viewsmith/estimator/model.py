@@ -16,10 +16,9 @@ from viewsmith.core.registry import find
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
-from viewsmith.estimator.options import check_renamed
+from viewsmith.estimator.options import MODULE, check_named, check_renamed
 from viewsmith.estimator.plan import BuildContext
 from viewsmith.estimator.resolve import text_of, view_entries
-from viewsmith.estimator.routing import MODULE, check_named
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.images.encoders import ResNet

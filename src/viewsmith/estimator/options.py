@@ -1,6 +1,7 @@
-"""Validation of constructor arguments and options of parts against their annotations, when fit is called.
+"""Options of estimators and of the chosen parts: which of them has one, and their validation against annotations.
 
-pydantic is imported on use.
+Without torch: the command line checks options before it is imported (`viewsmith.cli.declared`). pydantic is imported on
+use.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ import difflib
 import functools
 import re
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from viewsmith.core.errors import InputError, one_line
-from viewsmith.core.registry import Entry
+from viewsmith.core.errors import InputError, join_names, name_list, one_line
+from viewsmith.core.registry import Entry, Kind, built, entries, find, get, names
+from viewsmith.estimator.parts import expanded
 
 if TYPE_CHECKING:
     import pydantic
+    from torch import nn
+
+    from viewsmith.core.schedule import Role
 
 #: Options of earlier versions (of a part: PART.OPTION), and their names now.
 RENAMED = {
@@ -120,3 +125,213 @@ def _explain(owner: str, error: pydantic.ValidationError) -> str:
             expected.append(text)
     given = same[0]["input"]
     return f"{owner}: {name} is {given!r}, expected {' or '.join(expected)}"
+
+
+# ---- options of the chosen parts -------------------------------------------------------------------------------------
+MODULE = "module:"  # prefix of the class of a custom part in configurations
+
+# Options of several frameworks that are also arguments of the estimators.
+FRAMEWORK_OPTIONS = (
+    *("kernel", "temperature", "momentum", "queue_size", "prototypes", "out_dim", "projector_dims", "predictor_dims"),
+)
+
+#: Options of networks and of their training, which a method without networks lacks.
+OF_TRAINING = (
+    *("framework_options", "kernel", "temperature", "momentum", "queue_size", "prototypes", "out_dim", "encoder"),
+    *("encoder_options", "encoder_weights", "stem", "hidden", "norm", "projector_dims", "predictor_dims"),
+    *("representation_noise", "input_components", "neighbor_space", "supervision", "supervision_weight", "epochs"),
+    *("optimizer", "learning_rate", "weight_decay", "final_weight_decay", "exclude_norm_and_bias"),
+    *("trust_coefficient", "warmup", "schedule", "constant_predictor_rate", "freeze", "freeze_last_layer"),
+    *("gradient_clip", "precision", "compile"),
+)
+
+
+def known_frameworks(allowed: Sequence[str]) -> list[str]:
+    """Names of the frameworks that a method accepts; "*" stands for all general ones."""
+    general = [name for name in names("framework") if find("framework", name).tag("general", True)]
+    return [name for part in allowed for name in (general if part == "*" else [part])]
+
+
+def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
+    """Raise InputError for a name that is not a framework, or one that the method does not accept."""
+    if not isinstance(name, str):
+        return
+    check_named(name)
+    known = known_frameworks(allowed)
+    if name not in known:
+        raise InputError(f"framework is {name!r}, expected {join_names(known)}")
+
+
+def check_named(framework: str) -> None:
+    """Raise InputError if a custom framework is missing."""
+    if framework.startswith(MODULE):
+        raise InputError(
+            f"the framework of this model is custom ({framework.removeprefix(MODULE)}): give it, as in "
+            "viewsmith.load(run, framework=framework)"
+        )
+
+
+def given_framework_options(options: Any, entry: Entry) -> dict[str, Any]:
+    """Options of a framework from the estimator's arguments and `framework_options`."""
+    given: dict[str, Any] = {}
+    for name in FRAMEWORK_OPTIONS:
+        value = getattr(options, name)
+        if value in (None, "auto"):
+            continue
+        if name not in entry.options:
+            check_renamed(entry, [name])
+            lacks = f"an option that the framework {entry.name!r} does not have"
+            theirs = f"its options are {', '.join(entry.options)}" if entry.options else "it has none"
+            raise InputError(f"{name} is {value!r}, {lacks}: {theirs}; leave it out")
+        given[name] = value
+    return given | check_part_options(entry, options.framework_options or {})
+
+
+def roles_of(entry: Entry | None) -> Mapping[Role, str]:
+    """The parts of a registered framework that training recipes treat apart."""
+    return getattr(entry.build, "training_roles", {}) if entry else {}
+
+
+#: Options for a part that not every framework has.
+ROLE_OPTIONS: dict[str, Role] = {"constant_predictor_rate": "predictor", "freeze_last_layer": "last layer"}
+
+
+def check_recipe(options: Any, framework: str, known: list[str]) -> None:
+    """Raise InputError for options of a recipe that the optimizer or the framework does not have."""
+    if options.trust_coefficient != "auto" and options.optimizer != "lars":
+        raise InputError(
+            f"trust_coefficient is {options.trust_coefficient}, an option of the optimizer lars, not of "
+            f"{options.optimizer}: set optimizer='lars', or leave it out"
+        )
+    roles = roles_of(get("framework", framework))
+    if not isinstance(custom := options.framework, str):
+        framework, roles = type(custom).__name__, getattr(custom, "training_roles", {})
+    for option, role in ROLE_OPTIONS.items():
+        value = getattr(options, option)
+        if not value or role in roles:
+            continue
+        others = [name for name in known if role in roles_of(get("framework", name))]
+        advice = f"take one of {join_names(others)}, or leave it out" if others else "leave it out"
+        raise InputError(f"{option} is {value}, but the framework {framework!r} has no {role}: {advice}")
+
+
+#: Arguments with options of parts, by the argument with the names of the parts.
+OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
+OPTIONS_OF |= {"features": "features_options"}
+
+KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
+KINDS |= {"features": "features"}
+
+
+def route_options(cls: type, given: Mapping[str, Any], modality: str | None = None) -> tuple[dict[str, Any], list[str]]:
+    """Arguments for an estimator; options that it does not have are passed to the chosen parts that have them."""
+    own, given = {field.name for field in dataclasses.fields(cls)}, expanded(cls, given)
+    left = given.keys() - own
+    if not left:
+        return given, []
+    chosen = {part: _chosen(cls, given, part, modality) for part, theirs in OPTIONS_OF.items() if theirs in own}
+    arguments = {name: value for name, value in given.items() if name in own}
+    for name in sorted(left):
+        takers = {arg: entry for arg, found in chosen.items() for entry in found[::-1] if name in entry.options}
+        if len(takers) > 1:
+            parts = " and ".join(f"the {entry.kind} {entry.name!r}" for entry in takers.values())
+            tables = " or ".join(f"[{OPTIONS_OF[argument]}]" for argument in takers)
+            raise InputError(f"{name} is an option of {parts}: set it in a file (--config), in the table {tables}")
+        if not takers:
+            _check_not_elsewhere(cls, name, modality)
+            arguments[name] = given[name]
+        for argument, entry in takers.items():
+            value = given[name] if modality is None else check_part_options(entry, {name: given[name]})[name]
+            there = arguments.get(OPTIONS_OF[argument])
+            arguments[OPTIONS_OF[argument]] = (there if isinstance(there, dict) else {}) | {name: value}
+    return arguments, sorted({name for found in chosen.values() for entry in found for name in entry.options} - own)
+
+
+def _check_not_elsewhere(cls: type, name: str, modality: str | None) -> None:
+    """Raise InputError, with the name of the part, for an option of a part that is not chosen."""
+    for argument, kind in KINDS.items():
+        for entry in entries(kind, modality):
+            if name in entry.options and entry.tag("general", True):
+                todo = f"set {argument} to it" if hasattr(cls, argument) else "choose --method linear-contrast"
+                raise InputError(
+                    f"{cls.__name__} has no option {name!r}, but the {kind} {entry.name!r} has: {todo}, or "
+                    f"leave {name} out"
+                )
+    methods: list[Any] = entries("method")
+    owners = [each.name for each in methods if name in {field.name for field in dataclasses.fields(each.build)}]
+    if owners:
+        raise InputError(
+            f"{cls.__name__} has no option {name!r}, which is one of {name_list(owners)}: choose the method "
+            f"(--method), or leave {name} out"
+        )
+
+
+def _chosen(cls: type, given: Mapping[str, Any], argument: str, modality: str | None) -> list[Entry]:
+    """Registry entries of the parts that an argument names; for "auto", the possible defaults."""
+    text = str(given.get(argument, getattr(cls, argument)))
+    if text.startswith(MODULE):
+        return []
+    kind = KINDS[argument]
+    if kind == "framework":
+        return [find(kind, text)]
+    found: list[Entry] = []
+    for modal in [entry.name for entry in entries("modality")] if modality is None else [modality]:
+        each = built("modality", modal)
+        default = {
+            "encoder": [each.default_encoder, each.default_encoder_on_gpu],
+            "features": [each.default_features],
+        }.get(argument, each.default_views.split("+"))
+        names = default if text == "auto" else text.split("+") if kind == "view maker" else [text]
+        found += [entry for name in names if (entry := get(kind, name, each.name)) is not None]
+    if not found and text != "auto" and kind != "features":  # which may be the folder of a run
+        find(kind, text.split("+")[0], modality)
+    return found
+
+
+def check_given(estimator: Any, modality: str | None = None) -> None:
+    """Raise InputError for a framework that the method does not take, options of parts that those chosen do not have,
+    and values that they do not take; without a modality, only if that holds in each of them."""
+    check_framework(estimator.framework, estimator.frameworks)
+    given_framework_options(estimator, find("framework", estimator.framework))
+    check_recipe(estimator, estimator.framework, known_frameworks(estimator.frameworks))
+    if modality is not None and isinstance(estimator.encoder, str) and estimator.encoder != "auto":
+        encoder_entry(estimator.encoder, modality)
+    if modality is not None and isinstance(estimator.view_maker, str) and estimator.view_maker != "auto":
+        for name in estimator.view_maker.split("+"):
+            find("view maker", name, modality)
+    for argument, table in OPTIONS_OF.items():
+        further = {} if argument == "framework" else getattr(estimator, table, None) or {}
+        parts = _chosen(type(estimator), vars(estimator), argument, modality) if further else []
+        for name, value in further.items():
+            takers = [part for part in parts if name in part.options]
+            if not takers and parts and getattr(estimator, argument) != "auto":
+                raise lacking(parts, name, table)
+            faults = [fault for taker in takers if (fault := _fault_of(taker, name, value)) is not None]
+            if faults and len(faults) == len(takers):
+                raise faults[0]
+
+
+def _fault_of(part: Entry, name: str, value: Any) -> InputError | None:
+    try:
+        check_part_options(part, {name: value})
+    except InputError as fault:
+        return fault
+    return None
+
+
+def encoder_entry(encoder: str, modality: str) -> Entry:
+    """The registry entry of an encoder; raises InputError if there is none for the modality."""
+    try:
+        return find("encoder", encoder, modality)
+    except InputError:
+        known = ", ".join(names("encoder", modality))
+        raise InputError(
+            f"encoder is {encoder!r}, expected auto, {known} for {modality}, or a custom torch.nn.Module"
+        ) from None
+
+
+def lacking(parts: Sequence[Entry], name: str, argument: str) -> InputError:
+    """The error for an option that none of the parts has."""
+    known = sorted({option for part in parts for option in part.options})
+    theirs = f"expected {', '.join(known)}" if known else "expected no options"
+    return InputError(f"{argument} has the unknown option {name!r}, {theirs}: leave it out")

@@ -71,7 +71,7 @@ class Facts:
     feature_names: list[str] = field(default_factory=list)
     # whether the rows are counts that were log-normalized when they were read
     normalization: Literal["log", "none"] = "none"
-    # size and spread of the scaled training rows, by which rows off their scale are seen (`viewsmith.estimator.reach`)
+    # size and spread of the scaled training rows, by which rows off their scale are seen (`viewsmith.estimator.rows`)
     reach: dict[str, float] = field(default_factory=dict)
     packages: dict[str, str]  # parts registered by other packages, ``KIND NAME``, and the package of each
     # digests of the rows whose labels were used (``supervision="labels"``), joined: they are not scored

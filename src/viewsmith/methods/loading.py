@@ -14,7 +14,7 @@ from viewsmith.core.hub import downloaded
 from viewsmith.core.registry import LATER, entries, get
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.configuration import check_package
-from viewsmith.estimator.routing import MODULE
+from viewsmith.estimator.options import MODULE
 from viewsmith.methods.crl_tac.families import CUSTOM, FamilyOption
 from viewsmith.training.run import RunFolder
 

@@ -25,7 +25,7 @@ from viewsmith.data.places import config_of
 from viewsmith.data.sources import read_dataset
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest, graph_record, read_neighbors
-from viewsmith.estimator.routing import MODULE
+from viewsmith.estimator.options import MODULE
 from viewsmith.estimator.rows import fingerprint, row_hashes
 from viewsmith.methods.crl_tac.families import CUSTOM
 from viewsmith.methods.loading import load

@@ -27,7 +27,7 @@ from viewsmith.data.dataset import validation_split
 from viewsmith.data.options import ModelDataOptions
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest
-from viewsmith.estimator.routing import KINDS
+from viewsmith.estimator.options import KINDS
 from viewsmith.estimator.rows import fingerprint
 from viewsmith.evaluation.differences import LOWER_IS_BETTER
 from viewsmith.evaluation.leaderboard import WIDTH, aligned, beside

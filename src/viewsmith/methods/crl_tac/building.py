@@ -19,8 +19,7 @@ from viewsmith.core.registry import entries, find
 from viewsmith.core.rows import RowSource
 from viewsmith.data.any_size import as_images
 from viewsmith.estimator.plan import Facts, TrainingData, check_crops
-from viewsmith.estimator.resolve import part_options
-from viewsmith.estimator.strength import mean_of_processes, train_briefly
+from viewsmith.estimator.resolve import mean_of_processes, part_options, train_briefly
 from viewsmith.losses.info_max import info_max
 from viewsmith.methods.crl_tac.channel import Predicate, nonzero
 from viewsmith.methods.crl_tac.families import is_custom, transforms_of

@@ -22,8 +22,8 @@ from viewsmith.core.samples import Rows, Samples, take_rows
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.generated import make_generator
 from viewsmith.estimator.model import AnyContext, modality_in
+from viewsmith.estimator.options import MODULE
 from viewsmith.estimator.plan import Facts
-from viewsmith.estimator.routing import MODULE
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import load_clip
 from viewsmith.modalities import modality_of

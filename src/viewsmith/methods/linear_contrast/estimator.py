@@ -15,9 +15,9 @@ from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.configuration import of_record, recorded
 from viewsmith.estimator.features import choose_features, make_features
 from viewsmith.estimator.model import make_views, modality_in
+from viewsmith.estimator.options import MODULE, OF_TRAINING
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.estimator.resolve import resolved, text_of
-from viewsmith.estimator.routing import MODULE, OF_TRAINING
 from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums

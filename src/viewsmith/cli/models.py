@@ -1,0 +1,166 @@
+"""The commands that use a trained model: embed, plot, export, push, report."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from viewsmith.cli import early, options
+from viewsmith.cli.errors import echo, writing
+from viewsmith.core.errors import InputError
+from viewsmith.core.hub import repository_of
+from viewsmith.data.places import (
+    check_map_path,
+    check_parent,
+    check_picture_path,
+    check_representations_path,
+    config_of,
+)
+
+
+@options.with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
+def embed(
+    run: options.Run,
+    data: options.Data,
+    read: dict[str, Any],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="A .npz, .npy, .csv or .parquet file; .h5ad for .h5ad data.")
+    ],
+    output: Annotated[
+        str, typer.Option(help="representation, projection, (diffaug) map or (metaug) view-1")
+    ] = "representation",
+    inference: Annotated[
+        str | None, typer.Option(help="(crl-tac) average over views: expectation, top or uniform; default: the run's.")
+    ] = None,
+    map_: Annotated[
+        Path | None,
+        typer.Option(
+            "--map", metavar="FILE.tif", help="Of a large image, also a map of the representations, and .png."
+        ),
+    ] = None,
+) -> None:
+    """Write the representations of DATA, or another output of the model."""
+    early.check_paths(run=run, data=data, read=read, file=map_)
+    check_representations_path(out)
+    if map_ is not None:
+        check_map_path(map_)
+    options.check_out(out, data)
+    early.check_values(output=output, inference=inference)
+    model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+    import numpy as np
+
+    from viewsmith.data import write_representations
+    from viewsmith.workflows.locate import inferring
+    from viewsmith.workflows.scene_map import check_map, write_map
+
+    model = inferring(model, inference)
+    if map_ is not None:
+        check_map(dataset)
+    blocks = model.transform_blocks(dataset.x, output=output)
+    kept = None if map_ is None else list(blocks)
+    with writing(out):
+        write_representations(out, dataset, blocks if kept is None else kept)
+    if map_ is not None and kept is not None:
+        with writing(map_):
+            write_map(map_, dataset, np.concatenate(kept))
+    for path in (out, *(() if map_ is None else (map_, map_.with_suffix(".png")))):
+        echo(str(path))
+
+
+@options.with_flags("labels", "threads", "debug")
+def plot(
+    run: options.Run,
+    data: options.Data,
+    read: dict[str, Any],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file; default: RUN/map.png.")
+    ] = None,
+    color: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Any column of a table or of obs; default: the labels.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="tsne, umap (extra viz), pca or, for diffaug, map")] = "tsne",
+) -> None:
+    """Draw a map of the representations of DATA, colored by a column."""
+    early.check_paths(run=run, data=data, read=read, file=(out := out or run / "map.png"))
+    early.check_values(by=by)
+    check_picture_path(out)
+    options.check_out(out, data)
+    values = None
+    if color is not None:
+        from viewsmith.data.of_run import column_of
+
+        values = column_of(data, color)
+    model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
+    if values is not None and len(values) != len(dataset.x):
+        raise InputError(f"the column {color!r} of {data} cannot be matched with the {len(dataset.x)} rows of the map")
+    values = dataset.y if color is None else values
+    title = dataset.label_name or "" if color is None else color
+    with writing(out):
+        model.plot(dataset.x, values, by=by, title=title).save(out)
+    echo(str(out))
+
+
+@options.with_flags("debug")
+def export(
+    run: options.Run,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
+    format_: Annotated[
+        str, typer.Option("--format", help="timm, torchvision, onnx (extra export) or safetensors")
+    ] = "safetensors",
+) -> None:
+    """Write the encoder of RUN in a format that other libraries can load."""
+    early.check_paths(run=run)
+    early.check_values(format=format_)
+    check_parent(out)
+    options.check_out(out, str(run))
+    from viewsmith.workflows.export import export_encoder
+    from viewsmith.workflows.runs import load_run
+
+    model = load_run(run)
+    with writing(out):
+        hint = export_encoder(model, out, format_)
+    echo(hint, err=True)
+    echo(str(out))
+
+
+@options.with_flags("threads", "debug")
+def push(
+    run: options.Run,
+    to: Annotated[str, typer.Argument(metavar="TO", help="hf://OWNER/NAME (extra hub), or a new folder.")],
+    private: Annotated[bool, typer.Option("--private", help="A new repository is private.")] = False,
+    license_: Annotated[str | None, typer.Option("--license", metavar="NAME", help="Of the weights.")] = None,
+) -> None:
+    """Publish RUN on the Hugging Face Hub, with a card, or write such a repository to a folder."""
+    early.check_paths(run=run)
+    repository_of(to)
+    from viewsmith.workflows.hub import push as publish
+
+    with writing(Path(to)):
+        echo(publish(run, to, private=private, license=license_))
+
+
+@options.with_flags("label", "labels", "threads", "debug")
+def report(
+    run: options.Run,
+    read: dict[str, Any],
+    data: Annotated[str | None, typer.Option(metavar="DATA", help="Default: the data of the run.")] = None,
+) -> None:
+    """Write RUN/report.html with curves, diagnostics, comparison and maps."""
+    early.check_paths(run=run, data=data, read=read)
+    given = data or (config_of(run).get("data", {}).get("source") if read else None)
+    dataset = None if given is None else early.data_of_run(run, given, read)
+    echo(str(write_run_report(run, data=data, dataset=dataset, pictures=True, **read)))
+
+
+def write_run_report(run: Path, **of_data: Any) -> Path:
+    """Write the report of a run, in the first process only; `of_data` are arguments of `report_content`."""
+    from viewsmith.core import distributed
+    from viewsmith.reports import write_report
+    from viewsmith.training.run import RunFolder
+    from viewsmith.workflows.report import report_content
+
+    folder = RunFolder(run)
+    folder.check_exists()
+    if distributed.rank() == 0:
+        write_report(folder.report, report_content(folder, **of_data))
+    return folder.report
