@@ -9,7 +9,7 @@ noise of deviation 1 on scaled samples), "pinda" (learned noise on the fixed vie
 Sets have at most `ROWS` train and test rows, drawn with seed 0.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
-    python -m benchmarks.quality.decisive.views_in_closed_form [minutes] [set or row ...] [--quick]
+    python -m benchmarks.quality.views_in_closed_form [minutes] [set or row ...] [--quick]
 """
 
 from __future__ import annotations

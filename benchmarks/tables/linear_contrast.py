@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from benchmarks.common.runner import RESULTS
-from benchmarks.quality.linear_contrast import FAMILIES, IMAGES, SPEAKERS, UCR, UNEQUAL
+from benchmarks.quality.linear_contrast import FAMILIES, IMAGES, SPEAKERS, SPLITS, UCR, UNEQUAL
 from benchmarks.tables.formatting import Lines, Table, collect, head, measured_with, values
 
 PATH = RESULTS / "linear_contrast.jsonl"
@@ -55,13 +55,15 @@ def of_recordings(table: Table, sets: Sequence[str], titles: Sequence[str]) -> L
         cells = [pair([values(table, name, method, metric) for metric in ("linear", "knn")]) for method in methods]
         seconds = short(values(table, name, "linear-contrast", "cpu_seconds_fit"), seconds=True)
         lines.append(f"| {title} | {' | '.join(cells)} | {seconds} |")
-    for title, metrics in PAIRS.items():
-        means = []
-        for method in methods:
-            found = [[values(table, name, method, metric) for name in sets] for metric in metrics]
-            means.append(pair([[statistics.fmean(each) for each in of] if all(of) else [] for of in found]))
-        if all(means):
-            lines.append(f"| mean, {title} | {' | '.join(means)} | |")
+    others = [f"{name}, split {split}" for name in sets for split in SPLITS]
+    for which, of_mean in (("mean", sets), ("mean of five other splits", others)):
+        for title, metrics in PAIRS.items():
+            means = []
+            for method in methods:
+                found = [[values(table, name, method, metric) for name in of_mean] for metric in metrics]
+                means.append(pair([[statistics.fmean(each) for each in of] if all(of) else [] for of in found]))
+            if any(means) and (which != "mean" or all(means)):
+                lines.append(f"| {which}, {title} | {' | '.join(means)} | |")
     return lines
 
 
