@@ -49,7 +49,8 @@ def recorded(given: Mapping[str, Any], options: Any, facts: Facts) -> dict[str, 
     for name, value in options.get_params(deep=False).items():
         text, before = plain(_as_text(value)), plain(_as_text(given[name]))
         automatic = fields[name].default == "auto" or "'auto'" in str(fields[name].annotation)
-        kept = name in RECORDED or (automatic and text != "auto") or text != before
+        number = isinstance(value, int | float | str | tuple) and text != "auto"  # no custom part
+        kept = name in RECORDED or (automatic and number) or text != before
         if kept and name not in found and name not in NOT_CONFIGURATION:
             found[name] = text
     return found
