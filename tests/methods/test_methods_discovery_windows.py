@@ -69,6 +69,7 @@ def test_windows_stand_out_clearly_or_not_at_all(area, nothing, count, clear):
         assert (found.boxed, found.consistency, found.nothing) == (False, area, nothing)
 
 
+@pytest.mark.slow
 def test_whole_digits_among_tiles_of_digits(tmp_path):
     x, corners = tiles(300, 0, objects=True)
     model = Discovery(windows=[5]).fit(x)

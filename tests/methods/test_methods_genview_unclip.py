@@ -10,7 +10,8 @@ from refusals import refusal
 from viewsmith.losses.quality import attention_pools, foreground_map, pair_quality
 from viewsmith.methods.genview.unclip import StableUnCLIP
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+# Slow, because diffusers and transformers take seconds to import.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")]
 
 
 @pytest.fixture(scope="module")
