@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import viewsmith
 from registered import TRAINED
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, PiNDA
 from viewsmith.core import Optimizer
@@ -119,3 +120,24 @@ def test_scaling_is_chosen_and_reported(digits, wine):
     model = Contrastive(**TINY, scaling="global").fit(wine)
     assert model.fitted_["scaling"] == "global"
     np.testing.assert_allclose(model.scaled(wine), wine / np.sqrt(wine.var(0, dtype=np.float64).mean()), rtol=1e-5)
+
+
+def test_options_of_a_fit_are_of_the_same_class_without_auto_and_saved(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (40, 16, 16)).astype(np.uint8)
+    model = Contrastive(epochs=1, random_state=0).fit(images, run=tmp_path)
+    options, loaded = model.options_, vars(viewsmith.load(tmp_path).options_)
+    assert type(options) is Contrastive and vars(options) == loaded and model.encoder == "auto"
+    left = {name for name, value in vars(options).items() if isinstance(value, str) and value == "auto"}
+    # The machine says the device and the reading of the data the others; the rest are of parts that were not chosen.
+    assert not left & {
+        "view_maker",
+        "encoder",
+        "n_components",
+        "epochs",
+        "learning_rate",
+        "batch_size",
+        "scaling",
+        "flip",
+    }
+    others = {"momentum", "queue_size", "prototypes", "out_dim", "projector_dims", "predictor_dims", "stem", "strand"}
+    assert left <= others | {"device", "modality", "normalization", "crop_minimum"}
