@@ -109,9 +109,13 @@ def tune(
         return
     echo(format_search(result))
     if result["best"] is not None:
-        words = options.as_arguments({name: value for name, value in read.items() if name not in options.OF_MODEL})
-        words += ["--seed", str(seed)] * (seed != 0)
-        best, labels = str(out / "best"), options.as_arguments({name: read[name] for name in read.keys() & {"labels"}})
-        echo("Train with the best settings on all train rows, and score test rows:")
-        echo(f"  viewsmith fit {shlex.join([data, *words, '--config', str(out / BEST), '--out', best])}")
-        echo(f"  viewsmith evaluate {shlex.join([best, data, *labels])}")
+        _say_what_is_next(data, read, out, BEST, seed)
+
+
+def _say_what_is_next(data: str, read: Mapping[str, Any], out: Path, settings: str, seed: int) -> None:
+    words = options.as_arguments({name: value for name, value in read.items() if name not in options.OF_MODEL})
+    words += ["--seed", str(seed)] * (seed != 0)
+    best, labels = str(out / "best"), options.as_arguments({name: read[name] for name in read.keys() & {"labels"}})
+    echo("Train with the best settings on all train rows, and score test rows:")
+    echo(f"  viewsmith fit {shlex.join([data, *words, '--config', str(out / settings), '--out', best])}")
+    echo(f"  viewsmith evaluate {shlex.join([best, data, *labels])}")

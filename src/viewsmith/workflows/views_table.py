@@ -467,17 +467,11 @@ def views_table(
         raise InputError(f"uses has {unknown[0]!r}, expected some of {', '.join(USES)}")
     if samples is not None and samples < FEWEST:
         raise InputError(f"samples is {samples}, expected at least {FEWEST}")
-    estimator: Any = LinearContrast(modality=modality, random_state=seed)
     if isinstance(X, RowSource):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(X))[: 4 * (samples or SAMPLES[0])])
         X, y = np.asarray(X[chosen]), None if y is None else np.asarray(y)[chosen]
-    X = given_to_fit(X, estimator, context).X
-    kind = detect(X, modality)
-    if not kind.default_features:
-        raise InputError(f"{kind.name} have no fixed features, in which views are judged: use another modality")
-    rows = estimator._read(X, kind, None)
-    options = check_options(LinearContrast, estimator.get_params(deep=False) | {"view_maker": base or "auto"})
-    options = estimator._adapt(options, kind, rows, signal_of(context))
+    estimator = LinearContrast(modality=modality, random_state=seed, view_maker=base or "auto")
+    kind, rows, options = _read(X, estimator, context)
     names = kind.default_views if options.view_maker == "auto" else options.view_maker
     view_entries(names, kind)
     order, labels = np.random.default_rng(seed).permutation(len(rows)), None if y is None else np.asarray(y)
@@ -510,6 +504,17 @@ def views_table(
         table.append(judge.features_alone() if setting is None else judge.judge(setting))
         each(table, table[-1])
     return table
+
+
+def _read(X: Any, estimator: Any, context: Mapping[str, Any] | None) -> tuple[Modality, np.ndarray, Any]:
+    """Modality and rows of samples, and the options of an estimator for them."""
+    X = given_to_fit(X, estimator, context).X
+    kind = detect(X, estimator.modality)
+    if not kind.default_features:
+        raise InputError(f"{kind.name} have no fixed features, in which views are judged: use another modality")
+    rows = estimator._read(X, kind, None)
+    options = check_options(type(estimator), estimator.get_params(deep=False))
+    return kind, rows, estimator._adapt(options, kind, rows, signal_of(context))
 
 
 def _labeled(order: np.ndarray, labels: np.ndarray, target: Target | None) -> tuple[np.ndarray, Target]:
