@@ -5,17 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from viewsmith.core.errors import InputError
-from viewsmith.evaluation.label_free import (
-    EPSILON,
-    MEASURES,
-    alpha_req,
-    lidar,
-    measures,
-    neighbor_overlap,
-    neighbor_r2,
-    rankme,
-)
+from viewsmith.evaluation.label_free import EPSILON, MEASURES, alpha_req, lidar, measures, neighbor_r2, rankme
 
 H = np.random.default_rng(0).normal(size=(40, 6)) @ np.diag([5, 3, 2, 1, 0.5, 0.1])
 
@@ -72,22 +62,6 @@ def test_alpha_is_the_exponent_of_the_spectrum(alpha):
     h = axes * np.arange(1, 51) ** (-alpha / 2)
     assert alpha_req(h) == pytest.approx(alpha, abs=1e-6)
     assert math.isnan(alpha_req(h[:, :2])) and math.isnan(alpha_req(np.ones((5, 4))))
-
-
-def test_neighbor_overlap_against_a_loop():
-    rng = np.random.default_rng(4)
-    one, two = rng.normal(size=(30, 5)), rng.normal(size=(30, 3))
-    two[:, 0] = one[:, 0]
-
-    def nearest(h, i):
-        cosines = [(-h[i] @ h[j] / np.linalg.norm(h[i]) / np.linalg.norm(h[j]), j) for j in range(30) if j != i]
-        return {j for _, j in sorted(cosines)[:4]}
-
-    expected = sum(len(nearest(one, i) & nearest(two, i)) / 4 for i in range(30)) / 30
-    assert neighbor_overlap(one, two, k=4) == pytest.approx(expected)
-    assert neighbor_overlap(one, 3 * one, k=4) == 1 and neighbor_overlap(one[:3], two[:3]) == 1
-    with pytest.raises(InputError, match="30 and 29 rows"):
-        neighbor_overlap(one, two[:29])
 
 
 def test_all_measures_are_those_of_their_functions(digits):

@@ -173,28 +173,6 @@ def alpha_req(h: ArrayLike) -> float:
     return float(-np.polyfit(ranks, np.log(values), 1)[0])
 
 
-def neighbor_overlap(h0: ArrayLike, h1: ArrayLike, *, k: int = 10) -> float:
-    """Stability: mean fraction of the `k` nearest rows, by cosine, that two representations have in common."""
-    n = len(np.asarray(h0))
-    if n != len(np.asarray(h1)) or n < 2:
-        raise InputError(
-            f"representations of {n} and {len(np.asarray(h1))} rows were given, expected two of the same rows"
-        )
-    count = min(k, n - 1)
-    found = []
-    for h in (h0, h1):
-        rows = _unit(np.asarray(h, dtype=np.float64))
-        similar = rows @ rows.T
-        np.fill_diagonal(similar, -np.inf)
-        found.append(np.argsort(-similar, axis=1, kind="stable")[:, :count])
-    common = [len(np.intersect1d(one, two)) for one, two in zip(*found, strict=True)]
-    return float(np.mean(common) / count)
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(float).tiny)
-
-
 def _effective_number(values: np.ndarray) -> float:
     """exp of the entropy of values that are normalized to a sum of 1; 0 if all are zero."""
     total = values.sum()

@@ -334,12 +334,6 @@ def _explained(y: Numbers, predicted: Numbers) -> Numbers:
     return (1 - np.square(y - predicted) / np.square(y - y.mean()).mean())[None]
 
 
-def r_squared(y: Numbers, predicted: Numbers) -> float:
-    """``1 - sum (y - f)^2 / sum (y - mean y)^2``, at most 1; NaN if all of `y` are equal."""
-    total = np.square(y - y.mean()).sum()
-    return float(1 - np.square(y - predicted).sum() / total) if (y != y[0]).any() else float("nan")
-
-
 def _normalized(rows: Rows) -> Rows:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     norms[norms == 0] = 1
