@@ -6,7 +6,7 @@ import torch
 
 from crl_tac_toys import TINY, dna, images, vectors
 from refusals import refusal
-from viewsmith import CRLTAC, load
+from viewsmith import CRLTAC
 from viewsmith.views import Crops
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -49,20 +49,6 @@ def test_the_channel_of_crops_prefers_what_recurs():
     for make in (vectors, dna):
         assert CRLTAC(**TINY).fit(make()).method_.chosen_views is None
         assert CRLTAC(**TINY, recurrence_weight=2).fit(make()).method_.chosen_views.weight == 2
-
-
-def test_runs_from_before_recurrence_are_read(tmp_path):
-    x = images()
-    saved = CRLTAC(**TINY, recurrence_weight=0).fit(x)
-    saved.save(tmp_path / "run")
-    config = tmp_path / "run" / "config.toml"
-    lines = config.read_text(encoding="utf-8").splitlines()
-    kept = [line for line in lines if not line.startswith("recurrence_weight")]
-    assert len(kept) == len(lines) - 2  # the option and its resolved value
-    config.write_text("\n".join(kept), encoding="utf-8")
-    read = load(tmp_path / "run")
-    assert read.method_.chosen_views is None
-    np.testing.assert_array_equal(read.transform(x), saved.transform(x))
 
 
 def clutter(n=192, side=44):
