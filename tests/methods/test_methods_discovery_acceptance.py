@@ -35,11 +35,12 @@ def test_false_alarms_are_at_most_as_many_as_said(n):
         assert (p <= alpha).mean() <= alpha + 3 * np.sqrt(alpha / 4000)
 
 
-def test_of_candidates_that_recur_the_largest_gain_is_chosen():
+def test_of_candidates_that_recur_the_surest_is_chosen():
     def candidate(gain, p):
         return SimpleNamespace(evidence=Evidence(gain, p))
 
-    best = candidate(20.0, ALPHA / 4)
-    assert choose([candidate(5.0, 0.0), best, candidate(30.0, ALPHA / 2), candidate(12.0, 0.0)]) is best
+    best = candidate(20.0, ALPHA / 40)
+    assert choose([candidate(5.0, ALPHA / 40), best, candidate(30.0, ALPHA / 4), candidate(99.0, ALPHA / 2)]) is best
+    assert choose([candidate(99.0, ALPHA / 3), candidate(9.0, ALPHA / 4), candidate(1.0, 1.0), best]) is best
     assert choose([candidate(LEAST - 0.01, 0.0), candidate(9.0, 1.0)]) is None
     assert "expected at least" in candidate(0.1, 0.2).evidence.why(4)

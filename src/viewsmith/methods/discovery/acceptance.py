@@ -8,7 +8,7 @@ something recurs. The mean difference in nats says how much: real data are not q
 
     kept if  p(mean rank) <= ALPHA / candidates  and  mean difference >= LEAST
 
-Of several candidates that one is taken that has the largest mean difference.
+Of several candidates the surest one is taken, and of equally sure ones that with the largest mean difference.
 """
 
 from collections.abc import Sequence
@@ -73,6 +73,6 @@ class Evidence:
 
 
 def choose(tried: Sequence[Any]) -> Any | None:
-    """The candidate, of those that recur by their `evidence`, with the largest gain; None if nothing recurs."""
+    """The surest candidate of those that recur by their `evidence`; None if nothing recurs."""
     kept = [each for each in tried if each.evidence.recurs(len(tried))]
-    return max(kept, key=lambda each: each.evidence.gain, default=None)
+    return max(kept, key=lambda each: (-each.evidence.p, each.evidence.gain), default=None)
