@@ -10,6 +10,7 @@ from benchmarks.common.runner import Cell, done, rows
 from benchmarks.quality import (
     metaug_table1,
     pinda_table2,
+    study_acceptance,
     study_closed_form,
     study_discovery,
     study_modalities,
@@ -29,6 +30,7 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
     for module in (
         crl_tac_mnist,
         genview_upper_bound,
+        study_acceptance,
         study_closed_form,
         study_discovery,
         study_pieces,
@@ -46,6 +48,7 @@ SIZES = {
     "study_discovery": 240,
     "study_pieces": 21,
     "study_q": 6,
+    "study_acceptance": 102,
     "study_closed_form": 24,
     "genview_upper_bound": 81,
     "views_in_closed_form": 378,
