@@ -46,6 +46,8 @@ def test_things_on_a_plain_background_are_found_whole_in_any_number(counts):
     assert isinstance(model.search_, PieceSearch)
     assert hits(parts, centers) >= 0.9 * sum(counts) and hits(parts, centers) >= 0.9 * len(parts)
     assert 15 <= np.median(parts["right"] - parts["left"]) <= 21
+    # With eight images of random phases no q of one thing each in small noisy images is below 1/9 times the noise.
+    assert len(model.search_.null[0]) == 8 * 512**2 // 200**2
 
 
 def test_two_that_touch_are_two():

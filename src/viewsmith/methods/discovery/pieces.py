@@ -44,8 +44,7 @@ ROUND = 8
 ROUNDS = 3
 FLOOR = 0.02  # least deviation of a feature
 LARGEST = 2048  # pixels of the longer side; larger images are reduced to fewer
-FITTED, CHECKED, MIDDLE = 64, 8, 512  # images that are fitted; that say whether it is plain, at least; their sides
-DRAWN = 8  # images with random phases
+FITTED, CHECKED, MIDDLE = 64, 8, 512  # images that are fitted; that are enough, at least; their sides
 
 
 @dataclass(frozen=True)
@@ -198,8 +197,7 @@ class PieceSearch(ImageSearch):
         """Whether some of the images have a plain background with things apart on it, which are whole."""
         images = as_images(X)
         self.channels, self.dtype = images.channels, images.dtype
-        some = CHECKED * MIDDLE**2 // max(1, int(np.prod(images.shapes[0])))
-        rows = np.unique(np.linspace(0, len(images) - 1, int(np.clip(some, CHECKED, FITTED))).astype(int))
+        rows = np.unique(np.linspace(0, len(images) - 1, _enough(images)).astype(int))
         middles = [_middle(images.read(int(i), None)) for i in rows]
         if not all(np.isfinite(pixels).all() for pixels in middles):
             return False
@@ -237,7 +235,7 @@ class PieceSearch(ImageSearch):
         ]
         self.rest = float(1 - sum(in_parts) / above)
         rng, null = np.random.default_rng(self.seed), []
-        for i in range(DRAWN):
+        for i in range(_enough(images)):
             drawn = random_phases(planes[i % len(planes)][..., None], rng)[..., 0]
             other = pieces_of(drawn)
             null.append(kind(other.z[other.choose(expit(kind(other.z)))]))
@@ -335,6 +333,11 @@ class PieceSearch(ImageSearch):
         """One plane of an image (h, w, C), from 0 to 1, the same at any depth."""
         plane = pixels.sum(2, dtype=np.float64) if self.channel < 0 else pixels[..., self.channel].astype(np.float64)
         return np.asarray((plane - plane.min()) / max(float(np.ptp(plane)), 1e-300))
+
+
+def _enough(images: ImageList) -> int:
+    """How many images say what the others are like: `CHECKED` of `MIDDLE` pixels on a side, of smaller ones more."""
+    return int(np.clip(CHECKED * MIDDLE**2 // max(1, int(np.prod(images.shapes[0]))), CHECKED, FITTED))
 
 
 def _middle(pixels: np.ndarray) -> np.ndarray:
