@@ -170,6 +170,11 @@ def test_what_is_refused(put, tmp_path, monkeypatch):
     good = put("a/0.tif", planes(3, 8, 8), photometric="minisblack")
     put("a/1.tif", planes(3, 8, 8, dtype="uint8"), photometric="minisblack")
     assert "1.tif is uint8, and 0.tif uint16: expected one depth" in refusal(load_dataset, tmp_path / "set")
+    put("a/1.tif", planes(3, 8, 8), photometric="minisblack")
+    assert (
+        "0.tif has 3 x 8 pixels (YXC 3 x 8 x 8 uint16), expected at least 4 x 4 pixels; leave it out, or say what "
+        in (refusal(load_dataset, tmp_path / "set", axes="YXC"))
+    )
     put("a/1.tif", planes(2, 8, 8), photometric="minisblack")
     assert "1.tif has 2 channels" in refusal(load_dataset, tmp_path / "set")
     with tifffile.TiffWriter(tmp_path / "set" / "a" / "1.tif") as writer:

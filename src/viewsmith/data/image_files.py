@@ -329,7 +329,10 @@ def stack_of(
                 "say what the axes are (--axes)"
             )
         if min(file.sides) < SMALLEST_SIDE:
-            raise InputError(f"{file.path} has {size_of(file.sides)}, expected at least 4 x 4 pixels; leave it out")
+            raise InputError(
+                f"{file.path} has {size_of(file.sides)} ({file.described()}), expected at least 4 x 4 pixels; leave it "
+                "out, or say what the axes are (--axes)"
+            )
     if side is None and not any_size:
         side = common_side([file.sides for file in found], first.path.parent, fitted=request.schema is not None)
     names = list(first.names) if all(file.names == first.names for file in found) else []
