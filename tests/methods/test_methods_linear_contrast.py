@@ -14,6 +14,8 @@ from viewsmith.networks import projected
 from viewsmith.networks.projected import ProjectedFeatures
 from viewsmith.views import GaussianNoise, Identity
 
+pytestmark = pytest.mark.full_size
+
 M = 3
 
 
@@ -350,7 +352,6 @@ def test_columns_are_rotated_so_that_all_are_alike():
     assert spread[0] > 3 * spread[3] and turned.max() < 3 * turned.min()
 
 
-@pytest.mark.full_size
 @pytest.mark.parametrize(("spanning", "n", "share"), [(1536, 300, 0.2), (4, 300, 0.2), (1536, 80, 0.5), (1536, 30, 1)])
 def test_principal_components_are_appended_the_longer_the_fewer_samples(monkeypatch, spanning, n, share):
     monkeypatch.setattr(projected, "SPANNING", spanning)

@@ -6,6 +6,8 @@ from linear_contrast_cases import fitted, samples, work
 
 from viewsmith.views import GaussianNoise
 
+pytestmark = pytest.mark.full_size
+
 
 @pytest.fixture(scope="module")
 def of_two(tensors_of_pair):

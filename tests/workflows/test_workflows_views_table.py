@@ -13,6 +13,8 @@ from viewsmith.modalities import modality_of
 from viewsmith.networks.features import Features
 from viewsmith.workflows.views_table import N_VIEWS, affordable, views_table
 
+pytestmark = pytest.mark.full_size
+
 
 def stains(n=240, seed=0):
     """Images of discs whose class is the brightness of one of two stains; they lie anywhere, turned anyhow."""
