@@ -120,4 +120,4 @@ def cells(quick: bool = False) -> list[Cell]:
 
 
 if __name__ == "__main__":
-    command(__doc__, PATH, cells, kind=lambda name: (SETS[name].modality, SETS[name].wide))
+    command(__doc__, PATH, cells, kind=lambda name: SETS[name].modality)

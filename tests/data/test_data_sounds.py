@@ -93,7 +93,12 @@ def test_recordings_are_cut_into_their_sounds(tmp_path, stream, capsys):
 
 def test_what_has_no_sounds_is_refused(tmp_path):
     soundfile.write(tmp_path / "zero.wav", np.zeros(4000), RATE)
-    assert "no sound between silences" in refusal(load_dataset, str(tmp_path / "zero.wav"), length="sounds")
+    assert "is without sound" in refusal(load_dataset, str(tmp_path / "zero.wav"), length="sounds")
+    for kind, x in {"level": np.full(4000, 0.3), "click": 0.5 * np.eye(1, 4000)[0]}.items():
+        soundfile.write(tmp_path / f"{kind}.wav", x, RATE)
+        found = refusal(load_dataset, str(tmp_path / f"{kind}.wav"), length="sounds")
+        assert "no sound between silences" in found
+        (tmp_path / f"{kind}.wav").unlink()
     soundfile.write(tmp_path / "slow.wav", song()[0][:4000], 250)
     message = refusal(load_dataset, str(tmp_path / "slow.wav"), length="sounds")
     assert "length is 'sounds', and the recordings have 250 Hz, expected at least 1000 Hz" in message

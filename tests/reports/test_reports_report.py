@@ -16,6 +16,7 @@ import pytest
 
 from quick_reports import with_drawings
 from viewsmith.core.errors import InputError
+from viewsmith.evaluation.compare import from_baselines
 from viewsmith.reports import (
     Figure,
     Picture,
@@ -81,7 +82,14 @@ def metric_rows(epochs: int = 8) -> list[dict[str, Any]]:
 
 
 def evaluation() -> dict[str, Any]:
+    rng, right = np.random.default_rng(0), {"raw": {"linear": 0.95, "linear_1pct": 0.84}}
+    right["representation"] = {"linear": 0.94, "linear_1pct": 0.94}
+    values = {
+        row: {p: (rng.permutation(360) < 360 * s)[None].astype(np.float32) for p, s in of_row.items()}
+        for row, of_row in right.items()
+    }
     return {
+        "differences": from_baselines(right, values),
         "embeddings": {
             "raw": {"linear": 0.95, "knn": float("nan"), "linear_1pct": 0.84},
             "representation": {"linear": 0.94, "knn": None, "linear_1pct": 0.94},

@@ -54,7 +54,7 @@ def _powers(x: Any, points: int, hop: int) -> Iterator[np.ndarray]:
         part = np.pad(part, ((0, 0), (half - (start - low), half - (high - stop))))
         frames = np.lib.stride_tricks.sliding_window_view(part, points, axis=1)[:, : stop - start : hop] * window
         power = (np.abs(np.fft.rfft(frames)) ** 2).sum(0)
-        yield uniform_filter1d(power, SMOOTHED, axis=0, mode="nearest")
+        yield uniform_filter1d(power, SMOOTHED, axis=0, mode="nearest").clip(0)  # a running sum leaves rounding
 
 
 def otsu_threshold(values: np.ndarray, bins: int = 256) -> float:

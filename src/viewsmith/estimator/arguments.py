@@ -188,8 +188,9 @@ class Objective(Part):
     """None: the framework's default; 1 with the Cauchy kernel."""
     momentum: Fraction | Auto = "auto"
     """Momentum of the momentum encoder (moco, moco-v3, byol, dino)."""
-    queue_size: Count | Auto = "auto"
-    """Number of earlier keys used as negatives (moco). "auto": half of the rows, at most 65,536."""
+    queue_size: Natural | Auto = "auto"
+    """Number of earlier keys used as negatives (moco, nnclr), or scored with a batch (swav; 0: none). "auto": half of
+    the rows, at most 65,536 (moco) or 98,304 (nnclr); swav: 0."""
     prototypes: Count | Auto = "auto"
     """Number of prototypes (swav)."""
     out_dim: Count | Auto = "auto"
