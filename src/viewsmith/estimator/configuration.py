@@ -64,7 +64,10 @@ def of_record(
     facts = cls.facts_type.from_dict(fitted)
     names = (name for name in dict.fromkeys(("epochs", *fitted)) if name in given and name not in vars(facts))
     known = {name: fitted[name] for name in names}
-    return check_options(cls, given | known | dict(custom)), facts
+    found = known.pop("scaling", given.get("scaling"))  # the layer of a plug-in's modality may name its own
+    options = check_options(cls, given | known | dict(custom))
+    options.scaling = str(found)
+    return options, facts
 
 
 def _as_text(value: Any) -> Any:
