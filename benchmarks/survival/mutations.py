@@ -205,11 +205,17 @@ MUTATIONS = {
         "letters.sum(0).expand(n, -1).reshape(n, -1, windows.size)",
         "tests/methods/test_methods_discovery_motifs.py -k loops",
     ),
-    "draws of the clearest motif": Mutation(
-        "methods/discovery/motif_search.py",
-        "near = motif is clearest or ",
-        "near = ",
-        "tests/methods/test_methods_discovery_motifs.py -k draws",
+    "ranks of equal surrogates": Mutation(
+        "methods/discovery/acceptance.py",
+        "(scores[1:] == scores[0]).sum(0) / 2",
+        "(scores[1:] == scores[0]).sum(0)",
+        "tests/methods/test_methods_discovery_acceptance.py",
+    ),
+    "candidates that were tried": Mutation(
+        "methods/discovery/acceptance.py",
+        "self.p * tried <= ALPHA",
+        "self.p <= ALPHA",
+        "tests/methods/test_methods_discovery_acceptance.py",
     ),
     "q over all samples": Mutation(
         "methods/discovery/contrast.py",

@@ -44,3 +44,9 @@ def test_of_candidates_that_recur_the_surest_is_chosen():
     assert choose([candidate(99.0, ALPHA / 3), candidate(9.0, ALPHA / 4), candidate(1.0, 1.0), best]) is best
     assert choose([candidate(LEAST - 0.01, 0.0), candidate(9.0, 1.0)]) is None
     assert "expected at least" in candidate(0.1, 0.2).evidence.why(4)
+
+
+def test_of_many_candidates_one_has_to_be_surer():
+    evidence = Evidence(gain=1.0, p=0.005)
+    assert evidence.recurs(1) and evidence.recurs(2) and not evidence.recurs(3)
+    assert not Evidence(gain=0.4, p=0.005).recurs(1)
