@@ -8,7 +8,8 @@ test labels; ridge and number of columns are chosen on held-out train samples wi
 Images are whole data sets, or drawn rows (`common.data`). Recordings: sets of the UCR and UEA archives, with their
 published splits and others, that the package aeon brings (AEON=folder of its datasets) or that lie with the data (of
 unequal length: zeros at the end); and spoken digits as sound, one second each, each of six speakers held out.
-The settings of log-mel features and their view were chosen on three of the speakers (george, jackson, nicolas). Cells:
+The settings of log-mel features and their view were chosen on three of the speakers (george, jackson, nicolas). Beats
+of three records of MIT-BIH, ventricular or other, from .25 s before to .35 s after, one record held out. Cells:
 16-bit tiles as 8-bit copies, the channels by their 0.1 and 99.9 percentiles; a random fifth is scored; views are turns
 and mirrors. `ifc_16_bits` are the tiles as they are, with the views that the product chooses; `..._4_phases` those of
 four phases without the DNA channel. Letters: families of proteins and of RNA, of which a fifth, stratified, is scored;
@@ -31,9 +32,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.linear_model import RidgeClassifierCV
+from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common.data import Data, DataSet, data_folder, load
 from benchmarks.common.runner import RESULTS, Cell
@@ -53,6 +57,7 @@ UCR = ("GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf", "ACSF1", "BasicMo
 SPLITS = range(1, 6)
 UNEQUAL = {"JapaneseVowels": "ts_japanesevowels", "PickupGestureWiimoteZ": "ts_pickupgesturewiimotez"}
 SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
+RECORDS = ("100", "106", "108")
 #: Larger dictionaries of patches, for all of CIFAR-10.
 LARGER = {f"linear-contrast, {centers} centers": {"centers": centers} for centers in (512, 1024)}
 #: Views of sound beside the default, speed.
@@ -125,6 +130,23 @@ def speaker(name: str) -> Data:
     return Data(rows[~test], y[~test], rows[test], y[test])
 
 
+def beats_of(record: str) -> Data:
+    """Windows around the beats of records; those of one record are the test rows."""
+    import wfdb
+
+    folder, windows, kinds, records = data_folder() / "instruments" / "ecg_mitbih_wfdb", [], [], []
+    with (folder / "labels.csv").open() as file:
+        beats = [row for row in csv.DictReader(file) if 90 <= int(row["sample"]) < 650_000 - 126]
+    signals = {name: wfdb.rdrecord(str(folder / name)).p_signal.T.astype(np.float32) for name in RECORDS}
+    for row in beats:
+        at = int(row["sample"])
+        windows.append(signals[row["record"]][:, at - 90 : at + 126])
+        kinds.append(row["beat"] == "PVC")
+        records.append(row["record"] == record)
+    x, y, test = np.stack(windows), np.array(kinds, int), np.array(records)
+    return Data(x[~test], y[~test], x[test], y[test])
+
+
 def tiles_in_flow(four: bool) -> Data:
     """The same cells as the product reads them, uint16; or those of four frequent phases, without the DNA channel."""
     folder = data_folder() / "instruments" / "ifc_jurkat_16bit" / "tiles"
@@ -183,12 +205,13 @@ SETS: dict[str, Callable[[], Data]] = (
     | {f"{name}, split {split}": partial(ucr, name, split) for split in SPLITS for name in (*UCR, *UNEQUAL)}
     | {name: partial(families, name) for name in FAMILIES}
     | {f"speaker {name}": partial(speaker, name) for name in SPEAKERS}
+    | {f"beats of {record}": partial(beats_of, record) for record in RECORDS}
 )
 
 
 def options(name: str) -> dict[str, Any]:
     """Options of both methods on a set."""
-    if name.partition(",")[0] in (*UCR, *UNEQUAL):
+    if name.partition(",")[0] in (*UCR, *UNEQUAL) or name.startswith("beats"):
         return {"modality": "series"}
     if name.startswith("speaker"):
         return {"modality": "series", "features": "log-mel", "features_options": {"sampling_rate": 8000}}
@@ -240,6 +263,13 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         ridge = RidgeClassifierCV(np.logspace(-3, 3, 10)).fit(h, data.y)
         nearest = KNeighborsClassifier(1, metric="cosine").fit(h, data.y)
         scores |= {"ridge_classifier": ridge.score(h_test, data.y_test), "nearest": nearest.score(h_test, data.y_test)}
+    if name.startswith("beats"):  # nearly all of a record are of one kind
+        for probe, fitted_probe in (
+            ("linear", make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))),
+            ("knn", KNeighborsClassifier(5, metric="cosine")),
+        ):
+            guess = fitted_probe.fit(h, data.y).predict(h_test)
+            scores[f"{probe}_balanced"] = balanced_accuracy_score(data.y_test, guess)
     return {
         **{metric: round(value, 4) for metric, value in scores.items()},
         "cpu_seconds_fit": round(fitted, 1),

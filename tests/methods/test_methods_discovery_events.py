@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from viewsmith.methods.discovery.acceptance import choose
-from viewsmith.methods.discovery.events import find_events, free_windows, random_phases, window_values
+from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, q_values
+from viewsmith.methods.discovery.events import Event, find_events, free_windows, grown, random_phases, window_values
 
 
 def with_events(n=60, length=240, seed=0, channels=1):
@@ -23,15 +24,47 @@ def everywhere(x):
     return np.ones((len(x), x.shape[2]), bool)
 
 
-def test_windows_are_averages_less_their_mean():
+@pytest.mark.parametrize(("width", "points"), [(60, 2), (30, 1)])
+def test_windows_are_averages_less_their_mean_and_log_spreads(width, points):
     x = np.random.default_rng(0).normal(size=(2, 3, 130)).astype(np.float32)
-    starts, values = window_values(x, 60)  # two points are averaged
-    assert starts.tolist() == list(range(0, 71, 3)) and values.shape == (2, 24, 3 * 30)
+    starts, values = window_values(x, width, np.full(3, 0.1))
+    means, spreads = 30, 30 if points == 2 else 29
+    assert starts.tolist() == list(range(0, 131 - width, width // 16)) and values.shape[1:] == (
+        len(starts), 3 * (means + spreads),
+    )  # fmt: skip
     for m in (0, 7, 23):
         for channel in range(3):
-            window = x[1, channel, starts[m] : starts[m] + 60].reshape(30, 2).mean(1)
-            found = values[1, m, channel * 30 : (channel + 1) * 30]
-            np.testing.assert_allclose(found, window - window.mean(), atol=1e-5)
+            window = x[1, channel, starts[m] : starts[m] + width]
+            found = values[1, m].reshape(3, -1)[channel]
+            mean = window.reshape(30, points).mean(1)
+            pairs = np.lib.stride_tricks.sliding_window_view(window, 2)[::points]
+            np.testing.assert_allclose(found[:means], mean - mean.mean(), atol=1e-5)
+            np.testing.assert_allclose(found[means:], np.log(pairs.std(1) + 0.1), atol=1e-3)
+
+
+def test_an_event_grows_to_all_places_that_are_hardly_found_in_random_phases():
+    rng = np.random.default_rng(0)
+    x, phases, at = (
+        rng.normal(size=(60, 1, 240)).astype(np.float32),
+        rng.uniform(0, 3, 60),
+        rng.integers(0, 13, 60) * 16,
+    )
+    for piece, start, phase in zip(x, at, phases, strict=True):
+        piece[0, start : start + 32] += 12 * np.sin(np.linspace(0, 3 * np.pi, 32) + phase) * np.hanning(32)
+    free, least = everywhere(x), np.full(1, 0.01)
+    starts, values = window_values(x, 32, least)
+    whitening = Whitening.of(values.reshape(-1, values.shape[-1]))
+    z = whitening(values)
+    few = Moments.of(z[np.arange(60), at // 2][phases < 1.2])
+    event = Event(32, least, (whitening, Contrast.of(few, Moments.of(z.reshape(-1, z.shape[-1])))))
+    event = grown(event, x, free, 1, np.random.default_rng(1))
+    best = event.scores(x)[1].max(1)
+    nothing = event.scores(random_phases(x, np.random.default_rng(1)))[1].max(1)
+    sure = q_values(best, nothing[:, None], 60) <= 0.05
+    chosen = z[np.flatnonzero(sure), event.scores(x)[1].argmax(1)[sure]]
+    assert sure.sum() > few.count + 10
+    np.testing.assert_allclose(event.windows[1].chosen.mean, chosen.mean(0), atol=1e-6)
+    assert (abs(starts[event.scores(x)[1].argmax(1)] - at) <= 4).mean() >= 0.9
 
 
 def test_random_phases_keep_the_spectrum_and_the_relations_of_channels():

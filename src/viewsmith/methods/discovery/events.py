@@ -1,12 +1,16 @@
 """Discovery in recordings: an event that recurs in pieces of recordings, such as a heart beat, and where.
 
-1. Windows: every window of w points, less its mean in each channel, averaged over a few points in a row, reduced to
-   whitened principal components.
+1. Windows: of every window of w points, averages over a few points in a row, less the mean of the window, and the
+   logarithm of the spread around each average, in each channel, reduced to whitened principal components. The spread
+   of a steep flank is large whatever its sign: events of several shapes have it in common.
 2. Contrast: windows are chosen that look alike across pieces and unlike windows in general
    (`viewsmith.methods.discovery.contrast`).
 3. One view: the chosen windows may be an event shifted to both sides. From the larger half of them, with one window of
    a piece, the rounds are repeated; the result is taken unless it loses gain.
 4. Choice: `viewsmith.methods.discovery.acceptance`, with random phases as surrogates.
+5. All of them: if a piece may have several events, p_P is fitted again to every place that is rather one of them than
+   any window (a score above 0), and is hardly found in random phases, until these stay the same. The best window of
+   each piece is of the most frequent shape; those of other shapes join by and by.
 
 With one template this is the consensus motif of a set of recordings (Kamgar et al. 2019); surrogates with random phases
 are those of Theiler et al. (1992).
@@ -29,7 +33,16 @@ from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.core.progress import with_progress
 from viewsmith.core.rows import RowSource, row_blocks
 from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, choose, parts_of
-from viewsmith.methods.discovery.contrast import Contrast, Moments, Search, Whitening, choose_windows, folds
+from viewsmith.methods.discovery.contrast import (
+    ROUNDS,
+    Contrast,
+    Moments,
+    Search,
+    Whitening,
+    choose_windows,
+    folds,
+    q_values,
+)
 from viewsmith.modalities import modality_of
 
 POINTS = 24  # averages of a window in each channel
@@ -42,31 +55,42 @@ ONE_VIEW = 0.9  # of the gain of all, which one view must reach
 
 ENDS = 64  # the ends of a piece are this part of it
 
+LEAST_SPREAD = 0.01  # of the standard deviation of a channel; what is below is alike
+
+SURE = 0.05  # q-value of places that p_P is fitted to again
+
 
 @dataclass(frozen=True)
 class Event:
     """An event, fitted: it scores the windows of any pieces."""
 
     width: int  # points of a window
+    least: np.ndarray  # spread (C,) below which spreads are alike
     windows: tuple[Whitening, Contrast]
     evidence: Evidence = field(default_factory=Evidence)
 
     def scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First points (m,) of the windows of pieces (n, C, T), and their scores as events of the kind, (n, m)."""
         whitening, contrast = self.windows
-        starts, values = window_values(x, self.width)
+        starts, values = window_values(x, self.width, self.least)
         z = whitening(values)
-        return starts, contrast.of_kind(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
+        return starts, contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
 
 
-def window_values(x: np.ndarray, width: int, steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
-    """First points (m,) of windows, and their averages less the mean, float32 (n, m, C POINTS), of pieces (n, C, T)."""
+def window_values(x: np.ndarray, width: int, least: np.ndarray, steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
+    """First points (m,) of windows, and their averages less the mean and log spreads, float32 (n, m, 2 C POINTS), of
+    pieces (n, C, T); `least` (C,) is the spread below which spreads are alike."""
     step = max(1, width // POINTS)
-    summed = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 0))).cumsum(2)
-    means = ((summed[:, :, step:] - summed[:, :, :-step]) / step).astype(np.float32)
     starts = np.arange(0, x.shape[2] - width + 1, max(1, width // steps))
-    values = means[:, :, starts[:, None] + np.arange(0, width - step + 1, step)]
-    values = (values - values.mean(3, keepdims=True)).transpose(0, 2, 1, 3)
+    centered = x - x.mean(2, keepdims=True, dtype=np.float64)  # squares of a level would lose the digits of spreads
+    summed = np.pad(np.stack([centered, centered**2]), ((0, 0), (0, 0), (0, 0), (1, 0))).cumsum(3)
+    parts = []
+    for points in (step, max(2, step)):
+        mean, square = (summed[..., points:] - summed[..., :-points]) / points
+        each = mean if not parts else np.log(np.sqrt((square - mean**2).clip(0)) + least[:, None])
+        parts.append(each.astype(np.float32)[:, :, starts[:, None] + np.arange(0, width - points + 1, step)])
+    parts[0] -= parts[0].mean(3, keepdims=True)
+    values = np.concatenate(parts, 3).transpose(0, 2, 1, 3)
     return starts, np.ascontiguousarray(values).reshape(len(x), len(starts), -1)
 
 
@@ -85,11 +109,12 @@ def random_phases(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: int = 0) -> list[Event]:
     """Find what recurs in pieces: an event for each width, with its evidence."""
     rows, every, rng = parts_of(len(x), seed), folds(len(x), seed), np.random.default_rng(seed)
+    least = LEAST_SPREAD * x.std((0, 2), dtype=np.float64) + 1e-12
     searches = [(width, own) for width in widths for own in (np.ones(len(x), bool), *rows)]
     found: dict[int, list[Event]] = {width: [] for width in widths}
     for width, own in with_progress(searches, "events", len(searches), "searches"):
         fold = every if own.all() else folds(int(own.sum()), seed)
-        found[width].append(Event(width, _search(x[own], free[own], width, fold)))
+        found[width].append(Event(width, least, _search(x[own], free[own], width, least, fold)))
     scores = np.empty((len(widths), 1 + SURROGATES, len(x)))
     for number in range(1 + SURROGATES):
         each = random_phases(x, rng) if number else x
@@ -99,23 +124,45 @@ def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: in
     return [replace(found[width][0], evidence=Evidence.of(own)) for width, own in zip(widths, scores, strict=True)]
 
 
+def grown(event: Event, x: np.ndarray, free: np.ndarray, count: int, rng: np.random.Generator) -> Event:
+    """The event with p_P fitted to all of its places in pieces x, up to `count` in each, which are hardly found in
+    random phases."""
+    starts, values = window_values(x, event.width, event.least)
+    whitening, z, chosen = event.windows[0], event.windows[0](values), np.zeros((0, 0), bool)
+    everything, anywhere = Moments.of(z[free_windows(free, starts, event.width)]), np.ones((len(x), x.shape[2]), bool)
+    empty = random_phases(x, rng)
+    for _ in range(ROUNDS):
+        found = np.stack(_places(event, x, free, count), 2)
+        null = np.stack([scores for _, scores in _places(event, empty, anywhere, count)], 1)
+        sure = q_values(found[1].ravel(), null, len(x)).reshape(found[1].shape) <= SURE
+        rows, places = np.nonzero(sure & (found[1] > 0))
+        before, chosen = chosen, np.zeros(z.shape[:2], bool)
+        chosen[rows, np.searchsorted(starts, found[0][rows, places])] = True
+        if not chosen.any() or np.array_equal(chosen, before):
+            break
+        event = replace(event, windows=(whitening, Contrast.of(Moments.of(z[chosen]), everything)))
+    return event
+
+
 def free_windows(free: np.ndarray, starts: np.ndarray, width: int) -> np.ndarray:
     """Windows all of whose points are free, bool (n, m)."""
     taken = np.pad(~free, ((0, 0), (1, 0))).cumsum(1)
     return np.asarray(taken[:, starts + width] == taken[:, starts])
 
 
-def _search(x: np.ndarray, free: np.ndarray, width: int, fold: np.ndarray) -> tuple[Whitening, Contrast]:
+def _search(
+    x: np.ndarray, free: np.ndarray, width: int, least: np.ndarray, fold: np.ndarray
+) -> tuple[Whitening, Contrast]:
     """What windows of one width lead to."""
-    starts, values = window_values(x, width, FITTED_STEPS)
+    starts, values = window_values(x, width, least, FITTED_STEPS)
     whole = free_windows(free, starts, width)
     whitening = Whitening.of(values[whole])
     z = whitening(values)
     scores, contrast = choose_windows(z, whole, fold)
-    found, least = [(_gain(scores), contrast)], ONE_VIEW * _gain(scores)
+    found, enough = [(_gain(scores), contrast)], ONE_VIEW * _gain(scores)
     for _ in range(SPLITS):
         scores, contrast = choose_windows(z, whole, fold, _half(z, whole, scores), count=1)
-        if _gain(scores) >= least:
+        if _gain(scores) >= enough:
             found.append((_gain(scores), contrast))
     return whitening, max(found[1:] or found, key=lambda pair: pair[0])[1]
 
@@ -188,6 +235,8 @@ class EventSearch(Search):
             event = choose(events)
             if event is None:
                 break
+            if self.max_parts > 1:
+                event = grown(event, x, free, self.max_parts, rng)
             empty = random_phases(x[rng.integers(0, len(x), NULL)], rng)
             anywhere = np.ones((len(empty), x.shape[2]), bool)
             found = _places(event, x, free, self.max_parts)
@@ -225,6 +274,8 @@ class EventSearch(Search):
         x, free = without_gaps(x)
         for kind, event in enumerate(self.parts):
             for starts, scores in _places(event, x, free, self.max_parts):
+                if self.max_parts > 1:  # what else is between events also recurs, and is found in no random phases
+                    scores = np.where(scores > 0, scores, -np.inf)
                 yield kind, {"start": starts, "end": starts + event.width, "score": scores}
                 free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
 
@@ -242,7 +293,7 @@ class EventSearch(Search):
         plain: dict[str, Any] = {"width": [e.width for e in self.parts], "channels": self.channels}
         tensors: dict[str, Tensor] = {}
         for i, (event, null) in enumerate(zip(self.parts, self.null, strict=True)):
-            arrays = event.windows[0].arrays() | event.windows[1].arrays() | {"null": null}
+            arrays = event.windows[0].arrays() | event.windows[1].arrays() | {"null": null, "least": event.least}
             tensors |= {f"{i}.{name}": torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
         return plain, tensors
 
@@ -252,7 +303,7 @@ class EventSearch(Search):
         for i, width in enumerate(fitted["width"]):
             own = {name.partition(".")[2]: t.numpy() for name, t in tensors.items() if name.startswith(f"{i}.")}
             windows = Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
-            self.parts.append(Event(int(width), windows))
+            self.parts.append(Event(int(width), own["least"], windows))
             self.null.append(own["null"].reshape(len(own["null"]), -1))
         self.tried = [[event] for event in self.parts]
 
