@@ -84,7 +84,7 @@ def window_values(x: np.ndarray, width: int, least: np.ndarray, steps: int = STE
     starts = np.arange(0, x.shape[2] - width + 1, max(1, width // steps))
     centered = x - x.mean(2, keepdims=True, dtype=np.float64)  # squares of a level would lose the digits of spreads
     summed = np.pad(np.stack([centered, centered**2]), ((0, 0), (0, 0), (0, 0), (1, 0))).cumsum(3)
-    parts = []
+    parts: list[np.ndarray] = []
     for points in (step, max(2, step)):
         mean, square = (summed[..., points:] - summed[..., :-points]) / points
         each = mean if not parts else np.log(np.sqrt((square - mean**2).clip(0)) + least[:, None])
