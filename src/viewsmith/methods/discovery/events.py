@@ -328,13 +328,9 @@ def without_gaps(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x, ~unknown.any(1)
 
 
-def _blocks(x: np.ndarray) -> list[np.ndarray]:
-    return [x[a : a + BLOCK] for a in range(0, len(x), BLOCK)]
-
-
 def _places(event: Event, x: np.ndarray, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """First points and scores of up to `count` events of each piece, which do not overlap; -inf for none."""
-    parts = [event.scores(block) for block in _blocks(x)]
+    parts = [event.scores(x[a : a + BLOCK]) for a in range(0, len(x), BLOCK)]
     starts, scores = parts[0][0], np.concatenate([each for _, each in parts])
     free, found = free.copy(), []
     for _ in range(count):
