@@ -45,6 +45,7 @@ def test_methods_train_on_them_and_views_come_back_in_their_type(method, dtype, 
     assert h.shape[0] == 96 and np.isfinite(h).all()
     views = model.views(x[:4], n_views=2)
     assert views.dtype == x.dtype and views.shape == (4, 2, 16, 16, channels)
+    assert str(model.scaler_).startswith("(pixel / 255 - [" if dtype == "uint8" else "((value - [")
     model.save(tmp_path / "run")
     np.testing.assert_array_equal(viewsmith.load(tmp_path / "run").transform(x), h)
 

@@ -136,13 +136,7 @@ def _sample(item: Any, number: int) -> np.ndarray:
     if made.ndim == 3 and made.shape[0] in (1, 3) and made.shape[2] not in (1, 3):
         made = np.moveaxis(made, 0, 2)
     if made.ndim in (2, 3) and made.dtype.kind == "f":
-        pixels = pixels_of_unit(made)
-        if pixels is None:
-            raise InputError(
-                f"item {number} of X is an image of {made.dtype} that are not 8-bit values / 255: leave normalization "
-                "and random transforms out of the dataset, the model scales images and makes views itself"
-            )
-        made = pixels
+        made = pixels_of_unit(made, f"item {number} of X")
     return made
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.images.channels import WHITE, is_photograph, to_pixels
 from viewsmith.reports.figure import INK, PALETTE, Figure, Picture, new_axes
 
 _VECTOR_SAMPLES, _IMAGE_SAMPLES, _DNA_SAMPLES = 4, 8, 6
@@ -109,7 +110,7 @@ def _images(samples: np.ndarray, views: np.ndarray) -> tuple[str, list[Picture]]
     tiles = image_tiles(samples[:_IMAGE_SAMPLES], views[:_IMAGE_SAMPLES, :_MAX_VIEWS])
     n, k, height, width, _ = tiles.shape
     gap, first = max(1, height // 16), max(2, height // 6)  # a wider gap separates the samples from their views
-    page = np.full((n * (height + gap) - gap, k * (width + gap) - gap + first, 3), 255, dtype=np.uint8)
+    page = np.full((n * (height + gap) - gap, k * (width + gap) - gap + first, 3), WHITE, tiles.dtype)
     for i, j in np.ndindex(n, k):
         top, left = i * (height + gap), j * (width + gap) + (first if j else 0)
         page[top : top + height, left : left + width] = tiles[i, j]
@@ -125,12 +126,13 @@ def image_tiles(samples: np.ndarray, views: np.ndarray) -> np.ndarray:
     b = -(-max(height, width) // _TILE)  # means over blocks
     tiles = rows[:, :, : height - height % b, : width - width % b].astype(np.float64)
     tiles = tiles.reshape(n, k, height // b, b, width // b, b, channels).mean(axis=(3, 5))
-    if rows.dtype != np.uint8:
+    low, high = 0.0, float(WHITE)
+    if not is_photograph(rows.shape[2:], rows.dtype):
         # Scaled by the samples alone: an outlier pixel of a generated view must not make all pictures pale.
         low, high = np.nanmin(samples), np.nanmax(samples)
         low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-        tiles = np.nan_to_num((tiles - low) / ((high - low) or 1.0)) * 255
-    return np.broadcast_to(tiles.clip(0, 255).round().astype(np.uint8), (*tiles.shape[:-1], 3))
+    tiles = np.nan_to_num((tiles - low) / ((high - low) or 1.0))
+    return np.broadcast_to(to_pixels(tiles), (*tiles.shape[:-1], 3))
 
 
 def _alignments(samples: np.ndarray, views: np.ndarray) -> tuple[str, str]:

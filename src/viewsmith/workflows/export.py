@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -117,8 +116,7 @@ def _published_names(model: ViewsmithEstimator, encoder: nn.Module, form: str) -
     else:
         kinds = "resnet18, resnet50 and timm:NAME" if form == "timm" else "resnet18 and resnet50"
         raise InputError(f"{form} has no encoder like {name}: export as safetensors or onnx, or train one of {kinds}")
-    center, scale = (np.round(model.facts_.statistics[key], 5).tolist() for key in ("pixel_mean", "pixel_scale"))
-    return f"{hint}; scale images as (pixel / 255 - {center}) / {scale}"
+    return f"{hint}; scale images as {model.scaler_}"
 
 
 class _Whole(nn.Module):

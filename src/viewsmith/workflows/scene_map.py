@@ -9,6 +9,7 @@ from viewsmith.core.errors import InputError, pluralize
 from viewsmith.core.files import atomic_path, target_of
 from viewsmith.data.dataset import Dataset, Tiles
 from viewsmith.evaluation.baselines import pca
+from viewsmith.modalities.images.channels import to_pixels
 
 LARGEST = 1200  # pixels per side of the picture
 
@@ -46,11 +47,11 @@ def write_map(path: Path, dataset: Dataset, H: np.ndarray) -> None:
     main = pca(H, H, 3)[0]
     colors[:, : main.shape[1]] = main
     low, high = np.percentile(colors, (2, 98), axis=0)
-    picture = np.zeros((*shape, 3), np.uint8)
-    picture[at] = np.rint(254 * ((colors - low) / np.where(high > low, high - low, 1)).clip(0, 1)) + 1
+    picture = np.zeros((*shape, 3))
+    picture[at] = ((colors - low) / np.where(high > low, high - low, 1)).clip(0.004)  # black: no tile
     times = max(1, LARGEST // max(shape))
     with atomic_path(target_of(path.with_suffix(".png"))) as temporary:
-        Image.fromarray(picture.repeat(times, 0).repeat(times, 1)).save(temporary, format="PNG")
+        Image.fromarray(to_pixels(picture).repeat(times, 0).repeat(times, 1)).save(temporary, format="PNG")
 
 
 def _map_tags(tiles: Tiles) -> list[tuple[int, str, int, tuple[float, ...], bool]]:

@@ -18,6 +18,7 @@ from viewsmith.data.any_size import Samples
 from viewsmith.data.dataset import Windows
 from viewsmith.data.write import spreadsheet_frame, write_npz
 from viewsmith.methods.linear_contrast.estimator import LinearContrast
+from viewsmith.modalities.images.channels import to_pixels
 from viewsmith.reports import Figure, Picture, draw_map, render, two_dimensional_map
 
 FEWEST, MOST_KINDS = 12, 30  # sounds, kinds
@@ -115,5 +116,5 @@ def _spectrograms(x: Any, rows: np.ndarray, silhouettes: np.ndarray) -> np.ndarr
         shade = np.clip((level.max() - level) / 50, 0, 1)[::-1]
         across = np.arange(HEIGHT) * len(shade) // HEIGHT
         tiles += [shade[across], np.ones((HEIGHT, 4))]
-    gray = np.round(255 * np.concatenate(tiles, 1)).astype(np.uint8)
+    gray = to_pixels(np.concatenate(tiles, 1))
     return np.repeat(np.repeat(gray, 2, 1)[..., None], 3, 2)

@@ -18,7 +18,7 @@ from viewsmith.methods.crl_tac.locations import crop_boxes, largest_effective, l
 from viewsmith.methods.crl_tac.training import KEPT, CRLTACMethod
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
 from viewsmith.modalities import Modality
-from viewsmith.modalities.images.channels import composites, is_photograph
+from viewsmith.modalities.images.channels import pictures, to_pixels
 from viewsmith.reports import Figure, Picture, color_by, draw_bars, draw_gallery, draw_profile, new_axes
 from viewsmith.reports.charts import OTHER_KINDS
 from viewsmith.reports.figure import MUTED, PALETTE, RULE, VERMILION, shorten, style
@@ -109,7 +109,7 @@ def cut(model: Locator, X: Any, found: np.ndarray) -> np.ndarray:
     return crops
 
 
-COLOR = (255, 96, 0)
+COLOR = to_pixels((1, 0.376, 0))
 TILE = 96  # pixels of a tile, on which the outline of a box is one pixel wide
 
 
@@ -138,14 +138,14 @@ def box_gallery(model: ChannelModel, x: np.ndarray, count: int) -> Figure:
     probability[found["sample"]] = found["probability"]
     ranks = np.linspace(0, len(x) - 1, min(count, len(x))).round().astype(int)
     selected = np.argsort(probability, kind="stable")[ranks]
-    images = _in_color(x[selected])
+    images = pictures(x[selected])
     boxed = images.copy()
     for image, row in zip(boxed, selected, strict=True):
         for box in found[found["sample"] == row]:
             draw_box(image, *(box[side] for side in ("top", "left", "height", "width")))
     boxes = family.boxes(torch.zeros(1, 1, *x.shape[1:3]))[0].numpy()
     heat = cover(model.distribution(x[selected]), boxes, images.shape[1:3])
-    white = (255 * heat / np.maximum(heat.max(axis=(1, 2), keepdims=True), 1e-12)).round().astype(np.uint8)
+    white = to_pixels(heat / np.maximum(heat.max(axis=(1, 2), keepdims=True), 1e-12))
     without = int((probability == 0).sum())
     caption = (
         f"{len(selected)} of {len(x)} images, hardest first: the probability of the box rises from "
@@ -158,7 +158,7 @@ def box_gallery(model: ChannelModel, x: np.ndarray, count: int) -> Figure:
             f". The channel keeps to the places that discovery found ({kept:.0%} of its probability is there): if only "
             "places matter, `viewsmith discover` alone gives them, with boxes of their own size"
         )
-    views = np.stack([boxed, _in_color(white)], axis=1)
+    views = np.stack([boxed, pictures(white)], axis=1)
     return draw_gallery("Where the channel looks", images, views, "pixels", caption)
 
 
@@ -179,14 +179,6 @@ def draw_box(image: np.ndarray, top: float, left: float, height: float, width: f
     image[rows, columns] = COLOR
     if min(inside.shape[:2]) > 2 * wide:
         image[rows, columns][wide:-wide, wide:-wide] = inside[wide:-wide, wide:-wide]
-
-
-def _in_color(images: np.ndarray) -> np.ndarray:
-    """Images (n, H, W[, C]) as pictures (n, H, W, 3)."""
-    if not is_photograph(images.shape[1:], images.dtype):
-        return composites(images)
-    given = images if images.ndim == 4 else images[..., None]
-    return np.repeat(given, 3, axis=3) if given.shape[3] == 1 else given.copy()
 
 
 PAIRS = 400  # samples whose pairs are compared, and over which P(T|x) is averaged

@@ -392,9 +392,8 @@ def kind_of(X: Any) -> str:
     if isinstance(X, list | tuple):
         return _of_letters(X) if X and all(isinstance(x, str | bytes) for x in X) else "images"
     dtype, dimensions = str(getattr(X, "dtype", "")), getattr(X, "ndim", 0)
-    if dtype.endswith("uint8"):
-        return _of_letters(X) if dimensions == 2 else "images"
-    if dtype == "object" or dtype.startswith(("<U", "|S", "str")):
+    coded = dimensions == 2 and modality_of("dna").samples.is_type(dtype)
+    if coded or dtype == "object" or dtype.startswith(("<U", "|S", "str")):
         return _of_letters(X)
     return "series" if dimensions == 2 else "images"
 

@@ -97,7 +97,7 @@ class ImageSearch(Search):
     cache: str | None = None
     device: torch.device = CPU  # where features are computed
     channels: int = 0
-    dtype: str = "uint8"
+    dtype: str = ""
     dense: Callable[[np.ndarray], Tensor] | None = None
     reduction: int = 1  # of patches
     _cached: tuple[Any, MapCache | None] = (None, None)
@@ -343,8 +343,8 @@ class ImageSearch(Search):
         """Plain values and tensors of what was fitted; raises InputError for own features."""
         if not isinstance(self.dense, Patches | NetworkMaps):
             raise InputError("features is a function, which cannot be saved: expected 'patches' or a network by name")
-        fitted: dict[str, Any] = {"channels": self.channels, "windows": [part.window for part in self.parts]}
-        fitted |= {} if self.dtype == "uint8" else {"dtype": self.dtype}
+        windows = [part.window for part in self.parts]
+        fitted: dict[str, Any] = {"channels": self.channels, "dtype": self.dtype, "windows": windows}
         fitted |= {
             name: [getattr(p, name) for p in self.parts] for name in (*image_parts.NUMBERS, "boxed", "count", "border")
         }
@@ -357,7 +357,7 @@ class ImageSearch(Search):
 
     def restore(self, fitted: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Take what `state` gave."""
-        self.channels, self.dtype = int(fitted["channels"]), str(fitted.get("dtype", "uint8"))
+        self.channels, self.dtype = int(fitted["channels"]), str(fitted["dtype"])
         state = {name[9:]: value for name, value in tensors.items() if name.startswith("features.")}
         given = isinstance(self.features, NetworkMaps)
         dense: Any = dataclasses.replace(self.features, **state) if given else Patches(**state)

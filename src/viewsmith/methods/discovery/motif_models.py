@@ -79,7 +79,7 @@ class Background:
 
     def draw(self, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Random sequences of these lengths, codes (n, L) with C after the end."""
-        found = np.full((len(lengths), ORDER + int(lengths.max())), self.size, np.uint8)
+        found = np.full((len(lengths), ORDER + int(lengths.max())), self.size, NUCLEOTIDES.codes.dtype)
         cumulated = np.exp(self.log_p[:, :, :-1]).cumsum(2)
         for i in range(ORDER, found.shape[1]):
             of_letter = cumulated[found[:, i - 2], found[:, i - 1]]
@@ -318,7 +318,7 @@ def lengths_of(codes: np.ndarray, size: int = 4) -> np.ndarray:
 
 def other_strand(codes: np.ndarray, size: int = 4) -> np.ndarray:
     """The reverse complement of all L columns, padding included, codes (n, L)."""
-    return np.asarray(np.where(codes < size, size - 1 - codes, size)[:, ::-1].astype(np.uint8))
+    return np.asarray(np.where(codes < size, size - 1 - codes, size)[:, ::-1].astype(codes.dtype))
 
 
 def shuffled(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -187,7 +187,7 @@ def copies_masked(codes: np.ndarray, both: bool, size: int = 4) -> tuple[np.ndar
     inside = np.zeros(codes.shape, bool)
     for i in range(COPY):
         inside[:, i : i + value.shape[1]] |= copied
-    return np.where(inside, size, codes).astype(np.uint8), int((inside & (codes < size)).sum())
+    return np.where(inside, size, codes).astype(codes.dtype), int((inside & (codes < size)).sum())
 
 
 def _motif(model: "Fitted", background: Background, both: bool) -> Motif:

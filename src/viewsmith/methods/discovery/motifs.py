@@ -213,4 +213,4 @@ def _masked(codes: np.ndarray, starts: np.ndarray, widths: np.ndarray, motif: Mo
     """Codes with unknown letters in place of a site of each sequence; width 0: none."""
     place = np.arange(codes.shape[1])
     inside = (place >= starts[:, None]) & (place < (starts + widths)[:, None]) & (starts >= 0)[:, None]
-    return np.where(inside, motif.background.size, codes).astype(np.uint8)
+    return np.where(inside, motif.background.size, codes).astype(codes.dtype)

@@ -137,7 +137,7 @@ class MapCache:
         """The digests, uint8 (n, DIGEST); None if there are none."""
         if not self._rows.is_file() or self._rows.is_symlink() or self._rows.stat().st_size != DIGEST * self.n:
             return None
-        return np.fromfile(self._rows, np.uint8).reshape(self.n, DIGEST)
+        return np.frombuffer(self._rows.read_bytes(), "B").reshape(self.n, DIGEST)
 
     @property
     def _maps(self) -> Path:

@@ -12,7 +12,7 @@ from viewsmith.core.files import write_text_atomic
 from viewsmith.core.progress import html_table
 from viewsmith.methods.discovery.motif_models import Motif
 from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, Alphabet
-from viewsmith.modalities.images.channels import composites, is_photograph
+from viewsmith.modalities.images.channels import WHITE, pictures, to_pixels
 from viewsmith.modalities.images.patches import CELL
 from viewsmith.reports import Figure, Picture, new_axes, render
 from viewsmith.reports.figure import PALETTE, VERMILION
@@ -242,25 +242,21 @@ def _gallery(images: Any, ranked: np.ndarray) -> np.ndarray:
     tiles = []
     for part in ranked[:GALLERY]:
         box = [int(part[side]) for side in ("top", "bottom", "left", "right")]
-        tiles.append(_fitted(_picture(images.read(int(part["sample"]), None))[box[0] : box[1], box[2] : box[3]], SIDE))
+        tiles.append(
+            _fitted(pictures(images.read(int(part["sample"]), None)[None])[0, box[0] : box[1], box[2] : box[3]], SIDE)
+        )
     columns = min(COLUMNS, len(tiles))
-    tiles += [np.full_like(tiles[0], 255)] * (-len(tiles) % columns)
-    page = np.concatenate([np.concatenate(tiles[i : i + columns], 1) for i in range(0, len(tiles), columns)], 0)
-    return np.repeat(page, 3 // page.shape[2], axis=2)
-
-
-def _picture(image: np.ndarray) -> np.ndarray:
-    """An image (h, w, C) as it is, or a composite of its channels, uint8 (h, w, 1 or 3)."""
-    return image if is_photograph(image.shape, image.dtype) else composites(image[None])[0]
+    tiles += [np.full_like(tiles[0], WHITE)] * (-len(tiles) % columns)
+    return np.concatenate([np.concatenate(tiles[i : i + columns], 1) for i in range(0, len(tiles), columns)], 0)
 
 
 def _fitted(pixels: np.ndarray, side: int) -> np.ndarray:
-    """Pixels (h, w, C) as a square tile with its aspect ratio, on white, by the nearest pixel."""
+    """Pixels (h, w, 3) as a square tile with its aspect ratio, on white, by the nearest pixel."""
     scale = (side - 2) / max(pixels.shape[:2])
     height, width = (max(1, round(n * scale)) for n in pixels.shape[:2])
     rows = np.arange(height) * pixels.shape[0] // height
     columns = np.arange(width) * pixels.shape[1] // width
-    tile = np.full((side, side, pixels.shape[2]), 255, np.uint8)
+    tile = np.full((side, side, 3), WHITE, pixels.dtype)
     top, left = (side - height) // 2, (side - width) // 2
     tile[top : top + height, left : left + width] = pixels[rows][:, columns]
     return tile
@@ -271,8 +267,7 @@ def _boxed(model: Any, images: Any, found: np.ndarray, i: int, names: Sequence[s
     height, width = images.shapes[i]
     scale = min(1.0, WIDTH / max(height, width))
     size = (max(4, round(height * scale)), max(4, round(width * scale)))
-    pixels = _picture(images.read(i, size))
-    pixels = np.repeat(pixels, 3 // pixels.shape[2], axis=2).copy()
+    pixels = pictures(images.read(i, size)[None])[0]
     own = found[found["sample"] == i]
     for part in own:
         top, bottom = (int(np.clip(part[s] * scale, 0, size[0] - 1)) for s in ("top", "bottom"))
@@ -291,7 +286,7 @@ def _score_map(model: Any, images: Any, i: int, size: tuple[int, int]) -> np.nda
     p = model.search_.probabilities(images, i)
     rows, columns = (np.arange(n) * own // n for n, own in zip(size, p.shape, strict=True))
     fade = p[rows][:, columns, None]
-    return np.asarray(255 - fade * (255 - np.array([200, 40, 20]))).astype(np.uint8)
+    return to_pixels(1 - fade * (0.22, 0.84, 0.92))
 
 
 def _tried(model: Any) -> Figure:

@@ -28,7 +28,7 @@ from viewsmith.methods.contrastive.estimator import PRESETS as SIMCLR
 from viewsmith.methods.pinda import networks  # noqa: F401, it registers the noise generators
 from viewsmith.methods.pinda.training import PiNDAMethod
 from viewsmith.methods.pinda.views import PiNoise
-from viewsmith.modalities.images.channels import composites, is_photograph
+from viewsmith.modalities.images.channels import composites, is_photograph, to_pixels
 from viewsmith.networks.base import NoiseContext
 from viewsmith.reports import Figure, draw_gallery, draw_profile
 
@@ -79,11 +79,9 @@ def noise_gallery(samples: np.ndarray, made: Mapping[str, np.ndarray]) -> Figure
         # Of all channels their mean, in gray.
         made = {name: np.repeat(part.mean(1, keepdims=True), 3, 1) for name, part in made.items() if name != "view"}
         sigma = made["sigma"]
-    parts = [255 * sigma / max(sigma.max(), 1e-12)]
-    parts += [
-        127.5 + 127.5 * made[name] / max(abs(made[name]).max(), 1e-12) for name in ("mean", "noise") if name in made
-    ]
-    tiles = [np.moveaxis(tile.round().astype(np.uint8), 1, 3).reshape(samples.shape) for tile in parts]
+    parts = [sigma / max(sigma.max(), 1e-12)]
+    parts += [(1 + made[name] / max(abs(made[name]).max(), 1e-12)) / 2 for name in ("mean", "noise") if name in made]
+    tiles = [np.moveaxis(to_pixels(tile), 1, 3).reshape(samples.shape) for tile in parts]
     mean = f"its mean (gray 0, white {abs(made['mean']).max():.2g}); " if "mean" in made else ""
     caption = (
         f"Image; standard deviation of its noise (white {sigma.max():.2f}, in standard deviations of the data); {mean}"

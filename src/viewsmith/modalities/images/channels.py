@@ -1,10 +1,13 @@
 """Channels of images: which images have colors, the range of each channel, composites in named colors."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from viewsmith.core.errors import InputError
+
+WHITE = 255  # of pictures
 
 #: Percentiles of the values of a channel that are its range.
 RANGE = (0.1, 99.9)
@@ -77,4 +80,17 @@ def composites(images: np.ndarray) -> np.ndarray:
     else:
         palette = np.array(list(COLORS.values()))
         mixed = (unit @ palette[np.arange(unit.shape[3]) % len(palette)]).clip(0, 1)
-    return np.asarray((255 * mixed).round().astype(np.uint8))
+    return to_pixels(mixed)
+
+
+def pictures(images: np.ndarray) -> np.ndarray:
+    """Images (n, H, W) or (n, H, W, C) as pictures, uint8 (n, H, W, 3): photographs as they are, else `composites`."""
+    if not is_photograph(images.shape[1:], images.dtype):
+        return composites(images)
+    given = images if images.ndim == 4 else images[..., None]
+    return np.repeat(given, 3 // given.shape[3], axis=3)
+
+
+def to_pixels(values: Any) -> np.ndarray:
+    """Pixels of 8 bits, whatever samples are, of numbers from 0, black, to 1, white; others are clipped."""
+    return np.asarray((WHITE * np.clip(values, 0, 1)).round().astype(np.uint8))

@@ -81,6 +81,10 @@ class Intensities(Pixels):
         x = (x[:, None] if x.ndim == 3 else x.movedim(3, 1)).to(self.low.dtype)
         return (x - self.low[:, None, None]) / self.span[:, None, None]
 
+    @property
+    def unit(self) -> str:
+        return f"(value - {self._said(self.low)}) / {self._said(self.span)}"
+
     def forward(self, x: Tensor) -> Tensor:
         return ((self.to_unit(x) - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
 

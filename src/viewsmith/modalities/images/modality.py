@@ -27,11 +27,14 @@ SHOWN = 6  # channels that a report shows beside the samples
 EXPECTED = f"uint8, uint16 or float32 (n, H, W) or (n, H, W, C), C from 1 to {MOST_CHANNELS}"
 
 
-def pixels_of_unit(x: np.ndarray) -> np.ndarray | None:
-    """Pixels of an image of floats that are such pixels / 255; None for other floats."""
+def pixels_of_unit(x: np.ndarray, source_name: str) -> np.ndarray:
+    """Pixels of an image of floats that are such pixels / 255; InputError for other floats."""
     pixels = np.round(x * 255)
     if not (np.abs(pixels - x * 255).max() < 1e-3 and pixels.min() >= 0 and pixels.max() <= 255):
-        return None
+        raise InputError(
+            f"{source_name} is an image of {x.dtype} that are not 8-bit values / 255: leave normalization and random "
+            "transforms out of the dataset, the model scales images and makes views itself"
+        )
     return pixels.astype(np.uint8)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.rows import RowSource
+from viewsmith.modalities.images.channels import WHITE
 from viewsmith.networks.base import Latents
 from viewsmith.networks.scaling import tensor_blocks
 
@@ -104,6 +105,17 @@ class Pixels(nn.Module):
             self.center.copy_(mean)
             self.scale.copy_(torch.where(variance > 1e-12, variance.clamp_min(0).sqrt(), 1.0))
         return scaling
+
+    def __str__(self) -> str:
+        return f"({self.unit} - {self._said(self.center)}) / {self._said(self.scale)}"
+
+    @property
+    def unit(self) -> str:
+        """How the numbers of 0 to 1 that are scaled follow from pixels, in words."""
+        return f"pixel / {WHITE}"
+
+    def _said(self, numbers: Tensor) -> list[float]:
+        return [round(number, 5) for number in numbers.tolist()]
 
     def forward(self, x: Tensor) -> Tensor:
         # Gray images may have no dimension for their channel. `len` would fix the batch of an exported graph.
