@@ -39,7 +39,7 @@ class Block:
         with self._opened() as file:
             for row, view in zip(rows.tolist(), made.reshape(len(rows), -1), strict=True):
                 file.seek(self.position + (row * self.shape[1] + number) * size)
-                file.readinto(view)
+                file.readinto(view.data)
 
     def _opened(self) -> io.FileIO:
         """The file, which must be the one that was checked."""
