@@ -16,7 +16,7 @@ from refusals import refusal
 from viewsmith import Contrastive, LinearContrast
 from viewsmith.core.registry import find
 from viewsmith.core.tensors import save_tensors
-from viewsmith.networks.features import FeatureContext
+from viewsmith.networks.base import PartContext
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -34,7 +34,7 @@ def model(images):
 def test_features_are_fitted_to_the_first_samples_alone(model, images):
     assert model.default_features == "patches"
     train, test = model.fixed_features(images[:30], images[30:])
-    made = find("features", "patches", "images").build(FeatureContext((12, 10, 3), 3, "patches"))
+    made = find("features", "patches", "images").build(PartContext((12, 10, 3), 3, name="patches"))
     assert train.shape == (30, made.n_features) and test.shape == (10, made.n_features)
     assert train.dtype == test.dtype == np.float32 and np.isfinite(train).all() and train.std(axis=0).max() > 0
     again, other = model.fixed_features(images[:30], images[30:33])

@@ -45,7 +45,7 @@ def recordings(n=16, channels=3, length=48, seed=0):
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_keep_the_form_and_replay(name, dtype):
     x = torch.from_numpy(recordings()[0]).to(dtype)
-    maker = find("view maker", name, "series").build(ViewContext(SERIES, (3, 48), torch.nn.Identity()))
+    maker = find("view maker", name, "series").build(ViewContext((3, 48), 3, SERIES, torch.nn.Identity()))
     views = [maker(x, generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
     assert views[0].shape == x.shape and views[0].dtype == dtype and torch.equal(views[0], views[1])
     assert not torch.equal(views[0], views[2]) and not torch.equal(views[0], x)

@@ -6,7 +6,7 @@ import torch
 from viewsmith.modalities.dna.features import KmersAndWindows
 from viewsmith.modalities.dna.modality import dna_rows, kmer_frequencies
 from viewsmith.modalities.dna.networks import Nucleotides
-from viewsmith.networks import FeatureContext
+from viewsmith.networks import PartContext
 
 
 def sequences(n, length, seed=0):
@@ -20,7 +20,7 @@ def scaled(texts):
 
 def fitted(texts, **options):
     x = scaled(texts)
-    features = KmersAndWindows(FeatureContext((x.shape[2],), 4), **options)
+    features = KmersAndWindows(PartContext((x.shape[2],), 4), **options)
     features.fit(x, torch.Generator().manual_seed(0))
     return features
 
@@ -54,7 +54,7 @@ def test_padding_changes_no_features():
     features = fitted(texts, centers=7)
     padded = torch.nn.functional.pad(scaled(texts), (0, 40))
     torch.testing.assert_close(features(padded), features(scaled(texts)), rtol=1e-4, atol=1e-5)
-    again = KmersAndWindows(FeatureContext((90,), 4), centers=7)
+    again = KmersAndWindows(PartContext((90,), 4), centers=7)
     again.fit(padded, torch.Generator().manual_seed(0))
     torch.testing.assert_close(again.dictionary.filters, features.dictionary.filters)
 

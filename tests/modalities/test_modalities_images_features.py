@@ -6,7 +6,7 @@ import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.images.features import ImagePatches, channel_statistics
-from viewsmith.networks import FeatureContext
+from viewsmith.networks import PartContext
 
 
 def images(n, *shape, seed=0):
@@ -24,7 +24,7 @@ def test_statistics_of_numpy():
 
 
 def test_dictionaries_then_statistics_side_by_side():
-    x, context = images(30, 3, 20, 20), FeatureContext((20, 20, 3), 3)
+    x, context = images(30, 3, 20, 20), PartContext((20, 20, 3), 3)
     options = {"centers": 6, "stride": 3, "regions": 2}
     features = ImagePatches(context, sizes=(4, 7), **options)
     features.fit(x, torch.Generator().manual_seed(0))
@@ -39,7 +39,7 @@ def test_dictionaries_then_statistics_side_by_side():
 
 
 def test_brightness_of_a_constant_image_is_in_the_statistics():
-    features = ImagePatches(FeatureContext((16, 16), 1), centers=5)
+    features = ImagePatches(PartContext((16, 16), 1), centers=5)
     features.fit(images(30, 1, 16, 16), torch.Generator().manual_seed(0))
     dark, light = features(torch.full((2, 1, 16, 16), 2.0) * torch.tensor([1.0, -1.0]).view(2, 1, 1, 1))
     assert (dark - light).abs().max() == 4
@@ -47,7 +47,7 @@ def test_brightness_of_a_constant_image_is_in_the_statistics():
 
 @pytest.mark.parametrize("side", [1, 2, 5, 6, 7])
 def test_images_smaller_than_a_patch(side):
-    features = ImagePatches(FeatureContext((side, 2 * side), 1), centers=5)
+    features = ImagePatches(PartContext((side, 2 * side), 1), centers=5)
     x = images(30, 1, side, 2 * side)
     features.fit(x, torch.Generator().manual_seed(0))
     assert features(x).shape == (30, features.n_features) and features(x).isfinite().all()
@@ -55,4 +55,4 @@ def test_images_smaller_than_a_patch(side):
 
 def test_no_size_of_patches_is_refused():
     with pytest.raises(InputError, match=r"sizes is empty, expected the sides of patches in pixels, such as 6"):
-        ImagePatches(FeatureContext((16, 16), 1), sizes=())
+        ImagePatches(PartContext((16, 16), 1), sizes=())

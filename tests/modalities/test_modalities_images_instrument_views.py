@@ -102,7 +102,9 @@ NAMES = ("gamma", "background", "detector-noise", "defocus", "channel-dropout", 
 def built(name, channels=3, dtype="uint16", **options):
     statistics = {"pixel_mean": [0.4] * channels, "pixel_scale": [0.2] * channels}
     statistics |= {} if dtype == "uint8" else {"dtype": dtype}
-    context = ViewContext(modality_of("images"), (9, 12, channels), torch.nn.Identity(), statistics, name=name)
+    context = ViewContext(
+        (9, 12, channels), channels, modality_of("images"), torch.nn.Identity(), statistics, name=name
+    )
     return find("view maker", name, "images").build(context, **options)
 
 

@@ -9,7 +9,7 @@ import torch
 from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
 from viewsmith.modalities.series.features import LogMelPatches, MiniRocket, between_silences, dilations, mel_filters
-from viewsmith.networks import FeatureContext
+from viewsmith.networks import PartContext
 
 
 def recordings(n, channels, length, seed=0):
@@ -66,7 +66,7 @@ def slow_fractions(features, sample):
 
 @pytest.mark.parametrize(("channels", "length"), [(1, 8), (1, 9), (1, 41), (4, 33)])
 def test_fractions_of_a_slow_loop(channels, length):
-    features = MiniRocket(FeatureContext((channels, length), channels), n_features=84 * 5)
+    features = MiniRocket(PartContext((channels, length), channels), n_features=84 * 5)
     features.fit(recordings(12, channels, length), draw(0))
     x = recordings(2, channels, length, seed=1)
     expected = np.array([slow_fractions(features, sample) for sample in x.double().numpy()])
@@ -76,7 +76,7 @@ def test_fractions_of_a_slow_loop(channels, length):
 def test_biases_are_quantiles_of_convolved_training_recordings():
     """With one training recording it is known which one was drawn."""
     x = recordings(1, 1, 60)
-    features = MiniRocket(FeatureContext((1, 60), 1), n_features=84 * 7)
+    features = MiniRocket(PartContext((1, 60), 1), n_features=84 * 7)
     features.fit(x, draw(0))
     kernels = [[2 if tap in chosen else -1 for tap in range(9)] for chosen in itertools.combinations(range(9), 3)]
     quantiles = (np.arange(1, 84 * 7 + 1) * (math.sqrt(5) + 1) / 2) % 1
@@ -93,7 +93,7 @@ def test_biases_are_quantiles_of_convolved_training_recordings():
 def test_biases_come_from_many_recordings():
     x = torch.zeros(8, 1, 30)
     x[1:] = 10.0 ** torch.arange(7).view(7, 1, 1) * recordings(7, 1, 30)
-    features = MiniRocket(FeatureContext((1, 30), 1), n_features=84)
+    features = MiniRocket(PartContext((1, 30), 1), n_features=84)
     features.fit(x, draw(0))
     size = features.biases.abs()
     assert (size == 0).any() and (size > 1e5).any() and ((size > 1) & (size < 1e3)).any()
@@ -105,7 +105,7 @@ def test_features_of_the_package_aeon_with_its_kernels_and_biases(name):
     saved = np.load(FIXTURE)
     of_aeon = {part: saved[f"{name}_{part}"] for part in ("x", "channels", "dilations", "biases", "features")}
     channels, length = SHAPES[name]
-    features = MiniRocket(FeatureContext((channels, length), channels), n_features=84 * 4)
+    features = MiniRocket(PartContext((channels, length), channels), n_features=84 * 4)
     assert features.dilations == [tuple(pair) for pair in of_aeon["dilations"].tolist()]
     features.biases.copy_(torch.tensor(of_aeon["biases"]))
     features.channels.copy_(torch.tensor(of_aeon["channels"]).view_as(features.channels))
@@ -123,21 +123,21 @@ def test_interop_of_the_fixture_with_an_installed_aeon():
 
 
 def test_kernels_of_several_channels_read_subsets_of_one_to_nine():
-    features = MiniRocket(FeatureContext((14, 60), 14), n_features=84 * 10)
+    features = MiniRocket(PartContext((14, 60), 14), n_features=84 * 10)
     features.fit(recordings(5, 14, 60), draw(0))
     used = features.channels.sum(2).flatten()
     assert set(used.tolist()) == {float(i) for i in range(1, 10)} and set(features.channels.unique().tolist()) == {0, 1}
     assert (used == 1).float().mean() > (used == 9).float().mean()  # sizes are uniform by exponent
     assert (features.channels.mean((0, 1)) - used.mean() / 14).abs().max() < 0.08
-    one = MiniRocket(FeatureContext((1, 60), 1), n_features=84)
+    one = MiniRocket(PartContext((1, 60), 1), n_features=84)
     one.fit(recordings(5, 1, 60), draw(0))
     assert (one.channels == 1).all()
 
 
 @pytest.mark.full_size
 def test_number_of_features_is_a_multiple_of_84():
-    assert MiniRocket(FeatureContext((1, 60), 1), n_features=200).n_features == 168
-    assert MiniRocket(FeatureContext((1, 60), 1)).n_features == 84 * 23
+    assert MiniRocket(PartContext((1, 60), 1), n_features=200).n_features == 168
+    assert MiniRocket(PartContext((1, 60), 1)).n_features == 84 * 23
 
 
 def slow_spectrogram(features, sound, sampling_rate, bands):
@@ -188,13 +188,13 @@ def test_zeros_after_a_sound_change_nothing():
     time = torch.arange(3000) / 4000
     sound = (2 * math.pi * 300 * time * (1 + time)).sin()[None, None] * (time < 0.5)
     moved = sound.roll(4 * 32, 2)  # whole steps of the windows
-    features = LogMelPatches(FeatureContext((1, 3000), 1), sampling_rate=4000, bands=10, frames=20, centers=6)
+    features = LogMelPatches(PartContext((1, 3000), 1), sampling_rate=4000, bands=10, frames=20, centers=6)
     assert features.hop in (32, 64)
     torch.testing.assert_close(features.spectrogram(moved), features.spectrogram(sound), rtol=1e-3, atol=0.02)
 
 
 def test_spectrogram_of_a_slow_transform():
-    features = LogMelPatches(FeatureContext((2, 3000), 2), sampling_rate=4000, bands=10, frames=20, centers=6)
+    features = LogMelPatches(PartContext((2, 3000), 2), sampling_rate=4000, bands=10, frames=20, centers=6)
     x = recordings(3, 2, 3000)
     found = features.spectrogram(x)
     assert found.shape == (3, 2, 10, 20) and features.points == 128
@@ -207,7 +207,7 @@ def test_a_tone_is_in_the_band_of_its_frequency():
     filters = mel_filters(40, 512, 16_000)
     assert filters.shape == (40, 257) and (filters.sum(1) > 0).all()
     time = torch.arange(16_000) / 16_000
-    features = LogMelPatches(FeatureContext((1, 16_000), 1), centers=6)
+    features = LogMelPatches(PartContext((1, 16_000), 1), centers=6)
     bands = [
         int(features.spectrogram((2 * math.pi * hz * time).sin()[None, None])[0, 0].mean(1).argmax())
         for hz in (200, 1000, 4000)
@@ -217,7 +217,7 @@ def test_a_tone_is_in_the_band_of_its_frequency():
 
 
 def test_loudness_is_lost_and_silence_has_no_features():
-    features = LogMelPatches(FeatureContext((1, 2000), 1), sampling_rate=2000, bands=12, centers=6)
+    features = LogMelPatches(PartContext((1, 2000), 1), sampling_rate=2000, bands=12, centers=6)
     x = recordings(20, 1, 2000)
     features.fit(x, draw(0))
     torch.testing.assert_close(features(100 * x), features(x), rtol=1e-3, atol=1e-4)
@@ -226,7 +226,7 @@ def test_loudness_is_lost_and_silence_has_no_features():
 
 def test_patches_of_the_spectrogram():
     options = {"sampling_rate": 2000, "bands": 16, "frames": 24, "centers": 6, "regions": (3, 4)}
-    features = LogMelPatches(FeatureContext((1, 2000), 1), **options)
+    features = LogMelPatches(PartContext((1, 2000), 1), **options)
     x = recordings(20, 1, 2000)
     features.fit(x, draw(0))
     assert features.n_features == 6 * 12 and features.dictionary.patch == (7, 7)

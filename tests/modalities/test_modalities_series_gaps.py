@@ -17,7 +17,7 @@ from viewsmith.modalities.series.modality import channel_statistics, lengths, pa
 from viewsmith.modalities.series.networks import RecordingCNN
 from viewsmith.modalities.series.scaling import ChannelScaler
 from viewsmith.modalities.series.views import Speed, TimeWindow
-from viewsmith.networks.features import FeatureContext
+from viewsmith.networks.base import PartContext
 from viewsmith.views.base import ViewContext
 
 SERIES = modality_of("series")
@@ -86,7 +86,7 @@ def test_the_encoder_does_not_depend_on_the_padding():
 
 def test_minirocket_of_a_shorter_recording_is_that_of_it_alone():
     x = torch.from_numpy(padded(uneven()))
-    features = MiniRocket(FeatureContext((2, 60), 2), n_features=504)
+    features = MiniRocket(PartContext((2, 60), 2), n_features=504)
     features.fit(x, torch.Generator().manual_seed(0))
     assert torch.isfinite(features.biases).all()
     found = features(x)
@@ -105,7 +105,7 @@ def test_minirocket_of_a_shorter_recording_is_that_of_it_alone():
 
 def test_log_mel_does_not_depend_on_the_padding():
     x = torch.from_numpy(padded([0.1 * each for each in uneven(channels=1, shortest=700, longest=1000)]))
-    features = LogMelPatches(FeatureContext((1, x.shape[2]), 1), sampling_rate=800.0, centers=8, bands=12, frames=16)
+    features = LogMelPatches(PartContext((1, x.shape[2]), 1), sampling_rate=800.0, centers=8, bands=12, frames=16)
     features.fit(x, torch.Generator().manual_seed(0))
     assert torch.isfinite(features(x)).all()
     assert torch.equal(features(x.nan_to_num()), features(x))
@@ -117,7 +117,9 @@ def test_log_mel_does_not_depend_on_the_padding():
 )
 def test_a_view_of_a_shorter_recording_is_known_where_it_is(name):
     x = torch.from_numpy(padded(uneven()))
-    maker = find("view maker", name, "series").build(ViewContext(SERIES, tuple(x.shape[1:]), torch.nn.Identity()))
+    maker = find("view maker", name, "series").build(
+        ViewContext(tuple(x.shape[1:]), x.shape[1], SERIES, torch.nn.Identity())
+    )
     views = [maker(each, generator=torch.Generator().manual_seed(0)) for each in (x, x.nan_to_num())]
     known = ~views[0].isnan()
     if name != "speed":

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from viewsmith.modalities.vectors.features import RandomReLU
-from viewsmith.networks import FeatureContext, PrincipalAxes
+from viewsmith.networks import PartContext, PrincipalAxes
 
 
 def rows(n, d, seed=0):
@@ -12,7 +12,7 @@ def rows(n, d, seed=0):
 
 
 def fitted(x, **options):
-    features = RandomReLU(FeatureContext((x.shape[1],), x.shape[1]), **options)
+    features = RandomReLU(PartContext((x.shape[1],), x.shape[1]), **options)
     features.fit(x, torch.Generator().manual_seed(0))
     return features
 

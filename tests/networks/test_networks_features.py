@@ -7,7 +7,7 @@ import torch
 
 from viewsmith.core.registry import entries, find, names
 from viewsmith.modalities import modality_of
-from viewsmith.networks import FeatureContext, Features
+from viewsmith.networks import Features, PartContext
 
 #: Shapes of a sample as users give it, the default of a test first.
 SHAPES = {
@@ -35,7 +35,7 @@ def built(modality, name, shape=None, **options):
     shape = SHAPES[modality][0] if shape is None else shape
     entry = find("features", name, modality)
     small = {name: value for name, value in SMALL.items() if name in entry.options}
-    return entry.build(FeatureContext(shape, modality_of(modality).channels(shape), name), **small | options)
+    return entry.build(PartContext(shape, modality_of(modality).channels(shape), name=name), **small | options)
 
 
 def samples(modality, n, seed, shape=None):

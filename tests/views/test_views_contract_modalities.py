@@ -24,7 +24,8 @@ def registered_maker(modality, name):
     """The view maker of that name as an estimator builds it."""
     entry, kind = find("view maker", name, modality), modality_of(modality)
     space = None if modality == "vectors" else PrincipalSpace(kind.neighbor_features)
-    context = ViewContext(kind, ROW_SHAPES[modality], torch.nn.Identity(), STATS[modality], space, name=name)
+    shape = ROW_SHAPES[modality]
+    context = ViewContext(shape, kind.channels(shape), kind, torch.nn.Identity(), STATS[modality], space, name=name)
     given = () if isinstance(entry.build, type) else (context,)
     return entry.build(*given, **{name: value for name, value in OPTIONS.items() if name in entry.options})
 

@@ -20,14 +20,8 @@ from viewsmith.estimator.options import MODULE, check_part_options
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe
 from viewsmith.estimator.resolve import text_of
 from viewsmith.modalities import Modality
-from viewsmith.networks.features import (
-    FeatureContext,
-    Features,
-    FunctionFeatures,
-    NetworkFeatures,
-    features_of_function,
-    name_of,
-)
+from viewsmith.networks.base import PartContext
+from viewsmith.networks.features import Features, FunctionFeatures, NetworkFeatures, features_of_function, name_of
 from viewsmith.networks.wrappers import Reference
 from viewsmith.training.run import RunFolder, to_toml
 
@@ -44,7 +38,7 @@ def named_features(
     options: Mapping[str, Any] | None = None,
 ) -> Features:
     """Registered features with their options, not yet fitted."""
-    context = FeatureContext(row_shape, modality.channels(row_shape), name, layer)
+    context = PartContext(row_shape, modality.channels(row_shape), name=name, layer=layer)
     found: Features = find("features", name, modality.name).build(context, **options or {})
     return found
 

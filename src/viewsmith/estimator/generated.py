@@ -146,7 +146,8 @@ def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
     for label, (name, options) in OTHERS.items():
         entry = get("view maker", name, facts.modality)
         if entry is not None:
-            context = ViewContext(model.modality_, facts.row_shape, nn.Identity(), facts.statistics)
+            shape, modality = facts.row_shape, model.modality_
+            context = ViewContext(shape, modality.channels(shape), modality, nn.Identity(), facts.statistics)
             found[label] = entry.build(context, **options)
     return found
 

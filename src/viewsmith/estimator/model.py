@@ -90,7 +90,7 @@ def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, 
         )
     shape, modality = row_shape or facts.row_shape, modality_in(plan)
     axes = options.input_components or 0
-    context = EncoderContext(shape, modality.channels(shape), options.n_components, axes, bias, name)
+    context = EncoderContext(shape, modality.channels(shape), options.n_components, axes, bias, name=name)
     encoder: nn.Module = find("encoder", name, modality.name).build(context, **options.encoder_options)
     if plan.fresh and options.encoder_weights is not None:
         _load_initial(options.encoder_weights, encoder, context, modality.name)
@@ -283,9 +283,10 @@ def make_views(plan: AnyContext, encoder: nn.Module) -> PairMaker:
     entries = view_entries(options.view_maker, modality)
     for name, entry in zip(options.view_maker.split("+"), entries, strict=True):
         context = ViewContext(
-            modality=modality,
-            row_shape=facts.row_shape,
-            encoder=encoder,
+            facts.row_shape,
+            channels_in(plan),
+            modality,
+            encoder,
             statistics=facts.statistics,
             space=_space(modality, facts.row_shape, encoder),
             refreshed=refreshed,

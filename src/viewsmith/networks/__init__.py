@@ -1,8 +1,8 @@
 """What networks share: bases, scaling, wrappers; and all encoders, heads and input layers by name."""
 
 from viewsmith.core import lazily
-from viewsmith.networks.base import MLP, EncoderContext, NoiseContext
-from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.base import MLP, EncoderContext, NoiseContext, PartContext
+from viewsmith.networks.features import Features
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
 from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
 
@@ -24,8 +24,8 @@ __getattr__ = lazily(
 )
 
 __all__ = [
-    "MLP", "ColorSplit", "CropCNN", "CropScores", "DenseResNet18", "EncoderContext", "FeatureContext", "Features",
-    "Hyena", "ImageScores", "LowResolutionMap", "MaskScores", "NoiseContext", "Nucleotides", "Pixels",
+    "MLP", "ColorSplit", "CropCNN", "CropScores", "DenseResNet18", "EncoderContext", "Features",
+    "Hyena", "ImageScores", "LowResolutionMap", "MaskScores", "NoiseContext", "Nucleotides", "PartContext", "Pixels",
     "PositionScores", "PrincipalAxes", "ResNet", "ResNetMap", "Scaler", "SequenceCNN", "SequenceMap",
     "SequenceScores", "SharedTrunkMap", "SmallCNN", "SplitAlexNet", "UNet", "ViewEncoders", "ViewHeads", "resnet18",
     "resnet50", "rgb_to_lab", "rgb_to_ydbdr", "timm_encoder", "vector_encoder",

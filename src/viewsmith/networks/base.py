@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 import torch
@@ -14,8 +14,31 @@ from viewsmith.core.samples import Rows
 
 
 @dataclass(frozen=True)
-class EncoderContext:
-    """The arguments that a registered encoder is built from.
+class PartContext:
+    """What registered parts are built from, such as features; the contexts of other kinds add what these need.
+
+    Attributes
+    ----------
+    row_shape : tuple of int
+        Shape of a sample as given by the user; sequences of DNA may have other lengths.
+    channels : int
+        First dimension of a scaled sample: the number of features, of color channels, of channels, or 4 for DNA.
+    name : str
+        The name given by the user, including its argument (``timm:resnet34``).
+    layer : nn.Module, optional
+        The input layer, fitted to the training rows if the model is new; otherwise a part that keeps a copy of it, or
+        of its values, gets them with the weights. ``layer.inverse`` gives samples in the units of the data.
+    """
+
+    row_shape: tuple[int, ...]
+    channels: int
+    name: str = field(default="", kw_only=True)
+    layer: nn.Module | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class EncoderContext(PartContext):
+    """The arguments that a registered encoder is built from, beside those of `PartContext`.
 
     An encoder is registered by ``@register("encoder", "my-encoder", help=..., modalities=...)`` on a function of this
     context, whose keyword-only arguments are the encoder's options. Its tags: ``width`` (width of the
@@ -28,35 +51,24 @@ class EncoderContext:
 
     Attributes
     ----------
-    row_shape : tuple of int
-        Shape of a sample as given by the user; sequences of DNA may have other lengths.
-    channels : int
-        First dimension of a scaled sample: the number of features, the number of color channels, or 4 for DNA.
     n_components : int
         Width of the representation.
     input_components : int
         Number of principal axes before the encoder of vectors; 0 means none.
     bias : bool
         Whether layers without a norm have biases, for encoders that support both.
-    name : str
-        The name given by the user, including its argument (``timm:resnet34``).
     """
 
-    row_shape: tuple[int, ...]
-    channels: int
     n_components: int
     input_components: int = 0
     bias: bool = True
-    name: str = ""
 
 
 @dataclass(frozen=True)
-class NoiseContext:
+class NoiseContext(PartContext):
     """What a noise generator of PiNDA, ``@register("noise generator", ...)``, is built from: a network from scaled
     samples (B, C, ...) to (B, outputs, ...) that ends in a linear layer."""
 
-    row_shape: tuple[int, ...]
-    channels: int
     outputs: int
     encoder: nn.Module
 

@@ -1,7 +1,6 @@
 """Features: fixed functions of a sample, fitted in seconds without labels or a contrast; functions of users."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,33 +11,11 @@ from viewsmith.core.errors import InputError, error_text
 from viewsmith.networks.wrappers import Reference
 
 
-@dataclass(frozen=True)
-class FeatureContext:
-    """The arguments that registered features are built from.
-
-    Features are registered by ``@register("features", "my-features", help=..., modalities=...)`` on a class or a
-    function of this context, whose keyword-only arguments are their options.
-
-    Attributes
-    ----------
-    row_shape : tuple of int
-        Shape of a sample as given by the user; sequences of DNA may have other lengths.
-    channels : int
-        First dimension of a scaled sample: the number of features, of color channels, of channels, or 4 for DNA.
-    name : str
-        The name given by the user, including its argument (``timm:resnet34``).
-    layer : nn.Module, optional
-        The input layer, fitted if the model is new. ``layer.inverse`` gives samples in the units of the data.
-    """
-
-    row_shape: tuple[int, ...]
-    channels: int
-    name: str = ""
-    layer: nn.Module | None = None
-
-
 class Features(nn.Module):
     """Fixed features of scaled samples, (B, C, ...) to (B, n_features): the samples that view makers also get.
+
+    Features are registered by ``@register("features", "my-features", help=..., modalities=...)`` on a class or a
+    function of a `PartContext`, whose keyword-only arguments are their options.
 
     A subclass knows `n_features` and the shapes of its buffers when it is constructed, from its options and the shape
     of a sample, so that fitted buffers can be loaded into a new module.

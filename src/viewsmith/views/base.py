@@ -12,6 +12,7 @@ from viewsmith.core.errors import InputError, check_weight
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.core.schedule import Batch
+from viewsmith.networks.base import PartContext
 from viewsmith.networks.wrappers import eval_mode
 
 #: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.
@@ -171,8 +172,8 @@ class PrecomputedGraph:
 
 
 @dataclass(frozen=True)
-class ViewContext:
-    """The arguments that a registered view maker is built from.
+class ViewContext(PartContext):
+    """The arguments that a registered view maker is built from, beside those of `PartContext`.
 
     A view maker is registered by ``@register("view maker", "my-views", help=..., modalities=...)`` on a class whose
     keyword-only arguments are its options, or on a function of a context with such arguments. Its tags:
@@ -187,8 +188,6 @@ class ViewContext:
     Attributes
     ----------
     modality : viewsmith.modalities.Modality
-    row_shape : tuple of int
-        Shape of a sample as given by the user.
     encoder : nn.Module
         The encoder that is trained.
     statistics : mapping
@@ -197,30 +196,22 @@ class ViewContext:
         Space in which neighbors are searched. Default: the scaled samples.
     refreshed : bool
         Whether the neighbors are searched again during training, in the representation.
-    name : str
-        The name given by the user, including its argument.
     derived : mapping
         Values that the tags ``derive`` of the view makers returned.
     fresh : bool
         Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
     graph : PrecomputedGraph, optional
         A precomputed neighbor graph of the training rows, used instead of a search.
-    layer : nn.Module, optional
-        The input layer, fitted to the training rows if the model is new. Otherwise it is not fitted yet: a view maker
-        that keeps a copy of it, or of its values, gets them with the weights.
     """
 
     modality: Any
-    row_shape: tuple[int, ...]
     encoder: nn.Module
     statistics: Mapping[str, Any] = field(default_factory=dict)
     space: Callable[[Tensor], Tensor] | None = None
     refreshed: bool = False
-    name: str = ""
     derived: Mapping[str, Any] = field(default_factory=dict)
     fresh: bool = True
     graph: PrecomputedGraph | None = None
-    layer: nn.Module | None = None
 
 
 def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -19,6 +19,7 @@ from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import register
 from viewsmith.methods.crl_tac.scores import CropScores, ImageScores, MaskScores, PositionScores, SequenceScores
 from viewsmith.modalities.dna.networks import real_positions
+from viewsmith.networks.base import PartContext
 
 #: Largest number of values of views, and of pixels of images, that an encoder gets at a time without gradient.
 MAX_VALUES, MAX_PIXELS = 2**22, 2**18
@@ -453,12 +454,10 @@ def _name(function: Callable[[Tensor], Tensor]) -> str:
 
 
 @dataclass(frozen=True)
-class TransformsContext:
+class TransformsContext(PartContext):
     """What a family of transformations is built from, ``@register("transforms", ...)``; tags: ``noun``, its name in
     messages, and ``learning_rate``."""
 
-    row_shape: tuple[int, ...]
-    channels: int
     seed: int
     columns: Sequence[int] | None = None
 

@@ -10,8 +10,9 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.dna.alphabet import word_length
 from viewsmith.modalities.dna.networks import kmer_frequencies, real_positions
 from viewsmith.networks import dictionary
+from viewsmith.networks.base import PartContext
 from viewsmith.networks.dictionary import PatchResponses, patches_at
-from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.features import Features
 
 
 @register(
@@ -30,7 +31,7 @@ class KmersAndWindows(Features):
 
     Parameters
     ----------
-    context : FeatureContext
+    context : PartContext
     k : int
         Length of a k-mer; k-mers with an unknown letter are not counted.
     window : int
@@ -43,7 +44,7 @@ class KmersAndWindows(Features):
 
     def __init__(
         self,
-        context: FeatureContext,
+        context: PartContext,
         *,
         k: Annotated[int, Bounds(ge=1, le=8)] = 4,
         window: Annotated[int, Bounds(ge=1)] = 8,
@@ -101,7 +102,7 @@ class ProteinKmers(KmersAndWindows):
 
     def __init__(
         self,
-        context: FeatureContext,
+        context: PartContext,
         *,
         k: Annotated[int, Bounds(ge=1, le=3)] = 2,
         window: Annotated[int, Bounds(ge=1)] = 8,
@@ -123,7 +124,7 @@ class OwnKmers(KmersAndWindows):
 
     def __init__(
         self,
-        context: FeatureContext,
+        context: PartContext,
         *,
         window: Annotated[int, Bounds(ge=1)] = 8,
         centers: Annotated[int, Bounds(ge=2)] = 256,

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_encoder, timm_scaling
-from viewsmith.networks.base import EncoderContext
+from viewsmith.networks.base import EncoderContext, PartContext
 from viewsmith.networks.dictionary import PatchResponses
-from viewsmith.networks.features import FeatureContext, Features, NetworkFeatures
+from viewsmith.networks.features import Features, NetworkFeatures
 from viewsmith.networks.wrappers import Reference
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -34,7 +34,7 @@ class ImagePatches(Features):
 
     Parameters
     ----------
-    context : FeatureContext
+    context : PartContext
     centers : int
         Centers of the dictionary of each size of patches.
     sizes : tuple of int
@@ -58,7 +58,7 @@ class ImagePatches(Features):
 
     def __init__(
         self,
-        context: FeatureContext,
+        context: PartContext,
         *,
         centers: Annotated[int, Bounds(ge=2)] = 256,
         sizes: tuple[Annotated[int, Bounds(ge=1)], ...] = (6,),
@@ -128,7 +128,7 @@ class TimmFeatures(NetworkFeatures):
 
     Parameters
     ----------
-    context : FeatureContext
+    context : PartContext
         Its name is ``timm:NAME``.
     weights : str
         "pretrained": those that timm publishes, downloaded once; a safetensors file with timm's names; or "random". A
@@ -147,7 +147,7 @@ class TimmFeatures(NetworkFeatures):
     spread: Tensor
 
     def __init__(
-        self, context: FeatureContext, *, weights: str = "pretrained", side: Annotated[int, Bounds(ge=8)] | None = None
+        self, context: PartContext, *, weights: str = "pretrained", side: Annotated[int, Bounds(ge=8)] | None = None
     ) -> None:
         of_encoder = EncoderContext(context.row_shape, context.channels, 0, name=context.name)
         network = timm_encoder(of_encoder).eval()

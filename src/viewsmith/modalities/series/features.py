@@ -11,8 +11,9 @@ from torch import Tensor
 
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.series.gaps import filled, known_points
+from viewsmith.networks.base import PartContext
 from viewsmith.networks.dictionary import PatchResponses
-from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.features import Features
 
 TAPS = 9  # of a kernel
 KERNELS = list(itertools.combinations(range(TAPS), 3))  # places of the three weights of 2; the others are -1
@@ -40,7 +41,7 @@ class MiniRocket(Features):
 
     Parameters
     ----------
-    context : FeatureContext
+    context : PartContext
     n_features : int
         Number of features, of which there are as many as multiples of 84 allow.
 
@@ -52,7 +53,7 @@ class MiniRocket(Features):
     biases: Tensor
     channels: Tensor
 
-    def __init__(self, context: FeatureContext, *, n_features: Annotated[int, Bounds(ge=84)] = 2000) -> None:
+    def __init__(self, context: PartContext, *, n_features: Annotated[int, Bounds(ge=84)] = 2000) -> None:
         super().__init__()
         channels, length = context.row_shape
         each = n_features // len(KERNELS)
@@ -192,7 +193,7 @@ class LogMelPatches(Features):
 
     Parameters
     ----------
-    context : FeatureContext
+    context : PartContext
     sampling_rate : float
         Samples per second.
     bands : int
@@ -220,7 +221,7 @@ class LogMelPatches(Features):
 
     def __init__(
         self,
-        context: FeatureContext,
+        context: PartContext,
         *,
         sampling_rate: Annotated[float, Bounds(gt=0)] = 16_000.0,
         bands: Annotated[int, Bounds(ge=2)] = 40,

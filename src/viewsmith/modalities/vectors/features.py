@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.registry import Bounds, register
-from viewsmith.networks.features import FeatureContext, Features
+from viewsmith.networks.base import PartContext
+from viewsmith.networks.features import Features
 from viewsmith.networks.scaling import PrincipalAxes
 
 
@@ -26,7 +27,7 @@ class RandomReLU(Features):
 
     Parameters
     ----------
-    context : FeatureContext
+    context : PartContext
     coordinates : int
         Number m of principal coordinates, at most d.
     width : int
@@ -38,7 +39,7 @@ class RandomReLU(Features):
 
     def __init__(
         self,
-        context: FeatureContext,
+        context: PartContext,
         *,
         coordinates: Annotated[int, Bounds(ge=1)] = 64,
         width: Annotated[int, Bounds(ge=1)] = 1500,
