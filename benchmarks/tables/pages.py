@@ -113,7 +113,8 @@ def genview() -> Lines:
     """What views of the same class, and weights that find others, are worth."""
     bound = genview_upper_bound
     table, metrics, sets = collect(bound.PATH), titles(*bound.PROTOCOLS), list(bound.SETS)
-    compared = {f"{row} - framework": (row, "framework", sets) for row in bound.ROWS}
+    rows = (*bound.ROWS, *bound.NOISE)
+    compared = {f"{row} - framework": (row, "framework", sets) for row in rows}
     for share in bound.SHARES:
         one, other = f"wrong {share:g}, weighted", f"wrong {share:g}"
         compared[f"{one} - equal weights"] = one, other, sets
@@ -121,10 +122,10 @@ def genview() -> Lines:
     return section(
         "Views as good as asked",
         gains(table, compared, metrics),
-        *(by_row(table, metric, sets, ("framework", *bound.ROWS), title) for metric, title in shown.items()),
+        *(by_row(table, metric, sets, ("framework", *rows), title) for metric, title in shown.items()),
         text="Views are other samples of the same class, drawn with labels: an upper bound. A share of them, wrong,\n"
-        "is of another class, which the weights of quality should find; the protocol is in\n"
-        "`benchmarks/quality/generated/genview_upper_bound.py`.",
+        "is of another class, which the weights of quality should find. `generator`: views of our own generator, from\n"
+        "adaptive noise or a level of 0 to 400 (`benchmarks/quality/generated/genview_upper_bound.py`).",
     )
 
 

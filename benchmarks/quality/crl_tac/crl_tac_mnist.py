@@ -12,7 +12,8 @@ published head  a head with two layers of widths 200 and 50, instead of the defa
 30 epochs       a longer training
 
 The set "84 x 84, 1,000" has 1,000 training and 1,000 test images. On it the preset "paper-images" is trained for
-150 steps with a uniform channel and for 300 with a learned one, with biases (as in the preset) and without them.
+150 steps with a uniform channel and for 300 with a learned one, with biases (as in the preset) and without them. With
+biases it is also trained on all images, for `EPOCHS` epochs.
 
 The encoder output f and the projection h of each row are scored, averaged over P(T|x) ("learned"; for other channels
 the average is uniform), over its 8 most probable crops ("top"), over all crops ("uniform"), and, on the large images,
@@ -141,6 +142,8 @@ def measure(name: str, row: str, seed: int, *, quick: bool = False) -> dict[str,
     dataset, options = SETS[name], ROWS[row]
     if name == "plain":
         options = options | PLAIN
+    if name == "84 x 84" and row in PRESET_ROWS:
+        options = options | {"batch_size": PRESET["batch_size"], "epochs": EPOCHS}
     if quick:
         dataset, options = replace(dataset, train_rows=16, test_rows=12), options | {"epochs": 1}
     data = load(dataset)
@@ -188,6 +191,7 @@ def cells(quick: bool = False) -> list[Cell]:
     keys = [("84 x 84, 1,000", row, seed) for row in PRESET_ROWS for seed in SEEDS]
     keys += [(name, row, 0) for row in OPTIONS for name in whole if name != "plain" or row not in on_grid_alone]
     keys += [(name, row, seed) for seed in SEEDS[1:] for name in whole for row in ("crl-tac", "uniform")]
+    keys += [("84 x 84", f"preset, {channel}", seed) for channel in PRESET_LENGTH for seed in SEEDS]
     return [
         Cell(f"mnist {name}", row, seed, partial(measure, name, row, seed, quick=quick)) for name, row, seed in keys
     ]

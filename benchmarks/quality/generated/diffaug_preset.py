@@ -41,7 +41,7 @@ ROWS = {
     "raw": RAW,
 }
 FIRST = tuple(f"{name}, {kind}" for kind in ("phase A", "untrained") for name in READINGS)
-SETS = sets("optdigits", "letter", "texture", train_rows=2000, test_rows=2000)
+SETS = sets("optdigits", "letter", "texture", "sc_citeseq_cbmc", train_rows=2000, test_rows=2000)
 PROTOCOLS = ("svm", "linear", "knn", "kmeans_accuracy", "linear_1pct")
 
 
@@ -62,6 +62,7 @@ STUDY = Study(
         *(Stage((f"{name}, replacement 0",), seeds=(seed,)) for seed in range(3) for name in READINGS),
         Stage(("raw",)),
         Stage(READINGS, ("letter",)),
+        Stage(("paper",), ("optdigits", "sc_citeseq_cbmc")),
         Stage(("paper2d, long", "default, long"), ("optdigits", "texture"), seeds=(0,)),
         Stage(("paper, long",), ("optdigits",), seeds=(0,)),
     ],

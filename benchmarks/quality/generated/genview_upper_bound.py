@@ -5,7 +5,8 @@ better ones. A share of the views (0, .1, .3, .5) is a sample of another class i
 (`folder:views.npz`); one of the two sources of every pair is such a view. Rows: "framework", without them; "wrong S",
 with a share S of wrong views and equal weights; "wrong S, weighted", with weights by quality from half of the steps on.
 `auc` is the probability that a right view has a higher quality than a wrong one; `weight_of_wrong` the mean weight of a
-wrong view, where 1 is that of all.
+wrong view, where 1 is that of all. "generator, noise N": views of the own generator from that level of noise, 0 to 400,
+with equal weights; "generator": from adaptive noise.
 
 Vectors: 2,000 train rows, 1,200 steps; images: 2,000, 300 steps; SimCLR, the same steps, encoder and fixed views for
 all rows. Labels make the views; this is an upper bound, no method.
@@ -42,6 +43,7 @@ ROWS: dict[str, tuple[float, bool]] = {
     for share in SHARES
     for weighted in (False, True)
 }
+NOISE = {f"generator, noise {level}": f"constant:{level}" for level in (100, 200, 400)} | {"generator": "adaptive"}
 PROTOCOLS = ("linear", "knn")
 
 
@@ -68,6 +70,8 @@ def work(name: str, row: str, seed: int, budget: Budget = BUDGET) -> dict[str, A
         if row == "framework":
             model = GenView(**options, alpha=0.0, quality=False).fit(data.x)
             found: dict[str, Any] = {}
+        elif row in NOISE:
+            model, found = GenView(**options, noise=NOISE[row], quality=False).fit(data.x), {}
         else:
             views, wrong = views_of(data.x, data.y, share, np.random.default_rng(seed))
             samples, file, cache = (Path(folder) / part for part in ("samples.npy", "views.npz", "cache"))
@@ -100,16 +104,16 @@ def cells(quick: bool = False) -> list[Cell]:
         Cell(name, row, seed, partial(work, name, row, seed, budget))
         for seed in seeds
         for name in SETS
-        for row in ("framework", *ROWS)
+        for row in ("framework", *ROWS, *NOISE)
     ]
 
 
 if __name__ == "__main__":
     table = collect(command(__doc__, PATH, cells, kind=lambda name: SETS[name].modality))
     for metric, title in (titles(*PROTOCOLS) | {"auc": "AUC", "weight_of_wrong": "weight of wrong views"}).items():
-        print("", title, *by_row(table, metric, list(SETS), ("framework", *ROWS)), sep="\n")
+        print("", title, *by_row(table, metric, list(SETS), ("framework", *ROWS, *NOISE)), sep="\n")
     for metric in PROTOCOLS:
-        for row in ROWS:
+        for row in (*ROWS, *NOISE):
             print(f"{row} minus framework, {metric}: {gain(table, row, 'framework', list(SETS), metric)}")
         for share in SHARES:
             one, other = f"wrong {share:g}, weighted", f"wrong {share:g}"
