@@ -41,16 +41,16 @@ CELLS = {known.path: known.cells() for known in STUDIES} | {
 SIZES = {
     "study": 200,
     "study_modalities": 77,
-    "diffaug_preset": 68,
-    "pinda_table2": 87,
+    "diffaug_preset": 93,
+    "pinda_table2": 120,
     "metaug_table1": 22,
-    "crl_tac_mnist": 33,
+    "crl_tac_mnist": 39,
     "study_discovery": 240,
     "study_pieces": 21,
     "study_q": 6,
     "study_acceptance": 102,
     "study_closed_form": 24,
-    "genview_upper_bound": 81,
+    "genview_upper_bound": 117,
     "views_in_closed_form": 378,
 }
 
