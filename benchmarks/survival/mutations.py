@@ -314,7 +314,7 @@ MUTATIONS = {
         "tests/modalities/test_modalities_images_pixels.py",
     ),
     "radiographs whose largest number is black": Mutation(
-        "data/readers/dicom.py",
+        "data/readers/instruments.py",
         "return (white - x).astype(stored) if inverted else x",
         "return x",
         "tests/data/test_data_instruments.py",

@@ -9,7 +9,7 @@ from refusals import refusal
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import image_squares, load_dataset
 from viewsmith.data.any_size import read_samples
-from viewsmith.data.readers import dicom, fits, nifti, ome_zarr
+from viewsmith.data.readers import instruments
 
 RNG = np.random.default_rng(0)
 
@@ -127,21 +127,17 @@ def test_ome_zarr_and_arrays_alone(tmp_path, version):
     assert json.dumps(data.schema)
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "extra"),
-    [(dicom, "a.dcm", "medical"), (nifti, "a.nii", "medical"), (fits, "a.fits", "astronomy")],
-)
-def test_a_missing_library_names_its_extra(tmp_path, monkeypatch, module, name, extra):
+def test_a_missing_library_names_its_extra(tmp_path, monkeypatch):
     def missing(package, extra, purpose):
         raise MissingExtra(package, extra, purpose)
 
-    (tmp_path / name).write_bytes(b"")
-    monkeypatch.setattr(module, "require", missing)
-    with pytest.raises(MissingExtra, match=rf"viewsmith\[{extra}\]"):
-        load_dataset(tmp_path / name)
-    monkeypatch.setattr(ome_zarr, "require", missing)
+    monkeypatch.setattr(instruments, "require", missing)
+    for name, extra in (("a.dcm", "medical"), ("a.nii", "medical"), ("a.fits", "astronomy")):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(MissingExtra, match=rf"viewsmith\[{extra}\]"):
+            load_dataset(tmp_path / name)
     with pytest.raises(MissingExtra, match=r"viewsmith\[microscopy\]"):
-        ome_zarr.zarr_file(tmp_path)
+        instruments.zarr_file(tmp_path)
 
 
 @pytest.fixture

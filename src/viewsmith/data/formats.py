@@ -18,7 +18,7 @@ from viewsmith.data.unread import MOST_FILES, advice, is_zarr_image, refuse
 
 _BUILT_IN = (
     *("arrays", "tables", "table_files", "datasets", "h5ad", "loom", "mtx", "tenx", "fasta", "genomes"),
-    *("folders", "microscopy", "dicom", "nifti", "fits", "ome_zarr", "sound", "edf", "wfdb", "ts", "matlab"),
+    *("folders", "microscopy", "instruments", "sound", "edf", "wfdb", "ts", "matlab"),
 )
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
 

@@ -5,19 +5,23 @@ Memory does not grow with a scene: windows of the file are read for some tiles a
 
 import mmap
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from viewsmith.core.errors import InputError, pluralize, say
 from viewsmith.core.rows import RowSource, memory_map_of
 from viewsmith.data.dataset import Tiles
-from viewsmith.data.image_files import Stack, contents_of, in_memory, stack_of
+from viewsmith.data.formats import reader
+from viewsmith.data.image_files import OPTIONS, ImageFile, Stack, contents_of, in_memory, stack_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents
 from viewsmith.modalities.images.channels import channel_ranges
+
+Header = TypeVar("Header", bound=Callable[[Path], ImageFile])
 
 #: Tiles of more bytes than this are not read into memory as a whole.
 KEPT = 2**28
@@ -174,6 +178,18 @@ def read_file(path: Path, request: DataOptions) -> FileContents:
     if side:
         return tiled(stack, request, [path.name], str(path))
     return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
+
+
+def image_reader(name: str, *endings: str, **tags: Any) -> Callable[[Header], Header]:
+    """Decorator of a function of a path that returns an `ImageFile`: such files are read by `read_file`; `tags` are
+    arguments of `reader`."""
+
+    def add(header: Header) -> Header:
+        own = wraps(header)(lambda path, request: read_file(path, request))
+        reader(name, *endings, modality="images", options=OPTIONS, header=header, **tags)(own)
+        return header
+
+    return add
 
 
 def check_several(path: Path, stack: Any) -> None:

@@ -14,17 +14,23 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, require
-from viewsmith.data.formats import reader
-from viewsmith.data.image_files import CHANNELS, OPTIONS, ImageFile, opening
-from viewsmith.data.options import DataOptions
-from viewsmith.data.reading import FileContents, reading
-from viewsmith.data.tiles import read_file
+from viewsmith.data.image_files import CHANNELS, ImageFile, opening
+from viewsmith.data.reading import reading
+from viewsmith.data.tiles import image_reader
 from viewsmith.data.unread import INSTRUMENTS, SUFFIXES, TIFF, deep
 from viewsmith.modalities.images.modality import Images
 
 GEO_KEYS = (34735, 34736, 34737)  # directory of the keys of a GeoTIFF, their numbers and texts
 
 
+@image_reader(
+    "tiff",
+    *TIFF,
+    help="a TIFF, OME-TIFF or GeoTIFF file with several images, or a scene that is cut into tiles",
+    noun="a TIFF file",
+    extra="microscopy",
+    example="scene.tif --tile 256 --overlap 32 --channels DNA,0",
+)
 def tiff_file(path: Path) -> ImageFile:
     """The header of a TIFF file."""
     require("tifffile", "microscopy", "reading TIFF files of instruments")
@@ -111,6 +117,14 @@ def _map_of(page: Any) -> tuple[tuple[float, ...] | None, float | None]:
     return None if transform is None else tuple(map(float, transform)), empty
 
 
+@image_reader(
+    "picture",
+    *(suffix for suffix in SUFFIXES if suffix not in (*TIFF, *INSTRUMENTS)),
+    help="a large image that is cut into tiles",
+    noun="an image file",
+    extra="image",
+    example="aerial.png --tile 128",
+)
 def picture_file(path: Path) -> ImageFile:
     """The header of an image file that Pillow reads; PNG of 16-bit colors is decoded by imagecodecs."""
     require("pillow", "image", f"reading {path}")
@@ -148,35 +162,3 @@ def write_tiff(path: Path, image: np.ndarray) -> None:
     planes = image[..., 0] if image.shape[2] == 1 else np.ascontiguousarray(image.transpose(2, 0, 1))
     axes = "YX" if planes.ndim == 2 else "CYX"
     tifffile.imwrite(path, planes, photometric="minisblack", metadata={"axes": axes})
-
-
-@reader(
-    "tiff",
-    *TIFF,
-    help="a TIFF, OME-TIFF or GeoTIFF file with several images, or a scene that is cut into tiles",
-    noun="a TIFF file",
-    modality="images",
-    options=OPTIONS,
-    extra="microscopy",
-    example="scene.tif --tile 256 --overlap 32 --channels DNA,0",
-    header=tiff_file,
-)
-def read_tiff(path: Path, request: DataOptions) -> FileContents:
-    """Images of a TIFF file, or their tiles."""
-    return read_file(path, request)
-
-
-@reader(
-    "picture",
-    *(suffix for suffix in SUFFIXES if suffix not in (*TIFF, *INSTRUMENTS)),
-    help="a large image that is cut into tiles",
-    noun="an image file",
-    modality="images",
-    options=OPTIONS,
-    extra="image",
-    example="aerial.png --tile 128",
-    header=picture_file,
-)
-def read_picture(path: Path, request: DataOptions) -> FileContents:
-    """Tiles of a picture."""
-    return read_file(path, request)
