@@ -1,4 +1,4 @@
-"""Barlow Twins loss against loops over samples and features, contributions from raw moments, and values by hand."""
+"""Barlow Twins loss against loops over samples and features, contributions from raw moments."""
 
 import pytest
 import torch
@@ -70,16 +70,6 @@ def test_each_value_equals_the_contribution_from_raw_moments():
     (one,) = torch.autograd.grad((WEIGHTS * losses).sum(), z)
     (other,) = torch.autograd.grad((WEIGHTS * expected).sum(), z)
     torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
-
-
-def test_by_hand():
-    z0 = torch.tensor([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
-    # Correlations are 1 on the diagonal and 0 elsewhere, for any scale and mean.
-    assert float(barlow_twins(z0, 3 * z0 + 2).mean()) == pytest.approx(0, abs=1e-8)
-    # The second view's features are swapped: 0 on the diagonal and 1 elsewhere.
-    assert float(barlow_twins(z0, z0.flip(1), off_diagonal_weight=0.1).mean()) == pytest.approx(2.2, abs=1e-4)
-    # The second view is the negative of the first.
-    assert float(barlow_twins(z0, -z0, off_diagonal_weight=0.1).mean()) == pytest.approx(8, abs=1e-3)
 
 
 def test_one_sample_and_constant_features_have_finite_losses_and_gradients():

@@ -184,13 +184,6 @@ def test_similarity_sums_by_finite_differences(similarity):
     assert torch.autograd.gradcheck(sums, (a, c))
 
 
-def test_similarity_sums_by_hand():
-    # Products 0, 1, 2 and 3; the diagonal is excluded.
-    a, c = torch.tensor([[0.0, 1.0], [2.0, 3.0]]), torch.eye(2)
-    found = similarity_sums(a, c, CAUCHY, Excluded((0,)))
-    torch.testing.assert_close(found, torch.tensor([1 / 2, 1 / 3]))
-
-
 @pytest.mark.parametrize("chunk", [1, 3, 8, 100])
 def test_by_rows_equals_the_equation(chunk):
     a, b = leaves(8, 3)

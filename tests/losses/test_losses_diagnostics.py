@@ -1,4 +1,4 @@
-"""Label-free diagnostics against numpy loops, by hand, and on collapsed representations."""
+"""Label-free diagnostics against numpy loops, and on collapsed representations."""
 
 import math
 
@@ -66,25 +66,6 @@ def test_alignment_equals_the_loop():
     u0, u1 = at_length_one(h0), at_length_one(h1)
     expected = sum(sum((a - b) ** 2) for a, b in zip(u0, u1, strict=True)) / len(u0)
     assert float(alignment(torch.from_numpy(h0), torch.from_numpy(h1))) == pytest.approx(expected, rel=1e-10)
-
-
-def test_by_hand():
-    e = torch.eye(2, dtype=torch.float64)
-    opposite = torch.stack([e[0], -3 * e[0]])
-    # One feature at +-1 (deviation sqrt 2), one at 0: their mean times sqrt 2 is 1.
-    assert float(feature_std(opposite)) == pytest.approx(1)
-    assert float(uniformity(opposite)) == pytest.approx(-8)  # log exp(-2 * 2^2)
-    assert float(alignment(e[:1], 5 * e[1:])) == pytest.approx(2)
-    assert float(alignment(e[:1], -e[:1])) == pytest.approx(4)
-    assert float(alignment(e, 7 * e)) == pytest.approx(0)
-
-
-def test_effective_rank_by_hand():
-    # Centered orthogonal columns of lengths 2 : 1 : 1 have the fractions 1/2, 1/4, 1/4 and entropy 1.5 log 2.
-    columns = torch.tensor([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], dtype=torch.float64)
-    lengths = torch.tensor([2.0, 1.0, 1.0], dtype=torch.float64)
-    assert float(effective_rank(columns * lengths + 5)) == pytest.approx(2**1.5)
-    assert float(effective_rank(columns)) == pytest.approx(3)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
