@@ -280,19 +280,19 @@ MUTATIONS = {
         "tests/data/test_data_recordings.py",
     ),
     "gaps in scaling": Mutation(
-        "modalities/series/scaling.py",
+        "modalities/series/networks.py",
         "_of_known(values) if bool(values.isnan().any()) else column_moments([values])",
         "column_moments([values])",
         "tests/modalities/test_modalities_series_gaps.py",
     ),
     "gaps in some channels": Mutation(
-        "modalities/series/gaps.py",
+        "modalities/series/networks.py",
         "~unknown.all(1)",
         "~unknown.any(1)",
         "tests/modalities/test_modalities_series_gaps.py",
     ),
     "last known point": Mutation(
-        "modalities/series/gaps.py",
+        "modalities/series/networks.py",
         "(known * places).amax(1, keepdim=True)",
         "places[-1:].expand(len(x), 1)",
         "tests/modalities/test_modalities_series_gaps.py",

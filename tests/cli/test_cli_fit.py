@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,22 @@ def test_features_of_linear_contrast_and_their_options_by_name(tmp_path):
     assert wrong.refused("features is 'nowhere', expected auto, 'random-relu', the folder of a run")
     without = call("fit", "wine", "--set", "coordinates=9", "--out", tmp_path / "three")
     assert without.refused("but the features 'random-relu' has: choose --method linear-contrast")
+
+
+def test_the_way_of_a_training_through_the_files(tmp_path):
+    """Files of the project in which a function runs between the command and the trained model: not more than these."""
+    root, passed = f"{Path(viewsmith.__file__).parent}/", set()
+
+    def note(frame, event, argument):
+        passed.add(frame.f_code.co_filename)
+
+    good("fit", "wine", *EPOCHS, "--out", tmp_path / "first")  # imports run functions, too
+    sys.setprofile(note)
+    try:
+        good("fit", "wine", *EPOCHS, "--out", tmp_path / "run")
+    finally:
+        sys.setprofile(None)
+    assert len({file for file in passed if file.startswith(root)}) <= 75
 
 
 # ---- files of a run -------------------------------------------------------------------------------------------------

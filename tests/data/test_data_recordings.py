@@ -14,9 +14,9 @@ from refusals import refusal
 from viewsmith import Discovery, LinearContrast
 from viewsmith.core.rows import RowSource
 from viewsmith.data import load_dataset
-from viewsmith.data.annotations import write_annotations
 from viewsmith.data.dataset import Windows
 from viewsmith.data.recordings import points_of
+from viewsmith.data.write import write_annotations
 
 rng = np.random.default_rng(0)
 

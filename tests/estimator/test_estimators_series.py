@@ -13,8 +13,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import entries, find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.modality import channel_statistics
-from viewsmith.modalities.series.networks import RecordingCNN
-from viewsmith.modalities.series.scaling import ChannelScaler
+from viewsmith.modalities.series.networks import ChannelScaler, RecordingCNN
 from viewsmith.modalities.series.views import Amplitude, ChannelMask, Speed, TimeWindow
 from viewsmith.networks import PositionScores
 from viewsmith.views import Windows

@@ -12,10 +12,8 @@ from viewsmith import CRLTAC, Contrastive, Discovery, LinearContrast
 from viewsmith.core.registry import entries, find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.features import LogMelPatches, MiniRocket
-from viewsmith.modalities.series.gaps import known_points, last_points
 from viewsmith.modalities.series.modality import channel_statistics, lengths, padded, reversed_in_time
-from viewsmith.modalities.series.networks import RecordingCNN
-from viewsmith.modalities.series.scaling import ChannelScaler
+from viewsmith.modalities.series.networks import ChannelScaler, RecordingCNN, known_points, last_points
 from viewsmith.modalities.series.views import Speed, TimeWindow
 from viewsmith.networks.base import PartContext
 from viewsmith.views.base import ViewContext

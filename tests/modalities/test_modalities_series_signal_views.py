@@ -9,7 +9,7 @@ import torch
 
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.series.gaps import last_points
+from viewsmith.modalities.series.networks import last_points
 from viewsmith.modalities.series.signal_views import (
     butterworth,
     colored_noise,

@@ -12,7 +12,7 @@ import typer
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError, duplicates
-from viewsmith.core.ranges import parse_range
+from viewsmith.core.options import parse_range
 
 if TYPE_CHECKING:
     from viewsmith.estimator.base import ViewsmithEstimator

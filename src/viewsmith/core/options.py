@@ -4,9 +4,12 @@ Checks, documentation and flags of commands follow from that: the first paragrap
 """
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import inspect
+import math
+import re
 import sys
 import textwrap
 import types
@@ -14,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from viewsmith.core.errors import check_choice
+from viewsmith.core.errors import InputError, check_choice, duplicates
 from viewsmith.core.registry import Bounds
 
 Impute = Literal["none", "median"]
@@ -159,3 +162,28 @@ def type_text(annotation: Any) -> str:
         return "None" if annotation is type(None) else "object"
     name = str(annotation.__qualname__)
     return {"Module": "torch.nn.Module", "Sequence": "sequence", "Mapping": "mapping"}.get(name, name)
+
+
+def parse_range(name: str, text: str) -> tuple[int | float, int | float] | list[str]:
+    """The ends of ``LOW..HIGH``, or the choices of ``A,B,...``, of the option `name`."""
+    low, dots, high = (part.strip() for part in text.partition(".."))
+    if dots:
+        first, last = _number(name, text, low), _number(name, text, high)
+        if first >= last:
+            raise InputError(f"the range of {name} is {text!r}, expected LOW..HIGH with LOW below HIGH")
+        return first, last
+    choices = [part.strip() for part in text.split(",")]
+    if len(choices) < 2 or not all(choices):
+        raise InputError(f"the range of {name} is {text!r}, expected LOW..HIGH, or two or more choices, A,B")
+    if twice := duplicates(choices):
+        raise InputError(f"the range of {name} has {twice[0]!r} twice: leave one out")
+    return choices
+
+
+def _number(name: str, text: str, end: str) -> int | float:
+    if re.fullmatch(r"[+-]?\d+", end):
+        return int(end)
+    with contextlib.suppress(ValueError):
+        if math.isfinite(number := float(end)):
+            return number
+    raise InputError(f"the range of {name} is {text!r}, but {end!r} is not a finite number: expected LOW..HIGH")

@@ -20,12 +20,11 @@ from viewsmith.core.files import (
     write_json_atomic,
     write_text_atomic,
 )
-from viewsmith.data.annotations import write_annotations
 from viewsmith.data.any_size import Samples
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
 from viewsmith.data.readers.microscopy import write_tiff
-from viewsmith.data.write import spreadsheet_frame, write_npz
+from viewsmith.data.write import spreadsheet_frame, write_annotations, write_npz
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.estimator import CROP, Discovery
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme

@@ -1,7 +1,7 @@
 """What `viewsmith discover --length sounds` does: the kinds of sounds that recur in recordings, such as syllables.
 
-Sounds are those between silences (`viewsmith.data.sounds`), in the representation of the contrast in closed form. Their
-kinds are clusters of k-means on rows of length one, as many as have the largest mean silhouette (Rousseeuw 1987).
+Sounds are those between silences (`viewsmith.data.recordings`), in the representation of the contrast in closed form.
+Their kinds are clusters of k-means on rows of length one, as many as have the largest mean silhouette (Rousseeuw 1987).
 """
 
 from pathlib import Path
@@ -13,10 +13,9 @@ import pandas as pd
 from viewsmith.core import __version__
 from viewsmith.core.errors import InputError, pluralize
 from viewsmith.core.files import atomic_path, write_text_atomic
-from viewsmith.data.annotations import write_annotations
 from viewsmith.data.any_size import Samples
 from viewsmith.data.dataset import Windows
-from viewsmith.data.write import spreadsheet_frame, write_npz
+from viewsmith.data.write import spreadsheet_frame, write_annotations, write_npz
 from viewsmith.methods.linear_contrast.estimator import LinearContrast
 from viewsmith.modalities.images.channels import to_pixels
 from viewsmith.reports import Figure, Picture, draw_map, render, two_dimensional_map

@@ -18,9 +18,9 @@ import tomli_w
 
 from viewsmith.core.errors import InputError, MissingExtra, StoppedEarly, TrainingError, require
 from viewsmith.core.files import locked_folder, read_json, write_json_atomic, write_text_atomic
+from viewsmith.core.options import parse_range
 from viewsmith.core.progress import html_table, with_progress
 from viewsmith.core.random import derive_seed
-from viewsmith.core.ranges import parse_range
 from viewsmith.core.registry import find
 from viewsmith.data import Dataset
 from viewsmith.data.dataset import validation_split

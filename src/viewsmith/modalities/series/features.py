@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.series.gaps import filled, known_points
+from viewsmith.modalities.series.networks import filled, known_points
 from viewsmith.networks.base import PartContext
 from viewsmith.networks.dictionary import PatchResponses
 from viewsmith.networks.features import Features

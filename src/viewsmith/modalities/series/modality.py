@@ -21,7 +21,7 @@ from viewsmith.modalities.checks import LONG, check_finite, check_numbers, in_pi
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from viewsmith.modalities.series.scaling import ChannelScaler
+    from viewsmith.modalities.series.networks import ChannelScaler
 
 
 SHORTEST = 8  # points in time
@@ -240,7 +240,7 @@ class Series(Modality):
             raise InputError(f"{said}; a model of what they are now can be fitted in Python")
 
     def input_layer(self, row_shape: Sequence[int]) -> ChannelScaler:
-        from viewsmith.modalities.series.scaling import ChannelScaler
+        from viewsmith.modalities.series.networks import ChannelScaler
 
         return ChannelScaler(row_shape[0])
 
@@ -270,7 +270,7 @@ class Series(Modality):
         return super().compared_features(np.nan_to_num(samples), np.nan_to_num(transformed))
 
     def neighbor_features(self, x: Tensor) -> Tensor | None:
-        from viewsmith.modalities.series.gaps import filled
+        from viewsmith.modalities.series.networks import filled
 
         return filled(x).flatten(1)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.series.gaps import filled, known_points, last_points
+from viewsmith.modalities.series.networks import filled, known_points, last_points
 from viewsmith.modalities.series.views import interpolated
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.series.gaps import known_points, last_points
+from viewsmith.modalities.series.networks import known_points, last_points
 from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
 
 view = partial(register, "view maker", modalities="series")
