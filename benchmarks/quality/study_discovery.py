@@ -16,7 +16,8 @@ Pevzner and Sze 2000); half (10,000 sequences of 200, half of them with a word o
 textures of five spectra, the fragments of mnist and fashion without an object, sequences with shuffled letters that
 keep their pairs, recordings with random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128;
 also 2,500 and 5,000 of them) and large (1,000 of 1,024 x 1,024); smears (as they are, reading included). Choice on the
-smears: parts of them (crop), one window or another longer side given (windows, sizes), three kinds sought (kinds; one
+smears: parts of them (crop), one window or another longer side given (windows, sizes), every other one (half 0, half
+1), at 16 bits; three kinds sought (kinds; one
 kind: in textures with a disc in each, so that there is one), average precision over all white cells with one part in an
 image or up to three (precision).
 Known places are read for the scores alone.
@@ -197,9 +198,19 @@ def tokencut(features: np.ndarray) -> np.ndarray:
     return _box_of((vector > vector.mean()).reshape(height, width), largest)
 
 
-def in_smears_with(**options: Any) -> dict[str, Any]:
-    """Center and CorLoc of discovery on the smears with other options than the defaults."""
+def in_smears_with(half: int | None = None, bits: int = 8, **options: Any) -> dict[str, Any]:
+    """Center and CorLoc of discovery with other options than the defaults, on the smears, or every other one of them,
+    with as many bits."""
     images, known = smears()
+    if half is not None or bits != 8:
+        rows_, factor = np.arange(len(images))[slice(half, None, 1 if half is None else 2)], 2 ** (bits - 8)
+        x, known = images, [known[i] for i in rows_]
+
+        def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
+            pixels = x.read(int(rows_[i]), size)
+            return pixels if bits == 8 else pixels.astype(np.uint16) * factor
+
+        images = ImageList([x.shapes[i] for i in rows_], read, 3, dtype=f"uint{bits}")
     began = time.process_time()
     model = Discovery(**options).fit(images)
     result: dict[str, Any] = {"recurs": model.recurs_, "kinds": len(model.parts_)}
@@ -635,6 +646,7 @@ def cells(quick: bool = False) -> list[Cell]:
     if quick:
         return [Cell("planted", "discovery", 0, work(planted, 0, 8, 60, 10, 1))]
     found = [Cell("bccd", row, 0, work(in_smears, row, False, 0)) for row in IMAGE_ROWS]
+    found += [Cell("bccd", "discovery", seed, work(in_smears, "discovery", False, seed)) for seed in range(1, 5)]
     found += [Cell("bccd_gray", row, 0, work(in_smears, row, True, 0)) for row in IMAGE_ROWS]
     found += [Cell(f"crop, {part}", "discovery", 0, work(in_crops, part)) for part in CROPS]
     found += [Cell("crp", "discovery", seed, work(in_crp, seed)) for seed in range(5)]
@@ -665,6 +677,7 @@ def cells(quick: bool = False) -> list[Cell]:
     found += [Cell(kind, "discovery", 0, work(cost, kind)) for kind in (SMEARS, *COSTS)]
     given: dict[str, dict[str, Any]] = {f"windows {side}": {"windows": [side]} for side in (2, 3, 4, 5, 7, 9, 11)}
     given |= {f"sizes {size}": {"image_size": size} for size in (64, 96, 160, 192)}
+    given |= {f"half {half}": {"half": half} for half in (0, 1)} | {"16 bits": {"bits": 16}}
     found += [Cell("kinds", "discovery", seed, work(kinds_in_smears, seed)) for seed in range(3)]
     found += [Cell(f"precision, {n} parts", "discovery", 0, work(precision_in_smears, n)) for n in (1, 3)]
     found += [Cell(name, "discovery", 0, work(partial(in_smears_with, **options))) for name, options in given.items()]

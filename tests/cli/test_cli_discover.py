@@ -55,7 +55,7 @@ def test_discover_writes_parts_crops_and_report(folder, tmp_path):
     assert "warning: 1 file cannot be read as an image, left out: damaged.jpg" in result.err
     assert re.match(r"a thing of about \d\d pixels is in (38|39|40) of 40 images; ", result.out)
     table = pd.read_csv(out / "parts.csv")
-    assert table.columns.tolist() == ["file", "kind", "left", "top", "right", "bottom", "score", "q"]
+    assert table.columns.tolist() == ["file", "kind", "left", "top", "right", "bottom", "score", "q", "outlier"]
     assert table.file.nunique() >= 38
     coco = json.loads((out / "coco.json").read_text())
     assert [image["id"] for image in coco["images"]] == list(range(1, 41)) and coco["info"]["version"]
@@ -227,7 +227,7 @@ def test_discover_in_fasta_writes_sites_and_motifs(tmp_path):
     bed = pd.read_csv(out / "parts.bed", sep="\t", header=None)
     table = pd.read_csv(out / "parts.csv")
     assert (
-        table.columns.tolist() == ["file", "kind", "start", "end", "reverse", "score", "q"]
+        table.columns.tolist() == ["file", "kind", "start", "end", "reverse", "score", "q", "outlier"]
         and len(bed) == len(table) == 30
     )
     assert (bed[2] - bed[1] == 16).all() and set(bed[5]) == {"+"} and bed[4].between(0, 1000).all()
@@ -272,7 +272,7 @@ def test_discover_in_recordings_writes_events(tmp_path):
     )
     assert "an event of 30 points is in " in result.out
     table = pd.read_csv(tmp_path / "found" / "parts.csv")
-    assert table.columns.tolist() == ["index", "kind", "start", "end", "score", "q"] and len(table) > 55
+    assert table.columns.tolist() == ["index", "kind", "start", "end", "score", "q", "outlier"] and len(table) > 55
     good("locate", "--crops", tmp_path / "found", tmp_path / "x.npy", "--out", tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "found" / "crops.npz").read_bytes()
     crops = load_dataset(str(tmp_path / "found" / "crops.npz"), modality="series")
@@ -556,9 +556,9 @@ def test_the_score_of_a_site_is_a_whole_number_from_0_to_1000():
 
 
 def test_the_area_of_a_box_is_that_of_its_sides():
-    found = np.array([(0, 0, 3, 5, 13, 9, 1.5, 0.01)], PARTS)
+    found = np.array([(0, 0, 3, 5, 13, 9, 1.5, 0.01, True)], PARTS)
     (box,) = coco(found, [(96, 128)], ["a.png"])["annotations"]
-    assert box["bbox"] == [3, 5, 10, 4] and box["area"] == 40
+    assert box["bbox"] == [3, 5, 10, 4] and box["area"] == 40 and box["outlier"] is True
 
 
 @pytest.mark.parametrize(

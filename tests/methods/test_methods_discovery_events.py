@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from viewsmith.methods.discovery import events
 from viewsmith.methods.discovery.acceptance import choose
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, q_values
 from viewsmith.methods.discovery.events import Event, find_events, free_windows, grown, random_phases, window_values
@@ -42,7 +43,8 @@ def test_windows_are_averages_less_their_mean_and_log_spreads(width, points):
             np.testing.assert_allclose(found[means:], np.log(pairs.std(1) + 0.1), atol=1e-3)
 
 
-def test_an_event_grows_to_all_places_that_are_hardly_found_in_random_phases():
+def test_an_event_grows_to_all_places_that_are_hardly_found_in_random_phases(monkeypatch):
+    monkeypatch.setattr(events, "PLACES", 1)
     rng = np.random.default_rng(0)
     x, phases, at = (
         rng.normal(size=(60, 1, 240)).astype(np.float32),
@@ -57,7 +59,7 @@ def test_an_event_grows_to_all_places_that_are_hardly_found_in_random_phases():
     z = whitening(values)
     few = Moments.of(z[np.arange(60), at // 2][phases < 1.2])
     event = Event(32, least, (whitening, Contrast.of(few, Moments.of(z.reshape(-1, z.shape[-1])))))
-    event = grown(event, x, free, 1, np.random.default_rng(1))
+    event = grown(event, x, free, np.random.default_rng(1))
     best = event.scores(x)[1].max(1)
     nothing = event.scores(random_phases(x, np.random.default_rng(1)))[1].max(1)
     sure = q_values(best, nothing[:, None], 60) <= 0.05

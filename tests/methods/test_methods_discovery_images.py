@@ -23,17 +23,20 @@ from viewsmith.core.tensors import save_tensors
 from viewsmith.data.any_size import as_images, read_samples
 from viewsmith.methods.discovery import image_parts
 from viewsmith.methods.discovery.contrast import (
+    FAR,
     MIXED,
     Contrast,
+    Gaussian,
     Moments,
     Search,
+    Typical,
     best_boxes,
     folds,
     held_out_scores,
     q_values,
     sized_boxes,
 )
-from viewsmith.methods.discovery.images import random_phases
+from viewsmith.methods.discovery.images import PARTS, random_phases
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -184,7 +187,7 @@ def test_more_parts_of_a_sample_never_list_fewer_samples(columns):
     scores = np.stack([first, first - rng.exponential(1, 100), first - 1 - rng.exponential(1, 100)])
 
     def q_of(max_parts):
-        rows = np.zeros(100 * max_parts, [("sample", int), ("kind", int), ("score", float), ("q", float)])
+        rows = np.zeros(100 * max_parts, PARTS)
         rows["sample"], rows["score"] = np.tile(np.arange(100), max_parts), scores[:max_parts].ravel()
         return Search(max_parts=max_parts, null=[null]).with_q_values(rows, 100)
 
@@ -229,6 +232,44 @@ def test_new_images_and_images_without_a_disc(discs):
     assert set(range(20)) <= set(found["sample"])
     assert (found["sample"] >= 20).sum() <= 4
     assert scores[:20].min() > scores[20:].max()
+
+
+def test_a_part_of_another_color_is_flagged_and_comes_last(discs):
+    _, _, model = discs
+    x, centers = with_discs(20, seed=5)
+    row, column = np.mgrid[: x.shape[1], : x.shape[2]]
+    x[0][np.hypot(row - centers[0, 0, 0], column - centers[0, 0, 1]) < 9] = 200, 30, 200
+    found = model.locate(x)
+    assert found["sample"][found["outlier"]].tolist() == [0]
+    assert model.describe(found, 20).endswith("; 1 of these, unlike the others, comes last")
+    for n in (3, 12):
+        model.search_.max_parts = n
+        more = model.locate(x)
+        assert (
+            set(found["sample"]) <= set(more["sample"])
+            and not (np.diff(more["outlier"][more["sample"] == 0]) < 0).any()
+        )
+    model.search_.max_parts = 1
+
+
+def test_typical_parts_against_a_loop():
+    """Outliers are far out of the distances of all parts, each from those of the other folds."""
+    rng = np.random.default_rng(0)
+    z = np.concatenate([rng.normal(size=(40, 3)), [[9.0, 0, 0]]])
+    typical, fold = Typical.of(z, 1), folds(41, 1)
+
+    def density(rows):
+        return Gaussian.of(rows.mean(0), (1 - MIXED) * np.cov(rows.T, bias=True) + MIXED * np.eye(3))
+
+    kept = np.arange(41) < 40
+    for last in (False, True):
+        rest = kept if last else kept | True
+        held = np.array([np.sqrt(density(z[rest & (fold != fold[i])]).distance(z[[i]])[0]) for i in range(41)])
+        low, high = np.quantile(held, (0.25, 0.75))
+        assert (held > high + FAR * max(high - low, 1)).tolist() == (~kept).tolist()
+    assert typical.limit == pytest.approx(high + FAR * max(high - low, 1))
+    assert typical.outliers(z).tolist() == (~kept).tolist()
+    assert not Typical.of(z[:0]).outliers(z).any() and not Typical.of(z[:1]).outliers(z).any()
 
 
 def test_a_black_background_and_parts_that_fill_the_images():

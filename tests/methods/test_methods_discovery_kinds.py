@@ -156,7 +156,7 @@ def test_random_phases_of_what_is_left():
 
 def test_the_report_shows_each_image_once_those_of_the_first_kind_first():
     rows = [(4, 1, 9.0), (3, 0, 8.0), (2, 1, 7.0), (3, 0, 6.0), (1, 0, 5.0), (1, 1, 4.0)]
-    ranked = np.array([(sample, kind, 0, 0, 0, 0, score, 0.01) for sample, kind, score in rows], PARTS)
+    ranked = np.array([(sample, kind, 0, 0, 0, 0, score, 0.01, False) for sample, kind, score in rows], PARTS)
     assert _spread(ranked).tolist() == [3, 1, 4, 2] and _spread(ranked[:0]).tolist() == []
     many = np.repeat(ranked[:1], 100)
     many["sample"] = np.arange(100)
@@ -208,6 +208,7 @@ def test_large_small_and_many_discs_are_three_kinds(tmp_path):
     for words in ("one kind of thing recurs", "one kind of small thing stands out", "fills the images"):
         assert words in model.describe()
     parts = model.search_.candidates(x)
+    parts = parts[np.lexsort((-parts["score"], parts["kind"], parts["sample"]))]
     middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2
     radius = np.array(
         [

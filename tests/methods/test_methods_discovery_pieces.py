@@ -106,7 +106,8 @@ def test_an_outlier_is_not_the_best_part():
     parts = Discovery(max_q=1).fit(list(x)).locate(list(x))
     large = parts["right"] - parts["left"] > 40
     assert large.sum() == 1 and parts["score"][large][0] < np.median(parts["score"])
-    assert parts["q"][large][0] > 0.1
+    assert parts["q"][large][0] > 0.1 and parts["outlier"][large][0]
+    assert (np.diff(parts["outlier"].astype(int)) >= 0).all() and parts["outlier"].sum() <= 3
 
 
 def test_the_choice_is_the_best_one():

@@ -143,6 +143,35 @@ def test_events_are_located(event):
     assert np.array_equal(model.locate(x[:, None])["start"], found["start"])
 
 
+def test_an_event_and_a_site_unlike_the_others_are_flagged_and_come_last(event, motif):
+    x, _, model = event
+    x = np.concatenate([x[:20], recordings(1, seed=3)[0]])
+    x[20, 0:30] += np.linspace(0, 60, 30)
+    assert model.locate(x)["outlier"].tolist()[-1:] == [True] and not model.locate(x[:20])["outlier"].any()
+    texts, _, sites = motif
+    typical, kept = sites.search_.typical[0], sites.locate(texts)
+    assert kept["outlier"].sum() <= 1
+    assert typical.outliers(np.array([[typical.density.mean[0] + 30]])).all()
+
+
+@pytest.mark.parametrize("which", ["event", "motif"])
+def test_more_parts_never_list_fewer_samples(which, request):
+    x, _, model = request.getfixturevalue(which)
+    listed = []
+    for n in (1, 3, 12):
+        model.search_.max_parts = n
+        listed.append(set(model.locate(x)["sample"]))
+    model.search_.max_parts = 1
+    assert listed[0] <= listed[1] <= listed[2]
+
+
+def test_an_event_is_the_same_however_many_are_listed():
+    x = np.concatenate([recordings(20)[0], np.random.default_rng(1).normal(size=(10, 300))])
+    one, three = (Discovery(windows=[30], max_parts=n).fit(x) for n in (1, 3))
+    np.testing.assert_array_equal(one.search_.null[0][:, 0], three.search_.null[0][:, 0])
+    assert set(one.locate(x)["sample"]) <= set(three.locate(x)["sample"])
+
+
 def test_several_events_of_a_piece():
     x, starts = recordings(events=2)
     found = Discovery(windows=[30], max_parts=2).fit(x).locate(x)

@@ -248,7 +248,7 @@ def parts_text(found: np.ndarray, names: list[str] | None, windows: Windows | Ti
 
 
 def parts_table(found: np.ndarray, names: list[str] | None) -> pd.DataFrame:
-    """Parts as a table: file (or index), kind, place, score, q."""
+    """Parts as a table: file (or index), kind, place, score, q, outlier."""
     table = pd.DataFrame(found).rename(columns={"sample": "index"})
     if names is not None:
         table["index"] = [names[i] for i in found["sample"]]
@@ -275,6 +275,7 @@ def coco(found: np.ndarray, shapes: Sequence[tuple[int, int]], names: list[str] 
                 "area": width * height,
                 "iscrowd": 0,
                 "score": round(float(part["score"]), 4),
+                "outlier": bool(part["outlier"]),
             }
         )
     kinds = sorted({int(kind) for kind in found["kind"]})

@@ -39,6 +39,10 @@ ROUNDS = 12
 
 KEPT = 24  # whitened components of a window
 
+SURE = 0.05  # q-value of places that surely are parts
+
+FAR = 3.0  # interquartile ranges above the upper quartile, where outliers begin ("far out", Tukey 1977)
+
 STEADY = 0.9  # of the samples, in which two halves agree; with fewer the report says so
 
 BLOCK, CACHED = 2**16, 2**13  # rows
@@ -180,6 +184,37 @@ class Contrast:
         return np.asarray(self(z) - _excess(self.all_windows.distance(z), z.shape[1]))
 
 
+@dataclass(frozen=True)
+class Typical:
+    """What the parts of a kind are like, and how far from it an outlier is."""
+
+    density: Gaussian
+    limit: float  # Mahalanobis distance
+
+    @classmethod
+    def of(cls, z: np.ndarray, seed: int = 0) -> "Typical":
+        """Fitted to features z (n, d) of parts, in about unit variance, twice: the second time without outliers, the
+        parts that are far out of the distances of all, each held out."""
+        fold, kept, limit = folds(max(len(z), 1), seed)[: len(z)], np.ones(len(z), bool), np.inf
+
+        def density(rows: np.ndarray) -> Gaussian:
+            moments = Moments.of(rows)
+            return Gaussian.of(moments.mean, (1 - MIXED) * moments.covariance + MIXED * np.eye(z.shape[1]))
+
+        for _ in range(2 if len(z) > z.ndim else 0):
+            held = np.empty(len(z))
+            for f in np.unique(fold):
+                held[fold == f] = np.sqrt(density(z[kept & (fold != f)]).distance(z[fold == f]))
+            low, high = np.quantile(held, (0.25, 0.75))
+            limit = high + FAR * max(high - low, 1.0)
+            kept = held <= limit
+        return cls(density(z[kept]), float(limit))
+
+    def outliers(self, z: np.ndarray) -> np.ndarray:
+        """Which of the rows z (n, d) are no typical parts, bool (n,)."""
+        return np.asarray(np.sqrt(self.density.distance(z)) > self.limit)
+
+
 def _excess(distance: np.ndarray, d: int) -> np.ndarray:
     """What log p_U gains by the best c >= 1 at a squared distance from its mean in d dimensions."""
     c = np.maximum(distance / d, 1.0)
@@ -293,6 +328,7 @@ class Search:
     null: list[np.ndarray] = field(default_factory=list)
     # For each kind, the q-value of the surest place that it was fitted to.
     least_q: list[float] = field(default_factory=list)
+    typical: list[Typical] = field(default_factory=list)  # for each kind
     steady: float = 1.0  # see `image_parts.agreement_of_halves`
 
     def table(
@@ -309,12 +345,15 @@ class Search:
             tables.append(table)
         return self.with_q_values(np.concatenate(tables), samples)
 
-    def keep(self, part: Any, null: np.ndarray, scores: np.ndarray) -> None:
-        """Keep a kind, the best scores (m, places) of what is none, and those (n,) of its best place in each sample."""
+    def keep(self, part: Any, null: np.ndarray, scores: np.ndarray, z: np.ndarray) -> None:
+        """Keep a kind, the best scores (m, places) of what is none, and scores (n,) and features (n, d) of its best
+        place in each sample."""
         self.parts.append(part)
         self.null.append(null)
-        found = scores[np.isfinite(scores)]
-        self.least_q.append(float(q_values(found, null[:, :1], len(scores)).min(initial=1.0)))
+        there = np.isfinite(scores)
+        q = q_values(scores[there], null[:, :1], len(scores))
+        self.least_q.append(float(q.min(initial=1.0)))
+        self.typical.append(Typical.of(z[there][q <= SURE], self.seed))
 
     #: What a sample is called.
     samples_name: ClassVar[str] = "samples"
@@ -344,6 +383,8 @@ class Search:
             doubt = f"about {wrong:,} of these may be wrong" if wrong else "probably none of these is wrong"
             if not self.judged(kind):
                 doubt = "how many of these are wrong is not known"
+            unlike = int(own["outlier"].sum())
+            doubt += f"; {unlike:,} of these, unlike the others, come{'s' * (unlike == 1)} last" if unlike else ""
             lines.append(f"{self.extent(own)} is in {count:,} of {samples:,} {self.samples_name}{times}; {doubt}")
         if not self.parts:
             return f"nothing recurs: {self.describe()}"
@@ -356,7 +397,8 @@ class Search:
         return "; ".join(lines) if lines else f"something may recur, but {unsure}"
 
     def with_q_values(self, table: np.ndarray, samples: int) -> np.ndarray:
-        """Parts in the order of their samples, with the q-values of each kind; those of a sample come best first."""
+        """Parts in the order of their samples, with the q-values of each kind; those of a kind in a sample come best
+        first, and outliers last."""
         for kind, null in enumerate(self.null):
             rows = np.flatnonzero(table["kind"] == kind)
             scores = table["score"][rows]
@@ -367,7 +409,7 @@ class Search:
             first = np.unique(table["sample"][rows], return_index=True)[1]
             q[first] = np.minimum(q[first], q_values(scores[first], null[:, :1], samples))
             table["q"][rows] = q
-        return table[np.argsort(table["sample"], kind="stable")]
+        return table[np.lexsort((table["outlier"], table["kind"], table["sample"]))]
 
 
 def q_values(scores: np.ndarray, null: np.ndarray, samples: float) -> np.ndarray:

@@ -22,6 +22,7 @@ from viewsmith.estimator.arguments import with_shared
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
 from viewsmith.estimator.options import check_options
+from viewsmith.methods.discovery.contrast import Gaussian, Typical
 from viewsmith.methods.discovery.events import EventSearch
 from viewsmith.methods.discovery.images import ImageSearch
 from viewsmith.methods.discovery.motifs import MotifSearch
@@ -233,11 +234,12 @@ class Discovery(DiscoveryOptions, BaseEstimator):
         -------
         structured array
             A row for each part, with the fields ``sample``, ``kind`` (from 0), the place, ``score`` (nats: how much
-            more probable its best window is as one of the kind than as anything equally unlike all windows) and ``q``.
-            The place, from 0, is ``left``, ``top``, ``right``, ``bottom`` (the last two
-            outside) in the pixels of the image; ``start``, ``end`` (outside) in letters and ``reverse`` (on the other
-            strand); or ``start``, ``end`` in points. Only parts with a q-value of at most ``max_q`` are listed, so a
-            sample may have none; parts of kinds whose q-values do not hold with ``unjudged`` alone.
+            more probable its best window is as one of the kind than as anything equally unlike all windows), ``q``
+            and ``outlier``: whether it is unlike the others of its kind; then it comes after those in its sample. The
+            place, from 0, is ``left``, ``top``, ``right``, ``bottom`` (the last two outside) in the pixels of the
+            image; ``start``, ``end`` (outside) in letters and ``reverse`` (on the other strand); or ``start``, ``end``
+            in points. Only parts with a q-value of at most ``max_q`` are listed, so a sample may have none; parts of
+            kinds whose q-values do not hold with ``unjudged`` alone.
         """
         check_is_fitted(self)
         found, checked, kinds = self.search_.candidates(X), self._checked(), range(len(self.parts_))
@@ -292,6 +294,10 @@ class Discovery(DiscoveryOptions, BaseEstimator):
                 "timm:NAME or a trained model"
             )
         fitted, tensors = self.search_.state()
+        typical = [{**vars(each.density), "limit": np.array(each.limit)} for each in self.search_.typical]
+        tensors |= {
+            f"typical{i}.{name}": torch.from_numpy(a) for i, own in enumerate(typical) for name, a in own.items()
+        }
         ours = folder.exists() and folder.read_config().get("method") == self.name
         if not ours and any(os.path.lexists(file) for file in folder.files):
             raise InputError(f"{folder.path} has files of something else, which would be replaced: choose another")
@@ -344,7 +350,13 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             model = cls(**given)
             model.modality_ = config["modality"]
             search = model._search(model.modality_, int(config["fitted"].get("channels", 0)))
-            search.restore(config["fitted"], load_tensors(folder.model))
+            tensors = load_tensors(folder.model)
+            own = {name: tensors.pop(name).numpy() for name in list(tensors) if name.startswith("typical")}
+            search.restore(config["fitted"], tensors)
+            search.typical = [
+                Typical(Gaussian(own[f"typical{i}.mean"], own[f"typical{i}.factor"]), float(own[f"typical{i}.limit"]))
+                for i in range(len(search.parts))
+            ]
             search.least_q, search.steady = list(config["fitted"]["least_q"]), float(config["fitted"]["steady"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{folder.path} is damaged ({error}): fit and save again") from error

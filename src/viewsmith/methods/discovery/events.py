@@ -8,7 +8,7 @@
 3. One view: the chosen windows may be an event shifted to both sides. From the larger half of them, with one window of
    a piece, the rounds are repeated; the result is taken unless it loses gain.
 4. Choice: `viewsmith.methods.discovery.acceptance`, with random phases as surrogates.
-5. All of them: if a piece may have several events, p_P is fitted again to every place that is rather one of them than
+5. All of them: p_P is fitted again to every place that is rather one of them than
    any window (a score above 0), and is hardly found in random phases, until these stay the same. The best window of
    each piece is of the most frequent shape; those of other shapes join by and by.
 
@@ -35,6 +35,7 @@ from viewsmith.core.rows import RowSource, row_blocks
 from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, choose, parts_of
 from viewsmith.methods.discovery.contrast import (
     ROUNDS,
+    SURE,
     Contrast,
     Moments,
     Search,
@@ -57,7 +58,8 @@ ENDS = 64  # the ends of a piece are this part of it
 
 LEAST_SPREAD = 0.01  # of the standard deviation of a channel; what is below is alike
 
-SURE = 0.05  # q-value of places that p_P is fitted to again
+
+PLACES = 8  # of a piece, to which p_P is fitted again
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ class Event:
         starts, values = window_values(x, self.width, self.least)
         z = whitening(values)
         return starts, contrast(z.reshape(-1, z.shape[-1])).reshape(z.shape[:2])
+
+    def features(self, x: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Features (n, d) of the window of each piece (n, C, T) that begins at its first point."""
+        cut = np.stack([own[:, start : start + self.width] for own, start in zip(x, starts, strict=True)])
+        return self.windows[0](window_values(cut, self.width, self.least)[1][:, 0])
 
 
 def window_values(x: np.ndarray, width: int, least: np.ndarray, steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
@@ -124,16 +131,16 @@ def find_events(x: np.ndarray, free: np.ndarray, widths: Sequence[int], seed: in
     return [replace(found[width][0], evidence=Evidence.of(own)) for width, own in zip(widths, scores, strict=True)]
 
 
-def grown(event: Event, x: np.ndarray, free: np.ndarray, count: int, rng: np.random.Generator) -> Event:
-    """The event with p_P fitted to all of its places in pieces x, up to `count` in each, which are hardly found in
-    random phases."""
+def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> Event:
+    """The event with p_P fitted to all of its places in pieces x, up to `PLACES` in each, which are hardly found in
+    random phases, however many are listed."""
     starts, values = window_values(x, event.width, event.least)
     whitening, z, chosen = event.windows[0], event.windows[0](values), np.zeros((0, 0), bool)
     everything, anywhere = Moments.of(z[free_windows(free, starts, event.width)]), np.ones((len(x), x.shape[2]), bool)
     empty = random_phases(x, rng)
     for _ in range(ROUNDS):
-        found = np.stack(_places(event, x, free, count), 2)
-        null = np.stack([scores for _, scores in _places(event, empty, anywhere, count)], 1)
+        found = np.stack(_places(event, x, free, PLACES), 2)
+        null = np.stack([scores for _, scores in _places(event, empty, anywhere, PLACES)], 1)
         sure = q_values(found[1].ravel(), null, len(x)).reshape(found[1].shape) <= SURE
         rows, places = np.nonzero(sure & (found[1] > 0))
         before, chosen = chosen, np.zeros(z.shape[:2], bool)
@@ -191,9 +198,13 @@ NULL = 2_000  # pieces with random phases for q-values
 
 BLOCK = 256
 
-#: One row for each event: number of the piece and kind, first point and the one after the last, score and q-value.
+#: One row for each event: number of the piece and kind, first point and the one after the last, score, q-value and
+#: whether it is unlike the others of its kind.
 EVENTS = np.dtype(
-    [*((name, np.int64) for name in ("sample", "kind", "start", "end")), *(("score", np.float64), ("q", np.float64))]
+    [
+        *((name, np.int64) for name in ("sample", "kind", "start", "end")),
+        *(("score", np.float64), ("q", np.float64), ("outlier", np.bool_)),
+    ]
 )
 
 
@@ -235,13 +246,12 @@ class EventSearch(Search):
             event = choose(events)
             if event is None:
                 break
-            if self.max_parts > 1:
-                event = grown(event, x, free, self.max_parts, rng)
+            event = grown(event, x, free, rng)
             empty = random_phases(x[rng.integers(0, len(x), NULL)], rng)
             anywhere = np.ones((len(empty), x.shape[2]), bool)
             found = _places(event, x, free, self.max_parts)
             null = np.stack([scores for _, scores in _places(event, empty, anywhere, self.max_parts)], 1)
-            self.keep(event, null, found[0][1])
+            self.keep(event, null, found[0][1], event.features(x, found[0][0]))
             for starts, scores in found:
                 free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
 
@@ -273,10 +283,11 @@ class EventSearch(Search):
         """The best events of each kind, apart from those of the kinds before."""
         x, free = without_gaps(x)
         for kind, event in enumerate(self.parts):
-            for starts, scores in _places(event, x, free, self.max_parts):
-                if self.max_parts > 1:  # what else is between events also recurs, and is found in no random phases
+            for number, (starts, scores) in enumerate(_places(event, x, free, self.max_parts)):
+                if number:  # what else is between events also recurs, and is found in no random phases
                     scores = np.where(scores > 0, scores, -np.inf)
-                yield kind, {"start": starts, "end": starts + event.width, "score": scores}
+                outlier = self.typical[kind].outliers(event.features(x, starts))
+                yield kind, {"start": starts, "end": starts + event.width, "score": scores, "outlier": outlier}
                 free &= ~_inside(starts, np.where(scores > 0, event.width, 0), x.shape[2])
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> np.ndarray:

@@ -100,6 +100,16 @@ class Part:
         plain = self.border > 0 or self.count > 1
         return (contrast(rows) if plain else contrast.of_kind(rows)).reshape(z.shape[:3])
 
+    def features(self, maps: np.ndarray, valid: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+        """Features (n, d) of the window in the middle of a box (n, 4) of each image."""
+        middle = _in_the_middle(boxes, whole_windows(valid, self.window), self.window)
+        corners = zip(*np.divmod(middle.reshape(len(maps), -1).argmax(1), middle.shape[2]), strict=True)
+        k = self.window
+        means = [
+            own[top : top + k, left : left + k].mean((0, 1)) for own, (top, left) in zip(maps, corners, strict=True)
+        ]
+        return self.windows[0](np.stack(means))
+
     def posteriors(self, maps: np.ndarray) -> np.ndarray:
         """Probability of every cell to lie in the part, (n, h, w); of windows, the highest of those with the cell."""
         if not self.boxed:

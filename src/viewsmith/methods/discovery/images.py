@@ -44,12 +44,13 @@ FILLED = 3  # of the smallest windows, in squares of which a kind is sought that
 CPU = torch.device("cpu")
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
 
-#: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score and q-value.
+#: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score, q-value
+#: and whether it is unlike the others of its kind.
 PARTS = np.dtype(
     [
         *(("sample", np.int64), ("kind", np.int64)),
         *((side, np.int64) for side in ("left", "top", "right", "bottom")),
-        *(("score", np.float64), ("q", np.float64)),
+        *(("score", np.float64), ("q", np.float64), ("outlier", np.bool_)),
     ]
 )
 
@@ -161,7 +162,7 @@ class ImageSearch(Search):
             if part is None or null is None:
                 break
             found = image_parts.boxes_of(part, maps, free, self._places(part))
-            self.keep(part, null, found[0][1])
+            self.keep(part, null, found[0][1], part.features(maps, free, found[0][0]))
             if len(self.parts) == 1 and part.count == 1:
                 self.steady = image_parts.agreement_of_halves(part, maps, free, self.seed)
             free = image_parts.without(free, found, part, null)
@@ -460,11 +461,12 @@ class ImageSearch(Search):
                 boxes_of_kind = image_parts.boxes_of(part, maps, free, self._places(part))
                 free = image_parts.without(free, boxes_of_kind, part, self.null[kind])
                 for boxes, scores in boxes_of_kind[: self.max_parts]:
+                    outlier = self.typical[kind].outliers(part.features(maps, valid, boxes))
                     for i in np.flatnonzero(np.isfinite(scores)):
                         shape = images.shapes[rows[i]]
                         around = part.border * np.array([-1, -1, 1, 1])
                         box = _in_pixels(boxes[i] + around, valid[i], shape)
-                        found.append((rows[i], kind, *box, scores[i], 1.0))
+                        found.append((rows[i], kind, *box, scores[i], 1.0, outlier[i]))
         return self.with_q_values(np.array(found, PARTS), len(images))
 
 

@@ -282,6 +282,13 @@ class Motif:
             reverse[at + rows], starts[at + rows] = np.divmod(best[rows], m)
         return starts, reverse, scores
 
+    def surprise(self, codes: np.ndarray, starts: np.ndarray, reverse: np.ndarray) -> np.ndarray:
+        """-log p_P of the letters of a site of each sequence, (n, 1)."""
+        at = np.clip(starts[:, None] + np.arange(self.width), 0, codes.shape[1] - 1)
+        letters = np.minimum(np.take_along_axis(codes, at, 1), self.background.size - 1)
+        letters = np.where(reverse[:, None], other_strand(letters, self.background.size), letters)
+        return -np.log(self.probabilities)[np.arange(self.width), letters].sum(1, keepdims=True)
+
     def _scores(self, strands: np.ndarray) -> np.ndarray:
         """log p_P / p_U of all windows of codes (..., L), (..., L - w + 1): the mean of p_P / p_U over the widths, of
         windows with the same middle; -inf where a letter is not known."""

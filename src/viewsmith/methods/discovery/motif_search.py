@@ -70,7 +70,7 @@ ONE_LENGTH, PREFERRED = 0.9, 2.0
 CACHED, AT_ONCE = 2**19, (8, 32)  # values of motifs in windows that are computed at once; of how many motifs
 ENOUGH = 1e-5  # change of the gain in a round, in nats; a motif with less is fitted
 EXACT = 24  # bits of a whole number that float32 holds
-LESS, AGREE = 3, 0.5  # sites have widths up to 1 / 3 less and more, if half of the sites are the same
+LESS, AGREE = 2, 0.5  # sites have widths up to 1 / 2 less and more, as tried ones, if half of the sites are the same
 COPY, COPIED = 30, 0.01  # letters of a copy; share of the letters that is worth a warning
 # Of a polynomial of the letters of a copy, modulo 2^64: that two different ones are equal does not happen.
 _POWERS = [np.uint64(pow(0x9E3779B97F4A7C15, power, 2**64)) for power in range(COPY)]

@@ -72,11 +72,11 @@ def _site_counts(motifs: Sequence[Motif], counts: Sequence[int] | None) -> Seque
 NULL = 2_000  # sequences drawn from the background for q-values
 
 #: One row for each site: number of the sequence and kind, first letter from 0 and the one after the last on the given
-#: strand, whether it is read from the other strand, score and q-value.
+#: strand, whether it is read from the other strand, score, q-value and whether it is unlike the others of its kind.
 SITES = np.dtype(
     [
         *((name, np.int64) for name in ("sample", "kind", "start", "end")),
-        *(("reverse", np.bool_), ("score", np.float64), ("q", np.float64)),
+        *(("reverse", np.bool_), ("score", np.float64), ("q", np.float64), ("outlier", np.bool_)),
     ]
 )
 
@@ -115,7 +115,7 @@ class MotifSearch(Search):
             drawn = motif.background.draw(rng.choice(lengths[lengths >= motif.width], NULL), rng)
             sites = _sites(motif, codes, self.max_parts)
             null = np.stack([scores for _, _, scores in _sites(motif, drawn, self.max_parts)], 1)
-            self.keep(motif, null, sites[0][2])
+            self.keep(motif, null, sites[0][2], motif.surprise(codes, *sites[0][:2]))
             for starts, _, scores in sites:
                 codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0), motif)
 
@@ -144,7 +144,9 @@ class MotifSearch(Search):
         """The best sites of each kind, apart from those of the kinds before."""
         for kind, motif in enumerate(self.parts):
             for starts, reverse, scores in _sites(motif, codes, self.max_parts):
-                yield kind, {"start": starts, "end": starts + motif.width, "reverse": reverse, "score": scores}
+                outlier = self.typical[kind].outliers(motif.surprise(codes, starts, reverse))
+                place = {"start": starts, "end": starts + motif.width, "reverse": reverse}
+                yield kind, place | {"score": scores, "outlier": outlier}
                 codes = _masked(codes, starts, np.where(scores > 0, motif.width, 0), motif)
 
     def crops(self, X: Any, found: np.ndarray, size: int) -> list[str]:

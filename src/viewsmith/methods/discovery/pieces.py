@@ -28,7 +28,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.progress import with_progress
 from viewsmith.data.any_size import ImageList, as_images
-from viewsmith.methods.discovery.contrast import q_values
+from viewsmith.methods.discovery.contrast import SURE, Typical, q_values
 from viewsmith.methods.discovery.images import PARTS, ImageSearch, random_phases
 
 #: Least share of the brightness above the background that lies in pieces, if the background is plain. Nuclei of three
@@ -164,9 +164,13 @@ class Kind:
         every = np.concatenate([each.z for each in candidates])
         return cls(*_moments(z, area), *_moments(every, np.ones(len(every))))
 
+    def standard(self, z: np.ndarray) -> np.ndarray:
+        """Features (m, 4) in deviations of the kind."""
+        return np.asarray((z - self.center) / self.spread)
+
     def __call__(self, z: np.ndarray) -> np.ndarray:
         """Scores (m,) in nats of features (m, 4)."""
-        kind, rest = (z - self.center) / self.spread, (z - self.all_center) / self.all_spread
+        kind, rest = self.standard(z), (z - self.all_center) / self.all_spread
         return np.asarray((rest**2 - kind**2).sum(1) / 2 + np.log(self.all_spread / self.spread).sum())
 
 
@@ -243,7 +247,10 @@ class PieceSearch(ImageSearch):
         self.null = [np.stack([np.pad(each, (0, most - len(each)), constant_values=-np.inf) for each in null])]
         self.parts, self.tried = [kind], [[kind]]
         scores = np.concatenate([kind(each.z)[kept] for each, kept in zip(candidates, chosen, strict=True)])
-        self.least_q = [float(q_values(scores, self.null[0], len(rows) * self.rest).min(initial=1.0))]
+        q = q_values(scores, self.null[0], len(rows) * self.rest)
+        self.least_q = [float(q.min(initial=1.0))]
+        z = np.concatenate([each.z[kept] for each, kept in zip(candidates, chosen, strict=True)])
+        self.typical = [Typical.of(kind.standard(z[q <= SURE]), self.seed)]
 
     def candidates(self, X: Any) -> np.ndarray:
         """The pieces of every image, with their q-values among all images."""
@@ -252,13 +259,13 @@ class PieceSearch(ImageSearch):
         for i in with_progress(range(len(images)), "pieces", len(images), "images"):
             plane, scale = self._read(images, i)
             each = pieces_of(plane)
-            score = kind(each.z)
+            score, unlike = kind(each.z), self.typical[0].outliers(kind.standard(each.z))
             chosen = np.flatnonzero(each.choose(expit(score)))
             chosen = chosen[np.argsort(-score[chosen], kind="stable")][: self.max_parts]
             height, width = images.shapes[i]
             for k in chosen:
                 box = np.minimum(np.round(each.boxes[k] * scale).astype(int), [width, height, width, height])
-                found.append((i, 0, *box, score[k], 1.0))
+                found.append((i, 0, *box, score[k], 1.0, unlike[k]))
             likely = each.boxes[chosen[score[chosen] > 0]]
             alike += _alike(otsu_boxes(plane), likely)
         self.alike = (int(alike[0]), int(alike[1]), int(alike[2]))
@@ -267,7 +274,7 @@ class PieceSearch(ImageSearch):
     def with_q_values(self, table: np.ndarray, samples: int) -> np.ndarray:
         """Pieces with q-values; all places of an image are sought at once."""
         table["q"] = q_values(table["score"], self.null[0], samples * self.rest)
-        return table
+        return table[np.lexsort((table["outlier"], table["sample"]))]
 
     def describe(self) -> str:
         """What recurs in plain words."""

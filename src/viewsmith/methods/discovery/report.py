@@ -82,7 +82,7 @@ def write_parts_report(
     spelled: Callable[[str], str] = str,
 ) -> None:
     """Write the page of a fitted `viewsmith.Discovery`; `spelled` writes options as the user types them."""
-    ranked = found[np.argsort(-found["score"], kind="stable")]
+    ranked = found[np.lexsort((-found["score"], found["outlier"]))]
     without = np.setdiff1d(np.arange(len(samples)), found["sample"])
     sentence = spelled(model.describe(found, len(samples)))
     draw, sought, nothing = _KINDS[model.search_.name]
