@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
+from benchmarks.common.data import data_folder
 from benchmarks.common.runner import ROOT
 from benchmarks.speed.fits import FOLDER
 from benchmarks.speed.timing import Row, case, process, time_interleaved, watched
@@ -534,3 +535,42 @@ def large_scene(given: argparse.Namespace) -> Iterator[Row]:
             out = ["--out", here / "H.npy", "--map", here / "map.tif", "--threads", given.threads]
             row["embed"] = process(*python, "embed", here / "run", here / "scene.tif", *out)
             yield {"pixels": side, **row, "tiles": len(np.load(here / "H.npy", mmap_mode="r"))}
+
+
+# ---- hours of signal ------------------------------------------------------------------------------------------------
+
+
+def write_signal(path: Path, hours: float) -> None:
+    """Hours of two channels at 250 Hz as EDF: three records of MIT-BIH, resampled and repeated."""
+    import edfio
+    import wfdb
+    from scipy.signal import resample_poly
+
+    records = [str(data_folder() / "instruments" / "ecg_mitbih_wfdb" / name) for name in ("100", "106", "108")]
+    once = np.concatenate([resample_poly(wfdb.rdrecord(name).p_signal, 25, 36) for name in records])
+    points = int(hours * 3600 * 250)
+    x = np.tile(once, (-(-points // len(once)), 1))[:points].T
+    edfio.Edf([edfio.EdfSignal(channel, 250, label=f"lead {n}") for n, channel in enumerate(x)]).write(path)
+
+
+@case(options={"commands": {"nargs": "*", "default": ["fit", "embed", "discover"]}, **FOLDER}, hours=24)
+def long_signal(given: argparse.Namespace) -> Iterator[Row]:
+    """Seconds and memory of commands, by default, of --hours of two channels at 250 Hz in an EDF file (VIEWSMITH_DATA).
+
+    Targets: memory that does not grow with the hours, time in proportion to them.
+    """
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        here = Path(folder)
+        write_signal(here / "long.edf", 0.1 if given.quick else given.hours)
+        python, more = [sys.executable, "-m", "viewsmith"], ["--threads", given.threads]
+        row: Row = {}
+        if {"fit", "embed"} & set(given.commands):
+            row["fit"] = process(*python, "fit", here / "long.edf", "--length", "3s", "--out", here / "run", *more)
+        if "embed" in given.commands:
+            out = ["--out", here / "H.parquet", *more]
+            row["embed"] = process(*python, "embed", here / "run", here / "long.edf", *out)
+        if "discover" in given.commands:
+            found = ["--length", "3s", "--out", here / "found", *more]
+            row["discover"] = process(*python, "discover", here / "long.edf", *found)
+            row["events"] = len(pd.read_csv(here / "found" / "parts.csv"))
+        yield row
