@@ -6,8 +6,9 @@ import pytest
 
 from refusals import refusal
 from viewsmith.data.any_size import read_samples
+from viewsmith.training.run import RunFolder
 from viewsmith.workflows.discover import discover_to
-from viewsmith.workflows.sounds import kinds_of
+from viewsmith.workflows.sounds import kinds_of, locate_sounds
 
 soundfile = pytest.importorskip("soundfile")
 RATE = 8000
@@ -56,6 +57,16 @@ def test_discover_lists_the_sounds_and_their_kinds(songs, tmp_path):
         assert len(made["X"]) == len(truth) and made["y"].tolist() == table["kind"].tolist()
     page = (out / "report.html").read_text()
     assert "Kind 2 (" in page and "Otsu" in page
+    same, config = tmp_path / "same.csv", RunFolder(out).read_config()
+    later = read_samples(str(folder), "series", True, config["read"])
+    locate_sounds(same, out, later)
+    again = pd.read_csv(same)
+    assert again.drop(columns="score").equals(table.drop(columns="score")) and again["score"].between(0, 1).all()
+    locate_sounds(
+        tmp_path / "a.npz", out, read_samples(str(folder / "1.wav"), "series", True, config["read"]), crops=True
+    )
+    with np.load(tmp_path / "a.npz") as made:
+        assert made["y"].tolist() == table["kind"][table["recording"] == "1.wav"].tolist()
     samples = read_samples(str(folder), length="sounds")
     assert "of 2 kinds" in discover_to(tmp_path / "two", samples, {"kinds": 2})
     message = refusal(discover_to, tmp_path / "a", samples, {"windows": [40]})

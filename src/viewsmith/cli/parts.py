@@ -129,14 +129,26 @@ def locate(
     if config.get("method") == "discovery":
         modality = str(config.get("modality"))
         check_parts_path(out, modality, crops=crops)
+        sounds = "signal" in config.get("read", {})
+        if sounds and (unjudged or max_q is not None):
+            raise InputError("--max-q and --unjudged are for events, and sounds have no q-value: leave them out")
         from viewsmith.data.any_size import read_samples
 
         with writing(out), flags_of_discovery():
             tiled = {name: read[name] for name in ("tile", "overlap") if name in read}
             samples = read_samples(data, modality, fitted=True, as_before=config.get("read", {}), **tiled)
-            from viewsmith.workflows.discover import crop_again, locate_again
+            if "signal" in config.get("read", {}):
+                if unjudged or max_q is not None:
+                    raise InputError(
+                        "--max-q and --unjudged are for events, and sounds have no q-value: leave them out"
+                    )
+                from viewsmith.workflows.sounds import locate_sounds
 
-            (crop_again if crops else locate_again)(out, run, samples, n, max_q, unjudged)
+                locate_sounds(out, run, samples, crops=crops)
+            else:
+                from viewsmith.workflows.discover import crop_again, locate_again
+
+                (crop_again if crops else locate_again)(out, run, samples, n, max_q, unjudged)
     elif unjudged:
         raise InputError(f"--unjudged is for a run of discover, and {run} is none: leave it out")
     elif max_q is not None:

@@ -140,7 +140,10 @@ def read_samples(
     # Rows of an array of two axes are read as vectors, in which missing values then stay NaN.
     impute: Any = "median" if series and of_rows and wanted is None else "none"
     schema = FITTED | {"modality": wanted, "impute": impute} if fitted else None
-    if data not in BUILTIN and read.get("length") != SOUNDS and "step" in (takes := find_reader(path).tag("takes")):
+    if schema is not None and "signal" in as_before:  # sounds, as long at most as those of the discovery
+        schema |= {"signal": as_before["signal"]}
+        read = {name: as_before[name] for name in as_before.keys() & {"channels"}} | read
+    elif data not in BUILTIN and read.get("length") != SOUNDS and "step" in (takes := find_reader(path).tag("takes")):
         # Events at the seams of windows are found whole in the next ones.
         read = {"step": "50%"} | {name: as_before[name] for name in as_before.keys() & {*takes}} | read
     dataset = load_dataset(data, modality=wanted, impute=impute, schema=schema, **read)

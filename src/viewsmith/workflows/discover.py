@@ -61,11 +61,12 @@ def discover_to(
     check_no_link(out / PARTS_CACHE)
     with locked_folder(out, LOCK):
         if isinstance(found.windows, Windows) and found.windows.ends is not None:
-            return discover_sounds(out, found, options, title)
-        sentence = _discover(out, found, options, crop_size, title)
-        folder = RunFolder(out)
+            sentence = discover_sounds(out, found, options, title)
+        else:
+            sentence = _discover(out, found, options, crop_size, title)
+        config = (folder := RunFolder(out)).read_config()
         kept = {name: str(value) if isinstance(value, Path) else value for name, value in read.items()}
-        folder.write_config(folder.read_config() | {"read": kept})
+        folder.write_config(config | {"read": kept | config.get("read", {})})
         return sentence
 
 

@@ -1,4 +1,5 @@
-"""What `viewsmith discover --length sounds` does: the kinds of sounds that recur in recordings, such as syllables.
+"""What `viewsmith discover --length sounds` does: the kinds of sounds that recur in recordings, such as syllables; and
+`locate` after it.
 
 Sounds are those between silences (`viewsmith.data.recordings`), in the representation of the contrast in closed form.
 Their kinds are clusters of k-means on rows of length one, as many as have the largest mean silhouette (Rousseeuw 1987).
@@ -9,20 +10,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from viewsmith.core import __version__
 from viewsmith.core.errors import InputError, pluralize
-from viewsmith.core.files import atomic_path, write_text_atomic
+from viewsmith.core.files import atomic_path, target_of, write_text_atomic
+from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.data.any_size import Samples
 from viewsmith.data.dataset import Windows
 from viewsmith.data.write import spreadsheet_frame, write_annotations, write_npz
 from viewsmith.methods.linear_contrast.estimator import LinearContrast
+from viewsmith.methods.loading import load
 from viewsmith.modalities.images.channels import to_pixels
 from viewsmith.reports import Figure, Picture, draw_map, render, two_dimensional_map
+from viewsmith.training.run import RunFolder
 
 FEWEST, MOST_KINDS = 12, 30  # sounds, kinds
 JUDGED = 4000  # sounds at most by which the number of kinds is chosen
 OPTIONS = {"kinds", "random_state", "modality", "max_parts"}
+MODEL, CENTERS = "model", "kinds.safetensors"  # in the folder of a discovery
 SHOWN, HEIGHT = 8, 96  # spectrograms of a kind, and their pixels
 
 
@@ -32,7 +38,7 @@ def kinds_of(h: np.ndarray, kinds: int | None = None, seed: int = 0) -> tuple[np
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_samples, silhouette_score
 
-    rows = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
+    rows = _normalized(h)
 
     def clusters(x: np.ndarray, k: int) -> Any:
         return KMeans(k, n_init=5, random_state=seed).fit(x)
@@ -64,13 +70,17 @@ def discover_sounds(out: Path, found: Samples, options: dict[str, Any], title: s
     ).fit(x)
     h = model.transform(x)
     kind, silhouettes = kinds_of(h, kinds, seed)
-    place = windows.located(np.arange(len(x)), np.array(0), np.array(x.shape[2]))
-    table = pd.DataFrame({"file": names, "kind": kind, "score": silhouettes} | place)
-    write_text_atomic(out / "parts.csv", spreadsheet_frame(table).to_csv(index=False, float_format="%.6g"))
+    table = _table(found, kind, silhouettes)
+    write_text_atomic(out / "parts.csv", _text(table))
+    model.save(out / MODEL)
+    centers = np.stack([_normalized(h)[kind == each].mean(0) for each in range(kind.max() + 1)])
+    save_tensors(out / CENTERS, {"centers": torch.from_numpy(centers)})
+    signal = {"rate": windows.rate, "points": x.shape[2], "sounds": True}
+    RunFolder(out).write_config({"method": "discovery", "modality": "series", "read": {"signal": signal}})
     texts = [f"kind {each}" for each in kind]
-    write_annotations(out / "annotations", place["recording"], place["first"], place["last"], texts, windows.rate)
-    with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
-        write_npz(file, {"X": np.asarray(x[:]), "y": kind})
+    of, first, last = (table[name].to_numpy() for name in ("recording", "first", "last"))
+    write_annotations(out / "annotations", of, first, last, texts, windows.rate)
+    _write_sounds(out / "crops.npz", x, kind)
     counts = np.bincount(kind)
     recordings = pluralize(len(np.unique(windows.recordings)), "recording")
     sentence = (
@@ -99,6 +109,41 @@ def discover_sounds(out: Path, found: Samples, options: dict[str, Any], title: s
     )
     write_text_atomic(out / "report.html", page)
     return sentence
+
+
+def locate_sounds(out: Path, run: Path, given: Samples, *, crops: bool = False) -> None:
+    """Write the kinds of the sounds of other recordings as a table, or with `crops` the sounds and their kinds.
+
+    The kind of a sound is that with the nearest center; its score is a silhouette by centers: 1 less the quotient of the
+    distances to the nearest center and to the next one.
+    """
+    h = _normalized(load(run / MODEL).transform(given.rows))
+    distances = np.linalg.norm(h[:, None] - load_tensors(run / CENTERS)["centers"].numpy(), axis=2)
+    kind, near = distances.argmin(1), np.sort(distances, 1)
+    if crops:
+        _write_sounds(target_of(out), given.rows, kind)
+        return
+    score = np.ones(len(h)) if near.shape[1] == 1 else 1 - near[:, 0] / np.maximum(near[:, 1], 1e-12)
+    write_text_atomic(target_of(out), _text(_table(given, kind, score)))
+
+
+def _normalized(h: np.ndarray) -> np.ndarray:
+    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
+
+
+def _table(found: Samples, kind: np.ndarray, score: np.ndarray) -> pd.DataFrame:
+    """A row for each sound: its kind and its place."""
+    place = found.windows.located(np.arange(len(kind)), np.array(0), np.array(found.rows.shape[2]))
+    return pd.DataFrame({"file": found.names, "kind": kind, "score": score} | place)
+
+
+def _text(table: pd.DataFrame) -> str:
+    return str(spreadsheet_frame(table).to_csv(index=False, float_format="%.6g"))
+
+
+def _write_sounds(path: Path, x: Any, kind: np.ndarray) -> None:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        write_npz(file, {"X": np.asarray(x[:]), "y": kind})
 
 
 def _spectrograms(x: Any, rows: np.ndarray, silhouettes: np.ndarray) -> np.ndarray:
