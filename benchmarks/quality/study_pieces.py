@@ -5,9 +5,11 @@ otsu        Otsu's threshold of each image and connected pieces, after a Gaussia
 log         local maxima of the normalized Laplacian of Gaussian over eight scales, above Otsu's threshold of the maxima
 
 Sets: nih3t3 (13 images, 513 nuclei segmented by hand), stardist (one image, 125), montage (one scene of 16 bits, 606
-cells of which the centers are known). A part is right if it overlaps its own nucleus by half (of boxes), or holds one
-known center alone. `of_otsu`: share of the nuclei that Otsu's pieces find which are also found. `wrong_at_*`: share of
-wrong parts, and `listed_at_*` the number of parts, up to this q. Known places are read for the scores alone.
+cells of which the centers are known), crowns (3 aerial photographs, 377 crowns of trees in boxes drawn by hand; each is
+searched by tiles of 128 pixels that share 48, with 12 parts at most). A part is right if it overlaps its own nucleus by
+half (of boxes), or holds one known center alone. `of_otsu`: share of the nuclei that Otsu's pieces find which are also
+found. `wrong_at_*`: share of wrong parts, and `listed_at_*` the number of parts, up to this q. Known places are read
+for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_pieces [minutes] [set ...]
 """
@@ -18,6 +20,7 @@ import csv
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,11 +31,18 @@ from benchmarks.common.runner import RESULTS, Cell, rows
 from benchmarks.quality.study_discovery import SIDES, folder, overlap
 from benchmarks.quality.suite import command, rounded
 from viewsmith import Discovery
+from viewsmith.data.any_size import read_samples
 from viewsmith.methods.discovery.pieces import otsu_boxes
 
 PATH = RESULTS / "study_pieces.jsonl"
+CORNERS = ("xmin", "ymin", "xmax", "ymax")
 LEVELS = (0.05, 0.1, 0.2)
-SCALES = {"nih3t3": (12, 60), "stardist": (4, 15), "montage": (4, 15)}  # pixels, of the Laplacian: told, not found
+SCALES = {
+    "nih3t3": (12, 60),
+    "stardist": (4, 15),
+    "montage": (4, 15),
+    "crowns": (6, 24),
+}  # pixels, of the Laplacian: told, not found
 
 Places = list[np.ndarray]
 
@@ -54,9 +64,34 @@ def images_of(name: str) -> tuple[list[np.ndarray], Places]:
     if name == "stardist":
         x, mask = (tifffile.imread(place / "nuclei_stardist_16bit" / f"{each}2d.tif") for each in ("img", "mask"))
         return [x], [boxes_of(mask)]
+    if name == "crowns":
+        images, trees = [np.asarray(Image.open(file).convert("RGB")) for file in aerial()], []
+        with (place / "aerial_tree_boxes" / "boxes.csv").open() as file:
+            boxes = [(row["image"], [float(row[key]) for key in CORNERS]) for row in csv.DictReader(file)]
+        for path in aerial():
+            trees.append(np.array([box for image, box in boxes if image == path.name]))
+        return images, trees
     with (place / "ifc_montage_scene" / "points.csv").open() as file:
         centers = np.array([(float(row["x"]), float(row["y"])) for row in csv.DictReader(file)])
     return [tifffile.imread(place / "ifc_montage_scene" / "Ch4_CP0001.tif")], [centers]
+
+
+def aerial() -> list[Path]:
+    """The aerial photographs."""
+    files = (folder() / "instruments" / "aerial_tree_boxes").iterdir()
+    return sorted(file for file in files if file.suffix in (".png", ".tif"))
+
+
+def in_tiles(seed: int) -> Places:
+    """What `viewsmith discover FILE --tile 128 --overlap 48 --max-parts 12` lists of each aerial photograph."""
+    found = []
+    for path in aerial():
+        samples = read_samples(str(path), tile=128, overlap=48)
+        model = Discovery(modality="images", max_parts=12, random_state=seed).fit(samples.rows)
+        parts = model.locate(samples.rows)
+        assert samples.windows is not None
+        found.append(_boxes(samples.windows.placed(parts[samples.windows.distinct(parts)])))  # type: ignore[union-attr]
+    return found
 
 
 def is_right(found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,7 +145,10 @@ def measured(name: str, row: str, seed: int) -> dict[str, Any]:
     baseline = otsu(images)
     if row != "otsu":
         began = time.process_time()
-    if row == "discovery":
+    if name == "crowns" and row == "discovery":
+        found = in_tiles(seed)
+        result["cpu_seconds"] = time.process_time() - began
+    elif row == "discovery":
         model = Discovery(random_state=seed).fit(images)
         every = model.set_params(max_q=1.0).locate(images)
         result["cpu_seconds"] = time.process_time() - began
@@ -133,7 +171,7 @@ def measured(name: str, row: str, seed: int) -> dict[str, Any]:
     both = sum((hit & other).sum() for (_, hit), other in zip(hits, of_otsu, strict=True))
     listed, places = sum(map(len, found)), sum(map(len, known))
     count = sum(right.sum() for right, _ in hits)
-    shares = {"right": count / listed, "found": count / places, "of_otsu": both / sum(map(np.sum, of_otsu))}
+    shares = {"right": count / max(listed, 1), "found": count / places, "of_otsu": both / sum(map(np.sum, of_otsu))}
     return rounded({"listed": listed, "places": places} | {k: float(v) for k, v in shares.items()} | result)
 
 
@@ -150,7 +188,7 @@ def cells(quick: bool = False) -> list[Cell]:
 
     if quick:
         return [cell("stardist", "otsu", 0)]
-    found = [cell(name, row, 0) for row in ("discovery", "otsu", "log") for name in ("stardist", "montage", "nih3t3")]
+    found = [cell(name, row, 0) for row in ("discovery", "otsu", "log") for name in SCALES]
     return found + [cell(name, "discovery", seed) for seed in range(1, 5) for name in ("stardist", "montage", "nih3t3")]
 
 

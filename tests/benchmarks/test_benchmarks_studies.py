@@ -46,7 +46,7 @@ SIZES = {
     "metaug_table1": 22,
     "crl_tac_mnist": 39,
     "study_discovery": 240,
-    "study_pieces": 21,
+    "study_pieces": 24,
     "study_q": 6,
     "study_acceptance": 102,
     "study_closed_form": 24,

@@ -182,7 +182,7 @@ def test_what_is_refused(put, tmp_path, monkeypatch):
         writer.write(planes(8, 9))
     assert "images of different shapes, such as (8, 8) and (8, 9)" in refusal(load_dataset, tmp_path / "set")
     (tmp_path / "set" / "a" / "1.tif").write_bytes(good.read_bytes()[:300])
-    assert "1.tif as a" in refusal(load_dataset, tmp_path / "set")
+    assert "1.tif ends within its pages" in refusal(load_dataset, tmp_path / "set")
     x = planes(3, 8, 8, dtype="float32")
     x[0, 0, 0] = np.nan
     for name in ("b/0.tif", "b/1.tif"):
@@ -196,6 +196,12 @@ def test_what_is_refused(put, tmp_path, monkeypatch):
     (tmp_path / "set" / "b" / "1.tif").unlink()
     put("b/1.tif", planes(8, 8))
     assert "1.tif has more than 8 bits per channel, and 0.png 8 bits" in refusal(load_dataset, tmp_path / "set" / "b")
+
+
+def test_a_file_that_ends_within_its_pages_is_damaged(put):
+    path = put("z.ome.tif", planes(3, 40, 40), photometric="minisblack", metadata={"axes": "CYX"})
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert "z.ome.tif ends within its pages" in refusal(load_dataset, path.parent)
 
 
 def test_a_missing_codec_and_a_missing_package_name_the_extra(put, tmp_path, monkeypatch):

@@ -56,7 +56,7 @@ def kinds_of(h: np.ndarray, kinds: int | None = None, seed: int = 0) -> tuple[np
 def discover_sounds(out: Path, found: Samples, options: dict[str, Any], title: str) -> str:
     """Write ``parts.csv`` (a row for each sound), annotations, ``crops.npz`` and ``report.html``; return what was
     found, in plain words."""
-    x, names, _, windows, _ = found
+    x, _, _, windows, _ = found
     assert isinstance(windows, Windows) and windows.rate is not None
     if others := options.keys() - OPTIONS:
         raise InputError(f"{min(others)} is for events in windows, and the parts are whole sounds here: leave it out")
@@ -114,8 +114,8 @@ def discover_sounds(out: Path, found: Samples, options: dict[str, Any], title: s
 def locate_sounds(out: Path, run: Path, given: Samples, *, crops: bool = False) -> None:
     """Write the kinds of the sounds of other recordings as a table, or with `crops` the sounds and their kinds.
 
-    The kind of a sound is that with the nearest center; its score is a silhouette by centers: 1 less the quotient of the
-    distances to the nearest center and to the next one.
+    The kind of a sound is that with the nearest center. Its score is a silhouette by centers: 1 less the quotient of
+    the distances to the nearest center and to the next one.
     """
     h = _normalized(load(run / MODEL).transform(given.rows))
     distances = np.linalg.norm(h[:, None] - load_tensors(run / CENTERS)["centers"].numpy(), axis=2)
@@ -133,6 +133,7 @@ def _normalized(h: np.ndarray) -> np.ndarray:
 
 def _table(found: Samples, kind: np.ndarray, score: np.ndarray) -> pd.DataFrame:
     """A row for each sound: its kind and its place."""
+    assert isinstance(found.windows, Windows)
     place = found.windows.located(np.arange(len(kind)), np.array(0), np.array(found.rows.shape[2]))
     return pd.DataFrame({"file": found.names, "kind": kind, "score": score} | place)
 

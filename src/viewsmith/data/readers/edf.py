@@ -48,7 +48,7 @@ def _recording(file: Path, name: str, label: str | None, wanted: Collection[str]
             signals = named or signals
         rates = sorted({float(signal.sampling_frequency) for signal in signals})
         if not signals:
-            raise InputError(f"{file} has no signals, only annotations")
+            raise InputError(f"{file} has no signals, only annotations: give the file with the signals, too")
         if len(rates) > 1:
             slow = [signal.label for signal in signals if signal.sampling_frequency == rates[0]]
             raise InputError(

@@ -3,10 +3,12 @@ GeoTIFF) by tifffile, and pictures (PNG of 16 bits by imagecodecs). Files are re
 is converted to 8 bits.
 """
 
+import contextlib
 import logging
 import math
 import warnings
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,9 +38,8 @@ def tiff_file(path: Path) -> ImageFile:
     require("tifffile", "microscopy", "reading TIFF files of instruments")
     import tifffile
 
-    logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # it would log what then is an error of one line
-    with opening(path, "a TIFF file"), tifffile.TiffFile(path) as file:
-        series = file.series
+    with opening(path, "a TIFF file"), _whole(path), tifffile.TiffFile(path) as file:
+        series, _ = file.series, len(file.pages)
         shapes = list(dict.fromkeys(tuple(each.shape) for each in series))
         if len(shapes) > 1:
             raise InputError(
@@ -80,6 +81,27 @@ def tiff_file(path: Path) -> ImageFile:
     found = found if len(series) > 1 else replace(found, opened=opened)
     channels = math.prod(size for size, letter in zip(shape, axes, strict=True) if letter in CHANNELS)
     return replace(found, names=tuple(names)) if len(names) == channels else found
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Raise InputError if tifffile finds pages beyond the end of a file, which it only logs."""
+    logger, lost = logging.getLogger("tifffile"), list[str]()
+
+    def silent(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        lost.extend([text] if "offset to page" in text or "page offset" in text else [])
+        return False  # what is logged besides is an error of one line when pixels are read
+
+    logger.setLevel(logging.ERROR)
+    logger.addFilter(silent)
+    try:
+        yield
+    finally:
+        logger.removeFilter(silent)
+        logger.setLevel(logging.CRITICAL)
+    if lost:
+        raise InputError(f"{path} ends within its pages: it is damaged; copy it from its source again, or leave it out")
 
 
 def _ome(text: str) -> tuple[list[str], float | None]:
