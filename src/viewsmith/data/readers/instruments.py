@@ -5,6 +5,7 @@ axis, and each time, is an image; FITS files, of which the first image with two 
 OME-Zarr, of whose resolutions the largest is read, or an array alone.
 """
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,8 @@ def fits_file(path: Path) -> ImageFile:
     require("astropy", "astronomy", f"reading {path}, a FITS file,")
     from astropy.io import fits
 
-    with opening(path, "a FITS file"), fits.open(path) as file:
+    # Old keywords are no fault of the image.
+    with opening(path, "a FITS file"), warnings.catch_warnings(action="ignore"), fits.open(path) as file:
         images = [(i, each) for i, each in enumerate(file) if each.is_image and len(each.shape) >= 2]
         if not images:
             raise InputError(f"{path} is a FITS file without an image of two axes or more")
@@ -121,11 +123,12 @@ def fits_file(path: Path) -> ImageFile:
         raise InputError(f"{path} has an image of shape {shape}, expected 2 to {len(FITS_AXES)} axes")
 
     def pixels() -> np.ndarray:
-        with fits.open(path) as file:
+        with warnings.catch_warnings(action="ignore"), fits.open(path) as file:
             return np.asarray(file[number].data).astype(dtype)
 
     def opened() -> Any:
-        return fits.open(path)[number].section  # reads what is asked for
+        with warnings.catch_warnings(action="ignore"):
+            return fits.open(path)[number].section  # reads what is asked for
 
     return ImageFile(path, shape, FITS_AXES[-len(shape) :], dtype, pixels, opened=opened)
 
