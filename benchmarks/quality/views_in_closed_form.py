@@ -87,6 +87,8 @@ def work(name: str, row: str, seed: int, quick: bool = False) -> dict[str, Any]:
     given: dict[str, Any] = {}
     if row in METHODS:
         method, options = METHODS[row]
+        if quick and row in ("diffaug", "genview"):
+            options = {"generator_epochs": 1, "sampler_steps": 1}
         views = views_of(method, options, data, seed, 1 if quick or row in DRAWN else STEPS)
         given = {"view_maker": Drawn(views)}
     made = time.process_time() - started

@@ -166,33 +166,18 @@ def beside(run: Path) -> dict[str, Any]:
     return {"shared": shared, "cache_if_large": run.with_name(f"{run.name}.cache")}
 
 
-def make_estimator(
-    method: str | None,
-    preset: str | None,
-    config: Path | None,
-    pairs: list[str],
-    given: dict[str, Any],
-    modality: str | None = None,
-) -> ViewsmithEstimator:
-    """The estimator to fit, by preset, file, --set, flags, the later first; options that the method does not have are
-    those of its parts; before data are read, `modality` is None: what is right in one of them is taken."""
+def make_estimator(*asked: Any) -> ViewsmithEstimator:
+    """The estimator to fit, see `_estimator`."""
     import viewsmith.methods.loading  # noqa: F401, it registers methods
 
-    return _estimator(method, preset, config, pairs, given, modality)
+    return _estimator(*asked)
 
 
-def declared_estimator(
-    method: str | None,
-    preset: str | None,
-    config: Path | None,
-    pairs: list[str],
-    given: dict[str, Any],
-    modality: str | None = None,
-) -> ViewsmithEstimator:
+def declared_estimator(*asked: Any) -> ViewsmithEstimator:
     """The options of `make_estimator`, checked, without the methods, which take seconds to import; parts of plug-ins
     are imported."""
     with declared.parts_declared():
-        return _estimator(method, preset, config, pairs, given, modality)
+        return _estimator(*asked)
 
 
 def _estimator(
@@ -201,8 +186,10 @@ def _estimator(
     config: Path | None,
     pairs: list[str],
     given: dict[str, Any],
-    modality: str | None,
+    modality: str | None = None,
 ) -> ViewsmithEstimator:
+    """An estimator by preset, file, --set, flags, the later first; options that the method does not have are those of
+    its parts; before data are read, `modality` is None: what is right in one of them is taken."""
     from viewsmith.core.registry import built, find
     from viewsmith.estimator.options import check_given, check_options, route_options
     from viewsmith.estimator.parts import expanded

@@ -271,7 +271,7 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
     times = [name for name in names if name.lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
     if not times:
         return
-    text = [name for name in names if not _is_number(frame[name])]
+    text = [name for name in names if frame[name].dtype.kind not in "biuf"]
     ids = [name for name in names if name != times[0] and 1 < frame[name].nunique() < len(frame)]
     ids = [name for name in ids if name in text] or [name for name in ids if "id" in name.lower()]
     flags = f"--time {one_line(times[0], 40)}" + (f" --id {one_line(ids[0], 40)}" if ids else "")
@@ -279,10 +279,6 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
         f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
         f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {times[0]})"
     )
-
-
-def _is_number(column: Any) -> bool:
-    return column.dtype.kind in "biuf"
 
 
 def _in_hdf5(path: Path) -> tuple[Format | None, str]:

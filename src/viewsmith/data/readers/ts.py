@@ -23,7 +23,7 @@ from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 )
 def read_ts(path: Path, request: DataOptions) -> FileContents:
     """Series as recordings (n, channels, time) with their classes; files _TRAIN and _TEST of a folder are the split."""
-    request = _without_y(request, path)
+    request.check_no_table_options(str(path), "the labels are in the file (@classLabel)")
     if path.is_file():
         return samples_of(_series(path), request, str(path))
     files = sorted(path.glob("*.ts"))
@@ -38,12 +38,6 @@ def read_ts(path: Path, request: DataOptions) -> FileContents:
         )
     first = _series(train[0])
     return samples_of([*first, *_series(test[0])], request, str(path), n_train=len(first))
-
-
-def _without_y(request: DataOptions, path: Path) -> DataOptions:
-    """The options, after it was checked that they name no column."""
-    request.check_no_table_options(str(path), "the labels are in the file (@classLabel)")
-    return request
 
 
 def _series(file: Path) -> list[Recording]:

@@ -172,18 +172,13 @@ class Solution:
 @torch.no_grad()
 def solve(between: Tensor, within: Tensor, ridge: float, k: int) -> Solution:
     """The k leading solutions of ``S_b a = s (S_w + ridge tr(S_w) / d I) a``; S_w is not 0."""
-    d, power = len(within), _power(between, within)
+    d, power = len(within), within.diagonal().mean().clamp_min(_rounding(between))
     root = torch.linalg.cholesky(within + ridge * power * torch.eye(d, dtype=within.dtype, device=within.device))
     half = torch.linalg.solve_triangular(root, between, upper=False)
     whitened = torch.linalg.solve_triangular(root, half.T, upper=False)
     signal, axes = leading_axes(whitened, k)
     directions = torch.linalg.solve_triangular(root.T, axes, upper=True)
     return Solution(directions, signal.clamp_min(0))
-
-
-def _power(between: Tensor, within: Tensor) -> Tensor:
-    """Mean noise of a direction; at least what rounding gives."""
-    return within.diagonal().mean().clamp_min(_rounding(between))
 
 
 def _rounding(between: Tensor) -> Tensor:

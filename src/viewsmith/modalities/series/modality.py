@@ -77,12 +77,6 @@ def exchanged(x: AnyRows, source_name: str) -> tuple[bool, str]:
     )
 
 
-def warn_exchanged(x: np.ndarray, source_name: str = "the data") -> None:
-    """Warn of recordings (n, C, T) whose time and channels may be exchanged."""
-    if said := exchanged(x, source_name)[1]:
-        warn(said)
-
-
 def recording_rows(X: Any, source_name: str = "the data", points: int | None = None) -> np.ndarray:
     """Recordings as an array, NaN where values are not known.
 
@@ -215,7 +209,8 @@ class Series(Modality):
         _check_not_imputed(impute, "the data")
         rows = X if isinstance(X, RowSource) else recording_rows(X, points=None if row_shape is None else row_shape[1])
         if row_shape is None and isinstance(rows, np.ndarray):
-            warn_exchanged(rows)
+            if said := exchanged(rows, "the data")[1]:
+                warn(said)
             warn_gaps(rows)
         if not getattr(estimator, "reads_gaps", True) and any(np.isnan(block).any() for block in row_blocks(rows)):
             raise InputError(
