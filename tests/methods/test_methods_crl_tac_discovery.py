@@ -173,7 +173,7 @@ class Found:
         return "found"
 
     def candidates(self, images):
-        found = [(i, 0, 3 + i, 5, 33 + i, 25, 1.0, q) for i, q in zip((0, 4, 2), self.q, strict=True)]
+        found = [(i, 0, 3 + i, 5, 33 + i, 25, 1.0, q, False) for i, q in zip((0, 4, 2), self.q, strict=True)]
         return np.array(found, PARTS)
 
 

@@ -106,10 +106,10 @@ def test_gradient_training_of_the_same_objective_ends_at_the_closed_form():
     log_signal = torch.nn.Parameter(torch.zeros(k, dtype=torch.float64))
     optimizer = torch.optim.Adam([free, log_signal], lr=0.1)
     generator = draw(1)
-    for step in range(400):
-        optimizer.param_groups[0]["lr"] = 0.1 * (1 + math.cos(math.pi * step / 400)) / 2
+    for step in range(250):
+        optimizer.param_groups[0]["lr"] = 0.1 * (1 + math.cos(math.pi * step / 250)) / 2
         optimizer.zero_grad()
-        loss(free, log_signal.exp(), torch.randint(n, (512,), generator=generator)).backward()
+        loss(free, log_signal.exp(), torch.randint(n, (256,), generator=generator)).backward()
         optimizer.step()
     rows = torch.arange(1024)
     with torch.no_grad():
