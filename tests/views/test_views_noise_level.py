@@ -174,10 +174,3 @@ def test_density_equals_a_slow_loop(dtype):
     fast = fit_density(points, k=3).quantile(points, k=3)
     assert fast.dtype == torch.float64
     assert fast.tolist() == pytest.approx(slow)
-
-
-def test_density_by_hand():
-    # Three rows close together, and one far away, which tolerates the least noise.
-    points = torch.tensor([[0.0], [1.0], [3.0], [100.0]])
-    assert fit_density(points, k=1).quantile(points, k=1).tolist() == [1.0, 1.0, 0.5, 0.25]
-    assert adaptive_levels(fit_density(points, k=1).quantile(points, k=1)).tolist() == [400, 400, 200, 100]
