@@ -14,6 +14,7 @@ from cli_tools import call, files, good
 from PIL import Image
 
 import viewsmith
+from cases import slow
 from refusals import refusal
 from viewsmith.core.files import locked_folder
 from viewsmith.data import load_dataset
@@ -490,7 +491,7 @@ def test_images_that_would_be_clipped_or_cut_are_refused(tmp_path, made, part):
         assert result.refused("0.tif", part) and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("file", ["one.png", "deep.tif"])
+@pytest.mark.parametrize("file", [slow("one.png"), "deep.tif"])
 def test_one_image_of_things_on_a_plain_background(tmp_path, file):
     row, column = np.mgrid[:200, :200]
     pixels = np.full((200, 200), 20.0)
