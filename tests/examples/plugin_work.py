@@ -55,19 +55,7 @@ def commands(folder):
         "report": run_command("report", run),
         "views": run_command("views", run, "wine", "--out", folder / "views.npz"),
         "denoising": run_command(
-            *(
-                "fit",
-                "wine",
-                "--method",
-                "denoising",
-                "--epochs",
-                2,
-                *SETS,
-                "--set",
-                "noise.levels=0.1,0.5",
-                "--out",
-                own,
-            )
+            *("fit", "wine", "--method", "denoising", "--epochs", 2, *SETS, "--set", LEVELS, "--out", own)
         ),
         "denoising embed": run_command("embed", own, "wine", "--out", folder / "own.npz"),
         "denoising evaluate": run_command("evaluate", own, "wine", "--protocols", "knn"),

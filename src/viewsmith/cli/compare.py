@@ -17,18 +17,8 @@ if TYPE_CHECKING:
 
 
 @options.with_flags(
-    *(
-        "labels",
-        "target",
-        "groups",
-        "split_by_groups",
-        "image_size",
-        "modality",
-        *options.OF_RECORDINGS,
-        "columns",
-        "impute",
-    ),
-    *("threads", "debug"),
+    *("labels", "target", "groups", "split_by_groups", "image_size", "modality", *options.OF_RECORDINGS),
+    *("columns", "impute", "threads", "debug"),
 )
 def compare(
     data: options.Data,

@@ -47,19 +47,8 @@ def _saved_arguments(run: Path | None) -> list[str]:
 
 @options.with_flags(
     *("label", "labels", "target", "groups", "split_by_groups", "neighbors", "layer", "use_rep", "normalization"),
-    *(
-        "image_size",
-        "modality",
-        *options.OF_RECORDINGS,
-        "drop",
-        "one_hot",
-        "columns",
-        "strict",
-        "impute",
-        "stream",
-        "cache",
-        "debug",
-    ),
+    *("image_size", "modality", *options.OF_RECORDINGS, "drop", "one_hot", "columns", "strict", "impute"),
+    *("stream", "cache", "debug"),
     view_cache=Annotated[
         str | None, typer.Option(metavar="CACHE", help="Views that `viewsmith generate` made (genview).")
     ],

@@ -19,17 +19,8 @@ if TYPE_CHECKING:
 
 
 @options.with_flags(
-    *(
-        "labels",
-        "target",
-        "groups",
-        "split_by_groups",
-        "layer",
-        "use_rep",
-        "normalization",
-        "image_size",
-        *options.OF_RECORDINGS,
-    ),
+    *("labels", "target", "groups", "split_by_groups", "layer", "use_rep", "normalization", "image_size"),
+    *options.OF_RECORDINGS,
     *("modality", "drop", "one_hot", "columns", "impute", "threads", "debug"),
 )
 def tune(
