@@ -45,7 +45,7 @@ SIZES = {
     "pinda_table2": 120,
     "metaug_table1": 22,
     "crl_tac_mnist": 39,
-    "study_discovery": 240,
+    "study_discovery": 247,
     "study_pieces": 24,
     "study_q": 6,
     "study_acceptance": 102,
