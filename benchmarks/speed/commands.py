@@ -574,3 +574,30 @@ def long_signal(given: argparse.Namespace) -> Iterator[Row]:
             row["discover"] = process(*python, "discover", here / "long.edf", *found)
             row["events"] = len(pd.read_csv(here / "found" / "parts.csv"))
         yield row
+
+
+@case()
+def short_sequences(given: argparse.Namespace) -> Iterator[Row]:
+    """Seconds of `discover` of 25 sequences of 200 and of 740 letters with a word of 15, 2 letters changed, and of the
+    94 orchid sequences (VIEWSMITH_DATA).
+
+    Targets, one core: 10, 30 and 60 s.
+    """
+    rng, letters = np.random.default_rng(0), np.array(list("ACGT"))
+    with tempfile.TemporaryDirectory() as folder:
+        here, word = Path(folder), rng.choice(letters, 15)
+        sets = {"orchids": data_folder() / "files" / "ls_orchid.fasta"}
+        for length in (200, 740):
+            x = rng.choice(letters, (25, length))
+            for row, start in zip(x, rng.integers(0, length - 15, 25), strict=True):
+                row[start : start + 15] = word
+                row[start + rng.choice(15, 2, replace=False)] = rng.choice(letters, 2)
+            sets[f"25 of {length}"] = here / f"{length}.fa"
+            text = "".join(f">{i}\n{''.join(row)}\n" for i, row in enumerate(x))
+            sets[f"25 of {length}"].write_text(text, encoding="ascii")
+        for name, path in list(sets.items())[::-1][: 1 if given.quick else None]:
+            found = process(
+                *(sys.executable, "-m", "viewsmith", "discover", path, "--threads", given.threads),
+                *("--out", here / name),
+            )
+            yield {"set": name, **found, "sites": len(pd.read_csv(here / name / "parts.csv"))}

@@ -11,7 +11,7 @@ from viewsmith.core.registry import entries
 from viewsmith.evaluation.feature_space import LEAST, FeatureSpace, nearest
 from viewsmith.modalities import modality_of
 from viewsmith.networks.features import Features
-from viewsmith.workflows.views_table import N_VIEWS, affordable, views_table
+from viewsmith.workflows.views_table import N_VIEWS, _by_groups, affordable, views_table
 
 pytestmark = pytest.mark.full_size
 
@@ -54,6 +54,17 @@ def samples(modality, n=60):
 def row_of(table, use, view, setting=""):
     (found,) = [row for row in table if (row.use, row.view) == (use, view) and row.setting.startswith(setting)]
     return found
+
+
+def test_whole_groups_are_held_out():
+    order, groups = np.random.default_rng(0).permutation(90), np.repeat(list("abcdef"), 15)
+    train, scored = _by_groups(order, groups, 0)
+    assert len(train) == 60 and len(np.unique(groups[scored])) == 2
+    assert not {*groups[train]} & {*groups[scored]} and sorted([*train, *scored]) == list(range(90))
+    x, y = samples("vectors")
+    table = views_table(x, y, views=["noise"], uses=["alone"], groups=np.arange(len(x)) % 4)
+    assert (table.samples, table.scored) == (45, 15)
+    assert "have the group 0" in refusal(views_table, x, y, groups=np.zeros(len(x), int))
 
 
 def test_gain_destroys_what_a_stain_measures_and_turns_do_not():

@@ -115,7 +115,8 @@ def generate(
 
 
 @with_flags(
-    "label", "labels", "target", "image_size", "modality", "columns", "impute", *OF_RECORDINGS, "threads", "debug"
+    *("label", "labels", "target", "groups", "image_size", "modality", "columns", "impute"),
+    *(*OF_RECORDINGS, "threads", "debug"),
 )
 def views_table(
     data: Data,
@@ -144,8 +145,8 @@ def views_table(
 
     Distance of views to other samples (ratio) and to their own (moved), correlation of two views, columns and nats that
     they share on held-out samples. With labels: accuracy of linear-contrast with these views on a held-out third
-    of the train rows, and the gain over the features without views. Only train rows are read. Without labels
-    the table tells only that mirrors and turns with a ratio of 1.25 or more harm.
+    of the train rows, with --groups on whole groups, and the gain over the features without views. Only train rows are
+    read. Without labels the table tells only that mirrors and turns with a ratio of 1.25 or more harm.
     """
     if out is not None and out.suffix.lower() not in (".csv", ".json"):
         raise InputError(f"--out is {str(out)!r}, expected a file name that ends in .csv or .json")
@@ -179,6 +180,7 @@ def views_table(
         samples=samples,
         seconds=seconds,
         target=None if dataset.y is None else dataset.target,
+        groups=None if dataset.groups is None else dataset.groups[dataset.train_index],
         seed=seed,
         context=data_record(dataset),
         **({} if json_ else {"each": each}),

@@ -413,6 +413,7 @@ def views_table(
     samples: int | None = None,
     seconds: float = SECONDS,
     target: Target | None = None,
+    groups: np.ndarray | None = None,
     seed: int = 0,
     context: Mapping[str, Any] | None = None,
     each: Callable[[ViewsTable, ViewRow], None] = lambda table, row: None,
@@ -440,6 +441,8 @@ def views_table(
         CPU seconds of a row, about.
     target : {"class", "number"}, optional
         What labels are. Default: numbers if a label has a fraction.
+    groups : array-like, shape (n,), optional
+        Speakers, patients, plates: of labeled samples whole groups are held out, about a third of the samples.
     seed : int
     context : mapping, optional
         Origin of the data, as in `LinearContrast.fit`.
@@ -469,7 +472,7 @@ def views_table(
         raise InputError(f"samples is {samples}, expected at least {FEWEST}")
     if isinstance(X, RowSource):
         chosen = np.sort(np.random.default_rng(seed).permutation(len(X))[: 4 * (samples or SAMPLES[0])])
-        X, y = np.asarray(X[chosen]), None if y is None else np.asarray(y)[chosen]
+        X, y, groups = np.asarray(X[chosen]), *(None if g is None else np.asarray(g)[chosen] for g in (y, groups))
     estimator = LinearContrast(modality=modality, random_state=seed, view_maker=base or "auto")
     kind, rows, options = _read(X, estimator, context)
     names = kind.default_views if options.view_maker == "auto" else options.view_maker
@@ -477,17 +480,21 @@ def views_table(
     order, labels = np.random.default_rng(seed).permutation(len(rows)), None if y is None else np.asarray(y)
     if labels is not None:
         order, target = _labeled(order, labels, target)
-    n = min(samples or SAMPLES[0], len(order) if labels is None else round(2 * len(order) / 3))
+    n, held_out = len(order) if labels is None else round(2 * len(order) / 3), np.empty(0, np.int64)
+    if labels is not None and groups is not None:
+        order, held_out = _by_groups(order, np.asarray(groups), seed)
+        n = len(order)
+    n = min(samples or SAMPLES[0], n)
     if n < FEWEST:
         raise InputError(f"{n} samples whose views are drawn, expected at least {FEWEST}: give more samples")
     data = scale(kind, rows[order[:n]], "auto", torch.device("cpu"), seed, None, signal=signal_of(context))
     features = _fitted(kind, data)
     if samples is None:
-        more = 0 if labels is None else min(SCORED, len(order) - n)
+        more = 0 if labels is None else min(SCORED, len(held_out) or len(order) - n)
         n = affordable(features, data.x[:64], n, more, seconds)
         few = data.rows[:n]
         data = dataclasses.replace(data, rows=few, x=kind.scaled(unscaled(few), data.layer))
-    scored = None if labels is None else order[n : n + SCORED]
+    scored = None if labels is None else held_out[:SCORED] if len(held_out) else order[n : n + SCORED]
     judge = Judge(
         data,
         options,
@@ -515,6 +522,20 @@ def _read(X: Any, estimator: Any, context: Mapping[str, Any] | None) -> tuple[Mo
     rows = estimator._read(X, kind, None)
     options = check_options(type(estimator), estimator.get_params(deep=False))
     return kind, rows, estimator._adapt(options, kind, rows, signal_of(context))
+
+
+def _by_groups(order: np.ndarray, groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in their order, parted by groups: random ones with at most a third of the rows, one at least, are the second
+    part."""
+    names, codes = np.unique(groups[order], return_inverse=True)
+    if len(names) < 2:
+        raise InputError(
+            f"all labeled samples have the group {names[0]}, expected two groups or more: leave groups out"
+        )
+    shuffled = np.random.default_rng((seed, 1)).permutation(len(names))
+    rows = np.bincount(codes)[shuffled].cumsum()
+    held_out = np.isin(codes, shuffled[: max(1, np.searchsorted(rows, len(order) / 3, side="right"))])
+    return order[~held_out], order[held_out]
 
 
 def _labeled(order: np.ndarray, labels: np.ndarray, target: Target | None) -> tuple[np.ndarray, Target]:
