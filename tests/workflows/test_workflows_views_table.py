@@ -13,8 +13,6 @@ from viewsmith.modalities import modality_of
 from viewsmith.networks.features import Features
 from viewsmith.workflows.views_table import N_VIEWS, _by_groups, affordable, views_table
 
-pytestmark = pytest.mark.full_size
-
 
 def stains(n=240, seed=0):
     """Images of discs whose class is the brightness of one of two stains; they lie anywhere, turned anyhow."""
@@ -67,6 +65,7 @@ def test_whole_groups_are_held_out():
     assert "have the group 0" in refusal(views_table, x, y, groups=np.zeros(len(x), int))
 
 
+@pytest.mark.full_size
 def test_gain_destroys_what_a_stain_measures_and_turns_do_not():
     table = views_table(*stains(), views=["gain", "turns"], uses=["alone"], seed=0)
     assert table.labels and table.samples == 160 and table.scored == 80
