@@ -124,7 +124,7 @@ def test_without_anything_that_recurs_it_starts_as_published():
 
 
 def test_places_that_are_not_clear_are_no_start(monkeypatch):
-    part = Part(window=5, windows=(), cells=(), posterior=0.2, consistency=0.9, nothing=0.7, objective=1.0, boxed=False)
+    part = Part(window=5, windows=(), cells=(), posterior=0.2, consistency=0.9, objective=1.0, boxed=False)
 
     def fit(self, X):
         self.parts, self.tried = [part], [[part]]

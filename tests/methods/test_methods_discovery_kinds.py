@@ -8,7 +8,7 @@ import pytest
 from viewsmith import Discovery
 from viewsmith.data.any_size import as_images
 from viewsmith.methods.discovery.contrast import choose_windows, folds
-from viewsmith.methods.discovery.image_kinds import COUNT, SMALL, filling, fills, is_clear, small
+from viewsmith.methods.discovery.image_kinds import COUNT, SMALL, filling, fills, small
 from viewsmith.methods.discovery.image_parts import agreement, boxes_of, windows_apart, without
 from viewsmith.methods.discovery.images import PARTS, Rest, random_phases
 from viewsmith.methods.discovery.report import SHOWN, _spread, _summary, write_parts_report
@@ -55,7 +55,7 @@ def test_agreement_against_a_loop():
     shares = []
     for p, box in zip(held[:2], inside[:2], strict=True):
         shares.append(p[box].sum() / (box.sum() + p[~box].sum()))
-    assert agreement(held, inside) == pytest.approx((sum(shares) + 0) / 3)
+    assert agreement(held, inside) == pytest.approx([*shares, 0])
 
 
 def test_only_the_share_of_the_samples_with_the_best_windows_is_fitted():
@@ -105,11 +105,11 @@ def test_a_small_kind_of_some_images_is_clear_and_noise_is_not():
     free = np.ones(maps.shape[:3], bool)
     free[places[0][0][0], places[0][0][1]] = False  # taken by another kind in all images
     part, null = small(maps, free, 1, 0, other)
-    assert is_clear(part, 60, 40) and null.shape == (40, 1)
+    assert part.evidence.recurs(3) and null.shape == (40, 1)
     ((boxes, scores),) = boxes_of(part, maps, free, 1)
     hits = [list(boxes[i, :2]) == list(places[i][0]) for i in range(1, 30)]
     assert np.mean(hits) > 0.9 and np.median(scores[1:30]) > null.max() > np.median(scores[30:])
-    assert not is_clear(small(noise(60, 2), np.ones(maps.shape[:3], bool), 1, 0, other)[0], 60, 40)
+    assert not small(noise(60, 2), np.ones(maps.shape[:3], bool), 1, 0, other)[0].evidence.recurs(3)
 
 
 def test_cells_of_a_place_are_no_other_kinds():
@@ -245,9 +245,3 @@ def test_images_full_of_one_kind_of_thing(tmp_path):
     inside = [(np.hypot(*(discs[p["sample"]][:, :2] - m).T) <= 8).any() for p, m in zip(parts, middle, strict=True)]
     assert np.mean(inside) > 0.9 and len(parts) > 40 * 8
     assert (Discovery.load(model.save(tmp_path / "run") or tmp_path / "run").locate(x) == parts).all()
-
-
-def test_the_fewer_samples_decide_whether_a_small_kind_is_clear():
-    part = filling(noise(4, 0, (8, 8)), np.ones((4, 8, 8), bool), 2, 0)
-    part = dataclasses.replace(part, consistency=0.8, nothing=0.5)  # .3 above; errors of .147 (8) and .006 (5,000)
-    assert is_clear(part, 5000, 5000) and not is_clear(part, 8, 5000) and not is_clear(part, 5000, 8)

@@ -11,7 +11,8 @@ from sklearn.datasets import load_digits
 from viewsmith import Discovery
 from viewsmith.data.any_size import as_images
 from viewsmith.methods.discovery import image_parts, images
-from viewsmith.methods.discovery.image_parts import Part, area_variance, most_outstanding, stands_out
+from viewsmith.methods.discovery.acceptance import Evidence
+from viewsmith.methods.discovery.image_parts import as_windows, stands_out
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -42,31 +43,8 @@ def test_stands_out_against_a_loop():
         first.append(image[best])
         second.append(max(image[p] for p in places if abs(p[0] - best[0]) >= 2 or abs(p[1] - best[1]) >= 2))
     expected = np.mean([a > b for a in first for b in second])
-    assert stands_out(score, 2, 6) == pytest.approx(expected)
-    assert np.isnan(stands_out(score, 6, 6))  # no window apart from any other
-
-
-def test_area_variance_is_that_of_repeated_draws():
-    rng, n = np.random.default_rng(0), 40  # of exponentials, for which the formula is exact
-    areas = [(3 * rng.exponential(size=(n, 1)) > rng.exponential(size=n)).mean() for _ in range(4000)]
-    assert np.mean(areas) == pytest.approx(0.75, abs=0.005)
-    assert area_variance(0.75, n) == pytest.approx(np.var(areas), rel=0.08)
-
-
-@pytest.mark.parametrize(
-    ("area", "nothing", "count", "clear"),
-    [(0.95, 0.8, 300, True), (0.95, 0.8, 30, False), (0.88, 0.8, 300, False), (np.nan, 0.8, 300, False)],
-)
-def test_windows_stand_out_clearly_or_not_at_all(area, nothing, count, clear):
-    def part(outstanding):
-        return Part(
-            window=4, windows=(), cells=(), posterior=0.5, consistency=0.2, objective=1, outstanding=outstanding
-        )
-
-    found = most_outstanding([part(area)], [part(nothing)], (count, count))
-    assert (found is not None) == clear
-    if found is not None:
-        assert (found.boxed, found.consistency, found.nothing) == (False, area, nothing)
+    assert stands_out(score, 2, 6).mean() == pytest.approx(expected)
+    assert np.isnan(stands_out(score, 6, 6)).all()  # no window apart from any other
 
 
 @pytest.mark.slow
@@ -91,12 +69,11 @@ def test_features_of_larger_patches_are_also_those_of_random_phases(monkeypatch)
     seen = []
     plain = images.fit_patches
     monkeypatch.setattr(images, "fit_patches", lambda *a: seen.append(a[4]) or plain(*a))
+    compared = iter([Evidence(0.0), Evidence(9.0, 0.0)])  # the second one is of larger patches
     monkeypatch.setattr(
         image_parts,
-        "most_outstanding",
-        lambda tried, *_: (
-            dataclasses.replace(tried[1], boxed=False, consistency=0.99, nothing=0.8) if len(tried) == 2 else None
-        ),
+        "as_windows",
+        lambda *pair: dataclasses.replace(as_windows(*pair), evidence=next(compared, Evidence())),
     )
     model = Discovery(windows=[5], kinds=2).fit(tiles(40, 0, objects=True)[0])
     assert int(model.search_.dense.reduction) == 2 and not model.parts_[0].boxed

@@ -8,7 +8,13 @@ something recurs. The mean difference in nats says how much: real data are not q
 
     kept if  p(mean rank) <= ALPHA / candidates  and  mean difference >= LEAST
 
-Of several candidates the surest one is taken, and of equally sure ones that with the largest mean difference.
+In images a score would say little: fragments of things, too, are unlike random phases. There a sample has the share of
+the part that lies at one place (`viewsmith.methods.discovery.image_parts`), held out as well. The surrogates, images
+with random phases, have that of the same search in them, the rank is among all of them, and the difference that of the
+log odds of the mean shares, which has to be at least `ODDS`.
+
+Of several candidates the surest one is taken, and of equally sure ones that with the largest mean difference; in images
+the one that lies most surely at one place.
 """
 
 from collections.abc import Sequence
@@ -16,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import logit
+from scipy.stats import mannwhitneyu, norm
 
 from viewsmith.methods.discovery.contrast import folds
 
@@ -25,6 +32,9 @@ ALPHA = 0.01
 
 LEAST = 0.5
 """Nats by which the score of a sample has to exceed that of its own surrogates, in the mean of the samples."""
+
+ODDS = 0.8
+"""Nats by which the log odds that a part of images lies at one place have to exceed those of random phases."""
 
 SURROGATES = 9
 """Surrogates of each sample: with more, the mean rank is a little surer, and takes longer."""
@@ -46,6 +56,7 @@ class Evidence:
 
     gain: float = 0.0  # mean difference, in nats
     p: float = 1.0  # of one candidate
+    of_odds: bool = False
 
     @classmethod
     def of(cls, scores: np.ndarray) -> "Evidence":
@@ -60,15 +71,25 @@ class Evidence:
         z = (rank.mean() - others / 2) * np.sqrt(n * 12 / ((others + 1) ** 2 - 1))
         return cls(float((scores[0] - scores[1:].mean(0)).mean()), float(norm.sf(z)))
 
+    @classmethod
+    def of_places(cls, shares: np.ndarray, nothing: np.ndarray) -> "Evidence":
+        """Of the share of the part that lies at one place, in images (n,) and in those with random phases (m,)."""
+        if not (np.isfinite(shares).all() and np.isfinite(nothing).all()):
+            return cls(of_odds=True)
+        odds = [float(logit(np.clip(each.mean(), 1e-3, 1 - 1e-3))) for each in (shares, nothing)]
+        return cls(odds[0] - odds[1], float(mannwhitneyu(shares, nothing, alternative="greater").pvalue), True)
+
     def recurs(self, tried: int) -> bool:
         """Whether something recurs, if it is one of so many candidates."""
-        return self.gain >= LEAST and self.p * tried <= ALPHA
+        return self.gain >= (ODDS if self.of_odds else LEAST) and self.p * tried <= ALPHA
 
     def why(self, tried: int) -> str:
         """What was found and expected of one of so many candidates, in plain words."""
+        scores = "scores {:.2f} nats more where it was not sought than in random samples like these"
+        odds = "lies at one place with log odds {:.2f} above those in random images with the same spectra"
         return (
-            f"scores {self.gain:.2f} nats more where it was not sought than in random samples like these "
-            f"(p = {min(1.0, self.p * tried):.2g}); expected at least {LEAST:g}, with p up to {ALPHA:g}"
+            f"{(odds if self.of_odds else scores).format(self.gain)} (p = {min(1.0, self.p * tried):.2g}); expected at "
+            f"least {ODDS if self.of_odds else LEAST:g}, with p up to {ALPHA:g}"
         )
 
 

@@ -16,8 +16,8 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from scipy.stats import mannwhitneyu
 
+from viewsmith.methods.discovery.acceptance import Evidence
 from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds
 from viewsmith.methods.discovery.image_parts import (
     BOX_ROUNDS,
@@ -25,9 +25,8 @@ from viewsmith.methods.discovery.image_parts import (
     OUTSIDE,
     Part,
     agreement,
-    area_variance,
     cell_posteriors,
-    clearly_higher,
+    shares_below,
     whole_windows,
     window_means,
     windows_apart,
@@ -65,7 +64,7 @@ def filling(maps: np.ndarray, free: np.ndarray, side: int, seed: int) -> Part:
         windows=(whitening, Contrast.of(Moments.of(z[chosen]), Moments.of(z[whole]))),
         cells=(cell_whitening, of_cells),
         posterior=float(held.sum() / free.sum()),
-        consistency=agreement(held, _covered(chosen, side)),
+        consistency=float(agreement(held, _covered(chosen, side)).mean()),
         objective=float(of_chosen.mean()) if len(of_chosen) else 0.0,
         size=np.array([side, side], float),
         count=COUNT,
@@ -104,14 +103,11 @@ def small(
     z = whitening(means).reshape(len(maps), -1, len(whitening.axes.T))
     score, contrast = choose_windows(z, whole.reshape(len(maps), -1), fold, count=1, present=PRESENT)
     pair = whitening, contrast
-    plain: dict[str, Any] = {"posterior": 0.0, "consistency": 0.0, "objective": 0.0, "nothing": 0.5, "boxed": False}
+    plain: dict[str, Any] = {"posterior": 0.0, "consistency": 0.0, "objective": 0.0, "boxed": False}
     part = Part(window=side, windows=pair, cells=pair, border=BORDER, **plain)
     null = np.stack([own for _, own in windows_apart(part.window_scores(nothing), side, count, BORDER)], 1)
     best = score.max(1)
-    area = float(mannwhitneyu(best, null[:, 0]).statistic / (len(best) * len(null)))
-    return dataclasses.replace(part, consistency=area, objective=float(best[np.isfinite(best)].mean())), null
-
-
-def is_clear(part: Part, images: int, drawn: int) -> bool:
-    """Whether a small kind stands out from images with random phases."""
-    return clearly_higher(part.consistency, part.nothing, area_variance(part.consistency, min(images, drawn)))
+    shares = shares_below(best, null[:, 0])
+    evidence = Evidence.of_places(shares, shares_below(null[:, 0], null[:, 0]))
+    objective = float(best[np.isfinite(best)].mean())
+    return dataclasses.replace(part, consistency=float(shares.mean()), objective=objective, evidence=evidence), null

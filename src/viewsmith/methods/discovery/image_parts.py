@@ -7,29 +7,29 @@
 4. Boxes: cells inside the chosen boxes against cells outside; the new box is the rectangle in which 2 p - 1 sums to the
    most, where p is the posterior of a cell (`viewsmith.methods.discovery.contrast`).
 5. Choice: of several k, solutions whose part would fill most of the image are background; of the others, the one whose
-   posterior lies most completely in its boxes is taken, if the same search finds less in images with random phases.
+   posterior lies most completely in its boxes is taken, if it recurs (`viewsmith.methods.discovery.acceptance`).
 6. Typical sizes: two parts that touch would become one box. So the posteriors of the first and the last round are
    averaged, over all k whose windows agree with the chosen solution, and in one more round the sum of 2 p - 1 is
    weighted by the size of the rectangle, log-normal around the median height and width, with a deviation of one
    doubling.
 7. If none is left, or less than half of its posterior lies in the boxes, windows may tell more than cells: they are the
-   parts themselves if the best one of an image stands out from the best one apart from it, clearly more than in images
-   with random phases; also with patches of twice the size. Otherwise nothing recurs.
+   parts themselves if the best one of an image stands out from the best ones apart from it, by the same rule; also with
+   patches of twice the size. Otherwise nothing recurs.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from scipy.special import expit
-from scipy.stats import mannwhitneyu
 from torch import Tensor
 
 from viewsmith.core.progress import with_progress
+from viewsmith.methods.discovery.acceptance import Evidence
 from viewsmith.methods.discovery.contrast import (
     Contrast,
     Moments,
@@ -49,20 +49,12 @@ BLOCK = 16  # images whose features are computed at once: more take more memory 
 OUTSIDE = -1e6  # of a cell that no box may contain
 BACKGROUND = 0.4  # mean posterior above which a solution is background
 
-# Least consistency of a part that recurs. Blood smears: .73 to .74 at four sides of windows; discs in noise, two in an
-# image: .41 to .45. Textures of five spectra and overlapping discs, none of which have a part: at most .32.
+# Least consistency of boxes. Blood smears: .73 to .79; discs in noise, two in an image: .41 to .45. Textures, fragments
+# without an object, gray smears: at most .34.
 CONSISTENT = 0.38
-
-# By so much it has to exceed that of the same images with random phases. Blood smears: .45, discs: .3 to .5; textures
-# of five spectra: at most .08.
-ABOVE = 0.15
 
 # Below this consistency, windows that stand out are preferred to boxes. Flat objects on tables have .55 to .6.
 ENTIRELY = 0.5
-
-# Windows without boxes: 1 - `stands_out` is at most this part of that of random phases, by so many standard errors.
-# Objects among fragments of others: clothes .13, digits .42; without the object .63 to .65, textures .8 or more.
-LESS, CLEARLY = 0.5, 4.0
 
 # Least fraction of images in which the center of another solution's best window lies in the box of the part.
 AGREE = 0.5
@@ -71,7 +63,7 @@ HALVES = 200  # images in which searches in two halves are compared
 
 MARGIN = 2  # cells around a place that are no other kind's: the border of a thing differs from everything, too
 
-NUMBERS = ("posterior", "consistency", "objective", "nothing")  # of a part
+NUMBERS = ("posterior", "consistency", "objective")  # of a part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +74,13 @@ class Part:
     windows: tuple[Whitening, Contrast]
     cells: tuple[Whitening, Contrast]
     posterior: float  # mean of all cells, held out
-    consistency: float  # posterior inside the boxes over their area plus that outside, held out: by it parts are chosen
+    consistency: float  # mean of `shares`, of windows without boxes of `stands`
     objective: float  # E log p_P(z) / p_U(z) of the best window of each image, held out, in nats
-    nothing: float = float("nan")  # consistency of the windows in images with random phases, if needed
-    outstanding: float = float("nan")  # see `stands_out`
-    boxed: bool = True  # by cells; otherwise boxes are the windows, and consistency is `outstanding`
+    evidence: Evidence = field(default_factory=Evidence)
+    shares: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of each image, held out, see `agreement`
+    stands: np.ndarray = field(default_factory=lambda: np.zeros(0))  # see `stands_out`
+    left: float = 1.0  # of windows: how often another place is as good, of how often it is in random phases
+    boxed: bool = True  # by cells; otherwise boxes are the windows
     size: np.ndarray | None = None  # typical height and width of its boxes, in cells, which are preferred
     count: int = 1  # places in an image that it was fitted with, see `image_kinds`
     border: float = 0.0  # cells around a window without a box that belong to its place
@@ -164,21 +158,23 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
         posterior, of_cells = cell_posteriors(cells, valid, inside, fold)
         inside = inside_boxes(best_boxes(np.where(valid, 2 * posterior - 1, OUTSIDE))[0], valid.shape[1:])
     held = np.where(valid, posterior, 0)
+    shares = agreement(held, inside)
     return Part(
         window=side,
         windows=(whitening, contrast),
         cells=(cell_whitening, of_cells),
         posterior=float(held.sum() / valid.sum()),
-        consistency=agreement(held, inside),
+        consistency=float(shares.mean()),
         objective=float(score.max(1).mean()),
-        outstanding=stands_out(score, side, columns),
+        shares=shares,
+        stands=stands_out(score, side, columns),
     )
 
 
-def agreement(held: np.ndarray, inside: np.ndarray) -> float:
-    """Posterior (n, h, w) inside boxes over their area plus the posterior outside, in the mean of the images."""
+def agreement(held: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Posterior (n, h, w) inside boxes over their area plus the posterior outside, of each image (n,)."""
     area = inside.sum((1, 2)) + (held * ~inside).sum((1, 2))
-    return float(((held * inside).sum((1, 2)) / np.maximum(area, 1e-12)).mean())
+    return np.asarray((held * inside).sum((1, 2)) / np.maximum(area, 1e-12))
 
 
 def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free: np.ndarray, seed: int = 0) -> Part:
@@ -222,38 +218,29 @@ def agreement_of_halves(part: Part, maps: np.ndarray, free: np.ndarray, seed: in
     return float((abs(places[0] - places[1]).max(0) < k).mean())
 
 
-def stands_out(score: np.ndarray, side: int, columns: int) -> float:
-    """How surely the best of windows (n, m) of `side` cells has a higher score than the best apart from it, in any
-    image (AUC); NaN if half of the images have none."""
+def stands_out(score: np.ndarray, side: int, columns: int) -> np.ndarray:
+    """Of the best of windows (n, m) of `side` cells, the share of all images whose best one apart from it has a lower
+    score, (n,); NaN if half of the images have none."""
     row, column = np.divmod(np.arange(score.shape[1]), columns)
     best = score.argmax(1)[:, None]
     apart = (abs(row - row[best]) >= side) | (abs(column - column[best]) >= side)
     first, second = score.max(1), np.where(apart, score, -np.inf).max(1)
     second = second[np.isfinite(second)]
-    if 2 * len(second) < len(first):
-        return float("nan")
-    return float(mannwhitneyu(first, second).statistic / (len(first) * len(second)))
+    return np.full(len(first), np.nan) if 2 * len(second) < len(first) else shares_below(first, second)
 
 
-def area_variance(area: float, n: int) -> float:
-    """Variance of the area under a curve of n and n scores (Hanley and McNeil 1982, equation 1)."""
-    both, twice = area / (2 - area), 2 * area**2 / (1 + area)
-    return (area * (1 - area) + (n - 1) * (both + twice - 2 * area**2)) / n**2
+def shares_below(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The share of others below each score (n,), equal ones by half."""
+    others = np.sort(others)
+    below = [np.searchsorted(others, scores, side) for side in ("left", "right")]
+    return np.asarray(np.mean(below, 0) / max(len(others), 1))
 
 
-def clearly_higher(area: float, nothing: float, variance: float) -> bool:
-    """Whether an area under a curve is clearly nearer to 1 than that of nothing; not if one of them is NaN."""
-    return 1 - area <= LESS * (1 - nothing) and area - nothing >= CLEARLY * np.sqrt(variance)
-
-
-def most_outstanding(tried: Sequence[Part], drawn: Sequence[Part], counts: tuple[int, int]) -> Part | None:
-    """The solution whose windows stand out most, compared with those in images with random phases, if clearly."""
-    compared = []
-    for part, other in zip(tried, drawn, strict=True):
-        area, nothing = part.outstanding, other.outstanding
-        if clearly_higher(area, nothing, area_variance(area, counts[0]) + area_variance(nothing, counts[1])):
-            compared.append(dataclasses.replace(part, boxed=False, consistency=area, nothing=nothing))
-    return min(compared, key=lambda part: (1 - part.consistency) / (1 - part.nothing), default=None)
+def as_windows(part: Part, nothing: Part) -> Part:
+    """The windows of a solution as parts, compared with those that were found in images with random phases."""
+    evidence = Evidence.of_places(part.stands, nothing.stands)
+    own, other = float(part.stands.mean()), float(nothing.stands.mean())
+    return dataclasses.replace(part, boxed=False, consistency=own, left=(1 - own) / (1 - other), evidence=evidence)
 
 
 def inside_boxes(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

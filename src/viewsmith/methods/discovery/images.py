@@ -15,6 +15,7 @@ from viewsmith.core.errors import InputError, name_list, pluralize
 from viewsmith.core.progress import with_progress
 from viewsmith.data.any_size import ImageList, as_images, reduced
 from viewsmith.methods.discovery import image_kinds, image_parts
+from viewsmith.methods.discovery.acceptance import Evidence
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.channels import check_photographs, is_photograph
@@ -35,8 +36,7 @@ def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.clip(np.round(drawn), 0, 2**bits - 1).astype(image.dtype)
 
 
-# Images with random phases: for boxes, for windows without boxes, for q-values.
-SURROGATES, MORE, NULL = 100, 300, 200
+SURROGATES, MORE, NULL = 100, 300, 200  # images with random phases: for boxes, for windows without, for q-values
 ONE_EACH = 0.5  # of the images may have a second box, if what is there is no part
 RANGED = 64  # images of which the range of the channels is found
 FILLED = 3  # of the smallest windows, in squares of which a kind is sought that fills the images
@@ -141,9 +141,10 @@ class ImageSearch(Search):
             rest = Rest(images, rows, valid, free, self.seed)
             solutions = image_parts.discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
-            part = self._clear(solutions, rest)
+            nothing: dict[int, image_parts.Part] = {}  # the same search in random phases, by side
+            part = self._clear(solutions, rest, nothing)
             if part is None or part.consistency < image_parts.ENTIRELY:
-                windows_only, maps = self._outstanding(solutions, rest, maps)
+                windows_only, maps = self._outstanding(solutions, rest, maps, nothing)
                 part = windows_only or part
             if part is None:
                 part, null = self._further(rest, maps, sorted(windows))
@@ -194,8 +195,8 @@ class ImageSearch(Search):
         other, _ = self._maps(drawn, np.arange(len(drawn)), "random phases")
         sides = [side for side in image_kinds.SMALL if side < windows[0]]
         tried = [image_kinds.small(maps, rest.free, side, self.seed, other, self.max_parts) for side in sides]
-        clear = [found for found in tried if image_kinds.is_clear(found[0], len(maps), len(other))]
-        return max(clear, key=lambda found: found[0].consistency, default=(None, None))
+        clear = [found for found in tried if found[0].evidence.recurs(len(tried))]
+        return max(clear, key=lambda found: found[0].evidence.gain, default=(None, None))
 
     def _filling(
         self, rest: Rest, maps: np.ndarray, windows: list[int]
@@ -208,7 +209,6 @@ class ImageSearch(Search):
         nothing = image_kinds.filling(other, whole, part.window, self.seed)
         if not image_kinds.fills(part, nothing):
             return None, None
-        part = dataclasses.replace(part, nothing=nothing.consistency)
         found = image_parts.boxes_of(part, maps, rest.free, self._places(part))
         return part, image_parts.null_scores(part, maps, rest.free, found, self.max_parts)
 
@@ -243,14 +243,16 @@ class ImageSearch(Search):
         maps, valid = self._features(images, np.arange(len(images)))
         return image_parts.discover(maps, valid, windows=self.windows or image_parts.WINDOWS, seed=self.seed)
 
-    def _clear(self, solutions: list[image_parts.Part], rest: Rest) -> image_parts.Part | None:
-        """The first likely solution that is clearly above what is found in images with random phases."""
-        drawn = rest.drawn(SURROGATES)
+    def _clear(
+        self, solutions: list[image_parts.Part], rest: Rest, nothing: dict[int, image_parts.Part]
+    ) -> image_parts.Part | None:
+        """The first likely solution whose boxes recur."""
         for part in image_parts.likely(solutions):
-            other = self._fresh([part.window], self.reduction)._solutions(drawn)
-            compared = dataclasses.replace(part, nothing=other[0].consistency)
+            (nothing[part.window],) = self._fresh([part.window], self.reduction)._solutions(rest.drawn(SURROGATES))
+            evidence = Evidence.of_places(part.shares, nothing[part.window].shares)
+            compared = dataclasses.replace(part, evidence=evidence)
             solutions[next(i for i, each in enumerate(solutions) if each is part)] = compared
-            if compared.consistency >= compared.nothing + image_parts.ABOVE:
+            if evidence.recurs(len(solutions)):
                 return compared
         return None
 
@@ -260,22 +262,26 @@ class ImageSearch(Search):
         return ImageSearch(windows=windows, reduction=reduction, **options)
 
     def _outstanding(
-        self, solutions: list[image_parts.Part], rest: Rest, maps: np.ndarray
+        self, solutions: list[image_parts.Part], rest: Rest, maps: np.ndarray, nothing: Mapping[int, image_parts.Part]
     ) -> tuple[image_parts.Part | None, np.ndarray]:
-        """The windows that stand out most, and their maps; for the first kind also of patches of twice the size."""
-        windows = [part.window for part in solutions]
-        drawn = rest.drawn(MORE)
-        nothing = self._fresh(windows, self.reduction)._solutions(drawn)
-        twice = None
+        """The windows that stand out most, if they recur, and their maps; for the first kind also of patches of twice
+        the size."""
+        windows, drawn = [part.window for part in solutions], rest.drawn(MORE)
+        others, twice = self._fresh(windows, self.reduction)._solutions(drawn), None
         if not self.parts and isinstance(self.dense, Patches):
             twice = dataclasses.replace(self._fresh(windows, 2), cache=self.cache)
-            nothing += self._fresh(windows, 2)._solutions(drawn)
+            others += self._fresh(windows, 2)._solutions(drawn)
             coarse, valid = twice._features(rest.images, rest.rows)
             solutions += image_parts.discover(coarse, valid, windows=windows, seed=self.seed)
-        part = image_parts.most_outstanding(solutions, nothing, (len(rest.rows), len(drawn)))
+        compared = [image_parts.as_windows(*pair) for pair in zip(solutions, others, strict=True)]
+        kept = [part for part in compared if part.evidence.recurs(len(compared))]
+        part = min(kept, key=lambda part: part.left, default=None)
         if part is None:
+            solutions[:] = [
+                one if one.evidence.of_odds else other for one, other in zip(solutions, compared, strict=True)
+            ]
             return None, maps
-        at = next(i for i, each in enumerate(solutions) if each.windows is part.windows)
+        at = next(i for i, each in enumerate(compared) if each is part)
         solutions[at] = part
         if twice is not None and at >= len(windows):
             self.dense, self.reduction, self._cached, maps = twice.dense, 2, (None, None), coarse
@@ -286,26 +292,11 @@ class ImageSearch(Search):
         if self.parts:
             return "; ".join(self._of_kind(part, number) for number, part in enumerate(self.parts))
 
-        def order(part: image_parts.Part) -> tuple[bool, bool, bool, float]:
-            compared = part.nothing == part.nothing  # otherwise NaN; if likely, only windows were judged
-            doubtful = part.consistency < image_parts.CONSISTENT
-            return part.posterior <= image_parts.BACKGROUND, compared, doubtful, part.consistency
-
-        best = max(self.tried[0], key=order)
+        best = max(self.tried[0], key=lambda part: (part.posterior <= image_parts.BACKGROUND, part.evidence.gain))
         if best.posterior > image_parts.BACKGROUND:
             why = f"it fills {best.posterior:.0%} of the images, expected at most {image_parts.BACKGROUND:.0%}"
-        elif best.nothing == best.nothing:  # it was compared
-            why = (
-                f"{best.consistency:.0%} of it lies in one box of each image, but so does {best.nothing:.0%} in random "
-                f"images with the same spectra, expected {image_parts.ABOVE:.0%} less"
-            )
-        elif best in image_parts.likely([best]):
-            why = "its best place in an image does not stand out from the second one"
         else:
-            why = (
-                f"{best.consistency:.0%} of it lies in one box of each image, expected at least "
-                f"{image_parts.CONSISTENT:.0%}"
-            )
+            why = f"it {best.evidence.why(len(self.tried[0]))}"
         several = "; for images full of one kind of thing, give max_parts=12" if self.max_parts == 1 else ""
         return f"the best candidate is not one thing in each image: {why}{several}"
 

@@ -299,12 +299,12 @@ def _tried(model: Any) -> Figure:
 #: Of each search: header and row of a candidate.
 _TRIED: dict[str, tuple[Sequence[str], Callable[[Any], Sequence[str]]]] = {
     "images": (
-        ("window", "best window of an image, mean score", "of the candidate lies in one box", "it fills"),
+        ("window", "lies in one box", "log odds above those of random phases", "p", "it fills"),
         lambda part: (
             f"{CELL * part.window} pixels",
-            f"{part.objective:.1f} nats",
-            f"{part.consistency:.0%}"
-            + (f" (random phases: {part.nothing:.0%})" if part.nothing == part.nothing else ""),
+            f"{part.shares.mean():.0%}",
+            f"{part.evidence.gain:.2f}" if part.evidence.of_odds else "",
+            f"{part.evidence.p:.1g}" if part.evidence.of_odds else "",
             f"{part.posterior:.0%}",
         ),
     ),
