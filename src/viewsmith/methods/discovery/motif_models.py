@@ -346,31 +346,30 @@ def _permuted(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndar
 
 def _paths(codes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """Random Euler paths; an unknown letter counts as one."""
-    made, ends = codes.copy(), lengths_of(codes, size) - 1
+    made, ends, every = codes.copy(), lengths_of(codes, size) - 1, np.arange(len(codes))
+    # What follows each letter, letter by letter, in random order, and where that of a letter begins.
+    following = np.zeros((len(codes), max(codes.shape[1] - 1, 1)), np.int64)
+    start = np.zeros((len(codes), size + 1), np.int64)
     todo = np.flatnonzero(ends > 1)
     while len(todo):
-        own, each = codes[todo].astype(np.int64), np.arange(len(todo))
-        goal = own[each, ends[todo]]
-        known = np.arange(codes.shape[1] - 1) < ends[todo, None]
-        first = np.where(known, own[:, :-1], size + 1)
-        # What follows each letter, letter by letter, in random order.
+        own = codes[todo].astype(np.int64)
+        goal = own[np.arange(len(todo)), ends[todo]][:, None]
+        first = np.where(np.arange(codes.shape[1] - 1) < ends[todo, None], own[:, :-1], size + 1)
         order = (first + rng.random(first.shape)).argsort(1)
-        following = np.take_along_axis(own[:, 1:], order, 1)
+        following[todo] = np.take_along_axis(own[:, 1:], order, 1)
         stop = np.stack([(first == letter).sum(1) for letter in range(size + 1)], 1).cumsum(1)
-        start = np.pad(stop, ((0, 0), (1, 0)))[:, :-1]
+        start[todo] = np.pad(stop, ((0, 0), (1, 0)))[:, :-1]
         # A path passes all pairs if the last ones of the letters lead to the last letter; otherwise it is drawn again.
-        last = np.where(stop > start, following[each[:, None], np.maximum(stop - 1, 0)], goal[:, None])
+        last = np.take_along_axis(following[todo], np.maximum(stop - 1, 0), 1)
+        last = np.where(stop > start[todo], last, goal)
         at = np.tile(np.arange(size + 1), (len(todo), 1))
         for _ in range(size + 1):
-            at = np.where(at == goal[:, None], at, np.take_along_axis(last, at, 1))
-        good = np.flatnonzero((at == goal[:, None]).all(1))
-        rows, start, following, letter = todo[good], start[good], following[good], own[good, 0]
-        each = np.arange(len(good))
-        for i in range(1, codes.shape[1]):
-            going = i <= ends[rows]
-            drawn = following[each, np.minimum(start[each, letter], following.shape[1] - 1)]
-            start[each, letter] += 1
-            letter = np.where(going, drawn, letter)
-            made[rows, i] = np.where(going, letter, codes[rows, i])
-        todo = np.delete(todo, good)
+            at = np.where(at == goal, at, np.take_along_axis(last, at, 1))
+        todo = todo[(at != goal).any(1)]
+    letter = codes[:, 0].astype(np.int64)
+    for i in range(1, codes.shape[1]):
+        going = (i <= ends) & (ends > 1)
+        letter = np.where(going, following[every, np.minimum(start[every, letter], following.shape[1] - 1)], letter)
+        made[:, i] = np.where(going, letter, codes[:, i])
+        start[every, made[:, i - 1]] += going
     return made
