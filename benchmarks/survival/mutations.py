@@ -33,12 +33,6 @@ class Mutation:
 
 MUTATIONS = {
     # Survivors of an audit of the tests, each with a test since then.
-    "images of the variance": Mutation(
-        "methods/discovery/image_kinds.py",
-        "min(images, drawn)",
-        "max(images, drawn)",
-        "tests/methods/test_methods_discovery_kinds.py",
-    ),
     "q of places": Mutation(
         "methods/crl_tac/building.py",
         'found = found[found["q"] <= MAX_Q]',
@@ -216,6 +210,24 @@ MUTATIONS = {
         "self.p * tried <= ALPHA",
         "self.p <= ALPHA",
         "tests/methods/test_methods_discovery_acceptance.py",
+    ),
+    "log odds of images": Mutation(
+        "methods/discovery/acceptance.py",
+        "ODDS if self.of_odds else LEAST) and",
+        "LEAST if self.of_odds else LEAST) and",
+        "tests/methods/test_methods_discovery_acceptance.py",
+    ),
+    "ranks of images above random phases": Mutation(
+        "methods/discovery/acceptance.py",
+        'alternative="greater"',
+        'alternative="two-sided"',
+        "tests/methods/test_methods_discovery_acceptance.py",
+    ),
+    "equal shares by half": Mutation(
+        "methods/discovery/image_parts.py",
+        'for side in ("left", "right")]',
+        'for side in ("left", "left")]',
+        "tests/methods/test_methods_discovery_windows.py tests/methods/test_methods_discovery_kinds.py",
     ),
     "q over all samples": Mutation(
         "methods/discovery/contrast.py",

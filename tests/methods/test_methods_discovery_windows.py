@@ -12,7 +12,7 @@ from viewsmith import Discovery
 from viewsmith.data.any_size import as_images
 from viewsmith.methods.discovery import image_parts, images
 from viewsmith.methods.discovery.acceptance import Evidence
-from viewsmith.methods.discovery.image_parts import as_windows, stands_out
+from viewsmith.methods.discovery.image_parts import as_windows, shares_below, stands_out
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 
@@ -45,6 +45,7 @@ def test_stands_out_against_a_loop():
     expected = np.mean([a > b for a in first for b in second])
     assert stands_out(score, 2, 6).mean() == pytest.approx(expected)
     assert np.isnan(stands_out(score, 6, 6)).all()  # no window apart from any other
+    assert shares_below(np.array([1.0, 2, 3]), np.array([2.0, 2, 1, 4])).tolist() == [0.125, 0.5, 0.75]  # equal: half
 
 
 @pytest.mark.slow
