@@ -58,7 +58,7 @@ def test_evidence_of_places_is_the_difference_of_log_odds_and_a_rank_test():
     assert not Evidence.of_places(np.full(9, np.nan), nothing).recurs(1)
     few = Evidence.of_places(np.array([0.9, 0.5, 0.9, 0.4]), nothing)
     assert few.gain > ODDS and not few.recurs(4)  # so few images may do so by chance
-    assert "lies at one place with log odds" in few.why(4) and "expected at least 0.8," in few.why(4)
+    assert "lies at one place with log odds" in few.why(4) and "expected at least 0.9," in few.why(4)
 
 
 def test_of_many_candidates_one_has_to_be_surer():

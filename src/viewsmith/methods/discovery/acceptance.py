@@ -33,7 +33,7 @@ ALPHA = 0.01
 LEAST = 0.5
 """Nats by which the score of a sample has to exceed that of its own surrogates, in the mean of the samples."""
 
-ODDS = 0.8
+ODDS = 0.9
 """Nats by which the log odds that a part of images lies at one place have to exceed those of random phases."""
 
 SURROGATES = 9
