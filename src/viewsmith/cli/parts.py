@@ -137,11 +137,7 @@ def locate(
         with writing(out), flags_of_discovery():
             tiled = {name: read[name] for name in ("tile", "overlap") if name in read}
             samples = read_samples(data, modality, fitted=True, as_before=config.get("read", {}), **tiled)
-            if "signal" in config.get("read", {}):
-                if unjudged or max_q is not None:
-                    raise InputError(
-                        "--max-q and --unjudged are for events, and sounds have no q-value: leave them out"
-                    )
+            if sounds:
                 from viewsmith.workflows.sounds import locate_sounds
 
                 locate_sounds(out, run, samples, crops=crops)

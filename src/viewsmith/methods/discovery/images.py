@@ -141,10 +141,9 @@ class ImageSearch(Search):
             rest = Rest(images, rows, valid, free, self.seed)
             solutions = image_parts.discover(maps, free, windows=windows, seed=self.seed)
             self.tried.append(solutions)
-            nothing: dict[int, image_parts.Part] = {}  # the same search in random phases, by side
-            part = self._clear(solutions, rest, nothing)
+            part = self._clear(solutions, rest)
             if part is None or part.consistency < image_parts.ENTIRELY:
-                windows_only, maps = self._outstanding(solutions, rest, maps, nothing)
+                windows_only, maps = self._outstanding(solutions, rest, maps)
                 part = windows_only or part
             if part is None:
                 part, null = self._further(rest, maps, sorted(windows))
@@ -243,13 +242,11 @@ class ImageSearch(Search):
         maps, valid = self._features(images, np.arange(len(images)))
         return image_parts.discover(maps, valid, windows=self.windows or image_parts.WINDOWS, seed=self.seed)
 
-    def _clear(
-        self, solutions: list[image_parts.Part], rest: Rest, nothing: dict[int, image_parts.Part]
-    ) -> image_parts.Part | None:
+    def _clear(self, solutions: list[image_parts.Part], rest: Rest) -> image_parts.Part | None:
         """The first likely solution whose boxes recur."""
         for part in image_parts.likely(solutions):
-            (nothing[part.window],) = self._fresh([part.window], self.reduction)._solutions(rest.drawn(SURROGATES))
-            evidence = Evidence.of_places(part.shares, nothing[part.window].shares)
+            (nothing,) = self._fresh([part.window], self.reduction)._solutions(rest.drawn(SURROGATES))
+            evidence = Evidence.of_places(part.shares, nothing.shares)
             compared = dataclasses.replace(part, evidence=evidence)
             solutions[next(i for i, each in enumerate(solutions) if each is part)] = compared
             if evidence.recurs(len(solutions)):
@@ -262,7 +259,7 @@ class ImageSearch(Search):
         return ImageSearch(windows=windows, reduction=reduction, **options)
 
     def _outstanding(
-        self, solutions: list[image_parts.Part], rest: Rest, maps: np.ndarray, nothing: Mapping[int, image_parts.Part]
+        self, solutions: list[image_parts.Part], rest: Rest, maps: np.ndarray
     ) -> tuple[image_parts.Part | None, np.ndarray]:
         """The windows that stand out most, if they recur, and their maps; for the first kind also of patches of twice
         the size."""
