@@ -72,6 +72,9 @@ def test_genes_of_a_matrix_are_told_by_names(tmp_path, genes, names):
 def test_a_matrix_without_names_is_refused(tmp_path):
     scipy.io.mmwrite(tmp_path / "c.mtx", scipy.sparse.coo_array(COUNTS))
     assert "a matrix of 60 x 30 whose genes cannot be told from its cells" in refusal(load_dataset, tmp_path / "c.mtx")
+    (tmp_path / "genes.txt").write_text("\n".join(f"g{i}" for i in range(30)))  # as the message says
+    with pytest.warns(UserWarning, match="genes are columns and cells rows, by the names in genes.txt"):
+        assert load_dataset(tmp_path / "c.mtx").feature_names[3] == "g3"
 
 
 @pytest.mark.skipif("VIEWSMITH_DATA" not in os.environ, reason="needs VIEWSMITH_DATA")

@@ -47,6 +47,9 @@ def test_records_of_genbank(tmp_path):
     data = load_dataset(tmp_path / "x.gb", labels=tmp_path / "kinds.tsv")
     assert data.row_names == [f"AB{i}.1" for i in range(10)] and data.y.tolist() == ["u", "v"] * 5
     assert texts(data)[1] == "ACGTACGTACGTACGTAAAATTTC"
+    without = RECORD.format(0, "a").split("ORIGIN")[0] + "CONTIG      join(AB123456.1:1..24)\n//\n"
+    (tmp_path / "y.gb").write_text(without)
+    assert "1 record of 1 without letters, such as AB0.1: download" in refusal(load_dataset, tmp_path / "y.gb")
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def test_intervals_of_a_genome(tmp_path, genome):
     other = letters[10:30].translate(str.maketrans("ACGT", "TGCA"))[::-1]
     assert texts(data) == [other, letters[50:90], letters[195:200]]
     assert data.row_names == ["one", "chr1:50-90(+)", "chr1:195-200(+)"]
-    with pytest.warns(UserWarning, match="1 interval of 3 left out, which reach over the end"):
+    with pytest.warns(UserWarning, match="1 interval of 3 left out, over the end of a chromosome"):
         data = load_dataset(bed, genome=path, width=12)
     assert data.x.shape == (2, 12) and texts(data)[1] == letters[64:76]
     with pytest.warns(UserWarning, match="left out"):
@@ -85,7 +88,7 @@ def test_intervals_that_cannot_be_read(tmp_path, genome):
     bed = tmp_path / "x.bed"
     bed.write_text("chr1\t5\t9\nchr2\t5\t9\n")
     assert "give the genome that they are of (--genome hg38.fa)" in refusal(load_dataset, bed)
-    assert "has the chromosomes chr2, which" in refusal(load_dataset, bed, genome=genome[0])
+    assert "its own are chr1; write them with" in refusal(load_dataset, bed, genome=genome[0])
     assert "genome: no.fa does not exist" in refusal(load_dataset, bed, genome="no.fa")
     bed.write_text("chr1\t5\t9\nchr1 5 9\n")
     assert "line 2 is 'chr1 5 9', expected a chromosome" in refusal(load_dataset, bed, genome=genome[0])

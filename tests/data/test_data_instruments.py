@@ -1,6 +1,7 @@
 """Images of other fields by their libraries: DICOM, NIfTI, FITS, OME-Zarr; files of one channel each."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def dicom_of(path, x, **tags):
     return path
 
 
-def test_dicom_in_units_of_the_scanner(tmp_path):
+def test_dicom_in_units_of_the_scanner(tmp_path, monkeypatch):
     pytest.importorskip("pydicom")
     given = [RNG.integers(0, 4000, (8, 10)).astype("uint16") for _ in range(6)]
     for i, x in enumerate(given):
@@ -53,6 +54,15 @@ def test_dicom_in_units_of_the_scanner(tmp_path):
     np.testing.assert_array_equal(hounsfield.x[..., 0], 2.0 * frames - 1024)
     dark = load_dataset(dicom_of(tmp_path / "b.dcm", np.stack(given), PhotometricInterpretation="MONOCHROME1"))
     np.testing.assert_array_equal(dark.x[..., 0], 4095 - np.stack(given))  # black is 0
+    (tmp_path / "no" / "ending").mkdir(parents=True)
+    for i in range(2):
+        (tmp_path / "b.dcm").rename(name := tmp_path / "no" / "ending" / f"IM{i}")
+        dicom_of(tmp_path / "b.dcm", given[0])
+    assert "without its ending: rename it to IM1.dcm" in refusal(load_dataset, name)
+    code = re.search('python -c "(.*)"', refusal(load_dataset, tmp_path / "no"))[1]
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    assert load_dataset(tmp_path / "no_dcm" / "ending").x.shape == (7, 8, 10, 1)
     (tmp_path / "c.dcm").write_bytes((tmp_path / "a.dcm").read_bytes()[:200])
     assert "c.dcm" in refusal(load_dataset, tmp_path / "c.dcm")
 
@@ -155,8 +165,11 @@ def wells(tmp_path):
 PATTERN = "{well}_w{channel}.tif"
 
 
-def test_a_file_for_each_channel(wells, tmp_path):
+def test_a_file_for_each_channel(wells, tmp_path, capsys):
     folder, given = wells
+    load_dataset(folder)
+    hint = "if _w1, _w10 are channels of an image: --channel-files '{name}_w{channel}.tif'"
+    assert hint in capsys.readouterr().err
     data = load_dataset(folder, channel_files=PATTERN)
     np.testing.assert_array_equal(data.x, given.transpose(0, 2, 3, 1))
     assert data.row_names == ["A1", "A2", "A3", "B1", "B2", "B3"]

@@ -94,6 +94,15 @@ def test_names_of_channels_and_their_choice(put, tmp_path):
     )
 
 
+def test_images_with_an_empty_channel_are_named(put, tmp_path):
+    for i in range(4):
+        x = planes(3, 8, 8)
+        x[2] *= i != 1
+        put(f"{i}.tif", x, photometric="minisblack")
+    with pytest.warns(UserWarning, match=r"1 image of 4 with one value everywhere in a channel: 1.tif \(channel 2\)"):
+        load_dataset(tmp_path / "set")
+
+
 def test_axes_that_are_no_channels_count_images(put, tmp_path, capsys):
     x = planes(5, 2, 8, 10)
     path = put("a.ome.tif", x, metadata={"axes": "ZCYX"})
@@ -187,7 +196,9 @@ def test_what_is_refused(put, tmp_path, monkeypatch):
     x[0, 0, 0] = np.nan
     for name in ("b/0.tif", "b/1.tif"):
         put(name, x, photometric="minisblack")
-    assert "2 missing values (NaN) in 2 images of 2" in refusal(load_dataset, tmp_path / "set" / "b")
+    assert "values that are not finite (NaN) in 2 images of 2: 0.tif, 1.tif; leave" in refusal(
+        load_dataset, tmp_path / "set" / "b"
+    )
     single = put("c.tif", planes(130, 130))
     assert "is one image (YX 130 x 130 uint16), expected several: cut it" in refusal(load_dataset, single)
     # Photographs first, then what is none.
@@ -204,11 +215,18 @@ def test_a_file_that_ends_within_its_pages_is_damaged(put):
     assert "z.ome.tif ends within its pages" in refusal(load_dataset, path.parent)
 
 
-def test_a_missing_codec_and_a_missing_package_name_the_extra(put, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ValueError("<COMPRESSION.LZW: 5> requires the 'imagecodecs' package"),
+        ModuleNotFoundError("No module named 'compression'"),  # of ZSTD without imagecodecs
+    ],
+)
+def test_a_missing_codec_and_a_missing_package_name_the_extra(put, tmp_path, monkeypatch, fault):
     path = put("z.tif", planes(3, 8, 8), metadata={"axes": "ZYX"})
 
     def fails(self, *args, **options):
-        raise ValueError("<COMPRESSION.LZW: 5> requires the 'imagecodecs' package")
+        raise fault
 
     monkeypatch.setattr(tifffile.TiffPageSeries, "asarray", fails)
     with pytest.raises(MissingExtra, match=r"'imagecodecs'.*viewsmith\[microscopy\]"):

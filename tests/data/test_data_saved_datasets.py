@@ -55,6 +55,10 @@ def test_splits_are_kept_and_others_left_out(tmp_path):
     assert len(load_dataset(path / "validation", label="label").x) == 10
     (path / "dataset_dict.json").write_text(json.dumps({"splits": ["validation", "test"]}))
     assert f"expected train: give {path / 'validation'}" in refusal(load_dataset, path)
+    (path / "validation" / "data-00000-of-00001.arrow").unlink()
+    assert "without its files .arrow: copy it from" in refusal(load_dataset, path / "validation")
+    sound = save(path / "sound", numbers(4), {"a": {"_type": "Audio"}})
+    assert "column a has sound, which is read from files alone" in refusal(load_dataset, sound)
 
 
 def test_images_and_lists(tmp_path):

@@ -27,7 +27,7 @@ def test_a_row_for_each_recording(tmp_path):
     np.testing.assert_array_equal(later.x, data.x)
     assert later.y.tolist() == data.y.tolist()
     message = refusal(load_dataset, tmp_path / "w.parquet", modality="series", groups="who")
-    assert "column kind have text" in message and "--drop kind" in message
+    assert "column kind has text" in message and "--drop kind" in message
     assert "no column 'knd', given as label; did you mean kind?" in refusal(
         load_dataset, tmp_path / "w.parquet", modality="series", label="knd"
     )
@@ -87,6 +87,7 @@ def test_moments_that_are_refused(tmp_path):
     assert "expected equal steps, or multiples" in refusal(load_dataset, tmp_path / "j.csv", **options)
     frame.assign(t="soon").to_csv(tmp_path / "s.csv", index=False)
     assert "neither numbers nor dates" in refusal(load_dataset, tmp_path / "s.csv", **options)
+    assert "is a table, of which length=2s needs recordings" in refusal(load_dataset, tmp_path / "l.csv", length="2s")
     assert "so time=t has no effect" in refusal(load_dataset, tmp_path / "l.csv", time="t")
 
 
@@ -102,6 +103,11 @@ def test_arrays_of_matlab(tmp_path, capsys):
     assert data.x.shape == (9, 2, 100) and data.schema["signal"]["rate"] == 100.0
     np.testing.assert_allclose(data.x[1, 1], long[100:200, 1], rtol=1e-5)
     np.testing.assert_array_equal(load_dataset(tmp_path / "b.mat", schema=data.schema).x, data.x)
+    scipy.io.savemat(tmp_path / "g.mat", {"emg": np.tile(long, (10, 1)), "Fs": 100.0})
+    with pytest.warns(UserWarning, match="cut into windows of 2 s"):
+        assert load_dataset(tmp_path / "g.mat").modality == "series"  # by its rate
+    assert "emg is read as recordings of 100 points per second" in capsys.readouterr().err
+    assert load_dataset(tmp_path / "b.mat", modality="vectors").x.shape == (900, 2)
     cells = np.empty((1, 6), dtype=object)
     cells[0] = [rng.normal(size=(2, 20 + i)) for i in range(6)]
     scipy.io.savemat(tmp_path / "c.mat", {"trials": cells, "y": np.array(["u", "v"] * 3, dtype=object)})
@@ -110,6 +116,8 @@ def test_arrays_of_matlab(tmp_path, capsys):
     assert data.x.shape == (6, 2, 25) and data.y.tolist() == ["u", "v"] * 3 and np.isnan(data.x[0, :, 20:]).all()
     scipy.io.savemat(tmp_path / "d.mat", {"note": "text"})
     assert "expected an array of numbers, such as X" in refusal(load_dataset, tmp_path / "d.mat")
+    scipy.io.savemat(tmp_path / "f.mat", {"EEG": {"data": long, "srate": 100.0}})
+    assert "has the struct EEG with data, srate, expected an array: save" in refusal(load_dataset, tmp_path / "f.mat")
     (tmp_path / "e.mat").write_bytes(b"MATLAB 7.3 MAT-file")
     assert "HDF5" in refusal(load_dataset, tmp_path / "e.mat")
 
@@ -124,3 +132,7 @@ def test_arff_files(tmp_path):
     np.testing.assert_allclose(data.x[:, 0], x, rtol=1e-5)
     table = load_dataset(tmp_path / "c.arff", label="kind")
     assert table.modality == "vectors" and table.x.shape == (10, 12)
+    assert "column kind has text, expected points" in refusal(load_dataset, tmp_path / "c.arff", modality="series")
+    bag = "@relation r\n@attribute bag relational\n@attribute a numeric\n@end bag\n@attribute kind {u}\n"
+    (tmp_path / "d.arff").write_text(bag + "@data\n'1\\n2',u\n")
+    assert "several channels (a relational attribute)" in refusal(load_dataset, tmp_path / "d.arff")

@@ -248,7 +248,7 @@ def test_a_byte_order_mark_is_not_part_of_a_name(csv):
         ("\n\n", "is empty"),
         ("a,b\n", "no rows, only a header line with 2 columns"),
         ("a,b,a\n1,2,3\n4,5,6\n", "columns with equal names: a;"),
-        ("a,b\n1,2,3\n4,5,6\n", "more fields than the header line"),
+        ("a,b\n1,2,3\n4,5,6\n", "more fields than the header line has names (a, ...)"),
         ("a,b\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
         ("a,b\n1,2\n3\n", "1 missing value (NaN) in 1 column: b"),
         ("a|b\n1|2\n3|4\n", "has the separator '|', expected ','"),

@@ -119,6 +119,15 @@ def test_refusals(tmp_path, counts):
     (path / "barcodes.tsv").write_text("\n".join(CELLS[1:]))
     message = refusal(load_dataset, path)
     assert "a matrix of 30 genes and 60 cells, but features.tsv.gz has 30 lines and barcodes.tsv 59" in message
+    (path / "barcodes.tsv").write_text("\n".join(CELLS))
+    turned = scipy.io.mmread(path / "matrix.mtx.gz").T
+    scipy.io.mmwrite(path / "matrix.mtx", turned)
+    with pytest.warns(UserWarning, match="genes are columns and cells rows, by the lines of features.tsv.gz"):
+        np.testing.assert_array_equal(load_dataset(path, normalization="none").x, counts.toarray())
+    (path / "matrix.mtx").rename(path.parent / "counts.mtx")
+    (path / "matrix.mtx.gz").rename(path / "away.gz")
+    assert "give its matrix alone, " in refusal(load_dataset, path.parent)
+    (path.parent / "counts.mtx").unlink()
     (path / "matrix.mtx.gz").write_bytes(b"nothing")
     assert f"cannot read {path} as a 10x folder" in refusal(load_dataset, path)
     folder(tmp_path / "a" / "n", counts)

@@ -145,6 +145,11 @@ def check_options(name: str, request: DataOptions, chosen: Entry | None) -> None
     for option, known in nouns.items():
         value = getattr(request, option)
         if value is not None and option not in takes:
+            if option in ("length", "step", "rate", "channels") and chosen is not None and chosen.tag("table"):
+                raise InputError(
+                    f"{name} is a table, of which {option}={one_line(value, 60)} needs recordings: give --modality "
+                    "series, and --time COLUMN if each row is a moment; or leave it out"
+                )
             raise InputError(
                 f"{name} is not {' or '.join(dict.fromkeys(known))}, so {option}={one_line(value, 60)} has no effect; "
                 f"leave {option} out"

@@ -128,7 +128,8 @@ def opening(path: Path, kind: str) -> Iterator[None]:
             yield
     except InputError as error:
         cause = str(error.__cause__)
-        if "imagecodecs" in cause:
+        # For some codecs tifffile falls back on modules of later versions of Python.
+        if "imagecodecs" in cause or isinstance(error.__cause__, ImportError):
             raise MissingExtra("imagecodecs", "microscopy", f"{path}, which is compressed,") from error
         if "pylibjpeg" in cause:
             raise InputError(
@@ -288,6 +289,20 @@ def channels_joined(
     return joined, titles, [min(of.values()) for of in samples.values()]
 
 
+def channels_hint(names: Sequence[str]) -> str:
+    """What a line about images of one channel adds if their names say that each channel is a file of its own."""
+    found = [re.fullmatch(r"(.+[_-](?:w|c|ch|channel|d))(\d+)(\.[\w.]+)", name, re.IGNORECASE) for name in names]
+    of: dict[str, set[str]] = {}
+    for each in found:
+        of.setdefault(each[1] if each else "", set()).add(each[2] if each else "")
+    channels = next(iter(of.values()), set())
+    if "" in of or len(of) < 2 or len(channels) < 2 or any(each != channels for each in of.values()):
+        return ""
+    mark, ending = "".join(re.split("([_-])", found[0][1])[-2:]), found[0][3]  # type: ignore[index]
+    marks = name_list([f"{mark}{channel}" for channel in sorted(channels)])
+    return f"; if {marks} are channels of an image: --channel-files '{{name}}{mark}{{channel}}{ending}'"
+
+
 def _joined(planes: Sequence[ImageFile], channels: Sequence[str]) -> ImageFile:
     """The image of files with a channel each."""
     first = planes[0]
@@ -348,6 +363,22 @@ def in_memory(stack: Stack, source_name: str) -> np.ndarray:
     x = np.empty(stack.shape, stack.dtype)
     for row, image in zip(x, stack.images(), strict=True):
         row[:] = image
+    names = stack.row_names([file.path.name for file in stack.files])
+    if stack.dtype.kind == "f" and (
+        wrong := [n for n, row in zip(names, x, strict=True) if not np.isfinite(row).all()]
+    ):
+        raise InputError(
+            f"{source_name}: values that are not finite (NaN) in {pluralize(len(wrong), 'image')} of {len(x):,}: "
+            f"{name_list(wrong)}; leave them out, or fill these values"
+        )
+    same = x.min(axis=(1, 2)) == x.max(axis=(1, 2))
+    same &= ~same.all(axis=0)  # of channels without any image the fit speaks
+    if (empty := np.flatnonzero(same.any(axis=1))).size:
+        shown = [f"{names[i]} (channel {', '.join(map(str, np.flatnonzero(same[i])))})" for i in empty[:3]]
+        warn(
+            f"{source_name}: {pluralize(len(empty), 'image')} of {len(x):,} with one value everywhere in a channel: "
+            f"{', '.join(shown)}{', ...' if len(empty) > 3 else ''}"
+        )
     return x
 
 

@@ -143,11 +143,27 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         several = path.read_bytes().count(b"\n//") > 1
         line = command(path, _UNIPROT, "" if several else _WINDOWS)
         raise InputError(f"{path} is {_UNIPROT.what}{'' if several else '; one is cut into windows of 100'}: {line}")
+    elif extension not in DICOM and _is_dicom(path):
+        raise InputError(f"{path} is a DICOM file without its ending: rename it to {path.name}.dcm")
     if form is not None:
         raise InputError(_sentence(path, form, key))
     if texts and extension not in _KNOWN and (form := _text_table(path)) is not None:
         said = f"the extension {extension!r}" if extension else "no extension"
         raise InputError(f"{path} has {said}; if it is a table: {command(path, form)}")
+
+
+_DICOM = Format(
+    "",
+    "import os, pathlib, shutil; a = pathlib.Path({path}); "
+    "b = [(f, os.path.join({out}, str(f.relative_to(a)) + '.dcm')) for f in a.rglob('*') if f.is_file()]; "
+    "[(os.makedirs(os.path.dirname(g), exist_ok=True), shutil.copy(f, g)) for f, g in b if f.name != 'DICOMDIR']",
+    suffix="_dcm",
+)
+
+
+def _is_dicom(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(132)[128:] == b"DICM"
 
 
 def _starts_like_uniprot(path: Path) -> bool:
@@ -333,12 +349,16 @@ def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
     """Raise InputError for a folder without images that has something else, with what to do about it; `read` has the
     endings of files that are read."""
     found: dict[str, list[Path]] = {}
+    if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
+        raise InputError(f"{folder} is a data set on disk without its files .arrow: copy it from its source again")
     for file in _files(folder):
         found.setdefault(extension_of(file).lower(), []).append(file)
         if file.name in ("barcodes.tsv", "barcodes.tsv.gz") and not any(file.parent.glob("matrix.mtx*")):
             raise InputError(
                 f"{file.parent} is a 10x folder without matrix.mtx or matrix.mtx.gz: copy it from its source again"
             )
+        if extension_of(file) not in read and _is_dicom(file):
+            raise InputError(f"{folder} has DICOM files without the ending .dcm: {command(folder, _DICOM)}")
     if found and found.keys() <= {*ANNOTATIONS}:
         stems = sorted({f"{file.stem}.hea" for files in found.values() for file in files})
         raise InputError(

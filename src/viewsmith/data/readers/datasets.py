@@ -51,6 +51,11 @@ def read_saved_dataset(path: Path, request: DataOptions) -> FileContents:
             names = np.array([*kind["names"], ""])  # -1: no label
             frame[name] = names[frame[name].fillna(-1).to_numpy(int)]
     n_train = len(tables[0]) if len(tables) > 1 else None
+    if sounds := [name for name, kind in kinds.items() if kind == "Audio" and name not in request.drop]:
+        raise InputError(
+            f"{path}: column {sounds[0]} has sound, which is read from files alone: write these (soundfile.write) and "
+            f"give their folder, or leave it out (--drop {sounds[0]})"
+        )
     samples = [name for name, kind in kinds.items() if kind in ("Image", *_LISTS) and name not in request.drop]
     if not samples:
         found = table_rows(frame, dataclasses.replace(request, n_train=n_train), str(path))

@@ -18,7 +18,16 @@ from viewsmith.core.errors import InputError, name_list, one_line, pluralize, re
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.core.memory import check_size
 from viewsmith.data.formats import by_ending, reader
-from viewsmith.data.image_files import OPTIONS, Stack, channels_joined, contents_of, in_memory, is_deep, stack_of
+from viewsmith.data.image_files import (
+    OPTIONS,
+    Stack,
+    channels_hint,
+    channels_joined,
+    contents_of,
+    in_memory,
+    is_deep,
+    stack_of,
+)
 from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of, is_result
@@ -144,7 +153,7 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     if request.axes or request.channels or side or pattern or is_deep(images.files[0]):
         stack = stack_of(files, request, size, any_size=bool(side))
         if request.schema is None:
-            say(stack.described(path))
+            say(stack.described(path) + ("" if pattern or stack.shape[3] > 1 else channels_hint(names)))
         if side:
             return tiled(stack, request, names, str(path), n_train, y=y, groups=groups, table=_table(request))
         each = np.repeat(np.arange(len(names)), [file.count for file in stack.files])

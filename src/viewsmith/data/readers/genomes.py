@@ -74,7 +74,13 @@ def read_genbank(path: Path, request: DataOptions) -> FileContents:
     from Bio import SeqIO
 
     with reading(str(path), "a GenBank file"):
-        records = [(f"{record.id} {record.description}", str(record.seq)) for record in SeqIO.parse(path, "genbank")]
+        found = list(SeqIO.parse(path, "genbank"))
+    if absent := [record.id for record in found if not record.seq.defined]:
+        raise InputError(
+            f"{path}: {pluralize(len(absent), 'record')} of {len(found):,} without letters, such as "
+            f"{one_line(absent[0], 40)}: download them with their sequences (of NCBI: format 'GenBank (full)')"
+        )
+    records = [(f"{record.id} {record.description}", str(record.seq)) for record in found]
     return _contents(path, request, records)
 
 
@@ -105,7 +111,7 @@ def read_bed(path: Path, request: DataOptions) -> FileContents:
         if unknown:
             raise InputError(
                 f"{path} has the chromosomes {name_list(unknown)}, which {genome} does not have: its own are "
-                f"{name_list(list(chromosomes.keys()))}"
+                f"{name_list(list(chromosomes.keys()))}; write them with the names of the genome"
             )
         for each in intervals:
             first, last = each.places(width)
@@ -117,10 +123,7 @@ def read_bed(path: Path, request: DataOptions) -> FileContents:
             name = each.name or f"{each.chromosome}:{first}-{last}({each.strand})"
             records.append((name, letters.tobytes().decode("ascii")))
     if outside:
-        warn(
-            f"{path}: {pluralize(outside, 'interval')} of {len(intervals):,} left out, which reach over the end of a "
-            "chromosome"
-        )
+        warn(f"{path}: {pluralize(outside, 'interval')} of {len(intervals):,} left out, over the end of a chromosome")
     kept = {"genome": str(genome)} | ({} if width is None else {"width": width})
     return dataclasses.replace(_contents(path, request, records), options=kept)
 

@@ -34,7 +34,9 @@ def dicom_file(path: Path) -> ImageFile:
     with opening(path, "a DICOM file"):
         header = pydicom.dcmread(path, stop_before_pixels=True)
         if "Rows" not in header:
-            raise InputError(f"{path} is a DICOM file without an image ({header.get('Modality', 'no modality')})")
+            raise InputError(
+                f"{path} is a DICOM file without an image ({header.get('Modality', 'no modality')}): leave it out"
+            )
         frames, colors = int(header.get("NumberOfFrames") or 1), int(header.get("SamplesPerPixel") or 1)
         slope, start = float(header.get("RescaleSlope", 1) or 1), float(header.get("RescaleIntercept", 0) or 0)
         rescaled = (slope, start) != (1.0, 0.0)

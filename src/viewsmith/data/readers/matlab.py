@@ -40,6 +40,12 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     cells = {name: value.ravel() for name, value in arrays.items() if _is_cell_array(value)}
     numbers = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf"}
     large = {name: value for name, value in (numbers | cells).items() if name != "y" and value.size > 1}
+    if structs := [name for name, value in arrays.items() if value.dtype.names and not large]:
+        fields = name_list(list(arrays[structs[0]].dtype.names or ()))
+        raise InputError(
+            f"{path} has the struct {structs[0]} with {fields}, expected an array: save its field alone, "
+            f"X = {structs[0]}.FIELD; save('x.mat', 'X')"
+        )
     if not large:
         raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
     name = "X" if "X" in large else max(large, key=lambda each: _size(large[each]))
@@ -49,9 +55,11 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     if y is not None and y.dtype.kind == "O":
         y = np.array([str(np.asarray(each).ravel()[0]) for each in y])
     x, cut = large[name], request.length is not None or bool((request.schema or {}).get("signal"))
-    if name not in cells and not (request.modality == "series" or cut):
-        return FileContents(x, y)
     rate = next((float(value.ravel()[0]) for key, value in numbers.items() if key.lower() in RATES), None)
+    if name not in cells and not (request.modality == "series" or cut):
+        if rate is None or request.modality is not None or not (x.ndim == 3 or (x.ndim == 2 and y is None)):
+            return FileContents(x, y)
+        say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
     return samples_of(_recordings(x, name, y, rate, str(path)), request, str(path))
 
 
@@ -92,7 +100,13 @@ def read_arff(path: Path, request: DataOptions) -> FileContents:
     from scipy.io import arff
 
     with reading(str(path), "an ARFF file"):
-        frame = pd.DataFrame(arff.loadarff(path)[0])
+        rows, attributes = arff.loadarff(path)
+    if "relational" in attributes.types():
+        raise InputError(
+            f"{path} has recordings of several channels (a relational attribute), which are not read: give the .ts "
+            "file of these data"
+        )
+    frame = pd.DataFrame(rows)
     text = frame.select_dtypes(object).columns
     decoded = {
         name: frame[name].map(lambda value: value.decode() if isinstance(value, bytes) else value) for name in text

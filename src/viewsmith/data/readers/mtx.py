@@ -35,7 +35,7 @@ def read_mtx(path: Path, request: DataOptions) -> FileContents:
 
         counts = sparse.csr_array(mmread(path))
     rows, columns = (_names(path, size) for size in counts.shape)
-    by_rows, by_columns = names_of_genes(rows[0]), names_of_genes(columns[0])
+    by_rows, by_columns = (names_of_genes(names) or _says_genes(file) for names, file in (rows, columns))
     if genes_in_rows(rows[0], columns[0]) or (by_rows and not by_columns):
         transposed = True
     elif genes_in_rows(columns[0], rows[0]) or by_columns:
@@ -72,6 +72,11 @@ def _names(path: Path, size: int) -> tuple[list[str], Path | None]:
             fields = [line.replace('"', "").split("\t" if "\t" in line else ",") for line in lines[len(lines) - size :]]
             return [_best(field) for field in fields], file
     return [], None
+
+
+def _says_genes(file: Path | None) -> bool:
+    """Whether the name of a file says that its lines are genes."""
+    return file is not None and any(word in file.name.lower() for word in ("gene", "feature", "var"))
 
 
 def _best(fields: list[str]) -> str:

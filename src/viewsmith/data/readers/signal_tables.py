@@ -49,8 +49,9 @@ def _wide(
 ) -> list[Recording]:
     """A recording of one channel in each row; what is missing at its end is after its end."""
     if text:
+        has = f"column {text[0]} has" if len(text) == 1 else f"columns {name_list(text)} have"
         raise InputError(
-            f"{source_name}: {'column' if len(text) == 1 else 'columns'} {name_list(text)} have text, expected points "
+            f"{source_name}: {has} text, expected points "
             "in time alone, a recording of one channel in each row; or a row for each moment, with --time COLUMN and "
             f"--id COLUMN: else leave them out (--drop {one_line(text[0], 40)})"
         )

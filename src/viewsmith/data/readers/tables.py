@@ -449,7 +449,10 @@ def _text_table(path: Path, request: DataOptions, separator: str, text: str | No
         frame = pd.read_csv(source(), sep=separator, **options)
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas uses additional leading fields as row names, which would silently drop a column.
-        raise InputError(f"{path}: rows have more fields than the header line has names; name every column")
+        raise InputError(
+            f"{path}: rows have more fields than the header line has names ({one_line(header.iloc[0, 0], 40)}, ...): "
+            "name every column, and delete lines above the header"
+        )
     warn_open_quotes(frame, str(path))
     if len(frame):
         _refuse_repeated_header(frame, str(path))

@@ -32,8 +32,11 @@ _MATRIX, _BARCODES, _FEATURES = ("matrix.mtx",), ("barcodes.tsv",), ("features.t
 def read_tenx(path: Path, request: DataOptions) -> FileContents:
     """Cells, float32 (n, genes), of the one 10x folder at or below a path; labels of a table of barcodes."""
     found = sorted({file.parent for ending in ("", ".gz") for file in path.rglob(f"matrix.mtx{ending}")})
+    if not found:
+        matrix = next(file for ending in ("*.mtx", "*.mtx.gz") for file in sorted(path.rglob(ending)))
+        raise InputError(f"{path} is no 10x folder, whose matrix is matrix.mtx: give its matrix alone, {matrix}")
     if len(found) != 1:
-        folders = name_list([str(folder.relative_to(path)) for folder in found]) or "none"
+        folders = name_list([str(folder.relative_to(path)) for folder in found])
         raise InputError(f"{path} has the 10x folders {folders}, expected one: give one of them")
     folder = found[0]
     files = [_file(folder, names) for names in (_MATRIX, _BARCODES, _FEATURES)]
@@ -45,6 +48,9 @@ def read_tenx(path: Path, request: DataOptions) -> FileContents:
         features = [line.split("\t") for line in lines_of(files[2])]
     names = [each[min(1, len(each) - 1)] for each in features]
     kinds = [each[2] if len(each) > 2 else GENES for each in features]
+    if counts.shape != (len(cells), len(names)) and counts.shape == (len(names), len(cells)):
+        warn(f"{folder}: genes are columns and cells rows, by the lines of {files[2].name}")
+        counts = sparse.csr_array(counts.T)
     if counts.shape != (len(cells), len(names)):
         raise InputError(
             f"{folder} has a matrix of {counts.shape[1]:,} genes and {counts.shape[0]:,} cells, but {files[2].name} "

@@ -72,11 +72,15 @@ def _of_line(text: str, header: dict[str, list[str]], file: Path, number: int, i
     label = parts.pop().strip() if named else None
     try:
         channels = [np.array([np.nan if v.strip() == "?" else float(v) for v in part.split(",")]) for part in parts]
-        x = np.stack(channels).astype(np.float32)
     except ValueError as error:
+        what = one_line(str(error).rpartition(": ")[2], 60)
+        raise InputError(f"{file}: line {number} has {what}, expected numbers, separated by ','") from error
+    lengths = sorted({len(channel) for channel in channels})
+    if len(lengths) > 1:
         raise InputError(
-            f"{file}: line {number} has {one_line(str(error), 80)}; expected channels of one length, separated by ':', "
-            "and numbers, separated by ','"
-        ) from error
+            f"{file}: line {number} has channels of {lengths[0]:,} and {lengths[-1]:,} values, expected one length of "
+            "all channels of a recording: fill the end with ?"
+        )
+    x = np.stack(channels).astype(np.float32)
     value = float(label) if label is not None and "targetlabel" in header else label
     return Recording(x, f"{file.stem}:{index}", label=value)
