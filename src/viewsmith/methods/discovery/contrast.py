@@ -178,10 +178,11 @@ class Contrast:
         return np.asarray(scores + p.log_density(zero) - u.log_density(zero))
 
     def of_kind(self, z: np.ndarray) -> np.ndarray:
-        """Scores (n,) of rows z (n, d) as parts of the kind: log p_P(z) less the largest log p_U(z) with a covariance
-        c >= 1 times as large. What is far from all windows is more probable under p_P than under p_U, wherever it is;
-        here it has to be like the kind, and not only as far from everything as it is."""
-        return np.asarray(self(z) - _excess(self.all_windows.distance(z), z.shape[1]))
+        """Scores (n,) of rows z (n, d) as parts of the kind: the largest log p_P(z) less the largest log p_U(z), each
+        with a covariance c >= 1 times as large. What is far from all windows is more probable under p_P than under
+        p_U, wherever it is; here it has to be like the kind, and not only as far from everything as it is."""
+        far = _excess(self.chosen.distance(z), z.shape[1]) - _excess(self.all_windows.distance(z), z.shape[1])
+        return np.asarray(self(z) + far)
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class Typical:
 
 
 def _excess(distance: np.ndarray, d: int) -> np.ndarray:
-    """What log p_U gains by the best c >= 1 at a squared distance from its mean in d dimensions."""
+    """What a log density gains by the best c >= 1 at a squared distance from its mean in d dimensions."""
     c = np.maximum(distance / d, 1.0)
     return np.asarray(d / 2 * (c - 1 - np.log(c)))
 
