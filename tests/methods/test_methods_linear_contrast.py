@@ -343,26 +343,6 @@ def test_a_constant_column_where_views_change_little():
     assert given.framework.encoder.constant == 0 and given.represent(x).shape == (300, 2)
 
 
-def test_with_the_constant_column_cosines_depend_on_a_neighbor_as_the_critic_does():
-    z, r = torch.nn.functional.normalize(torch.randn(2, 6, generator=draw(3), dtype=torch.float64)), 0.7
-    other = torch.nn.functional.normalize(z[1] - (z[1] @ z[0]) * z[0], dim=0)
-    neighbor = (r * z[0] + (1 - r**2) ** 0.5 * other).requires_grad_()  # as long as z, at cosine r
-    for rho in (0.8, 0.9):
-        c = training.constant_for(rho, r)
-        cosine = (z[0] @ neighbor + c) / (neighbor.square().sum() + c).sqrt()
-        critic = (rho * (z[0] @ neighbor) - rho**2 / 2 * neighbor.square().sum()) / rho
-        (slope,), (expected,) = (torch.autograd.grad(each, neighbor) for each in (cosine, critic))
-        torch.testing.assert_close(slope * (1 + c) ** 0.5, expected)
-    assert training.constant_for(0.6, 0.7) == 0 and training.constant_for(1.0, 0.5) == projected.MOST_CONSTANT
-
-
-def test_the_nearest_cosine_is_of_another_sample():
-    z = samples(20)
-    unit = z / z.norm(dim=1, keepdim=True)
-    expected = [max(float(unit[i] @ unit[j]) for j in range(20) if j != i) for i in range(20)]
-    assert float(training.nearest_cosine(z)) == pytest.approx(sum(expected) / 20, rel=1e-5)
-
-
 def test_columns_are_rotated_so_that_all_are_alike():
     x = samples()
     made = fitted(x, GaussianNoise(0.5), n_components=4)

@@ -16,7 +16,9 @@ SPANNING, MOST_VIEWS, FEW = 1536, 4, 256
 #: Squared length of the appended components over that of the columns, for n samples: ``SHARE_OF_FEW / n``, at least
 #: `SHARE` and at most 1. The fewer samples, the less do their views tell about new ones.
 SHARE, SHARE_OF_FEW = 0.2, 40
-MOST_CONSTANT = 3.0  # squared length of the constant column over that of the others; with more hardly anything changes
+#: Squared length of the constant column over that of the others: the square of the mean odds rho / (1 - rho) of views
+#: over `ODDS`, at most `MOST_CONSTANT`.
+ODDS, MOST_CONSTANT = 100, 3.0
 FULL, EXTRA, ROUNDS = 1500, 64, 10  # above this width axes are iterated, so many rounds, with so many more of them
 
 
@@ -51,8 +53,6 @@ class ProjectedFeatures(nn.Module):
         Correlation of two views of a sample in each column; 0 before it is known.
     kept : Tensor
         Number of columns that are used: the first ones.
-    nearest : Tensor
-        Mean cosine of the columns of a sample and of the nearest other one.
     constant : Tensor
         Value of a last column that is the same for all samples; 0: there is none.
     """
@@ -66,7 +66,6 @@ class ProjectedFeatures(nn.Module):
     weights: Tensor
     correlation: Tensor
     kept: Tensor
-    nearest: Tensor
     constant: Tensor
 
     def __init__(self, features: Features, width: int, appended: int = 0) -> None:
@@ -83,7 +82,6 @@ class ProjectedFeatures(nn.Module):
         self.register_buffer("length", torch.ones(()))
         self.register_buffer("correlation", torch.zeros(self.width))
         self.register_buffer("kept", torch.tensor(self.width))
-        self.register_buffer("nearest", torch.ones(()))
         self.register_buffer("constant", torch.zeros(()))
 
     @property
@@ -134,9 +132,9 @@ class ProjectedFeatures(nn.Module):
         return weights, offset
 
     @torch.no_grad()
-    def fit(self, x: Tensor, generator: torch.Generator, views: Callable[[Tensor], Tensor] = lambda x: x) -> Tensor:
+    def fit(self, x: Tensor, generator: torch.Generator, views: Callable[[Tensor], Tensor] = lambda x: x) -> None:
         """Fit the features to samples (n, ...), and set the weights to the principal axes of their features; `views`
-        draws a view of each sample. Their standardized, reduced features (n, p) are returned."""
+        draws a view of each sample."""
         self.features.fit(x, generator)
         found = torch.cat([self.features(block) for block in x.split(BLOCK)])
         self.center.copy_(found.mean(0))
@@ -161,7 +159,6 @@ class ProjectedFeatures(nn.Module):
         length = (variance[:appended].sum() / share).sqrt()
         self.axes.zero_()[:, :appended] = self._of_all(axes[:, :appended]) / length
         self.set(axes[:, :kept], torch.zeros(kept, device=x.device), float(variance[:kept].sum()))
-        return found
 
     def set(self, weights: Tensor, correlation: Tensor, size: float, constant: float = 0.0) -> None:
         """Use weights (p, k) of reduced features, whose columns have these correlations of views and, in the mean, this

@@ -312,8 +312,7 @@ class Judge:
             sums.folds[number % FOLDS].add(block)
         most = min(WIDEST, basis.shape[1], len(drawn) - 1)
         choice = choose(sums, RIDGES, most)
-        shared = 0.0 if choice.correlations is None else float(choice.correlations.clamp(0, 1).sum())
-        found |= {"columns": shared, "nats": choice.information.get(choice.ridge, math.nan)}
+        found |= {"columns": choice.shared, "nats": choice.information.get(choice.ridge, math.nan)}
         if self.scored is not None and self.standard_scored is not None:
             solution = solve(*sums.all_but(None).covariances(), choice.ridge, choice.n_components)
             weights = basis @ solution.weights().float() @ rotation(len(solution.signal))

@@ -26,7 +26,6 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
@@ -38,7 +37,7 @@ from viewsmith.core.schedule import Method, Phase
 from viewsmith.estimator.features import rows_to_fit
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.losses.gaussian_contrast import critic_weights
-from viewsmith.networks.projected import MOST_CONSTANT, leading_axes
+from viewsmith.networks.projected import MOST_CONSTANT, ODDS, leading_axes
 from viewsmith.views.base import PairMaker
 
 FOLDS = 5  # parts of the samples, each of which is held out in turn to choose the ridge and the number of columns
@@ -51,7 +50,6 @@ NEARLY_ALL = 7 / 8
 #: fewest columns. Further columns tell next to nothing about new samples.
 SHARED, FEWEST = 0.1, 8
 LEAST = 1e-3  # smallest correlation of two views in any column
-QUERIES = 1000  # samples whose nearest others are sought
 FAST = torch.float32  # while choosing
 CANCELS = 1e-3  # part of the second moment below which scatter within samples is summed by itself
 
@@ -213,13 +211,14 @@ def held_out(solution: Solution, moments: Moments) -> HeldOut:
 
 @dataclass(frozen=True)
 class Choice:
-    """A ridge and a number of columns, chosen without labels, the held-out information of every ridge, in nats, and the
-    held-out correlations of the columns of the chosen one; None where nothing was held out."""
+    """A ridge and a number of columns, chosen without labels, the held-out information of every ridge, in nats, and of
+    the chosen one the largest held-out correlation of a column, and the sum of those of all columns."""
 
     ridge: float
     n_components: int
     information: Mapping[float, float]
-    correlations: Tensor | None = None
+    correlation: float = 1.0
+    shared: float = 0.0
 
 
 def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | None = None) -> Choice:
@@ -230,7 +229,7 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
     if not folds:
         return Choice(ridges[len(ridges) // 3], most if n_components is None else n_components, {})
     folds = folds[-1:] if n >= MANY else folds[-2:] if n >= SEVERAL else folds
-    found = dict[float, tuple[float, int, Tensor]]()
+    found = {}
     for ridge in ridges:
         of_folds = []
         for fold in folds:
@@ -242,29 +241,10 @@ def choose(sums: Sums, ridges: Sequence[float], most: int, n_components: int | N
         k = max(min(FEWEST, most), int((correlation >= SHARED).sum())) if n_components is None else n_components
         nats = float(information[:k].sum())
         nats = nats if math.isfinite(nats) else -math.inf  # views that change next to nothing: their noise is rounding
-        found[ridge] = nats, k, correlation
+        found[ridge] = nats, k, float(correlation.max()), float(correlation.clamp(0, 1).sum())
     most_nats = max(nats for nats, *_ in found.values())
     best = max(ridge for ridge, (nats, *_) in found.items() if nats >= min(NEARLY_ALL * most_nats, most_nats))
-    return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, found[best][2])
-
-
-def nearest_cosine(z: Tensor) -> Tensor:
-    """Mean cosine of samples (n, k) and the nearest other one, of the first `QUERIES`."""
-    z = F.normalize(z)
-    cosines = z[:QUERIES] @ z.T
-    return cosines.fill_diagonal_(-1).amax(1).mean()
-
-
-def constant_for(correlation: float, nearest: float) -> float:
-    """Squared length, over that of the others, of a constant column with which cosines rank neighbors as the critic.
-
-    The critic has a term of the neighbor's squared length, of rho / 2 times the bilinear term for columns in which
-    views correlate by rho. Cosines of rows that are about alike, with a constant column of squared length c |z|^2, have
-    one of (r + c) / (1 + c) / 2 for neighbors of cosine r. So ``c = (rho - r) / (1 - rho)``: where views are as far
-    from their sample as its neighbors are, cosines are left as they are, and where views change next to nothing,
-    neighbors are ranked by distance.
-    """
-    return min(MOST_CONSTANT, max(0.0, correlation - nearest) / max(1 - correlation, 1e-12))
+    return Choice(best, found[best][1], {ridge: nats for ridge, (nats, *_) in found.items()}, *found[best][2:])
 
 
 class Graph(nn.Module):
@@ -339,7 +319,6 @@ class LinearContrastMethod(Method):
         self.register_buffer("share_of_parts", torch.zeros(()))
         self.rows: Rows | None = None
         self.sums: Sums | None = None
-        self.samples: Tensor | None = None
         self.facts: dict[str, Any] = {}
 
     def phases(self) -> list[Phase]:
@@ -353,7 +332,7 @@ class LinearContrastMethod(Method):
         self.views.prepare(x)
         draws = stream(seed, "spanning views", device=x.device)
         encoder = self.framework.encoder
-        self.samples = encoder.fit(rows, generator, lambda rows: self._spanning(rows, draws))
+        encoder.fit(rows, generator, lambda rows: self._spanning(rows, draws))
         self.views.release()
         if not encoder.varies:
             raise InputError("the features do not vary: all samples are equal to them; give others, or other features")
@@ -441,10 +420,9 @@ class LinearContrastMethod(Method):
             choice = Choice(self.ridge, self.n_components, {})
         else:
             choice = choose(sums, RIDGES if self.ridge is None else (self.ridge,), most, self.n_components)
-        shared = math.inf if choice.correlations is None else float(choice.correlations.max())
-        if shared < SHARED:
+        if choice.correlation < SHARED:
             warn(
-                f"two views of a held-out sample correlate by {max(shared, 0):.2f} at most: "
+                f"two views of a held-out sample correlate by {max(choice.correlation, 0):.2f} at most: "
                 f"{self.view_names} destroy nearly everything that features see; take milder ones (view_maker, "
                 "--views), or more samples"
             )
@@ -455,15 +433,13 @@ class LinearContrastMethod(Method):
                 f"no column of the features is shared by two views of a sample: {self.view_names} destroy everything; "
                 "take milder ones (view_maker, --views), or other features"
             )
-        weights = solution.weights().float()
         variance = critic_weights(solution.signal).square() * (1 + solution.signal)  # columns have noise of variance 1
-        if self.samples is not None:
-            encoder.nearest.copy_(nearest_cosine(self.samples @ weights))
+        size, signal = float(variance.sum()), float((variance * solution.correlation).sum())
         constant = 0.0
-        if self.n_components is None and not encoder.axes.shape[1]:  # rows are the critic's columns alone
-            rho = solution.correlation if choice.correlations is None else choice.correlations[: len(variance)]
-            constant = constant_for(float((variance * rho.to(variance)).sum() / variance.sum()), float(encoder.nearest))
-        encoder.set(weights, solution.correlation.float(), float(variance.sum()), constant)
+        if self.n_components is None:
+            constant = min(MOST_CONSTANT, (signal / max(size - signal, 1e-12) / ODDS) ** 2)
+            constant = constant if constant > LEAST else 0.0
+        encoder.set(solution.weights().float(), solution.correlation.float(), size, constant)
         k, nats = len(solution.signal), choice.information.get(choice.ridge)
         why = "" if nats is None else f", by the information about views of held-out samples ({nats:.1f} nats)"
         self.facts = {
