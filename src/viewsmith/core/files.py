@@ -108,10 +108,8 @@ def write_json_atomic(path: str | Path, obj: Any) -> None:
 
 
 def spreadsheet_text(value: Any) -> Any:
-    """A cell of a CSV file: a text of the user's data that a spreadsheet would run as a formula begins with ``'``.
-
-    Numbers, also as text, and single signs stay as they are.
-    """
+    """A cell of a CSV file: a text of the user's data, not a number, that a spreadsheet would run as a formula begins
+    with ``'``."""
     if not isinstance(value, str) or len(value) < 2 or value[0] not in "=+-@\t\r":
         return value
     with contextlib.suppress(ValueError):

@@ -153,34 +153,17 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Where tiles of scenes are.
-
-    Attributes
-    ----------
-    scenes : list of str
-        Names of the scenes.
-    shapes : list of (int, int)
-        Height and width of each scene, in pixels.
-    transforms : list of tuple of float or None
-        Of each scene, how the column c and the row r of a pixel's corner become coordinates of a map:
-        x = t0 + t1 c + t2 r, y = t3 + t4 c + t5 r; None: it has none.
-    of, lefts, tops : ndarray of int, shape (n,)
-        Scene of each tile, and the column and row of its first pixel.
-    side, step : int
-        Pixels per side of a tile, and from one tile to the next.
-    map_keys : tuple
-        Tags of a GeoTIFF that say what the coordinates are, as tifffile writes them.
-    """
+    """Where tiles of scenes are."""
 
     scenes: list[str]
-    shapes: list[tuple[int, int]]
-    transforms: list[tuple[float, ...] | None]
-    of: np.ndarray
-    lefts: np.ndarray
-    tops: np.ndarray
-    side: int
-    step: int
-    map_keys: tuple[Any, ...] = ()
+    shapes: list[tuple[int, int]]  # height and width, in pixels
+    transforms: list[tuple[float, ...] | None]  # x = t0 + t1 column + t2 row, y = t3 + t4 column + t5 row
+    of: np.ndarray  # (n,): scene of each tile
+    lefts: np.ndarray  # (n,): column of its first pixel
+    tops: np.ndarray  # (n,): row of its first pixel
+    side: int  # pixels
+    step: int  # pixels from one tile to the next
+    map_keys: tuple[Any, ...] = ()  # tags of a GeoTIFF, as tifffile writes them
 
     @property
     def wholes(self) -> np.ndarray:

@@ -86,13 +86,8 @@ def is_table(source: str | Path) -> bool:
 
 
 def find_reader(path: Path) -> Entry:
-    """The reader of a file by its ending, of a folder by its files.
-
-    Raises
-    ------
-    InputError
-        There is none; the message says what the file is and what converts it, as far as that is known.
-    """
+    """The reader of a file by its ending, of a folder by its files; InputError says what a file without a reader is,
+    and what converts it."""
     if path.is_dir():
         if path.suffix.lower() == ".zarr" and is_zarr_image(path):
             return find("reader", "ome-zarr")

@@ -238,23 +238,8 @@ class _Planes:
 def channels_joined(
     files: Sequence[Path], names: Sequence[str], pattern: str, source_name: str
 ) -> tuple[list[ImageFile], list[str], list[int]]:
-    """Images whose channels are files of their own, their names, and for each the number of its first file.
-
-    Parameters
-    ----------
-    files : sequence of Path
-    names : sequence of str
-        Their names in the folder.
-    pattern : str
-        Such as ``{well}_w{channel}.tif``: files with equal fields but the channel are one image, which has their name.
-    source_name : str
-        The folder, for messages.
-
-    Raises
-    ------
-    InputError
-        A pattern without a channel, or that no file has; a channel that a sample lacks, or of another shape or depth.
-    """
+    """Images whose channels are files of their own, their names, and for each the number of its first file: files with
+    equal fields of a pattern such as ``{well}_w{channel}.tif`` but the channel are one image."""
     fields = re.findall(r"\{(\w+)\}", pattern)
     if fields.count("channel") != 1 or len(set(fields)) < len(fields):
         raise InputError(

@@ -40,21 +40,11 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True, eq=False)
 class SignalFile:
-    """A recording that stays in its file: ``x[:, a:b]`` reads these points, ``x[[0, 2]]`` chooses channels.
+    """A recording that stays in its file: ``x[:, a:b]`` reads these points, ``x[[0, 2]]`` chooses channels."""
 
-    Attributes
-    ----------
-    shape : (int, int)
-        Channels and points.
-    read : callable
-        From the first point and the one after the last to all channels, (channels, points).
-    chosen : list of int or None
-        Numbers of the channels; None: all.
-    """
-
-    shape: tuple[int, int]
-    read: Callable[[int, int], np.ndarray]
-    chosen: list[int] | None = None
+    shape: tuple[int, int]  # channels and points
+    read: Callable[[int, int], np.ndarray]  # from the first point and the one after the last to all channels
+    chosen: list[int] | None = None  # numbers of channels
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, list):
@@ -82,26 +72,12 @@ def stay_on_disk(files: Sequence[Path], request: DataOptions) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """One recording.
+    """One recording."""
 
-    Attributes
-    ----------
-    x : ndarray or SignalFile, shape (channels, time)
-        Numbers in the units of the instrument; NaN in gaps.
-    name : str
-        Name of the file or record, relative to what was given.
-    rate : float or None
-        Points per second; None: not known.
-    channels : sequence of str
-        Names of the channels; empty: numbers from 0.
-    label, group : object
-        Class or number; None: not known.
-    """
-
-    x: Any
-    name: str
-    rate: float | None = None
-    channels: Sequence[str] = ()
+    x: Any  # an array or `SignalFile` (channels, time), NaN in gaps
+    name: str  # relative to what was given
+    rate: float | None = None  # points per second
+    channels: Sequence[str] = ()  # names; empty: numbers from 0
     label: Any = None
     group: Any = None
 
@@ -111,17 +87,8 @@ class Recording:
 
 
 class WindowRows(RowSource):
-    """Windows of recordings that stay in their files, float32 (n, C, points), NaN after the end of a shorter one.
-
-    Parameters
-    ----------
-    recordings : sequence of Recording
-    of, starts, ends : ndarray of int, shape (n,)
-        Number of the recording of each window, its first point, and the one after its last.
-    points : int
-        Largest length of a window.
-    name : str
-    """
+    """Windows of recordings that stay in their files, float32 (n, C, points), NaN after the end of a shorter one: for
+    each its recording, its first point and the one after its last."""
 
     modality = "series"
 
@@ -157,27 +124,9 @@ def samples_of(
     n_train: int | None = None,
     folder: Path | None = None,
 ) -> FileContents:
-    """Recordings as samples, float32 (n, channels, time), with their labels and, if asked for, groups.
-
-    Parameters
-    ----------
-    recordings : sequence of Recording
-    request : DataOptions
-        `length`, `step`, `rate` and `channels`, or those of the data of a fitted model.
-    source_name : str
-        Name of the data in messages.
-    sound : bool
-        Whether recordings are sound, for which there are features of their own.
-    n_train : int or None
-        The first so many recordings are the train part.
-    folder : Path or None
-        The folder of the files, in which a table of labels may be.
-
-    Raises
-    ------
-    InputError
-        No recordings, or different channels or rates; names what differs, and what makes them equal.
-    """
+    """Recordings as samples, float32 (n, channels, time), with their labels and, if asked for, groups; the first
+    `n_train` are the train part. Recordings that differ in channels or rates raise InputError, which says what makes
+    them equal."""
     if not recordings:
         raise InputError(f"{source_name} has no recordings")
     fitted = (request.schema or {}).get("signal", {})
@@ -481,11 +430,8 @@ def _known(labels: list[Any]) -> np.ndarray | None:
 
 
 def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str | None]], int | None]:
-    """Files of recordings with their labels, and the number of train files if the folder has a split.
-
-    A file is alone. In a folder the names of folders are the labels, if there is more than one; ``train`` and ``test``
-    are the split. Files are in the order of their names.
-    """
+    """Files of recordings in the order of their names, labels by their folders, and the number of train files if the
+    folder has a split, ``train`` and ``test``."""
     if path.is_file():
         return [(path, None)], None
     found = [file for file in sorted(path.rglob("*")) if file.name.lower().endswith(tuple(endings)) and file.is_file()]

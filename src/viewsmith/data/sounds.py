@@ -16,19 +16,10 @@ FRAMES = 20_000  # of a recording, at most, by which its background is known
 
 
 def sound_spans(x: Any, rate: float) -> np.ndarray:
-    """First points of the sounds of a recording, and those after their last, int (k, 2).
+    """First points of the sounds of a recording (channels, time), and those after their last, int (k, 2).
 
     The power of each band of the spectrum is divided by its background, a low percentile over the recording; the level
-    is its mean over bands in decibels. Sounds are where it is above Otsu's threshold, which parts the levels into the
-    two groups that differ most (Otsu 1979), for 20 ms at least.
-
-    Parameters
-    ----------
-    x : ndarray or SignalFile, shape (channels, time)
-        Read in blocks.
-    rate : float
-        Points per second.
-    """
+    is its mean over bands in decibels. Sounds are above Otsu's threshold (1979), for 20 ms at least."""
     points = 2 ** max(4, round(np.log2(FRAME_SECONDS * rate)))
     hop = points // FRAMES_A_HOP
     every = -(-(x.shape[1] // hop + 1) // FRAMES)

@@ -33,19 +33,8 @@ OPENED = 8  # scenes that are open at once
 
 
 class TileRows(RowSource):
-    """Tiles of scenes, (n, side, side, C), read as they are asked for.
-
-    Parameters
-    ----------
-    stack : Stack
-        The scenes, each image of its files.
-    places : ndarray of int64, shape (n, 3)
-        Scene, row and column of the first pixel of each tile, in this order.
-    side : int
-        Pixels per side.
-    name : str
-        Name of the data in messages.
-    """
+    """Tiles of scenes, (n, side, side, C), read as they are asked for; `places`, (n, 3), has the scene, and the row and
+    column of the first pixel, of each."""
 
     complete = True  # tiles with values that are not finite are left out
 

@@ -378,23 +378,11 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 def write_annotations(
     folder: Path, recordings: np.ndarray, first: np.ndarray, last: np.ndarray, texts: list[str], rate: float
 ) -> None:
-    """Write a new folder with the events of each recording, in the order of time.
+    """Write a new folder with the events of each recording, in the order of time: `first` points, those after the
+    `last`, and `texts`.
 
-    ``NAME.txt``: labels of Audacity (File, Import, Labels), begin and end in seconds and a text, separated by tabs.
-    With edfio ``NAME.edf``: an EDF+ file of annotations alone, with onset, duration and text. With wfdb ``NAME.atr``:
-    comments at the middle of each event.
-
-    Parameters
-    ----------
-    folder : Path
-    recordings : ndarray of str, shape (n,)
-        Name of the recording of each event; what names of files cannot have becomes ``_``.
-    first, last : ndarray of int, shape (n,)
-        First point and the one after the last, in the recording.
-    texts : list of str, length n
-    rate : float
-        Points per second.
-    """
+    ``NAME.txt``: labels of Audacity, begin and end in seconds and a text, separated by tabs. With edfio ``NAME.edf``:
+    an EDF+ file of annotations alone. With wfdb ``NAME.atr``: comments at the middle of each event."""
     with atomic_folder(folder) as whole:
         for name in dict.fromkeys(recordings.tolist()):
             rows = np.flatnonzero(recordings == name)

@@ -70,17 +70,7 @@ def fixed_features(model: Any, X: Any, *others: Any) -> list[np.ndarray]:
 
 # ---- features that an estimator is given ----------------------------------------------------------------------------
 class ModelFeatures(NetworkFeatures):
-    """The representation of a trained model, which `transform` gives.
-
-    Parameters
-    ----------
-    model : ViewsmithEstimator
-        Its method and input layer become parts of this module.
-    n_features : int
-        Width of the representation.
-    layer : nn.Module
-        The input layer of the samples, whose ``inverse`` gives them in the units of the data.
-    """
+    """The representation of a trained model, which `transform` gives."""
 
     def __init__(self, model: Any, n_features: int, layer: nn.Module) -> None:
         super().__init__(model.method_, n_features)

@@ -149,11 +149,8 @@ def train(
     context: Mapping[str, Any],
     spent: float = 0.0,
 ) -> Outcome:
-    """Train a method on scaled rows, and write metrics and checkpoints to the run folder, if there is one.
-
-    `initial` are the weights of input layer and method before training, `spent` the seconds that the
-    preparation has taken so far.
-    """
+    """Train on scaled rows, and write metrics and checkpoints to the run folder, if there is one; `initial` are the
+    weights before, `spent` the seconds that the preparation has taken."""
     began, options, split = datetime.now(UTC), plan.options, context.get("split")
     columns = _columns(data, plan, context)
     _warn_ignored(data, plan.facts.feature_names, context)
@@ -249,11 +246,8 @@ COMPARED_VALUES = 4_000_000  # of wide rows fewer are compared
 
 
 def compared_with_untrained(method: Method, initial: Mapping[str, Tensor], x: Rows, seed: int) -> list[str]:
-    """One line if rows of features are told from their neighbors clearly worse than before training.
-
-    In one process: a pass of synchronized BatchNorm layers needs all. On images the measure does not tell
-    (docs/results/label_free.md).
-    """
+    """One line if rows of features are told from their neighbors clearly worse than before training; on images the
+    measure does not tell (docs/results/label_free.md)."""
     from viewsmith.evaluation.label_free import below_untrained
 
     if len(x) < FEWEST_COMPARED or distributed.is_distributed() or x[:1].ndim != 2:

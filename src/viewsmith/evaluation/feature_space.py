@@ -20,22 +20,8 @@ LEAST = 0.1
 
 
 class FeatureSpace:
-    """Principal coordinates of standardized fixed features, fitted to samples.
-
-    Parameters
-    ----------
-    features : Features
-        Fitted.
-    x : Tensor, shape (n, ...)
-        Scaled samples.
-
-    Attributes
-    ----------
-    standard : Tensor, shape (n, d)
-        Standardized features of the samples.
-    coordinates : ndarray, shape (n, k)
-        The samples, with k at most 64.
-    """
+    """Principal coordinates of standardized fixed features, fitted to scaled samples x (n, ...): of the samples,
+    `standard` (n, d) has the features and `coordinates` (n, k) at most 64 axes."""
 
     def __init__(self, features: Features, x: Tensor) -> None:
         self.features = features
@@ -68,10 +54,7 @@ class FeatureSpace:
 
 
 def nearest(queries: np.ndarray, rows: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """Distance of each query to the nearest row of another kind (an equal sample, or one of its group, is no other).
-
-    Queries and rows are (n, d), the view of a sample in the row of the sample; kinds are (n,).
-    """
+    """Distance of each query to the nearest row of another kind (an equal sample, or one of its group, is no other)."""
     found = np.empty(len(queries))
     for start in range(0, len(queries), 500):
         block = slice(start, start + 500)

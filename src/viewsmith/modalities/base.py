@@ -34,31 +34,15 @@ GENERATOR: dict[str, Any] = {"generator_epochs": 0.5, "predicts": "v", "sampler"
 
 @dataclass(frozen=True)
 class SampleType:
-    """What the samples of a modality are, before they are scaled.
+    """What the samples of a modality are, before they are scaled."""
 
-    Attributes
-    ----------
-    axes : mapping of str to collection of int, or None
-        Names of the axes of a sample, the sizes that each may have, a tuple or a range; None: any.
-    dtype : str
-        Type of the elements, as numpy and torch call it.
-    low, high : float or None
-        Range of elements of type `dtype`; None: any number.
-    alphabet : str
-        Of letters, those that samples are made of, beside an unknown one; otherwise empty.
-    unit : str
-        What the elements are.
-    further : tuple of str
-        Other types that elements may have.
-    """
-
-    axes: Mapping[str, tuple[int, ...] | range | None]
-    dtype: str = "float32"
-    low: float | None = None
+    axes: Mapping[str, tuple[int, ...] | range | None]  # sizes that each may have; None: any
+    dtype: str = "float32"  # as numpy and torch call it
+    low: float | None = None  # of elements of type `dtype`
     high: float | None = None
-    alphabet: str = ""
-    unit: str = "any"
-    further: tuple[str, ...] = ()
+    alphabet: str = ""  # letters, beside an unknown one
+    unit: str = "any"  # what the elements are
+    further: tuple[str, ...] = ()  # types that elements may have, too
 
     def __str__(self) -> str:
         def sized(name: str, sizes: tuple[int, ...] | range | None) -> str:

@@ -18,23 +18,7 @@ VALUES, VALUES_ON_GPU = 2**20, 2**27
 
 
 def fit_dictionary(patches: Tensor, start: Tensor, rounds: int = ROUNDS) -> tuple[Tensor, Tensor]:
-    """Filters and offset that give the similarity of patches with the centers of a dictionary.
-
-    Parameters
-    ----------
-    patches : Tensor, shape (n, d)
-    start : Tensor of int, shape (k,)
-        The patches that k-means starts from.
-    rounds : int
-        Rounds of k-means.
-
-    Returns
-    -------
-    filters : Tensor, shape (k, d)
-        Centers of unit length, times the whitening matrix (ZCA).
-    offset : Tensor, shape (k,)
-        The responses of the filters to the mean patch. The similarity of a patch is ``filters @ patch - offset``.
-    """
+    """Filters and offset that give the similarity of patches with the centers of a dictionary."""
     mean = patches.mean(0)
     variance, axes = torch.linalg.eigh(torch.cov((patches - mean).T.double()))
     scale = (variance.clamp(min=0) + 0.01 * variance[-1].clamp(min=1e-8)).rsqrt()

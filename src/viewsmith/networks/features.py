@@ -55,14 +55,7 @@ class Features(nn.Module):
 
 
 class NetworkFeatures(Features):
-    """The output of a network, (B, ...) to (B, n_features), in evaluation mode and without gradients.
-
-    Parameters
-    ----------
-    network : nn.Module
-        Of scaled samples (B, C, ...).
-    n_features : int
-    """
+    """The output of a network, (B, ...) to (B, n_features), in evaluation mode and without gradients."""
 
     def __init__(self, network: nn.Module, n_features: int) -> None:
         super().__init__()
@@ -80,18 +73,8 @@ class NetworkFeatures(Features):
 
 
 class FunctionFeatures(Features):
-    """What a function of samples returns: arrays in the form and units of the data to (B, n_features).
-
-    Vectors and recordings are float32, (B, d) and (B, C, T), images uint8 (B, H, W, C) as they were given, DNA letters
-    uint8 (B, L). The function also gets views, which are not in the data; it is not copied.
-
-    Parameters
-    ----------
-    function : callable
-    n_features : int
-    layer : nn.Module
-        The input layer, whose ``inverse`` gives samples in the units of the data.
-    """
+    """What a function of samples returns, in the form and units of the data, to (B, n_features); it is not copied, and
+    also gets views, which are not in the data."""
 
     def __init__(self, function: Callable[[np.ndarray], Any], n_features: int, layer: nn.Module) -> None:
         super().__init__()

@@ -26,47 +26,19 @@ class ProjectedFeatures(nn.Module):
     """Fixed features of samples, standardized and times weights: (B, ...) to (B, `n_components`).
 
     The weighted columns are rotated at random, always alike: then all of them have about the same variance, and a
-    classifier that standardizes them does not amplify the last ones. Inner products stay as they are.
+    classifier that standardizes them does not amplify the last ones. `appended` principal components of the features
+    tell what views of few samples do not."""
 
-    Parameters
-    ----------
-    features : Features
-        Not yet fitted, unless its weights are loaded.
-    width : int
-        Largest number of columns.
-    appended : int
-        Principal components of the features that are appended: what views of few samples do not tell is still there,
-        and neighbors hardly change.
-
-    Attributes
-    ----------
-    center, scale : Tensor, shape (d,)
-        Mean and standard deviation of the features of samples.
-    basis : Tensor, shape (d, p)
-        If there are more than `SPANNING` features, or more than `MOST_VIEWS` for each sample: orthonormal directions,
-        those that views of samples span, to which standardized features are reduced while the weights are solved for.
-    spanned : Tensor
-        Number of directions; d if features are not reduced.
-    weights : Tensor, shape (d, width)
-        Of the standardized features.
-    correlation : Tensor, shape (width,)
-        Correlation of two views of a sample in each column; 0 before it is known.
-    kept : Tensor
-        Number of columns that are used: the first ones.
-    constant : Tensor
-        Value of a last column that is the same for all samples; 0: there is none.
-    """
-
-    center: Tensor
+    center: Tensor  # (d,): of the features of samples, as the scale
     scale: Tensor
-    basis: Tensor
-    spanned: Tensor
+    basis: Tensor  # (d, p): what views of samples span, if features are reduced while weights are solved for
+    spanned: Tensor  # p; d if features are not reduced
     axes: Tensor
     length: Tensor
-    weights: Tensor
-    correlation: Tensor
-    kept: Tensor
-    constant: Tensor
+    weights: Tensor  # (d, width): of the standardized features
+    correlation: Tensor  # (width,): of two views of a sample; 0 before it is known
+    kept: Tensor  # number of columns that are used, the first ones
+    constant: Tensor  # a last column, the same for all samples; 0: there is none
 
     def __init__(self, features: Features, width: int, appended: int = 0) -> None:
         super().__init__()
@@ -177,10 +149,7 @@ class ProjectedFeatures(nn.Module):
 
 
 def leading_axes(matrix: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest eigenvalues of a symmetric matrix (d, d), falling, and their eigenvectors (d, k).
-
-    Up to `FULL` columns by a full decomposition, above by subspace iteration. The largest entry of an axis is positive.
-    """
+    """The k largest eigenvalues of a symmetric matrix (d, d), falling, and their eigenvectors (d, k)."""
     d = len(matrix)
     if d <= FULL or 4 * k >= d:
         values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)

@@ -39,16 +39,9 @@ def beside(work: Callable[[], Result]) -> Result:
 
 
 class ReplayedPasses:
-    """Passes that launch the same kernels at every step (`Update.static`), recorded as a CUDA graph and replayed.
-
-    The first steps run as they are. Random numbers are those of the passes.
-
-    Parameters
-    ----------
-    passes : callable
-    parameters : sequence of nn.Parameter
-        Those of which the passes compute gradients, which a replay writes to the same memory at every step.
-    """
+    """Passes that launch the same kernels at every step (`Update.static`), recorded as a CUDA graph after the first
+    steps, and replayed with their own random numbers; replays write the gradients of `parameters` to the same
+    memory."""
 
     def __init__(self, passes: Passes, parameters: Sequence[nn.Parameter]) -> None:
         self.passes, self.parameters = passes, parameters
@@ -80,10 +73,8 @@ class ReplayedPasses:
 
 
 class Compiled:
-    """A network that `torch.compile` makes faster within ``with compiled():``; elsewhere it runs as it is.
-
-    Evaluations in between would compile it again for other batches.
-    """
+    """A network that `torch.compile` makes faster within ``with compiled():``; evaluations in between run it as it
+    is."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network

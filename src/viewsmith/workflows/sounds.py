@@ -112,11 +112,8 @@ def discover_sounds(out: Path, found: Samples, options: dict[str, Any], title: s
 
 
 def locate_sounds(out: Path, run: Path, given: Samples, *, crops: bool = False) -> None:
-    """Write the kinds of the sounds of other recordings as a table, or with `crops` the sounds and their kinds.
-
-    The kind of a sound is that with the nearest center. Its score is a silhouette by centers: 1 less the quotient of
-    the distances to the nearest center and to the next one.
-    """
+    """Write the kinds of the sounds of other recordings, those of the nearest centers, as a table, or with `crops`
+    sounds and kinds; a score is 1 less the quotient of the distances to the nearest center and the next."""
     h = _normalized(load(run / MODEL).transform(given.rows))
     distances = np.linalg.norm(h[:, None] - load_tensors(run / CENTERS)["centers"].numpy(), axis=2)
     kind, near = distances.argmin(1), np.sort(distances, 1)

@@ -119,14 +119,7 @@ class ViewRow:
 
 
 class ViewsTable(list[ViewRow]):
-    """Rows of a table of views; a notebook shows it as a table.
-
-    Attributes
-    ----------
-    samples, scored : int
-        Samples whose views were drawn, and further ones that were scored.
-    labels : bool
-    """
+    """Rows of a table of views; a notebook shows it as a table."""
 
     def __init__(self, rows: Sequence[ViewRow] = (), *, samples: int = 0, scored: int = 0) -> None:
         super().__init__(rows)
@@ -244,32 +237,14 @@ def _only(options: Mapping[str, Any], views: str, modality: Modality) -> dict[st
 
 @dataclass
 class Judge:
-    """Samples in fixed features, and the numbers of a setting of views.
+    """Samples in fixed features, and the numbers of a setting of views."""
 
-    Attributes
-    ----------
-    data : TrainingData
-        Samples whose views are drawn, scaled.
-    options : LinearContrast
-        With the options of all settings.
-    space : FeatureSpace
-        Fitted to the samples.
-    kinds : ndarray, shape (n,)
-        Equal samples have equal numbers.
-    scored : Tensor or None
-        Scaled samples that are scored.
-    labels : (ndarray, ndarray) or None
-        Of the samples and of those that are scored.
-    target : {"class", "number"}
-    seed : int
-    """
-
-    data: TrainingData
-    options: Any
-    space: FeatureSpace
-    kinds: np.ndarray
-    scored: Tensor | None
-    labels: tuple[np.ndarray, np.ndarray] | None
+    data: TrainingData  # whose views are drawn
+    options: Any  # of all settings
+    space: FeatureSpace  # fitted to the samples
+    kinds: np.ndarray  # (n,): equal for equal samples
+    scored: Tensor | None  # scaled
+    labels: tuple[np.ndarray, np.ndarray] | None  # of the samples, and of those that are scored
     target: Target
     seed: int
     own: np.ndarray = field(init=False)
@@ -340,10 +315,8 @@ class Judge:
         return torch.stack([self.space.standardized(view) for view in (*drawn[1:], drawn[0])], 1)
 
     def distances(self, view: np.ndarray) -> dict[str, float]:
-        """Ratio and moved, with standard errors from resampled samples, of the coordinates of a view of each sample.
-
-        Of views that differ from their samples: half of mirrored views do not.
-        """
+        """Ratio and moved, with standard errors from resampled samples, of a view of each sample that differs from
+        it."""
         moved = np.linalg.norm(view - self.space.coordinates, axis=1)
         differs = moved > SAME * np.median(self.own)
         other, own = nearest(view, self.space.coordinates, self.kinds)[differs], self.own[differs]

@@ -19,17 +19,7 @@ RATIO, MEASURED = 3.0, 1000
 
 
 class ContrastiveMethod(PairMethod):
-    """A framework that is trained on pairs of fixed views; beside it, maybe, the contrast in closed form.
-
-    Parameters
-    ----------
-    framework : Framework
-    views : PairMaker
-    closed : LinearContrastMethod, optional
-        It is solved before the training; its columns follow the trained ones in the representation.
-    epochs : int
-    optimizer : Optimizer
-    """
+    """A framework that is trained on pairs of fixed views; beside it, maybe, the contrast in closed form."""
 
     length: Tensor
 

@@ -56,25 +56,13 @@ CANCELS = 1e-3  # part of the second moment below which scatter within samples i
 
 @dataclass
 class Moments:
-    """Sums over views of samples, from which everything follows: they add up over blocks, processes and files.
+    """Sums over views of samples, from which everything follows: they add up over blocks, processes and files."""
 
-    Attributes
-    ----------
-    samples, views : Tensor
-        Number of samples, and of all their views.
-    total : Tensor, shape (d,), float64
-        Sum of the views' features.
-    second : Tensor, shape (d, d), float64
-        Sum of their outer products.
-    within : Tensor, shape (d, d), float64
-        Sum of the outer products of their differences to the mean of their sample.
-    """
-
-    samples: Tensor
-    views: Tensor
-    total: Tensor
-    second: Tensor
-    within: Tensor
+    samples: Tensor  # number
+    views: Tensor  # number, of all samples
+    total: Tensor  # (d,), float64: sum of the features of views
+    second: Tensor  # (d, d): sum of their outer products
+    within: Tensor  # (d, d): the same of differences to the mean of their sample
 
     @classmethod
     def empty(cls, width: int, device: torch.device | str = "cpu") -> Self:
@@ -273,27 +261,8 @@ class Graph(nn.Module):
 
 class LinearContrastMethod(Method):
     """Fixed features, view makers, and the linear map that solves the contrast; no step of it is a gradient step.
-
-    Parameters
-    ----------
-    framework : LinearContrastFramework
-        Its encoder is the linear map.
-    views : PairMaker
-    view_names : str
-        Of the views, for messages.
-    n_views : int
-        Views of each sample, at least 2.
-    ridge : float or None
-        Part of the mean noise that is added to the noise of every direction; None: chosen on held-out samples.
-    n_components : int or None
-        Number of columns; None: chosen on held-out samples.
-    batch_size : int
-        Samples in a block.
-    max_samples : int or None
-        Of more samples, so many random ones are used; None: all.
-    minutes : float or None
-        So long after the method was made no further block is added.
-    """
+    `ridge` and `n_components` are chosen on held-out samples if they are None; after `minutes` no further block is
+    added."""
 
     share_of_parts: Tensor
 

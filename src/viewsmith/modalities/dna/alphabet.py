@@ -138,13 +138,7 @@ AMINO_ACIDS = Alphabet("proteins", "a protein", _LETTERS, "X", "", (("BZJUO", "X
 
 @cache
 def own_alphabet(letters: str) -> Alphabet:
-    """An alphabet of given letters; an unknown one is X, or N or ? if X is a letter.
-
-    Raises
-    ------
-    InputError
-        Less than two letters, equal ones, or something that is no letter.
-    """
+    """An alphabet of given letters; an unknown one is X, or N or ? if X is a letter."""
     upper = letters.upper()
     if len(upper) < 2 or len({*upper}) < len(upper) or not upper.isascii() or not upper.isprintable() or " " in upper:
         raise InputError(

@@ -34,11 +34,8 @@ class LetterLatents(Latents):
 
 
 class OneHotLetters(nn.Module):
-    """ASCII letters, uint8 (n, L), to scaled sequences (n, C, L) of the C letters of an alphabet, and back.
-
-    Letters (upper or lower case) become one-hot columns, the unknown one 1 / C of each, and padding (0, after the end
-    of a sequence) a column of zeros.
-    """
+    """ASCII letters, uint8 (n, L), to one-hot columns (n, C, L) of an alphabet of C letters, and back; the unknown one
+    is 1 / C of each, padding zeros."""
 
     codes: Tensor
 

@@ -27,17 +27,8 @@ SMALLEST = 1e-4  # value whose power is taken in place of smaller ones
 
 
 class ValueViews(ViewMaker):
-    """A random change of values in the range of their channel.
-
-    Parameters
-    ----------
-    change : callable
-        Changed images, of images (B, C, H, W) with values of about 0 to 1 and a generator.
-    mean, std : sequence of float
-        Scaling of the images: (value - mean) / std.
-    clips : bool
-        Clip values to [0, 1], as of images of 8 bits.
-    """
+    """A random change of images (B, C, H, W) in the ranges of their channels, about 0 to 1, which `mean` and `std`
+    scale."""
 
     mean: Tensor
     std: Tensor

@@ -26,19 +26,7 @@ FULL_SCALES = tuple(2**bits - 1 for bits in (8, 10, 12, 14, 16))
 
 
 class Intensities(Pixels):
-    """Images of one type, (n, H, W) or (n, H, W, C), to scaled images (n, C, H, W), and back.
-
-    As `Pixels`, of (value - low) / span in place of pixel / 255, with the range of each channel (`channel_ranges`).
-
-    Parameters
-    ----------
-    row_shape : (H, W) or (H, W, C)
-        Shape of an image. Later images may have other H and W.
-    dtype : str
-        Type of the images, to which scaled ones return.
-    names : sequence of str
-        Names of the channels, for messages; empty: numbers from 0.
-    """
+    """Images of one type, (n, H, W) or (n, H, W, C), to scaled images (n, C, H, W), and back."""
 
     low: Tensor
     span: Tensor

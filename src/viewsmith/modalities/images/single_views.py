@@ -38,19 +38,7 @@ def _unchanged(context: ViewContext, **changes: float | tuple[float, float]) -> 
 
 
 class ChannelGain(ViewMaker):
-    """Each channel of each image times a random factor exp(s e), plus t e', with Gaussian e and e', in pixels.
-
-    Where the brightness of a channel is a measurement, as of a stain, this destroys it.
-
-    Parameters
-    ----------
-    strength, offset : float
-        s and t.
-    clips : bool
-        Clip pixels to [0, 1].
-    mean, std : sequence of float
-        Scaling of the images: (pixel - mean) / std with pixels in [0, 1].
-    """
+    """Each channel of each image times a random factor exp(s e), plus t e', with Gaussian e and e', in pixels."""
 
     mean: Tensor
     std: Tensor

@@ -114,10 +114,8 @@ class MiniRocket(Features):
 
 
 def dilations(length: int, each: int) -> list[tuple[int, int]]:
-    """Dilations for recordings of a length, up to its eighth, with the number of features of a kernel for each.
-
-    `each` is the number of features of a kernel. At most 32 dilations are spaced evenly by exponent and rounded down.
-    """
+    """At most 32 dilations up to an eighth of the length, even by exponent, and of the `each` features of a kernel
+    those of each dilation."""
     number = min(each, MOST_DILATIONS)
     most = max(0.0, math.log2((length - 1) / (TAPS - 1)))
     found: dict[int, int] = {}
@@ -147,11 +145,8 @@ def shifted(x: Tensor, dilation: int) -> Tensor:
 def fractions_above(
     convolved: Tensor, biases: Tensor, dilation: int, first: int, known: Tensor | None = None
 ) -> Tensor:
-    """Fractions of time in which convolutions (B, 84, T) exceed biases (84, f): (B, 84 * f).
-
-    Kernels of even number plus `first` are pooled over all times that are `known`, bool (B, T), the others where all
-    taps are.
-    """
+    """Fractions of time in which convolutions (B, 84, T) exceed biases (84, f): (B, 84 * f); kernels of even number
+    plus `first` over all `known` times, (B, T), the others where all taps are."""
     found = convolved.new_empty(convolved.shape[0], *biases.shape)
     if known is not None:
         within = shifted(known[:, None].to(convolved), dilation).amin(1) > 0

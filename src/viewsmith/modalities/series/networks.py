@@ -16,10 +16,8 @@ from viewsmith.networks.scaling import Moments, Scaler, Scaling, column_moments,
 
 
 def known_points(x: Tensor) -> Tensor | None:
-    """Which points of recordings (B, C, T) are known in any channel, bool (B, T); None if all are in all.
-
-    On a GPU, where to look would mean to wait, and in a graph that is exported there always is a mask, or none.
-    """
+    """Which points of recordings (B, C, T) are known in any channel, bool (B, T); None if all are in all (not asked on
+    a GPU, where to look would mean to wait)."""
     if torch.compiler.is_compiling():
         return None
     unknown = x.isnan()

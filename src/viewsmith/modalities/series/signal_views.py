@@ -29,13 +29,8 @@ VOCODER_SECONDS, VOCODER_PART = 0.064, 1 / 16  # a window, in seconds or, of an 
 
 
 class SignalViews(ViewMaker):
-    """A random change of recordings; values that are not known (NaN) are zeros for it, and stay unknown.
-
-    Parameters
-    ----------
-    change : callable
-        Changed recordings, of scaled recordings (B, C, T), the last point of each (B, 1) and a generator.
-    """
+    """A random change of scaled recordings (B, C, T), their last points (B, 1) and a generator; values that are not
+    known (NaN) are zeros for it, and stay unknown."""
 
     static_step = True
 
@@ -79,10 +74,8 @@ def time_mask(x: Tensor, last: Tensor, fraction: float, generator: Generator = N
 
 
 def frequency_mask(x: Tensor, octaves: float, within: float, generator: Generator = None) -> Tensor:
-    """A band of up to so many octaves, somewhere in those `within` the highest frequency, left out (Park et al. 2019).
-
-    On a scale of octaves, since the power of most signals falls with the frequency.
-    """
+    """A band of up to so many octaves, somewhere in those `within` the highest frequency, left out (Park et al.
+    2019)."""
     width = octaves * rand((len(x), 1, 1), x, generator)
     below = (within - width) * rand(
         (len(x), 1, 1), x, generator
@@ -103,11 +96,8 @@ def in_frequency(x: Tensor, gain: Tensor) -> Tensor:
 
 
 def random_filter(x: Tensor, low_pass: float, high_pass: float, generator: Generator = None) -> Tensor:
-    """Butterworth low-pass and high-pass filters of order 4, without a shift of phase.
-
-    The first cuts at `low_pass` (log-uniform up to 1), the second at up to `high_pass` (uniform from 0), as fractions
-    of the highest frequency. 1 and 0 leave them out.
-    """
+    """Butterworth low-pass filter that cuts at `low_pass` to 1 (log-uniform; 1: none), and high-pass filter that cuts
+    at 0 to `high_pass` (0: none), in parts of the highest frequency and without a shift of phase."""
     f = (2.0 ** -octaves_below(x)).expand(len(x), 1, -1)
     gain = torch.ones_like(f)
     if low_pass < 1:
@@ -144,10 +134,8 @@ def _variance(x: Tensor, known: Tensor) -> Tensor:
 
 
 def pitch_shift(x: Tensor, last: Tensor, semitones: float, points: int, generator: Generator = None) -> Tensor:
-    """Higher or lower by up to so many semitones, as long as before: stretched by a phase vocoder, then played faster.
-
-    `points` is the length of the window of the vocoder.
-    """
+    """Higher or lower by up to so many semitones, as long as before: stretched by a phase vocoder with windows of so
+    many points, then played faster."""
     n, channels, length = x.shape
     factor = 2 ** (semitones / 12 * (2 * rand((n, 1), x, generator) - 1))
     hop, window = points // 4, torch.hann_window(points, device=x.device, dtype=x.dtype)

@@ -63,16 +63,8 @@ def interpolated(x: Tensor, position: Tensor, last: Tensor) -> Tensor:
 
 
 class Speed(ViewMaker):
-    """Play the recording faster or slower, which also moves its pitch (speed perturbation: Ko et al. 2015).
-
-    One that becomes longer than the longest loses its end. After the end of a faster one values are not known, or, if
-    all recordings are of one length, zeros, the scaled mean.
-
-    Parameters
-    ----------
-    limit : float
-        Largest factor of the speed, at least 1; the factor is log-uniform between its inverse and it.
-    """
+    """Play the recording faster or slower by a log-uniform factor up to `limit`, which also moves its pitch (Ko et al.
+    2015); after the end of a faster one values are not known, or zeros if all recordings have one length."""
 
     static_step = True
 
