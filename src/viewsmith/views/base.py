@@ -214,6 +214,11 @@ class ViewContext(PartContext):
     graph: PrecomputedGraph | None = None
 
 
+def at(**options: Sequence[float]) -> tuple[dict[str, Any], ...]:
+    """Options at each of several strengths, for the tag `strengths` of a view maker."""
+    return tuple(dict(zip(options, values, strict=True)) for values in zip(*options.values(), strict=True))
+
+
 def rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
     """Uniform draws on the device and in the dtype of `like`."""
     return torch.rand(shape, device=like.device, dtype=like.dtype, generator=generator)

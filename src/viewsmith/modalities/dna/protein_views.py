@@ -13,7 +13,7 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, Alphabet
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.modalities.dna.views import DNAEdit, Stream, mutate, render, sequence_lengths
-from viewsmith.views.base import ViewContext, ViewMaker, rand
+from viewsmith.views.base import ViewContext, ViewMaker, at, rand
 
 view = partial(register, "view maker", modalities="proteins")
 
@@ -128,7 +128,7 @@ def _proteins(
     "substitution",
     help="a fraction of the letters replaced by similar ones (BLOSUM62)",
     source="Henikoff and Henikoff 1992",
-    strengths=tuple({"substitution_rate": rate} for rate in (0.2, 0.1, 0.4)),
+    strengths=at(substitution_rate=(0.2, 0.1, 0.4)),
 )
 def _substitution(context: ViewContext, *, substitution_rate: Substituted = 0.2) -> Substitution:
     return Substitution(substitution_rate)
@@ -138,7 +138,7 @@ def _substitution(context: ViewContext, *, substitution_rate: Substituted = 0.2)
     "mask",
     help="a fraction of the letters not known",
     modalities=("dna", "proteins", "letters:"),
-    strengths=tuple({"mask_rate": rate} for rate in (0.15, 0.3)),
+    strengths=at(mask_rate=(0.15, 0.3)),
 )
 def _mask(context: ViewContext, *, mask_rate: Masked = 0.15) -> LetterMask:
     return LetterMask(mask_rate)
@@ -148,7 +148,7 @@ def _mask(context: ViewContext, *, mask_rate: Masked = 0.15) -> LetterMask:
     "window",
     help="a window of the sequence",
     modalities=("dna", "proteins", "letters:"),
-    strengths=tuple({"window_minimum": least} for least in (0.5, 0.8)),
+    strengths=at(window_minimum=(0.5, 0.8)),
 )
 def _window(context: ViewContext, *, window_minimum: Least = 0.5) -> LetterWindow:
     return LetterWindow(window_minimum)

@@ -20,7 +20,7 @@ from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.samples import Rows
 from viewsmith.modalities.dna.networks import real_positions
-from viewsmith.views.base import ViewContext, ViewMaker, rand, randint, randn
+from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randint, randn
 
 view = partial(register, "view maker", modalities=("dna", "proteins", "letters:"))
 
@@ -359,7 +359,7 @@ def _dna(
     "mutation",
     help="a fraction of the letters changed",
     check=_check_rate,
-    strengths=tuple({"mutation_rate": rate} for rate in (0.05, 0.02, 0.15)),
+    strengths=at(mutation_rate=(0.05, 0.02, 0.15)),
 )
 def _mutation(context: ViewContext, *, mutation_rate: float = 0.05) -> Mutation:
     return Mutation(mutation_rate)
@@ -370,6 +370,6 @@ def _noise(context: ViewContext, *, noise_strength: float = 1.0) -> DNANoise:
     return DNANoise(noise_strength)
 
 
-@view("mixup", help="mixed with a random sequence", strengths=({"mixup_minimum": 0.9},))
+@view("mixup", help="mixed with a random sequence", strengths=at(mixup_minimum=(0.9,)))
 def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> DNAMixup:
     return DNAMixup(mixup_minimum)

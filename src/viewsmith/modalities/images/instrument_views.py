@@ -16,7 +16,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.views import Chance
-from viewsmith.views.base import ViewContext, ViewMaker, rand, randint, randn
+from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randint, randn
 
 view = partial(register, "view maker", modalities="images")
 
@@ -113,20 +113,12 @@ def _several(context: ViewContext, name: str) -> ViewContext:
     return context
 
 
-@view(
-    "gamma",
-    help="a random power of each channel in its range",
-    strengths=tuple({"gamma_strength": s} for s in (0.2, 0.4)),
-)
+@view("gamma", help="a random power of each channel in its range", strengths=at(gamma_strength=(0.2, 0.4)))
 def _gamma(context: ViewContext, *, gamma_strength: Strength = 0.2) -> ValueViews:
     return _views(context, lambda u, g: gamma(u, gamma_strength, g))
 
 
-@view(
-    "background",
-    help="a random level and slope of each channel",
-    strengths=tuple({"background_strength": s} for s in (0.05, 0.1)),
-)
+@view("background", help="a random level and slope of each channel", strengths=at(background_strength=(0.05, 0.1)))
 def _background(context: ViewContext, *, background_strength: Strength = 0.05) -> ValueViews:
     return _views(context, lambda u, g: background(u, background_strength, g))
 
@@ -134,32 +126,22 @@ def _background(context: ViewContext, *, background_strength: Strength = 0.05) -
 @view(
     "detector-noise",
     help="noise of counted photons, and of the detector",
-    strengths=tuple({"shot_noise": s, "read_noise": s / 2} for s in (0.05, 0.1)),
+    strengths=at(shot_noise=(0.05, 0.1), read_noise=(0.025, 0.05)),
 )
 def _detector_noise(context: ViewContext, *, shot_noise: Strength = 0.05, read_noise: Strength = 0.0) -> ValueViews:
     return _views(context, lambda u, g: detector_noise(u, shot_noise, read_noise, g))
 
 
-@view(
-    "defocus", help="images out of focus: means in a disk", strengths=tuple({"defocus_radius": r} for r in (1.0, 2.0))
-)
+@view("defocus", help="images out of focus: means in a disk", strengths=at(defocus_radius=(1.0, 2.0)))
 def _defocus(context: ViewContext, *, defocus_radius: Annotated[float, Bounds(gt=0, le=50)] = 1.0) -> ValueViews:
     return _views(context, lambda u, g: defocus(u, defocus_radius, g))
 
 
-@view(
-    "channel-dropout",
-    help="channels of images left out, one always stays",
-    strengths=tuple({"dropout_rate": rate} for rate in (0.25, 0.5)),
-)
+@view("channel-dropout", help="channels of images left out, one always stays", strengths=at(dropout_rate=(0.25, 0.5)))
 def _channel_dropout(context: ViewContext, *, dropout_rate: Chance = 0.25) -> ValueViews:
     return _views(_several(context, "channel-dropout"), lambda u, g: channel_dropout(u, dropout_rate, g))
 
 
-@view(
-    "registration",
-    help="channels moved by some pixels against the first one",
-    strengths=tuple({"shift_pixels": pixels} for pixels in (1, 2)),
-)
+@view("registration", help="channels moved by some pixels against the first one", strengths=at(shift_pixels=(1, 2)))
 def _registration(context: ViewContext, *, shift_pixels: Annotated[int, Bounds(ge=1, le=100)] = 1) -> ValueViews:
     return _views(_several(context, "registration"), lambda u, g: registration_shift(u, shift_pixels, g))

@@ -11,7 +11,7 @@ from viewsmith.core.errors import check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.modalities.images.views import SYMMETRY, Chance, ImageViews, Rate, Turning, flip_rates, of_photographs
-from viewsmith.views.base import ViewContext, ViewMaker, randn
+from viewsmith.views.base import ViewContext, ViewMaker, at, randn
 
 view = partial(register, "view maker", modalities="images")
 
@@ -74,10 +74,7 @@ class ChannelGain(ViewMaker):
     help="mirror images, images upside down, quarter turns and turns by 45 degrees",
     symmetry=SYMMETRY | {"diagonal": ("eighth-turn", 0.0)},
     strengths=(
-        {"flip": 0.5, "upside_down": 0.0, "turn": 0.0},
-        {"flip": 0.0, "upside_down": 0.5, "turn": 0.0},
-        {"flip": 0.0, "upside_down": 0.0, "turn": 0.5},
-        {"flip": 0.5, "upside_down": 0.5, "turn": 0.5},
+        *at(flip=(0.5, 0.0, 0.0, 0.5), upside_down=(0.0, 0.5, 0.0, 0.5), turn=(0.0, 0.0, 0.5, 0.5)),
         {"flip": 0.5, "upside_down": 0.5, "turn": 0.5, "diagonal": 0.5},
     ),
 )
@@ -95,30 +92,22 @@ def _turns(
     return _unchanged(context, jitter=0.0, **rates)
 
 
-@view(
-    "light",
-    help="random brightness and contrast",
-    strengths=tuple({"light_strength": strength} for strength in (0.4, 0.2, 0.8)),
-)
+@view("light", help="random brightness and contrast", strengths=at(light_strength=(0.4, 0.2, 0.8)))
 def _light(context: ViewContext, *, light_strength: Strength = 0.4) -> ImageViews:
     return _unchanged(_colored(context, "light"), brightness=light_strength, contrast=light_strength)
 
 
-@view(
-    "color",
-    help="random saturation, and hue by a quarter of the strength",
-    strengths=tuple({"hue_strength": strength} for strength in (0.4, 0.8)),
-)
+@view("color", help="random saturation, and hue by a quarter of the strength", strengths=at(hue_strength=(0.4, 0.8)))
 def _color(context: ViewContext, *, hue_strength: Strength = 0.4) -> ImageViews:
     return _unchanged(_colored(context, "color"), saturation=hue_strength, hue=min(hue_strength / 4, 0.5))
 
 
-@view("gray", help="gray, some of the time", strengths=({"gray_rate": 0.5},))
+@view("gray", help="gray, some of the time", strengths=at(gray_rate=(0.5,)))
 def _gray(context: ViewContext, *, gray_rate: Chance = 0.5) -> ImageViews:
     return _unchanged(_colored(context, "gray"), jitter=0.0, gray=gray_rate)
 
 
-@view("blur", help="Gaussian blur", strengths=tuple({"blur_sigma": sigma} for sigma in (1.0, 2.0)))
+@view("blur", help="Gaussian blur", strengths=at(blur_sigma=(1.0, 2.0)))
 def _blur(context: ViewContext, *, blur_sigma: Annotated[float, Bounds(gt=0.1, le=50)] = 1.0) -> ImageViews:
     return _unchanged(context, jitter=0.0, blur=1.0, sigma=(0.1, blur_sigma))
 
@@ -126,7 +115,7 @@ def _blur(context: ViewContext, *, blur_sigma: Annotated[float, Bounds(gt=0.1, l
 @view(
     "gain",
     help="each channel times a random factor, plus a random offset if wanted",
-    strengths=tuple({"gain_strength": strength} for strength in (0.3, 0.1)),
+    strengths=at(gain_strength=(0.3, 0.1)),
 )
 def _gain(context: ViewContext, *, gain_strength: Strength = 0.3, offset_strength: Strength = 0.0) -> ChannelGain:
     mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]

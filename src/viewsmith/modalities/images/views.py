@@ -19,7 +19,7 @@ from viewsmith.core.device import constant, on_host
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.operations import blur, crop, random_boxes, recolor, solarize
-from viewsmith.views.base import CropBoxes, PositivePair, ViewContext, ViewMaker, rand
+from viewsmith.views.base import CropBoxes, PositivePair, ViewContext, ViewMaker, at, rand
 
 Range = tuple[float, float]
 Recipe = Literal["simclr", "moco", "byol", "multicrop"]
@@ -531,7 +531,7 @@ _register_recipe("simclr", "random crop, flip, color jitter, grayscale", "Chen e
     help="random crop and flip, unchanged colors",
     modalities="images",
     symmetry=SYMMETRY,
-    strengths=tuple({"crop_minimum": least} for least in (0.4, 0.7, 0.08)),
+    strengths=at(crop_minimum=(0.4, 0.7, 0.08)),
     alone={"flip": 0.0},
 )
 def _crop(

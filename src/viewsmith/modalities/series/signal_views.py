@@ -15,7 +15,7 @@ from torch import Tensor
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.series.networks import filled, known_points, last_points
 from viewsmith.modalities.series.views import interpolated
-from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
+from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randn
 
 view = partial(register, "view maker", modalities="series")
 
@@ -173,7 +173,7 @@ def _points_of_vocoder(context: ViewContext) -> int:
     return int(min(2 ** max(3, round(math.log2(points))), 2 ** int(math.log2(length))))
 
 
-@view("shift", help="moved in time, around the ends", strengths=tuple({"shift_limit": limit} for limit in (0.1, 0.5)))
+@view("shift", help="moved in time, around the ends", strengths=at(shift_limit=(0.1, 0.5)))
 def _shift(context: ViewContext, *, shift_limit: Fraction = 0.1) -> TimeShift:
     return TimeShift(shift_limit)
 
@@ -182,7 +182,7 @@ def _shift(context: ViewContext, *, shift_limit: Fraction = 0.1) -> TimeShift:
     "pitch",
     help="higher or lower, at the same speed",
     source="Flanagan and Golden 1966",
-    strengths=tuple({"pitch_semitones": semitones} for semitones in (2.0, 5.0)),
+    strengths=at(pitch_semitones=(2.0, 5.0)),
 )
 def _pitch(context: ViewContext, *, pitch_semitones: Annotated[float, Bounds(gt=0, le=24)] = 2.0) -> SignalViews:
     points = _points_of_vocoder(context)
@@ -190,9 +190,7 @@ def _pitch(context: ViewContext, *, pitch_semitones: Annotated[float, Bounds(gt=
 
 
 @view(
-    "colored-noise",
-    help="white to brown noise, by the loudness of the recording",
-    strengths=tuple({"noise_snr": decibels} for decibels in (20.0, 5.0)),
+    "colored-noise", help="white to brown noise, by the loudness of the recording", strengths=at(noise_snr=(20.0, 5.0))
 )
 def _colored_noise(
     context: ViewContext,
@@ -206,11 +204,7 @@ def _colored_noise(
 @view(
     "filter",
     help="random low-pass and high-pass filters",
-    strengths=(
-        {"low_pass": 0.5, "high_pass": 0.0},
-        {"low_pass": 0.25, "high_pass": 0.0},
-        {"low_pass": 1.0, "high_pass": 0.1},
-    ),
+    strengths=at(low_pass=(0.5, 0.25, 1.0), high_pass=(0.0, 0.0, 0.1)),
 )
 def _filter(
     context: ViewContext, *, low_pass: Annotated[float, Bounds(gt=0, le=1)] = 0.25, high_pass: Fraction = 0.0
@@ -222,7 +216,7 @@ def _filter(
     "time-mask",
     help="a part of the time set to zero",
     source="Park et al. 2019",
-    strengths=tuple({"mask_fraction": fraction} for fraction in (0.1, 0.3)),
+    strengths=at(mask_fraction=(0.1, 0.3)),
 )
 def _time_mask(context: ViewContext, *, mask_fraction: Fraction = 0.2) -> SignalViews:
     return SignalViews(lambda x, last, g: time_mask(x, last, mask_fraction, g))
@@ -232,7 +226,7 @@ def _time_mask(context: ViewContext, *, mask_fraction: Fraction = 0.2) -> Signal
     "frequency-mask",
     help="a band of frequencies left out",
     source="Park et al. 2019",
-    strengths=tuple({"mask_octaves": octaves} for octaves in (0.5, 1.0)),
+    strengths=at(mask_octaves=(0.5, 1.0)),
 )
 def _frequency_mask(context: ViewContext, *, mask_octaves: Octaves = 0.5, within_octaves: Octaves = 6.0) -> SignalViews:
     return SignalViews(lambda x, last, g: frequency_mask(x, mask_octaves, max(within_octaves, mask_octaves), g))

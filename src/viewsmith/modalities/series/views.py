@@ -12,7 +12,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.series.networks import known_points, last_points
-from viewsmith.views.base import ViewContext, ViewMaker, rand, randn
+from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randn
 
 view = partial(register, "view maker", modalities="series")
 
@@ -159,10 +159,7 @@ class ChannelMask(ViewMaker):
     help="a random part, stretched",
     source="Le Guennec et al. 2016",
     symmetry={"time_reversal": ("time-reversal", 0.0)},
-    strengths=(
-        *({"window_minimum": least} for least in (0.7, 0.9, 0.4)),
-        {"window_minimum": 1.0, "time_reversal": 0.5},
-    ),
+    strengths=(*at(window_minimum=(0.7, 0.9, 0.4)), {"window_minimum": 1.0, "time_reversal": 0.5}),
     alone={"time_reversal": 0.0},
 )
 def _window(
@@ -171,17 +168,12 @@ def _window(
     return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal)
 
 
-@view("speed", help="faster or slower, with its pitch", source="Ko et al. 2015", strengths=({"speed_limit": 1.18},))
+@view("speed", help="faster or slower, with its pitch", source="Ko et al. 2015", strengths=at(speed_limit=(1.18,)))
 def _speed(context: ViewContext, *, speed_limit: Annotated[float, Bounds(ge=1)] = 1.18) -> Speed:
     return Speed(speed_limit)
 
 
-@view(
-    "jitter",
-    help="Gaussian noise",
-    source="Um et al. 2017",
-    strengths=tuple({"jitter_strength": strength} for strength in (0.1, 0.03, 0.3)),
-)
+@view("jitter", help="Gaussian noise", source="Um et al. 2017", strengths=at(jitter_strength=(0.1, 0.03, 0.3)))
 def _jitter(context: ViewContext, *, jitter_strength: float = 0.1) -> Jitter:
     return Jitter(jitter_strength)
 
@@ -200,6 +192,6 @@ def _scale(
     return Amplitude(scale_strength, 0.0 if sign_flip == "auto" else sign_flip)
 
 
-@view("channel-mask", help="random channels set to zero", strengths=({"channel_mask_rate": 0.2},))
+@view("channel-mask", help="random channels set to zero", strengths=at(channel_mask_rate=(0.2,)))
 def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> ChannelMask:
     return ChannelMask(channel_mask_rate)

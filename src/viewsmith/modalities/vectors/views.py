@@ -15,7 +15,7 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.core.samples import Rows, some_rows
 from viewsmith.networks.base import MLP
 from viewsmith.networks.wrappers import eval_mode
-from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, rand, randint, randn
+from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, at, rand, randint, randn
 from viewsmith.views.neighbors import NeighborGraph, Space
 
 view = partial(register, "view maker")
@@ -234,7 +234,7 @@ def _mix(x: Tensor, other: Tensor, minimum: float, generator: torch.Generator | 
     help="Gaussian or uniform noise of the same strength on every feature or pixel",
     modalities=("vectors", "images"),
     searches="noise_strength",
-    strengths=tuple({"noise_strength": strength} for strength in (0.25, 0.1, 1.0)),
+    strengths=at(noise_strength=(0.25, 0.1, 1.0)),
 )
 def _noise(
     context: ViewContext, *, noise_strength: float = 1.0, noise_distribution: Noise = "gaussian"
@@ -247,7 +247,7 @@ def _noise(
     help="a fraction of the features replaced by values of other rows (SCARF)",
     modalities="vectors",
     source="Bahri et al. 2022",
-    strengths=tuple({"corruption_rate": rate} for rate in (0.6, 0.2)),
+    strengths=at(corruption_rate=(0.6, 0.2)),
 )
 def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corruption:
     return Corruption(corruption_rate, table_columns(context.statistics))
@@ -258,7 +258,7 @@ def _corruption(context: ViewContext, *, corruption_rate: float = 0.6) -> Corrup
     help="mixed with a random sample (DACL)",
     modalities=("vectors", "images"),
     source="Verma et al. 2021",
-    strengths=({"mixup_minimum": 0.9},),
+    strengths=at(mixup_minimum=(0.9,)),
 )
 def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
     return Mixup(mixup_minimum)
@@ -269,7 +269,7 @@ def _mixup(context: ViewContext, *, mixup_minimum: float = 0.9) -> Mixup:
     help="mixed with one of the nearest samples",
     modalities=("vectors", "images"),
     neighbors=True,
-    strengths=({"neighbor_mix_minimum": 0.5},),
+    strengths=at(neighbor_mix_minimum=(0.5,)),
 )
 def _neighbor_mix(context: ViewContext, *, n_neighbors: int = 5, neighbor_mix_minimum: float = 0.5) -> NeighborMix:
     return NeighborMix(n_neighbors, neighbor_mix_minimum, context.space, context.refreshed, context.graph)
@@ -318,7 +318,7 @@ class Masking(ViewMaker):
     "mask",
     help="a fraction of the features (genes) set to zero, in the units of the data",
     modalities="vectors",
-    strengths=({"mask_rate": 0.5},),
+    strengths=at(mask_rate=(0.5,)),
 )
 def _mask(context: ViewContext, *, mask_rate: Annotated[float, Bounds(ge=0, le=1)] = 0.5) -> Masking:
     if context.layer is None:
