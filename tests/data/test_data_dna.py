@@ -16,7 +16,7 @@ from viewsmith.core import memory
 from viewsmith.data import load_dataset
 from viewsmith.modalities.dna import letters as letters_module
 from viewsmith.modalities.dna import modality as dna
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.dna.letters import NUCLEOTIDES
 from viewsmith.modalities.dna.modality import dna_rows, kmer_frequencies
 
 rng = np.random.default_rng(0)

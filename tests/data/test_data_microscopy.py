@@ -7,7 +7,7 @@ from PIL import Image
 from tests.refusals import refusal
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
-from viewsmith.data.readers import microscopy
+from viewsmith.data.readers import instruments
 
 tifffile = pytest.importorskip("tifffile")
 RNG = np.random.default_rng(0)
@@ -235,6 +235,6 @@ def test_a_missing_codec_and_a_missing_package_name_the_extra(put, tmp_path, mon
     def missing(package, extra, purpose):
         raise MissingExtra(package, extra, purpose)
 
-    monkeypatch.setattr(microscopy, "require", missing)
+    monkeypatch.setattr(instruments, "require", missing)
     with pytest.raises(MissingExtra, match=r"TIFF files of instruments needs the package 'tifffile'"):
         load_dataset(path)

@@ -10,7 +10,7 @@ from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, Met
 from viewsmith.estimator.figures import as_dataset
 from viewsmith.modalities import Images
 from viewsmith.modalities.images.channels import composites
-from viewsmith.modalities.images.intensities import Intensities
+from viewsmith.modalities.images.pixels import Intensities
 
 RNG = np.random.default_rng(0)
 CLASSES = RNG.integers(0, 3, 96)

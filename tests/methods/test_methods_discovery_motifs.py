@@ -34,7 +34,7 @@ from viewsmith.methods.discovery.motif_search import (
     own_frequencies,
 )
 from viewsmith.methods.discovery.motifs import as_jaspar, as_meme
-from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES
+from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES
 
 pytestmark = pytest.mark.usefixtures("small_searches")
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet, word_length
-from viewsmith.modalities.dna.letters import letter_rows
+from viewsmith.modalities.dna.letters import NUCLEOTIDES, Alphabet, letter_rows, word_length
 from viewsmith.modalities.dna.modality import kmer_frequencies
 from viewsmith.modalities.dna.networks import LetterLatents, OneHotLetters, SequenceDenoiser
 

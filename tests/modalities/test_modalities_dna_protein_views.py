@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from viewsmith.core.errors import InputError
-from viewsmith.modalities.dna.alphabet import AMINO_ACIDS
-from viewsmith.modalities.dna.letters import letter_rows
+from viewsmith.modalities.dna.letters import AMINO_ACIDS, letter_rows
 from viewsmith.modalities.dna.networks import OneHotLetters, real_positions
-from viewsmith.modalities.dna.protein_views import LetterMask, LetterWindow, ProteinViews, Substitution, largest_rate
+from viewsmith.modalities.dna.views import LetterMask, LetterWindow, ProteinViews, Substitution, largest_rate
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import torch
 from refusals import refusal
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.images.instrument_views import (
+from viewsmith.modalities.images.single_views import (
     background,
     channel_dropout,
     defocus,

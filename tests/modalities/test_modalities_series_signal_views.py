@@ -10,7 +10,7 @@ import torch
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.networks import last_points
-from viewsmith.modalities.series.signal_views import (
+from viewsmith.modalities.series.views import (
     butterworth,
     colored_noise,
     frequency_mask,

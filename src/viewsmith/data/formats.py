@@ -16,10 +16,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, check_source, extension_of, file_of, is_result
 from viewsmith.data.unread import MOST_FILES, advice, is_zarr_image, refuse
 
-_BUILT_IN = (
-    *("arrays", "tables", "table_files", "datasets", "h5ad", "loom", "mtx", "tenx", "fasta", "genomes"),
-    *("folders", "microscopy", "instruments", "sound", "edf", "wfdb", "ts", "matlab"),
-)
+_BUILT_IN = ("arrays", "tables", "table_files", "h5ad", "cells", "sequences", "folders", "instruments", "signals")
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
 
 R = TypeVar("R", bound=Callable[..., Any])

@@ -11,8 +11,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from viewsmith.core.errors import InputError, join_names, name_list, one_line
 from viewsmith.core.memory import memory_limit
-from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES
-from viewsmith.modalities.dna.letters import is_text_of
+from viewsmith.modalities.dna.letters import AMINO_ACIDS, NUCLEOTIDES, is_text_of
 from viewsmith.modalities.images.modality import pixels_of_unit
 
 # Kinds of columns of Hugging Face datasets that hold samples, by the class of their feature.

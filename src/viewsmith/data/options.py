@@ -169,7 +169,7 @@ class DataOptions(ModelDataOptions):
         }
         modality = self.modality
         if self.alphabet is not None:
-            from viewsmith.modalities.dna.alphabet import own_alphabet
+            from viewsmith.modalities.dna.letters import own_alphabet
 
             modality = own_alphabet(self.alphabet).name
             if self.modality not in (None, modality):

@@ -10,12 +10,9 @@ from torch import nn
 
 import viewsmith.frameworks
 import viewsmith.modalities.dna.hyena
-import viewsmith.modalities.dna.protein_views
 import viewsmith.modalities.dna.views
-import viewsmith.modalities.images.instrument_views
 import viewsmith.modalities.images.single_views
 import viewsmith.modalities.images.views
-import viewsmith.modalities.series.signal_views
 import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.thinning
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES
+from viewsmith.modalities.dna.letters import NUCLEOTIDES
 from viewsmith.modalities.images.channels import WHITE, is_photograph, to_pixels
 from viewsmith.reports.figure import INK, PALETTE, Figure, Picture, new_axes
 

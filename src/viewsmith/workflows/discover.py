@@ -23,7 +23,7 @@ from viewsmith.core.files import (
 from viewsmith.data.any_size import Samples
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
-from viewsmith.data.readers.microscopy import write_tiff
+from viewsmith.data.readers.instruments import write_tiff
 from viewsmith.data.write import spreadsheet_frame, write_annotations, write_npz
 from viewsmith.estimator.options import check_options
 from viewsmith.methods.discovery.estimator import CROP, Discovery

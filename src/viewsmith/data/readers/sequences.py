@@ -1,16 +1,37 @@
-"""Sequences of letters in a column of a table, given by the modality."""
+"""Readers of sequences: FASTA with labels and a split from headers, FASTQ, GenBank, BED, and a column of a table."""
 
-from typing import Any
+import contextlib
+import dataclasses
+import io
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
 
+import numpy as np
 import pandas as pd
 
-from viewsmith.core.errors import InputError, name_list, one_line, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
+from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
-from viewsmith.data.reading import FileContents
+from viewsmith.data.reading import FileContents, open_text, reading
+from viewsmith.data.unread import hidden_letters, letters_way
 from viewsmith.modalities import frames
 from viewsmith.modalities.base import modality_of
-from viewsmith.modalities.dna.alphabet import Alphabet
-from viewsmith.modalities.dna.letters import letter_rows, letters_of
+from viewsmith.modalities.dna.letters import (
+    NUCLEOTIDES,
+    Alphabet,
+    alphabet_of,
+    first_other_letter,
+    letter_fault,
+    letter_rows,
+    letters_of,
+    pad_rows,
+)
 from viewsmith.modalities.dna.modality import Letters
 
 # Least part of the characters of a column that are letters: others, such as gaps, are then told with their place.
@@ -61,3 +82,347 @@ def _column(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> str:
             f"{name_list(list(map(str, frame.columns)))}"
         )
     return max(found, key=lambda name: found[name])
+
+
+_GZIP = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@reader(
+    "fasta",
+    *(".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"),
+    help="sequences of DNA or proteins, a record each",
+    noun="a FASTA file",
+    modality=("dna", "proteins"),
+    options=("labels",),
+    once=True,
+    example="enhancers.fa.gz --labels enhancers.tsv",
+)
+def read_fasta(path: Path, request: DataOptions) -> FileContents:
+    """Sequences as ASCII letters, uint8 (n, L), padded with 0, train records first; labels of the file ``labels`` or of
+    ``label=VALUE`` in headers."""
+    request.check_no_table_options(str(path), "give labels in a file (--labels FILE) or in the headers (label=NAME)")
+    return sequence_contents(path, request, *_records(path))
+
+
+def sequence_contents(
+    path: Path, request: DataOptions, headers: list[str], letters: np.ndarray, starts: np.ndarray
+) -> FileContents:
+    """What is read of records, with headers without '>', the letters of all of them and the start of each one."""
+    lengths = np.diff(starts, append=len(letters))
+    if not lengths.all():
+        raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} has no sequence; leave it out")
+    alphabet = alphabet_given(request) or alphabet_of(letters)
+    fault = first_other_letter(letters, starts, alphabet)
+    if fault is not None:
+        record, position = fault
+        sequence = letters[starts[record] : starts[record] + lengths[record]].tobytes().decode("latin-1")
+        said = letter_fault(sequence[position], sequence, alphabet)
+        raise InputError(
+            f"{path}: {_record(headers, record)}, position {position + 1} is {said}{letters_way(path, said)}"
+        )
+    if len(headers) == 1 and request.schema is None:
+        raise InputError(
+            f"{path} has one record, expected at least 2 for training; cut a long sequence into windows, a record for "
+            "each (bedtools makewindows and getfasta)"
+        )
+    _say_lower_case(letters, path)
+    y = _labels(headers, path, request.labels)
+    is_test = _given_split(headers, path, fresh=request.schema is None)
+    names = [_name(header) for header in headers]
+    if is_test is None:
+        return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names, modality=alphabet.name)
+    order = np.argsort(is_test, kind="stable")
+    rows = pad_rows(letters, starts[order], lengths[order], str(path))
+    in_order = [names[i] for i in order]
+    n_train = int((~is_test).sum())
+    return FileContents(rows, None if y is None else y[order], n_train, row_names=in_order, modality=alphabet.name)
+
+
+MASKED = 0.01, 0.99  # of the letters are lower case: they mark repeats, rather than being the style of the file
+
+
+def _say_lower_case(letters: np.ndarray, path: Path) -> None:
+    """Say that some letters are lower case, and how they are hidden, which the user may want."""
+    part = float((letters >= ord("a")).mean())
+    if MASKED[0] <= part <= MASKED[1]:
+        warn(
+            f"{path}: {part:.0%} of the letters are lower case, which often marks repeats; they are read like the "
+            f"others: {hidden_letters(path)}"
+        )
+
+
+def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Headers without '>', the concatenated letters of all records, and the start of each record."""
+    headers: list[str] = []
+    letters = bytearray()
+    starts: list[int] = []
+    with reading(str(path), "a FASTA file"):
+        with path.open("rb") as raw:
+            compressed = raw.read(2) == _GZIP
+        with open_text(path, compressed, "give fewer or shorter records") as file:
+            # Lines may end with \r alone.
+            for number, line in enumerate(itertools.chain.from_iterable(map(bytes.splitlines, file)), 1):
+                text = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
+                if text.startswith(b">"):
+                    headers.append(text[1:].decode("utf-8", "replace"))
+                    starts.append(len(letters))
+                elif text and not headers:
+                    raise InputError(
+                        f"{path}: line {number} is {one_line(repr(text[:40].decode('utf-8', 'replace')))}, expected a "
+                        "FASTA file, in which each record begins with a line of '>' and a name"
+                    )
+                else:
+                    letters += text
+    if not headers:
+        raise InputError(f"{path} is empty; expected a FASTA file: lines of '>' and a name, then the sequence")
+    return headers, letters_of(letters), np.array(starts, dtype=np.int64)
+
+
+def _labels(headers: list[str], path: Path, labels: Path | None) -> np.ndarray | None:
+    """Labels of the records, empty text where there is none; None if no record has one."""
+    if labels is None:
+        found = _fields(headers, "label")
+        return np.array([label or "" for label in found]) if any(found) else None
+    known = _label_file(labels)
+    names = [_name(header) for header in headers]
+    unused = sorted(known.keys() - set(names))
+    absent = [i for i, name in enumerate(names) if name not in known]
+    if unused and absent:  # names that nearly agree, such as those of another version of the file
+        raise InputError(
+            f"{labels} does not contain {pluralize(len(absent), 'record')} of {len(names):,} of {path}, first "
+            f"{_record(headers, absent[0])}, but {pluralize(len(unused), 'name')} that {path} does not have: "
+            f"{name_list(unused)}; give records without a label a line with an empty label, or correct the names"
+        )
+    if unused:
+        warn(f"{labels}: {pluralize(len(unused), 'name')} that {path} does not have, ignored: {name_list(unused)}")
+    return np.array([known.get(name, "") for name in names], dtype=np.str_)
+
+
+def _label_file(path: Path) -> dict[str, str]:
+    """Labels by name, from lines of two columns, separated by a tab or a comma; the label may be empty."""
+    if not path.is_file():
+        raise InputError(f"labels: {path} {'is a folder' if path.is_dir() else 'does not exist'}; expected a file")
+    with reading(str(path), "a file of names and labels in UTF-8"):
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    labels: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        fields = [field.strip() for field in line.split("\t" if "\t" in line else ",")]
+        if len(fields) != 2 or not fields[0]:
+            raise InputError(
+                f"{path}: line {number} is {one_line(repr(line.strip()), 60)}, expected a name and a label, separated "
+                "by a tab or a comma"
+            )
+        name, label = fields
+        if labels.setdefault(name, label) != label:
+            raise InputError(
+                f"{path}: line {number} gives {one_line(name, 60)} the label {one_line(label, 60)}, an earlier line "
+                f"{one_line(labels[name], 60)}; keep one of them"
+            )
+    return labels
+
+
+def _given_split(headers: list[str], path: Path, fresh: bool) -> np.ndarray | None:
+    """Which records are in the test split, bool (n,); None without a split."""
+    found = _fields(headers, "split")
+    if not any(found):
+        return None
+    for i, split in enumerate(found):
+        if split not in ("train", "test"):
+            given = f"split={one_line(split, 60)}" if split else "no split"
+            raise InputError(
+                f"{path}: {_record(headers, i)} has {given}; expected split=train or split=test "
+                "for every record, or none"
+            )
+    is_test = np.array([split == "test" for split in found])
+    if is_test.any() and not is_test.all():
+        return is_test
+    given = f"{path}: every record has split={found[0]}"
+    if fresh:
+        raise InputError(f"{given}; expected both split=train and split=test, or neither")
+    warn(f"{given}, so the rows are not split")
+    return None
+
+
+def _fields(headers: list[str], key: str) -> list[str | None]:
+    """The values of ``key=VALUE`` in each header."""
+    pattern = re.compile(rf"(?:^|\s){key}=(\S+)")
+    return [match[1] if (match := pattern.search(header)) else None for header in headers]
+
+
+def _name(header: str) -> str:
+    return header.split(maxsplit=1)[0] if header.strip() else ""
+
+
+def _record(headers: list[str], i: int) -> str:
+    """A record in messages: its name, or its number, counted from 1."""
+    name = one_line(_name(headers[i]), 60)
+    return f"record {name!r}" if name else f"record number {i + 1} (without a name)"
+
+
+_LABELS = "give labels in a file (--labels FILE), a name and a label in each line"
+
+
+def _contents(path: Path, request: DataOptions, records: list[tuple[str, str]]) -> FileContents:
+    """What is read of records, a header and letters each."""
+    if not records:
+        raise InputError(f"{path} has no record with a sequence")
+    encoded = [text.encode("ascii", "replace") for _, text in records]
+    starts = np.cumsum([0, *map(len, encoded[:-1])])
+    return sequence_contents(path, request, [header for header, _ in records], letters_of(b"".join(encoded)), starts)
+
+
+@reader(
+    "fastq",
+    *(".fastq", ".fq", ".fastq.gz", ".fq.gz"),
+    help="reads of a sequencer, without their qualities",
+    noun="a FASTQ file",
+    modality="dna",
+    options=("labels",),
+    extra="dna",
+    once=True,
+    example="reads.fastq.gz",
+)
+def read_fastq(path: Path, request: DataOptions) -> FileContents:
+    """Reads as ASCII letters, uint8 (n, L), padded with 0; their qualities are not used, which is said."""
+    request.check_no_table_options(str(path), _LABELS)
+    require("Bio", "dna", "reading FASTQ files")
+    from Bio.SeqIO.QualityIO import FastqGeneralIterator
+
+    with reading(str(path), "a FASTQ file"), open_text(path, path.suffix == ".gz", "give fewer reads") as file:
+        lines = io.TextIOWrapper(cast(BinaryIO, file), "ascii", "replace")
+        records = [(header, letters) for header, letters, _ in FastqGeneralIterator(lines)]
+    warn(f"{path}: the qualities of the bases are not used")
+    return _contents(path, request, records)
+
+
+@reader(
+    "genbank",
+    *(".gb", ".gbk", ".genbank"),
+    help="records of GenBank, their sequences",
+    noun="a GenBank file",
+    modality=("dna", "proteins"),
+    options=("labels",),
+    extra="dna",
+    once=True,
+    example="records.gb --labels kinds.tsv",
+)
+def read_genbank(path: Path, request: DataOptions) -> FileContents:
+    """Sequences of records as ASCII letters, uint8 (n, L), padded with 0; features are not read."""
+    request.check_no_table_options(str(path), _LABELS)
+    require("Bio", "dna", "reading GenBank files")
+    from Bio import SeqIO
+
+    with reading(str(path), "a GenBank file"):
+        found = list(SeqIO.parse(path, "genbank"))
+    if absent := [record.id for record in found if not record.seq.defined]:
+        raise InputError(
+            f"{path}: {pluralize(len(absent), 'record')} of {len(found):,} without letters, such as "
+            f"{one_line(absent[0], 40)}: download them with their sequences (of NCBI: format 'GenBank (full)')"
+        )
+    records = [(f"{record.id} {record.description}", str(record.seq)) for record in found]
+    return _contents(path, request, records)
+
+
+@reader(
+    "bed",
+    *(".bed", ".bed.gz", ".narrowpeak", ".narrowpeak.gz"),
+    help="intervals of a genome, which `--genome` gives: their sequences, of one width around their centers or summits",
+    noun="a BED file",
+    modality="dna",
+    options=("labels", "genome", "width"),
+    extra="dna",
+    example="peaks.bed --genome hg38.fa --width 200",
+)
+def read_bed(path: Path, request: DataOptions) -> FileContents:
+    """Sequences of intervals as ASCII letters, uint8 (n, L), read from the strand of each, as FASTA has them."""
+    request.check_no_table_options(str(path), _LABELS)
+    genome, width = request.or_fitted("genome"), request.or_fitted("width")
+    if genome is None:
+        raise InputError(
+            f"{path} has intervals without a sequence: give the genome that they are of (--genome hg38.fa)"
+        )
+    intervals = list(_intervals(path))
+    if not intervals:
+        raise InputError(f"{path} has no interval: a chromosome, a start and an end in each line, separated by tabs")
+    records, outside = [], 0
+    with _opened(Path(genome)) as chromosomes:
+        unknown = sorted({each.chromosome for each in intervals} - set(chromosomes.keys()))
+        if unknown:
+            raise InputError(
+                f"{path} has the chromosomes {name_list(unknown)}, which {genome} does not have: its own are "
+                f"{name_list(list(chromosomes.keys()))}; write them with the names of the genome"
+            )
+        for each in intervals:
+            first, last = each.places(width)
+            if first < 0 or last > len(chromosomes[each.chromosome]):
+                outside += 1
+                continue
+            letters = letters_of(str(chromosomes[each.chromosome][first:last]).encode("ascii", "replace"))
+            letters = NUCLEOTIDES.complements[letters[::-1]] if each.strand == "-" else letters
+            name = each.name or f"{each.chromosome}:{first}-{last}({each.strand})"
+            records.append((name, letters.tobytes().decode("ascii")))
+    if outside:
+        warn(f"{path}: {pluralize(outside, 'interval')} of {len(intervals):,} left out, over the end of a chromosome")
+    kept = {"genome": str(genome)} | ({} if width is None else {"width": width})
+    return dataclasses.replace(_contents(path, request, records), options=kept)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A line of a BED file; `middle` is that of the interval, or the summit of a peak."""
+
+    chromosome: str
+    start: int
+    end: int
+    middle: int
+    strand: str
+    name: str
+
+    def places(self, width: int | None) -> tuple[int, int]:
+        """First letter from 0, and the one after the last: of the interval, or of `width` letters around the middle."""
+        first = self.middle - (width or 0) // 2
+        return (self.start, self.end) if width is None else (first, first + width)
+
+
+def _intervals(path: Path) -> Iterator[Interval]:
+    """The intervals of a BED or narrowPeak file, whose tenth column is the distance of the summit."""
+    with open_text(path, path.suffix == ".gz", "give fewer intervals") as file:
+        for number, line in enumerate(file, 1):
+            fields = line.decode("utf-8", "replace").rstrip("\r\n").split("\t")
+            if not fields[0].strip() or fields[0].startswith(("#", "track", "browser")):
+                continue
+            try:
+                start, end = int(fields[1]), int(fields[2])
+            except (IndexError, ValueError):
+                start, end = -1, -1
+            if not 0 <= start < end:
+                raise InputError(
+                    f"{path}: line {number:,} is {one_line(repr(chr(9).join(fields)), 60)}, expected a chromosome, a "
+                    "start from 0 and a larger end, separated by tabs"
+                )
+            summit = int(fields[9]) if len(fields) == 10 and fields[9].isdecimal() else (end - start) // 2
+            strand = fields[5] if len(fields) > 5 and fields[5] in ("+", "-") else "+"
+            name = fields[3].strip() if len(fields) > 3 and fields[3].strip() not in ("", ".") else ""
+            yield Interval(fields[0], start, end, start + summit, strand, name)
+
+
+@contextlib.contextmanager
+def _opened(genome: Path) -> Iterator[Any]:
+    """A genome by chromosome; its index, FASTA.fai, is written beside it, or for now where that is not allowed."""
+    require("pyfaidx", "dna", "reading a part of a genome")
+    if not genome.is_file():
+        raise InputError(
+            f"genome: {genome} {'is a folder' if genome.is_dir() else 'does not exist'}; expected a FASTA file"
+        )
+    from pyfaidx import Fasta
+
+    index, beside = f"{genome}.fai", os.access(genome.parent, os.W_OK)
+    with contextlib.ExitStack() as stack:
+        if not (beside or Path(index).is_file()):
+            index = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "genome.fai")
+        with reading(str(genome), "a genome in FASTA"):
+            opened = stack.enter_context(Fasta(str(genome), indexname=index))
+        yield opened

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.methods.discovery.acceptance import Evidence
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet, word_length
+from viewsmith.modalities.dna.letters import NUCLEOTIDES, Alphabet, word_length
 
 ORDER = 2  # letters before, on which a letter of the background depends
 FEW_LETTERS = 8  # with more, the background has independent letters: of pairs of these too few are seen

@@ -45,7 +45,7 @@ from viewsmith.core.errors import InputError, warn
 from viewsmith.core.progress import with_progress
 from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, parts_of
 from viewsmith.methods.discovery.motif_models import Background, Motif, Windows, lengths_of, other_strand, shuffled
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet
+from viewsmith.modalities.dna.letters import NUCLEOTIDES, Alphabet
 
 WIDTHS = (8, 12, 16, 22)
 STARTS, TOP, LAST = 12_000, 600, 8  # windows that are ranked, fitted for a few rounds, and fitted to the end

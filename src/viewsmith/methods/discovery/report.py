@@ -11,7 +11,7 @@ from viewsmith.core import __version__
 from viewsmith.core.files import write_text_atomic
 from viewsmith.core.progress import html_table
 from viewsmith.methods.discovery.motif_models import Motif
-from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, Alphabet
+from viewsmith.modalities.dna.letters import AMINO_ACIDS, Alphabet
 from viewsmith.modalities.images.channels import WHITE, pictures, to_pixels
 from viewsmith.modalities.images.patches import CELL
 from viewsmith.reports import Figure, Picture, new_axes, render

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.dna.alphabet import word_length
+from viewsmith.modalities.dna.letters import word_length
 from viewsmith.modalities.dna.networks import kmer_frequencies, real_positions
 from viewsmith.networks import dictionary
 from viewsmith.networks.base import PartContext

@@ -13,15 +13,20 @@ from viewsmith.core.registry import register
 from viewsmith.core.rows import AnyRows
 from viewsmith.modalities.base import GENERATOR, Modality, SampleType, Transformation
 from viewsmith.modalities.checks import to_rows
-from viewsmith.modalities.dna.alphabet import AMINO_ACIDS, NUCLEOTIDES, Alphabet, alphabet_of, own_alphabet, word_length
 from viewsmith.modalities.dna.letters import (
+    AMINO_ACIDS,
     BLOCK,
+    NUCLEOTIDES,
+    Alphabet,
+    alphabet_of,
     check_letters,
     has_letters,
     is_text,
     letter_rows,
     letters_of,
+    own_alphabet,
     without_aliases,
+    word_length,
 )
 
 if TYPE_CHECKING:

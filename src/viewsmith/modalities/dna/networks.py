@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.dna.alphabet import NUCLEOTIDES, Alphabet, word_length
+from viewsmith.modalities.dna.letters import NUCLEOTIDES, Alphabet, word_length
 from viewsmith.networks.base import EncoderContext, Latents, Modulation, TimestepEmbedding, zero_initialized
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns
 

@@ -285,7 +285,7 @@ class Images(Modality):
         return Pixels(row_shape)
 
     def layer_for(self, row_shape: Sequence[int], statistics: Mapping[str, Any]) -> Pixels:
-        from viewsmith.modalities.images.intensities import Intensities
+        from viewsmith.modalities.images.pixels import Intensities
 
         dtype = statistics.get("dtype", "uint8")
         if dtype == "uint8":

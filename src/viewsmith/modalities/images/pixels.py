@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, name_list, warn
 from viewsmith.core.rows import RowSource
-from viewsmith.modalities.images.channels import WHITE
+from viewsmith.modalities.images.channels import WHITE, channel_ranges
 from viewsmith.networks.base import Latents
 from viewsmith.networks.scaling import tensor_blocks
 
@@ -126,3 +127,93 @@ class Pixels(nn.Module):
         """uint8 images from scaled ones; values outside the range of pixels are clipped."""
         x = of_type((x * self.scale[:, None, None] + self.center[:, None, None]) * 255, torch.uint8)
         return x[:, 0] if self.flat else x.movedim(1, 3)
+
+
+#: Values of which the range of a channel is found.
+RANGE_VALUES = 2**24
+
+#: Fraction of the values of a channel at its highest one, a full scale of 8 to 16 bits, from which this is said.
+SATURATED = 1e-4
+FULL_SCALES = tuple(2**bits - 1 for bits in (8, 10, 12, 14, 16))
+
+
+class Intensities(Pixels):
+    """Images of one type, (n, H, W) or (n, H, W, C), to scaled images (n, C, H, W), and back."""
+
+    low: Tensor
+    span: Tensor
+
+    def __init__(self, row_shape: Sequence[int], dtype: str, names: Sequence[str] = ()) -> None:
+        super().__init__(row_shape)
+        self.dtype = dtype
+        self.names = [str(name) for name in names] if len(names) == self.channels else []
+        self.register_buffer("low", torch.zeros(self.channels))
+        self.register_buffer("span", torch.ones(self.channels))
+
+    @torch.no_grad()
+    def fit(
+        self, x: Tensor | RowSource, scaling: Literal["auto", "standard", "global", "none"]
+    ) -> Literal["standard", "global", "none"]:
+        """Find the ranges of the channels, and compute the statistics of values in them; return the scaling used."""
+        scaling = "standard" if scaling == "auto" else scaling
+        some = _some(x).reshape(-1, self.channels)
+        low, high = channel_ranges(some)
+        self._say_faults(some, low, high)
+        self.low.copy_(torch.from_numpy(low))
+        self.span.copy_(torch.from_numpy(np.where(high > low, high - low, 1)))
+        if scaling != "none":
+            count, total, squares = 0, *torch.zeros(2, self.channels, dtype=torch.float64)
+            for part in (rows for block in tensor_blocks(x) for rows in block.split(BLOCK)):
+                # Values beyond the range, such as dust, would otherwise make the deviation.
+                unit = self.to_unit(part).double().clamp_(0, 1)
+                count += unit.shape[0] * unit.shape[2] * unit.shape[3]
+                total, squares = total + unit.sum((0, 2, 3)), squares + unit.square().sum((0, 2, 3))
+            mean, square = total / count, squares / count
+            if scaling == "global":
+                mean, square = (moment.mean().expand(self.channels) for moment in (mean, square))
+            variance = square - mean.square()
+            self.center.copy_(mean)
+            self.scale.copy_(torch.where(variance > 1e-12, variance.clamp_min(0).sqrt(), 1.0))
+        return scaling
+
+    def to_unit(self, x: Tensor) -> Tensor:
+        """Values in the range of their channel, about 0 to 1, (n, C, H, W), of images as they are given."""
+        x = (x[:, None] if x.ndim == 3 else x.movedim(3, 1)).to(self.low.dtype)
+        return (x - self.low[:, None, None]) / self.span[:, None, None]
+
+    @property
+    def unit(self) -> str:
+        return f"(value - {self._said(self.low)}) / {self._said(self.span)}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((self.to_unit(x) - self.center[:, None, None]) / self.scale[:, None, None]).contiguous()
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Images from scaled ones, in the type and the units of the data."""
+        unit = x.float() * self.scale[:, None, None] + self.center[:, None, None]
+        x = unit * self.span[:, None, None] + self.low[:, None, None]
+        x = of_type(x, getattr(torch, self.dtype))
+        return x[:, 0] if self.flat else x.movedim(1, 3)
+
+    def _say_faults(self, values: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        """Warn of channels that are constant, and of those with saturated values, (m, C)."""
+        names = self.names or [str(channel) for channel in range(self.channels)]
+        where = "channel" if self.names else "channel (counted from 0)"
+        constant = [f"{names[c]} ({low[c]:g})" for c in np.flatnonzero(~(high > low))]
+        if constant:
+            warn(
+                f"images: the same value everywhere in {where} {name_list(constant)}, which says nothing: leave it out"
+            )
+        top = values.max(axis=0)
+        at_top = (values == top).mean(axis=0)
+        full = (high > low) & np.isin(top, FULL_SCALES) & (at_top > SATURATED) & (self.dtype != "float32")
+        if full.any():
+            found = [f"{names[c]} ({at_top[c]:.2%} at {top[c]:g})" for c in np.flatnonzero(full)]
+            warn(f"images: saturated pixels in {where} {name_list(found)}: what is brighter is not seen there")
+
+
+def _some(x: Tensor | RowSource) -> np.ndarray:
+    """Evenly spaced images, of about `RANGE_VALUES` values, (m, ...)."""
+    count = max(1, RANGE_VALUES // max(1, int(np.prod(x.shape[1:]))))
+    index = np.unique(np.linspace(0, len(x) - 1, min(count, len(x))).astype(np.int64))
+    return x[index] if isinstance(x, RowSource) else x[torch.from_numpy(index).to(x.device)].cpu().numpy()

@@ -1,8 +1,11 @@
-"""View makers of recordings: windows of time, noise, amplitude, channels left out.
+"""View makers of recordings: windows of time, noise, amplitude, channels left out, speed; of signals moves in time,
+pitch, colored noise, filters, masks of time and of frequency.
 
 Values that are not known (NaN) stay so: a view of a shorter recording ends where it ends.
 """
 
+import math
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
@@ -11,7 +14,7 @@ from torch import Tensor
 
 from viewsmith.core.errors import InputError, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.series.networks import known_points, last_points
+from viewsmith.modalities.series.networks import filled, known_points, last_points
 from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randn
 
 view = partial(register, "view maker", modalities="series")
@@ -195,3 +198,217 @@ def _scale(
 @view("channel-mask", help="random channels set to zero", strengths=at(channel_mask_rate=(0.2,)))
 def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> ChannelMask:
     return ChannelMask(channel_mask_rate)
+
+
+# ---- sound and other signals: none is a default, the table of views says which of them leave the data ----
+Generator = torch.Generator | None
+Fraction = Annotated[float, Bounds(ge=0, le=1)]
+Octaves = Annotated[float, Bounds(gt=0, le=12)]
+
+ORDER = 4  # of a filter: 24 decibels an octave
+LOUDER = 20.0  # decibels between the loudest and the quietest noise
+VOCODER_SECONDS, VOCODER_PART = 0.064, 1 / 16  # a window, in seconds or, of an unknown rate, as a part of a recording
+
+
+class SignalViews(ViewMaker):
+    """A random change of scaled recordings (B, C, T), their last points (B, 1) and a generator; values that are not
+    known (NaN) are zeros for it, and stay unknown."""
+
+    static_step = True
+
+    def __init__(self, change: Callable[[Tensor, Tensor, Generator], Tensor]) -> None:
+        super().__init__()
+        self.change = change
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: Generator = None) -> Tensor:
+        known = known_points(x)
+        changed = self.change(x if known is None else filled(x), last_points(x, known), generator)
+        return changed if known is None else torch.where(x.isnan(), x, changed)
+
+
+class TimeShift(ViewMaker):
+    """Recordings moved in time by `time_shift`, with their gaps, by up to a fraction `limit` of their length."""
+
+    static_step = True
+
+    def __init__(self, limit: float) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: Generator = None) -> Tensor:
+        return time_shift(x, last_points(x, known_points(x)), self.limit, generator)
+
+
+def time_shift(x: Tensor, last: Tensor, limit: float, generator: Generator = None) -> Tensor:
+    """Moved by up to a fraction `limit` of its length, either way; what leaves at one end comes in at the other."""
+    moved = (limit * (2 * rand((len(x), 1), x, generator) - 1) * (last + 1)).round().long()
+    at = torch.arange(x.shape[2], device=x.device)
+    at = torch.where(at <= last, (at - moved) % (last + 1), at)
+    return x.gather(2, at[:, None].expand_as(x))
+
+
+def time_mask(x: Tensor, last: Tensor, fraction: float, generator: Generator = None) -> Tensor:
+    """A part of up to a fraction of its length set to zero, the scaled mean (SpecAugment: Park et al. 2019)."""
+    width = fraction * rand((len(x), 1), x, generator)
+    start = (1 - width) * rand((len(x), 1), x, generator)
+    at = torch.arange(x.shape[2], device=x.device) / (last + 1)
+    return x * ((at < start) | (at >= start + width))[:, None]
+
+
+def frequency_mask(x: Tensor, octaves: float, within: float, generator: Generator = None) -> Tensor:
+    """A band of up to so many octaves, somewhere in those `within` the highest frequency, left out (Park et al.
+    2019)."""
+    width = octaves * rand((len(x), 1, 1), x, generator)
+    below = (within - width) * rand(
+        (len(x), 1, 1), x, generator
+    )  # octaves from the upper edge to the highest frequency
+    f = octaves_below(x)
+    return in_frequency(x, ((f < below) | (f > below + width)).to(x))
+
+
+def octaves_below(x: Tensor) -> Tensor:
+    """Octaves from each frequency of recordings (B, C, T) to the highest one, (T // 2 + 1,); infinity for level."""
+    f = torch.arange(x.shape[2] // 2 + 1, device=x.device, dtype=x.dtype) / (x.shape[2] / 2)
+    return -f.log2()
+
+
+def in_frequency(x: Tensor, gain: Tensor) -> Tensor:
+    """Recordings (B, C, T) whose frequencies are multiplied by a gain that broadcasts with (B, C, T // 2 + 1)."""
+    return torch.fft.irfft(torch.fft.rfft(x) * gain, n=x.shape[2])
+
+
+def random_filter(x: Tensor, low_pass: float, high_pass: float, generator: Generator = None) -> Tensor:
+    """Butterworth low-pass filter that cuts at `low_pass` to 1 (log-uniform; 1: none), and high-pass filter that cuts
+    at 0 to `high_pass` (0: none), in parts of the highest frequency and without a shift of phase."""
+    f = (2.0 ** -octaves_below(x)).expand(len(x), 1, -1)
+    gain = torch.ones_like(f)
+    if low_pass < 1:
+        cut = low_pass ** rand((len(x), 1, 1), x, generator)
+        gain = gain * butterworth(f / cut)
+    if high_pass > 0:
+        cut = high_pass * rand((len(x), 1, 1), x, generator)
+        gain = gain * butterworth(cut / f.clamp_min(1e-9))
+    return in_frequency(x, gain)
+
+
+def butterworth(ratio: Tensor) -> Tensor:
+    """Gain 1 / sqrt(1 + r^(2 n)) at the ratio r of frequency and cut-off."""
+    return (1 + ratio.clamp_max(1e3) ** (2 * ORDER)).rsqrt()
+
+
+def colored_noise(x: Tensor, last: Tensor, snr: float, color: float, generator: Generator = None) -> Tensor:
+    """x + noise with power f^-c, c from 0 (white) to `color` (2: brown), in each channel at `snr` to `snr` + 20
+    decibels below the variance of the channel of the recording."""
+    known = (torch.arange(x.shape[2], device=x.device) <= last)[:, None]
+    c = color * rand((len(x), 1, 1), x, generator)
+    f = 2.0 ** -octaves_below(x)
+    noise = in_frequency(randn(x, generator), f.clamp_min(f[1]) ** (-c / 2))
+    level = snr + LOUDER * rand((len(x), 1, 1), x, generator)
+    of_noise, of_signal = (_variance(each, known) for each in (noise, x))
+    return x + noise * (of_signal / of_noise.clamp_min(1e-12)).sqrt() * 10 ** (-level / 20)
+
+
+def _variance(x: Tensor, known: Tensor) -> Tensor:
+    """Variance of each channel over the points that are known, (B, C, 1)."""
+    points = known.sum(2, keepdim=True)
+    centered = x - (x * known).sum(2, keepdim=True) / points
+    return (centered * known).square().sum(2, keepdim=True) / points
+
+
+def pitch_shift(x: Tensor, last: Tensor, semitones: float, points: int, generator: Generator = None) -> Tensor:
+    """Higher or lower by up to so many semitones, as long as before: stretched by a phase vocoder with windows of so
+    many points, then played faster."""
+    n, channels, length = x.shape
+    factor = 2 ** (semitones / 12 * (2 * rand((n, 1), x, generator) - 1))
+    hop, window = points // 4, torch.hann_window(points, device=x.device, dtype=x.dtype)
+    spectrum = torch.stft(x.flatten(0, 1), points, hop, window=window, pad_mode="constant", return_complex=True)
+    frames = math.ceil(spectrum.shape[2] * 2 ** (semitones / 12)) + 1
+    stretched = phase_vocoder(spectrum, factor.repeat_interleave(channels, 0), frames, hop)
+    sound = torch.istft(stretched, points, hop, window=window).view(n, channels, -1)
+    end = torch.full_like(last, sound.shape[2] - 1)
+    return interpolated(sound, factor * torch.arange(length, device=x.device, dtype=x.dtype), end)
+
+
+def phase_vocoder(spectrum: Tensor, factor: Tensor, frames: int, hop: int) -> Tensor:
+    """Spectra (B, F, T) stretched in time by factors (B, 1) to so many frames (Flanagan and Golden 1966).
+
+    Frame j lies at j / factor: its magnitude is between those of the two frames there, and its phase is that of the
+    frame before plus what the phase advances from the one to the other.
+    """
+    at = torch.arange(frames, device=spectrum.device, dtype=factor.dtype) / factor
+    before = at.long().clamp_max(spectrum.shape[2] - 2)
+    weight = (at - before).clamp_max(1)[:, None]
+    before = before[:, None].expand(-1, spectrum.shape[1], -1)
+    first, second = spectrum.gather(2, before), spectrum.gather(2, before + 1)
+    # The advance of a frequency in the middle of its bin, and what the phase deviates from it, within half a turn.
+    expected = 2 * math.pi * hop / (2 * (spectrum.shape[1] - 1)) * torch.arange(spectrum.shape[1], device=at.device)
+    expected = expected[:, None].to(at)
+    deviation = second.angle() - first.angle() - expected
+    advance = expected + deviation - 2 * math.pi * (deviation / (2 * math.pi)).round()
+    phase = torch.cat([first[..., :1].angle(), advance[..., :-1]], 2).cumsum(2)
+    return torch.polar(torch.lerp(first.abs(), second.abs(), weight), phase)
+
+
+def _points_of_vocoder(context: ViewContext) -> int:
+    length, rate = context.row_shape[-1], context.statistics.get("sampling_rate")
+    points = VOCODER_PART * length if rate is None else VOCODER_SECONDS * float(rate)
+    return int(min(2 ** max(3, round(math.log2(points))), 2 ** int(math.log2(length))))
+
+
+@view("shift", help="moved in time, around the ends", strengths=at(shift_limit=(0.1, 0.5)))
+def _shift(context: ViewContext, *, shift_limit: Fraction = 0.1) -> TimeShift:
+    return TimeShift(shift_limit)
+
+
+@view(
+    "pitch",
+    help="higher or lower, at the same speed",
+    source="Flanagan and Golden 1966",
+    strengths=at(pitch_semitones=(2.0, 5.0)),
+)
+def _pitch(context: ViewContext, *, pitch_semitones: Annotated[float, Bounds(gt=0, le=24)] = 2.0) -> SignalViews:
+    points = _points_of_vocoder(context)
+    return SignalViews(lambda x, last, g: pitch_shift(x, last, pitch_semitones, points, g))
+
+
+@view(
+    "colored-noise", help="white to brown noise, by the loudness of the recording", strengths=at(noise_snr=(20.0, 5.0))
+)
+def _colored_noise(
+    context: ViewContext,
+    *,
+    noise_snr: Annotated[float, Bounds(ge=-40, le=100)] = 20.0,
+    noise_color: Annotated[float, Bounds(ge=0, le=4)] = 2.0,
+) -> SignalViews:
+    return SignalViews(lambda x, last, g: colored_noise(x, last, noise_snr, noise_color, g))
+
+
+@view(
+    "filter",
+    help="random low-pass and high-pass filters",
+    strengths=at(low_pass=(0.5, 0.25, 1.0), high_pass=(0.0, 0.0, 0.1)),
+)
+def _filter(
+    context: ViewContext, *, low_pass: Annotated[float, Bounds(gt=0, le=1)] = 0.25, high_pass: Fraction = 0.0
+) -> SignalViews:
+    return SignalViews(lambda x, last, g: random_filter(x, low_pass, high_pass, g))
+
+
+@view(
+    "time-mask",
+    help="a part of the time set to zero",
+    source="Park et al. 2019",
+    strengths=at(mask_fraction=(0.1, 0.3)),
+)
+def _time_mask(context: ViewContext, *, mask_fraction: Fraction = 0.2) -> SignalViews:
+    return SignalViews(lambda x, last, g: time_mask(x, last, mask_fraction, g))
+
+
+@view(
+    "frequency-mask",
+    help="a band of frequencies left out",
+    source="Park et al. 2019",
+    strengths=at(mask_octaves=(0.5, 1.0)),
+)
+def _frequency_mask(context: ViewContext, *, mask_octaves: Octaves = 0.5, within_octaves: Octaves = 6.0) -> SignalViews:
+    return SignalViews(lambda x, last, g: frequency_mask(x, mask_octaves, max(within_octaves, mask_octaves), g))

@@ -1,13 +1,14 @@
-"""Reader of counts of single cells as 10x writes them: a folder of matrix, genes and barcodes, or an .h5 file."""
+"""Readers of counts of single cells: folders and .h5 files of 10x, a Matrix Market file with files of names, loom."""
 
 import gzip
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
-from viewsmith.core.errors import InputError, name_list, pluralize, require, warn
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
 from viewsmith.core.memory import check_size
 from viewsmith.data.formats import reader
 from viewsmith.data.name_tables import column_of, table_of_names
@@ -15,6 +16,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.h5ad import column_order, try_attributes
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import refuse
+from viewsmith.modalities.vectors.counts import genes_in_rows, names_of_genes
 
 GENES = "Gene Expression"  # the kind of features that is read; others are antibodies, guides and so on
 _MATRIX, _BARCODES, _FEATURES = ("matrix.mtx",), ("barcodes.tsv",), ("features.tsv", "genes.tsv")
@@ -162,3 +164,130 @@ def counts_of_cells(
     described: dict[str, Any] = {"columns": names, "one_hot": {}, "drop": [], "label": label}
     more: dict[str, Any] = {"row_names": cells, "groups": of_groups, "cells": True, "modality": "vectors"}
     return FileContents(x, y, names=names, table=described, **more)
+
+
+_LARGEST = 2**26  # bytes of a file of names
+_NAMES = (".tsv", ".csv", ".txt")
+
+
+@reader(
+    "mtx",
+    *(".mtx", ".mtx.gz"),
+    help="one count matrix, with files of names beside it; whether genes are rows is told by the names",
+    noun="an .mtx matrix",
+    modality="vectors",
+    options=("labels",),
+    example="counts.mtx --labels cells.csv --label cell_type",
+)
+def read_mtx(path: Path, request: DataOptions) -> FileContents:
+    """Cells, float32 (n, genes). Names of genes are sought in files beside the matrix with as many lines as it has rows
+    or columns; which of both the genes are is told by them, and said."""
+    if path.name in ("matrix.mtx", "matrix.mtx.gz") and any(path.parent.glob("barcodes.tsv*")):
+        raise InputError(f"{path} belongs to its folder, which is read as a whole: give {path.parent}")
+    with reading(str(path), "a Matrix Market file"):
+        from scipy.io import mmread
+
+        counts = sparse.csr_array(mmread(path))
+    rows, columns = (_names(path, size) for size in counts.shape)
+    by_rows, by_columns = (names_of_genes(names) or _says_genes(file) for names, file in (rows, columns))
+    if genes_in_rows(rows[0], columns[0]) or (by_rows and not by_columns):
+        transposed = True
+    elif genes_in_rows(columns[0], rows[0]) or by_columns:
+        transposed = False
+    else:
+        raise InputError(
+            f"{path} is a matrix of {counts.shape[0]:,} x {counts.shape[1]:,} whose genes cannot be told from its "
+            "cells: put a file with the names of the genes beside it, genes.txt, a name in each line"
+        )
+    genes, cells = (rows, columns) if transposed else (columns, rows)
+    warn(
+        f"{path}: genes are {'rows' if transposed else 'columns'} and cells {'columns' if transposed else 'rows'}, by "
+        f"the names in {one_line((genes[1] or cells[1] or path).name, 60)}"
+    )
+    n = counts.shape[1 if transposed else 0]
+    names = cells[0] or [str(number) for number in range(n)]
+    of_genes = genes[0] or [str(number) for number in range(counts.shape[0 if transposed else 1])]
+    cells_first: Any = sparse.csr_array(counts.T) if transposed else counts
+    return counts_of_cells(cells_first, names, of_genes, request, str(path), (path.parent,))
+
+
+def _names(path: Path, size: int) -> tuple[list[str], Path | None]:
+    """The names of as many rows or columns, and their file, one with the name of the matrix first."""
+    stem = path.name.split(".")[0]
+    files = [file for file in sorted(path.parent.iterdir()) if file.name.removesuffix(".gz").lower().endswith(_NAMES)]
+    for file in sorted(files, key=lambda file: not file.name.startswith(stem)):
+        if not file.is_file() or file.stat().st_size > _LARGEST:
+            continue
+        try:
+            lines = [line for line in lines_of(file) if line.strip()]
+        except (OSError, UnicodeDecodeError):
+            continue
+        if len(lines) in (size, size + 1):
+            fields = [line.replace('"', "").split("\t" if "\t" in line else ",") for line in lines[len(lines) - size :]]
+            return [_best(field) for field in fields], file
+    return [], None
+
+
+def _says_genes(file: Path | None) -> bool:
+    """Whether the name of a file says that its lines are genes."""
+    return file is not None and any(word in file.name.lower() for word in ("gene", "feature", "var"))
+
+
+def _best(fields: list[str]) -> str:
+    """The name in a line: the second field of three as in files of 10x, otherwise the first."""
+    return (fields[1] if len(fields) >= 3 and fields[2] == "Gene Expression" else fields[0]).strip()
+
+
+_CELLS, _GENES = ("CellID", "obs_names", "cell_id", "barcode"), ("Gene", "var_names", "gene", "Accession")
+
+
+@reader(
+    "loom",
+    ".loom",
+    help="counts of genes and cells, with attributes of the cells as labels",
+    noun="a loom file",
+    modality="vectors",
+    options=("labels", "layer"),
+    extra="omics",
+    example="cells.loom --label ClusterName",
+)
+def read_loom(path: Path, request: DataOptions) -> FileContents:
+    """Cells, float32 (n, genes), of ``matrix`` or a layer; labels of ``col_attrs``, or of a table of cells."""
+    require("h5py", "omics", "reading .loom files")
+    import h5py
+
+    try_attributes(path)
+    layer = request.or_fitted("layer")
+    with reading(str(path), "a loom file"), h5py.File(path, "r") as file:
+        layers = [str(name) for name in file.get("layers", {})]
+        if layer is not None and layer not in layers:
+            raise InputError(f"{path} has no layer {layer!r}; its layers are {name_list(layers) or 'none'}")
+        stored = file["matrix" if layer is None else f"layers/{layer}"]
+        check_size(4 * stored.size, f"{path}, {stored.shape[1]:,} x {stored.shape[0]:,} values,", "save it as .h5ad")
+        counts = sparse.csr_array(stored[:].T)
+        obs, var = (
+            _attributes(file[name], size)
+            for name, size in zip(("col_attrs", "row_attrs"), stored.shape[::-1], strict=True)
+        )
+    cells, genes = _named(obs, _CELLS, path, "cells"), _named(var, _GENES, path, "genes")
+    found = counts_of_cells(counts, cells, genes, request, str(path), obs=obs)
+    return found if layer is None else FileContents(**(vars(found) | {"options": {"layer": layer}}))
+
+
+def _attributes(group: Any, size: int) -> pd.DataFrame:
+    """Attributes with one value for each row or column."""
+    found = {}
+    for name, stored in group.items():
+        if stored.shape == (size,):
+            values = stored[:]
+            found[str(name)] = (
+                [each.decode("utf-8", "replace") for each in values] if values.dtype.kind in "SO" else values
+            )
+    return pd.DataFrame(found, index=range(size))
+
+
+def _named(table: pd.DataFrame, known: tuple[str, ...], path: Path, noun: str) -> list[str]:
+    for name in known:
+        if name in table:
+            return list(map(str, table[name]))
+    raise InputError(f"{path} has no names of {noun}, expected an attribute {' or '.join(known)}")

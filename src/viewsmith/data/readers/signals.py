@@ -1,0 +1,258 @@
+"""Readers of recordings: sound, EDF and BDF (EEG), records of PhysioNet (WFDB), .ts of the UEA and UCR archives.
+
+Those of instruments give the header of a file, and how points of its signals are read (`SignalFile`).
+"""
+
+import importlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
+from viewsmith.data.formats import reader
+from viewsmith.data.options import DataOptions
+from viewsmith.data.reading import FileContents, reading
+from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
+
+SOUND, EDF = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif"), (".edf", ".bdf")
+CLIPPED = 0.01  # of the points of a recording at full scale or nearly so, from which on it is named
+FULL_SCALE = 0.999
+
+
+def _samples(
+    path: Path,
+    request: DataOptions,
+    endings: Sequence[str],
+    noun: str,
+    header: Callable[[Path], Recording],
+    *,
+    stored: Callable[[Path], list[Path]] = lambda file: [file],
+    sound: bool = False,
+) -> FileContents:
+    """Recordings by their headers as samples; they stay in their files, of which `stored` has the numbers, if these are
+    large."""
+    files, n_train = files_of(path, endings)
+    on_disk = stay_on_disk([each for file, _ in files for each in stored(file)], request)
+    recordings = []
+    for file, label in files:
+        with reading(str(file), noun):
+            found = header(file)
+            x = replace(found.x, read=partial(_points, found.x.read, file, noun))
+            x = x if on_disk else x.read(0, x.shape[1])
+        recordings.append(replace(found, x=x, name=name_in(path, file).removesuffix(".hea"), label=label))
+    if sound and not on_disk:
+        _check_silent_or_clipped(recordings, request, str(path))
+    folder = path if path.is_dir() else None
+    return samples_of(recordings, request, str(path), sound=sound, n_train=n_train, folder=folder)
+
+
+def _points(read: Callable[[int, int], np.ndarray], file: Path, noun: str, start: int, stop: int) -> np.ndarray:
+    with reading(str(file), noun):
+        return read(start, stop)
+
+
+@reader(
+    "sound",
+    *SOUND,
+    in_folders=SOUND,
+    help="sound files; of a folder with labels by folders or in a table of file names",
+    noun="sound",
+    modality="series",
+    options=OPTIONS,
+    extra="signals",
+    example="words/ --label digit --groups speaker --split-groups",
+)
+def read_sound(path: Path, request: DataOptions) -> FileContents:
+    """Sound as recordings (n, channels, time), full scale is 1; log-mel features are chosen for it."""
+    require("soundfile", "signals", "reading sound files")
+    return _samples(path, request, SOUND, "a sound file", _sound, sound=True)
+
+
+def _sound(file: Path) -> Recording:
+    import soundfile
+
+    about = soundfile.info(file)
+    return Recording(
+        SignalFile((about.channels, about.frames), partial(_sound_points, file)), "", float(about.samplerate)
+    )
+
+
+def _sound_points(file: Path, start: int, stop: int) -> np.ndarray:
+    import soundfile
+
+    return np.asarray(soundfile.read(file, stop - start, start, dtype="float32", always_2d=True)[0].T)
+
+
+def _check_silent_or_clipped(recordings: list[Recording], request: DataOptions, source_name: str) -> None:
+    held = [each for each in recordings if each.x.size]  # what is empty has a line of its own
+    silent = [each.name for each in held if not each.x.any()]
+    if silent and len(silent) == len(held) and request.schema is None:
+        what = "the file is" if len(silent) == 1 else f"all {len(silent):,} files are"
+        raise InputError(
+            f"{source_name}: {what} without sound (all zeros), expected sound that varies: record it again"
+        )
+    clipped = [each.name for each in held if (np.abs(each.x) >= FULL_SCALE).mean() > CLIPPED]
+    for names, what in ((silent, "without sound (all zeros)"), (clipped, "clipped at full scale")):
+        if names:
+            warn(f"{source_name}: {pluralize(len(names), 'file')} {what}: {name_list(names, 5)}")
+
+
+@reader(
+    "edf",
+    *EDF,
+    in_folders=EDF,
+    help="EEG and other signals in EDF, EDF+ and BDF files, in their physical units",
+    noun="an EDF or BDF file",
+    modality="series",
+    options=OPTIONS,
+    extra="signals",
+    example="night.edf --length 30s --channels Fpz-Cz,Pz-Oz",
+)
+def read_edf(path: Path, request: DataOptions) -> FileContents:
+    """Signals as recordings (n, channels, time) in physical units; annotations are no channels."""
+    require("edfio", "signals", "reading EDF and BDF files")
+    wanted = request.channels or (request.schema or {}).get("signal", {}).get("channels")
+    return _samples(path, request, EDF, "an EDF or BDF file", partial(_edf, wanted=wanted))
+
+
+def _edf(file: Path, wanted: Collection[str] | None) -> Recording:
+    from edfio import read_bdf, read_edf
+
+    found = (read_bdf if file.suffix.lower() == ".bdf" else read_edf)(file)
+    signals: list[Any] = list(found.signals)
+    if wanted:
+        signals = [signal for signal in signals if signal.label in wanted] or signals
+    rates = sorted({float(signal.sampling_frequency) for signal in signals})
+    if not signals:
+        raise InputError(f"{file} has no signals, only annotations: give the file with the signals, too")
+    if len(rates) > 1:
+        slow = [signal.label for signal in signals if signal.sampling_frequency == rates[0]]
+        raise InputError(
+            f"{file} has channels of {rates[0]:g} Hz ({name_list(slow)}) and of {rates[-1]:g} Hz, expected one "
+            "rate: choose channels of one (--channels)"
+        )
+    shape = (len(signals), found.num_data_records * signals[0].samples_per_data_record)
+    x = SignalFile(shape, partial(_edf_points, signals, rates[0]))
+    return Recording(x, "", rates[0], [signal.label for signal in signals])
+
+
+def _edf_points(signals: Sequence[Any], rate: float, start: int, stop: int) -> np.ndarray:
+    """Points of all signals of an open file, of which no more is read."""
+    return np.stack([signal.get_data_slice(start / rate, stop / rate) for signal in signals]).astype(np.float32)
+
+
+@reader(
+    "wfdb",
+    ".hea",
+    in_folders=(".hea",),
+    help="records of PhysioNet (WFDB): a header with its signals, in their physical units",
+    noun="a WFDB record",
+    modality="series",
+    options=OPTIONS,
+    extra="signals",
+    example="mitdb/ --length 2s --step 1s --groups recording",
+)
+def read_wfdb(path: Path, request: DataOptions) -> FileContents:
+    """Signals as recordings (n, channels, time) in physical units, NaN where they are not valid."""
+    require("wfdb", "signals", "reading WFDB records")
+    return _samples(path, request, (".hea",), "a WFDB record", _wfdb, stored=_files_of_record)
+
+
+def _files_of_record(file: Path) -> list[Path]:
+    return [each for each in file.parent.glob(f"{file.stem}*") if each.suffix != ".atr"]
+
+
+def _wfdb(file: Path) -> Recording:
+    library: Any = importlib.import_module("wfdb")
+    header = library.rdheader(str(file.with_suffix("")))
+    if not header.n_sig:
+        raise InputError(f"{file} has no signals, expected a record with them")
+    named = dict.fromkeys(getattr(header, "file_name", None) or ())
+    if absent := [name for name in named if not (file.parent / name).is_file()]:
+        raise InputError(f"{file}: its signals, {name_list(absent)}, are not beside it: put them there")
+    x = SignalFile((int(header.n_sig), int(header.sig_len)), partial(_wfdb_points, library, file))
+    return Recording(x, "", float(header.fs), list(header.sig_name or ()))
+
+
+def _wfdb_points(library: Any, file: Path, start: int, stop: int) -> np.ndarray:
+    record = library.rdrecord(str(file.with_suffix("")), sampfrom=start, sampto=stop)
+    return np.ascontiguousarray(record.p_signal.T, dtype=np.float32)
+
+
+@reader(
+    "ts",
+    ".ts",
+    in_folders=(".ts",),
+    help="series of the UEA and UCR archives; of a folder NAME_TRAIN.ts and NAME_TEST.ts",
+    noun="a .ts file",
+    modality="series",
+    options=OPTIONS[:-1],
+    example="JapaneseVowels/",
+)
+def read_ts(path: Path, request: DataOptions) -> FileContents:
+    """Series as recordings (n, channels, time) with their classes; files _TRAIN and _TEST of a folder are the split."""
+    request.check_no_table_options(str(path), "the labels are in the file (@classLabel)")
+    if path.is_file():
+        return samples_of(_series(path), request, str(path))
+    files = sorted(path.glob("*.ts"))
+    train = [file for file in files if file.stem.upper().endswith("_TRAIN")]
+    test = [file for file in files if file.stem.upper().endswith("_TEST")]
+    if len(files) == 1:
+        return samples_of(_series(files[0]), request, str(path))
+    if len(train) != 1 or len(test) != 1 or len(files) != 2:
+        names = ", ".join(file.name for file in files[:4]) or "none"
+        raise InputError(
+            f"{path} has the .ts files {names}, expected one, or NAME_TRAIN.ts with NAME_TEST.ts: give one of them"
+        )
+    first = _series(train[0])
+    return samples_of([*first, *_series(test[0])], request, str(path), n_train=len(first))
+
+
+def _series(file: Path) -> list[Recording]:
+    """The series of a file: channels are separated by colons, values by commas, the class comes last."""
+    with reading(str(file), "a .ts file"):
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    header: dict[str, list[str]] = {}
+    found: list[Recording] = []
+    begun = False
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        if not begun:
+            if not text.startswith("@"):
+                raise InputError(f"{file}: line {number} is {one_line(repr(text), 60)}, expected a header line of '@'")
+            name, *values = text[1:].split()
+            begun = name.lower() == "data"
+            header[name.lower()] = values
+            continue
+        found.append(_of_line(text, header, file, number, len(found)))
+    if not begun:
+        raise InputError(f"{file} has no line @data, expected a .ts file of the UEA archive")
+    return found
+
+
+def _of_line(text: str, header: dict[str, list[str]], file: Path, number: int, index: int) -> Recording:
+    if header.get("timestamps", ["false"])[0].lower() == "true":
+        raise InputError(f"{file} has time stamps, expected values at equal steps: leave the time stamps out")
+    parts = text.split(":")
+    named = header.get("classlabel", header.get("targetlabel", ["false"]))[0].lower() == "true"
+    label = parts.pop().strip() if named else None
+    try:
+        channels = [np.array([np.nan if v.strip() == "?" else float(v) for v in part.split(",")]) for part in parts]
+    except ValueError as error:
+        what = one_line(str(error).rpartition(": ")[2], 60)
+        raise InputError(f"{file}: line {number} has {what}, expected numbers, separated by ','") from error
+    lengths = sorted({len(channel) for channel in channels})
+    if len(lengths) > 1:
+        raise InputError(
+            f"{file}: line {number} has channels of {lengths[0]:,} and {lengths[-1]:,} values, expected one length of "
+            "all channels of a recording: fill the end with ?"
+        )
+    x = np.stack(channels).astype(np.float32)
+    value = float(label) if label is not None and "targetlabel" in header else label
+    return Recording(x, f"{file.stem}:{index}", label=value)
