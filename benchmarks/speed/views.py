@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from benchmarks.speed.timing import Row, case, clock, milliseconds, ratio, ratios, time_interleaved
 from viewsmith.modalities.dna import views as dna
 from viewsmith.modalities.images.views import image_recipe
-from viewsmith.modalities.vectors.latents import VectorLatents
-from viewsmith.modalities.vectors.networks import VectorDenoiser
+from viewsmith.modalities.vectors.networks import VectorDenoiser, VectorLatents
 from viewsmith.networks import CropCNN, DenseResNet18
 from viewsmith.views import Crops, PositivePair, ViewMaker
 from viewsmith.views.generated.diffusion import ConditionalDiffusion, Sampler

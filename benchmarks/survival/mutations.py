@@ -70,7 +70,7 @@ MUTATIONS = {
         "tests/core/test_core_hub.py tests/cli/test_cli_push.py",
     ),
     "steps after a checkpoint": Mutation(
-        "training/tracking.py",
+        "training/callbacks.py",
         "purge_step=tracker._first + 1",
         "purge_step=tracker._first",
         "tests/training/test_training_tracking.py -k tensorboard",
@@ -163,7 +163,7 @@ MUTATIONS = {
         "cli/early.py", "if expected and not holds(value):", "if False:", "tests/cli/test_cli_early.py -k command_line"
     ),
     "text in tables of runs": Mutation(
-        "data/of_run.py", 'column["role"] == "text"', "False", "tests/data/test_data_of_run.py"
+        "data/sources.py", 'column["role"] == "text"', "False", "tests/data/test_data_of_run.py"
     ),
     "scores of few labels": Mutation(
         "evaluation/advice.py",

@@ -5,7 +5,7 @@ import sys
 import ray
 
 from viewsmith import LinearContrast
-from viewsmith.workflows.fit_over_files import FitOverFiles
+from viewsmith.workflows.over_files import FitOverFiles
 
 
 def main(run: str, out: str, files: list[str], **options) -> LinearContrast:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 
-from viewsmith.cli import declared, options
+from viewsmith.cli import early, options
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import annotations_of
 from viewsmith.core.registry import Bounds, Entry, entries, names
@@ -29,7 +29,7 @@ OF_MODALITY += ("default_encoder", "default_encoder_on_gpu")
 
 
 def text(annotation: Any) -> str:
-    """An annotation, as `declared` evaluates it; "Any" for what cannot be given in a command."""
+    """An annotation, as `early` evaluates it; "Any" for what cannot be given in a command."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         bounds = [each for each in inner[1:] if isinstance(each, Bounds)]
@@ -89,8 +89,8 @@ def told() -> str:
 
 
 def test_the_file_has_what_is_declared():
-    assert declared.FILE.read_text() == told(), "run: python tests/cli/test_cli_declared.py"
-    with declared.parts_declared():
+    assert early.FILE.read_text() == told(), "run: python tests/cli/test_cli_declared.py"
+    with early.parts_declared():
         listed = {kind: names(kind) for kind in KINDS}
     assert listed == {kind: names(kind) for kind in KINDS}
 
@@ -98,7 +98,7 @@ def test_the_file_has_what_is_declared():
 @pytest.mark.parametrize("method", sorted(estimators()))
 def test_declared_options_are_those_of_the_estimator(method):
     cls = estimators()[method]
-    with declared.parts_declared():
+    with early.parts_declared():
         (entry,) = (each for each in entries("method") if each.name == method)
     for name, field in schema(cls).model_fields.items():
         other = schema(entry.build).model_fields[name]
@@ -149,13 +149,13 @@ def fault(method, given, modality):
 
 @pytest.mark.parametrize(("method", "given", "modality"), FAULTS)
 def test_faults_are_told_in_the_words_of_the_estimator(method, given, modality):
-    with declared.parts_declared():
-        early = fault(method, given, modality)
-    assert early is not None and early == fault(method, given, modality)
+    with early.parts_declared():
+        found = fault(method, given, modality)
+    assert found is not None and found == fault(method, given, modality)
 
 
 def test_what_one_modality_takes_is_no_fault_before_the_data_are_read():
-    with declared.parts_declared():
+    with early.parts_declared():
         assert fault("linear-contrast", {"features": "kmers", "k": "5"}, None) is None
         assert "k is '5', expected less than" in str(
             fault("linear-contrast", {"features": "kmers", "k": "5"}, "proteins")
@@ -163,4 +163,4 @@ def test_what_one_modality_takes_is_no_fault_before_the_data_are_read():
 
 
 if __name__ == "__main__":
-    declared.FILE.write_text(told())
+    early.FILE.write_text(told())

@@ -313,8 +313,8 @@ def test_what_is_checked_early_is_what_is_known():
     from viewsmith.evaluation.protocol import NUMBER_PROTOCOLS, OPTIONAL, PROTOCOLS
     from viewsmith.methods.crl_tac.training import Inference
     from viewsmith.methods.loading import estimators
+    from viewsmith.training.callbacks import STORES
     from viewsmith.training.run import RunFolder
-    from viewsmith.training.tracking import STORES
     from viewsmith.workflows.export import Format
 
     assert early.PROTOCOLS.split(", ") == [*PROTOCOLS, *OPTIONAL, *NUMBER_PROTOCOLS]
@@ -360,7 +360,7 @@ print(torch.get_num_threads())
 
 
 def test_parts_that_others_registered_are_checked_as_they_are(place):
-    from viewsmith.cli.declared import parts_declared
+    from viewsmith.cli.early import parts_declared
 
     class Toy:
         def __init__(self, *, depth: int = 1) -> None:

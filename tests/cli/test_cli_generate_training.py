@@ -9,7 +9,7 @@ from cli_tools import call, files, good
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.modalities import modality_of
 from viewsmith.training.engine import Trainer
-from viewsmith.workflows.generator_training import plan_training
+from viewsmith.workflows.generate import plan_training
 
 
 def plan(modality, n, shape, **options):

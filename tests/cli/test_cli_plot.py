@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
-from viewsmith.data.of_run import column_of
+from viewsmith.data.sources import column_of
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,8 +11,8 @@ from refusals import refusal
 from viewsmith.core import memory
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
+from viewsmith.data.formats import INSTRUMENTS
 from viewsmith.data.readers import folders
-from viewsmith.data.unread import INSTRUMENTS
 from viewsmith.modalities.images.modality import image_rows
 
 rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from refusals import refusal
 from viewsmith import Contrastive
 from viewsmith.core.files import read_toml, write_text_atomic
 from viewsmith.data import load_dataset
-from viewsmith.data.of_run import read_for_run
+from viewsmith.data.sources import read_for_run
 from viewsmith.workflows.runs import data_record
 
 

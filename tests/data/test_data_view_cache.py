@@ -13,7 +13,7 @@ from view_cache_toys import ROWS, Toy, job, record
 from refusals import refusal
 from viewsmith.core.random import derive_seed
 from viewsmith.core.tensors import load_tensors, save_tensors
-from viewsmith.data.generator_options import LARGEST_LEVEL, check_noise, parse_shard
+from viewsmith.data.options import LARGEST_LEVEL, check_noise, parse_shard
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.methods.genview.parts import find_levels
 from viewsmith.views.generated import noise_level

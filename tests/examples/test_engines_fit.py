@@ -9,8 +9,7 @@ from engine_examples import NAMES, engine
 
 from viewsmith import Contrastive, LinearContrast, load
 from viewsmith.core.errors import InputError
-from viewsmith.workflows.fit_over_files import FitOverFiles
-from viewsmith.workflows.over_files import model_of
+from viewsmith.workflows.over_files import FitOverFiles, model_of
 
 pytest.importorskip("pyarrow")
 SIDE = 12

@@ -7,7 +7,7 @@ import pytest
 from plugin_tools import PLUGIN, do, install, run
 
 from viewsmith.core.errors import InputError
-from viewsmith.estimator.configuration import check_packages
+from viewsmith.estimator.plan import check_packages
 from viewsmith.methods.loading import estimators
 
 PACKAGE = "viewsmith_example"

@@ -10,7 +10,7 @@ from viewsmith.frameworks import SimCLR
 from viewsmith.frameworks.supervision import FewLabels, SupervisedTerm, draw_weights, supervised_phases
 from viewsmith.losses.sup_con import rank_n_contrast
 from viewsmith.methods.contrastive.training import ContrastiveMethod
-from viewsmith.networks.wrappers import batch_norm_momentum
+from viewsmith.networks.base import batch_norm_momentum
 from viewsmith.views import Identity
 from viewsmith.views.base import PairMaker
 

@@ -19,14 +19,14 @@ def simulated(monkeypatch):
     """The simulated device, which viewsmith finds by its name."""
     from viewsmith.estimator import base, fitting
     from viewsmith.methods.discovery import estimator
-    from viewsmith.workflows import generate, generator_training
+    from viewsmith.workflows import generate
 
     if torch.cuda.is_available():
         pytest.skip("the simulated device is for machines without a GPU")
 
     find_device = fitting.find_device
     with simulated_device() as device:
-        for module in (base, fitting, estimator, generate, generator_training):
+        for module in (base, fitting, estimator, generate):
             monkeypatch.setattr(module, "find_device", lambda name: device if name == NAME else find_device(name))
         yield NAME
 

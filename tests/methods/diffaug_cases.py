@@ -6,7 +6,7 @@ from torch import nn
 from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import SoftContrastive
 from viewsmith.methods import DiffAugMethod
-from viewsmith.modalities.vectors.latents import VectorLatents
+from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import MLP
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.views import Neighbors, PairMaker

@@ -11,10 +11,10 @@ from viewsmith.frameworks import BYOL, SimCLR
 from viewsmith.losses.quality import quality_weights
 from viewsmith.methods import ContrastiveMethod, GenViewMethod
 from viewsmith.methods.genview.quality import ViewQuality
-from viewsmith.modalities.vectors.latents import VectorLatents
+from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import MLP
+from viewsmith.networks.base import cosine_momentum
 from viewsmith.networks.feature_maps import FrozenMaps
-from viewsmith.networks.wrappers import cosine_momentum
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import CheckpointFolder
 from viewsmith.views import GaussianNoise, Identity, Neighbors, PairMaker

@@ -9,7 +9,7 @@ from refusals import refusal
 from viewsmith.core.samples import Samples
 from viewsmith.modalities.dna.networks import LetterLatents
 from viewsmith.modalities.images.pixels import PixelLatents
-from viewsmith.modalities.vectors.latents import VectorLatents
+from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import Nucleotides, Pixels, PrincipalAxes
 
 
@@ -128,7 +128,7 @@ def test_the_result_does_not_depend_on_the_block_size(on_axes, monkeypatch):
     x = mixed(50)
     fitted = []
     for numbers in (1 << 22, 24, 1):  # blocks of all rows, four rows, one row
-        monkeypatch.setattr("viewsmith.modalities.vectors.latents.BLOCK", numbers)
+        monkeypatch.setattr("viewsmith.modalities.vectors.networks.BLOCK", numbers)
         latents = VectorLatents(6, axes_of(x, 3) if on_axes else None).double()
         latents.fit(x if numbers != 24 else Samples(x, lambda rows: rows.clone()))
         fitted.append(latents.state_dict())

@@ -6,7 +6,7 @@ from torch import nn
 
 from refusals import refusal
 from viewsmith.networks import MLP
-from viewsmith.networks.wrappers import cosine_momentum, momentum_copy, update_copy
+from viewsmith.networks.base import cosine_momentum, momentum_copy, update_copy
 
 
 def test_a_copy_is_equal_and_frozen_and_has_its_own_memory():

@@ -7,7 +7,7 @@ from torch import nn
 from viewsmith.frameworks import BarlowTwins, MoCo, SimCLR, SimSiam, VICReg, simsiam
 from viewsmith.modalities.images.views import image_recipe
 from viewsmith.networks import MLP, resnet18
-from viewsmith.networks.wrappers import is_static
+from viewsmith.networks.base import is_static
 from viewsmith.views import Identity, PairMaker
 from viewsmith.views.base import RepresentationNoise
 

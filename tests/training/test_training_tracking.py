@@ -10,7 +10,7 @@ from viewsmith import CRLTAC, Contrastive
 from viewsmith.core.errors import InputError
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.evaluation import OnlineProbe
-from viewsmith.training import Callback, Tracker, tracking
+from viewsmith.training import Callback, Tracker, callbacks
 
 SMALL = {"epochs": 3, "batch_size": 64, "random_state": 0}
 
@@ -19,7 +19,7 @@ SMALL = {"epochs": 3, "batch_size": 64, "random_state": 0}
 def few_pictured(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # MLflow writes pictures to ./mlruns
     monkeypatch.setattr("viewsmith.estimator.base.PICTURED", 40)
-    monkeypatch.setattr(tracking, "PATIENCE", 300.0)  # a new database on a busy machine
+    monkeypatch.setattr(callbacks, "PATIENCE", 300.0)  # a new database on a busy machine
 
 
 def quiet(digits, callbacks, run=None, **options):
@@ -133,8 +133,8 @@ class Silent(Broken):
 def test_a_store_that_does_not_answer_is_said_once_and_the_training_goes_on(
     digits, monkeypatch, tmp_path, store, reason
 ):
-    monkeypatch.setitem(tracking.STORES, "broken", store)
-    monkeypatch.setattr(tracking, "PATIENCE", 0.3)
+    monkeypatch.setitem(callbacks.STORES, "broken", store)
+    monkeypatch.setattr(callbacks, "PATIENCE", 0.3)
     plain = quiet(digits, None)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -147,7 +147,7 @@ def test_a_store_that_does_not_answer_is_said_once_and_the_training_goes_on(
 @pytest.mark.slow
 def test_mlflow_without_a_server(digits, monkeypatch):
     pytest.importorskip("mlflow")
-    monkeypatch.setattr(tracking, "PATIENCE", 1.0)
+    monkeypatch.setattr(callbacks, "PATIENCE", 1.0)
     with pytest.warns(UserWarning, match="logging to mlflow has ended"):
         model = Contrastive(**SMALL, callbacks=[Tracker("mlflow", "http://127.0.0.1:9")]).fit(digits[:128])
     assert model.status_ == "finished"
@@ -238,5 +238,5 @@ def test_tensorboard_drops_what_was_logged_after_the_checkpoint(tmp_path, monkey
     monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", lambda where, **options: seen.append((where, options)))
     tracker = Tracker("tensorboard")
     tracker._first = first
-    tracking.TensorBoard(tracker, tmp_path, "run")
+    callbacks.TensorBoard(tracker, tmp_path, "run")
     assert seen == [(str(tmp_path / "tensorboard"), {"purge_step": purged})]

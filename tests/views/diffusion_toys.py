@@ -8,7 +8,7 @@ from torch import nn
 
 from viewsmith.modalities.dna.networks import LetterLatents
 from viewsmith.modalities.images.pixels import PixelLatents
-from viewsmith.modalities.vectors.latents import VectorLatents
+from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import Nucleotides
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 

@@ -7,7 +7,7 @@ import torch
 from diffusion_toys import MODALITIES, C, ToyDenoiser, data_of, draw, model_of, randn
 
 from refusals import refusal
-from viewsmith.modalities.vectors.latents import VectorLatents
+from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import PrincipalAxes
 from viewsmith.views.generated import diffusion as module
 from viewsmith.views.generated.diffusion import ConditionalDiffusion

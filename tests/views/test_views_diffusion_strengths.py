@@ -4,7 +4,7 @@ import pytest
 import torch
 from diffusion_toys import ToyDenoiser
 
-from viewsmith.modalities.vectors.latents import VectorLatents
+from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.views.generated.diffusion import ConditionalDiffusion
 
 

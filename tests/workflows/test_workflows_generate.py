@@ -20,8 +20,7 @@ from viewsmith.views.generated.noise_level import (
     noise_tolerance,
     strength_to_level,
 )
-from viewsmith.workflows.generate import PrecomputedViews, generate_cache
-from viewsmith.workflows.generator_training import DiffusionGenerator
+from viewsmith.workflows.generate import DiffusionGenerator, PrecomputedViews, generate_cache
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

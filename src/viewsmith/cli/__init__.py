@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from viewsmith.cli.compare import compare
+from viewsmith.cli.compare import compare, evaluate, tune
 from viewsmith.cli.demo import demo
 from viewsmith.cli.errors import cut, echo, explain, leave, show_warning
-from viewsmith.cli.evaluate import evaluate
 from viewsmith.cli.fit import FitCommand, fit
 from viewsmith.cli.methods import methods
 from viewsmith.cli.models import embed, export, plot, push, report
 from viewsmith.cli.options import ListingCommand
 from viewsmith.cli.parts import discover, locate, symmetries
-from viewsmith.cli.tune import tune
 from viewsmith.cli.views import generate, views, views_table
 from viewsmith.core import __version__
 from viewsmith.core.errors import printable

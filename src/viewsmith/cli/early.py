@@ -1,25 +1,110 @@
-"""What a command refuses before it imports torch: paths that do not exist, places that cannot be written to, and names
-of parts that nothing has. Everything is checked again, with all reasons, by the code that uses it."""
+"""What a command refuses before it imports torch: paths that do not exist, places that cannot be written to, names of
+parts that nothing has, and wrong options. Everything is checked again, with all reasons, by the code that uses it.
 
+Names, options and presets of all parts of the package are in `declared.json`, which `python
+tests/cli/test_cli_declared.py` writes.
+"""
+
+import ast
+import contextlib
+import dataclasses
+import functools
 import itertools
+import json
 import math
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from viewsmith.cli.declared import parts_declared
-from viewsmith.cli.options import beside
 from viewsmith.core.errors import InputError, join_names
-from viewsmith.core.registry import Kind, find, plugins
+from viewsmith.core.registry import Bounds, Entry, Kind, find, has_others, plugins, standing_in
+from viewsmith.data.formats import refuse_unread
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import check_free, check_parent, check_run, check_source
-from viewsmith.data.unread import refuse_unread
+from viewsmith.estimator.parts import Part
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
     from viewsmith.estimator.base import ViewsmithEstimator
+
+
+FILE = Path(__file__).with_name("declared.json")
+
+#: What annotations consist of; modules and models are not given in text.
+TYPES = {"typing": typing, "Bounds": Bounds, "Any": Any, "Mapping": Mapping, "Sequence": Sequence}
+
+
+@functools.cache
+def content() -> dict[str, Any]:
+    """What is declared: classes of estimators, and parts by kind."""
+    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return found
+
+
+@contextlib.contextmanager
+def parts_declared() -> Iterator[None]:
+    """The registry has the declared parts alone, whose options can be checked, and which cannot be built; if there are
+    parts of others, it has all, which are then imported."""
+    if has_others():
+        import viewsmith.methods.loading  # noqa: F401, it registers parts
+
+        yield
+        return
+    with standing_in(_entries()):
+        yield
+
+
+@functools.cache
+def _entries() -> list[Entry]:
+    found = []
+    for kind, parts in content()["parts"].items():
+        for part in parts:
+            tags = part["tags"] | {"options": _Options(part["options"])}
+            build: Any = SimpleNamespace(**part["attributes"])
+            if kind == "method":
+                build, tags = _class(part["class"]), part["tags"]
+            elif kind == "modality":
+                build = functools.partial(_Modality, **part["attributes"])
+            found.append(Entry(typing.cast(Kind, kind), part["name"], build, "", tuple(part["modalities"]), "", tags))
+    return found
+
+
+class _Modality(SimpleNamespace):
+    """Defaults of a modality; its argument, as in ``letters:ABC``, changes none of them."""
+
+    def __init__(self, argument: str = "", **attributes: Any) -> None:
+        super().__init__(**attributes)
+
+
+class _Options(dict[str, Any]):
+    """Options of a part by name: their annotations, evaluated when they are asked for."""
+
+    def items(self) -> Any:
+        return {name: _annotation(text) for name, text in super().items()}.items()
+
+
+@functools.cache
+def _annotation(text: str) -> Any:
+    return eval(text, {**TYPES})  # of this package's own file
+
+
+@functools.cache
+def _class(name: str) -> type:
+    """A class with the options of an estimator, or of a part of one, and nothing else."""
+    told = content()["classes"][name]
+    annotations = {option: _annotation(text) for option, (text, _) in told["options"].items()}
+    defaults = {option: ast.literal_eval(default) for option, (_, default) in told["options"].items()}
+    constants = {constant: ast.literal_eval(value) for constant, value in told["constants"].items()}
+    annotations |= dict.fromkeys(constants, ClassVar[Any])
+    # Of no module: no text is searched for its documentation.
+    body = {"__annotations__": annotations, "__module__": "", **defaults, **constants}
+    made = type(name, tuple(_class(base) for base in told["bases"]) or (Part,), body)
+    # An estimator has its options as attributes.
+    return dataclasses.dataclass(kw_only=True, eq=False, repr=False, init="name" in constants)(made)
 
 
 def check_paths(
@@ -123,12 +208,18 @@ def check_listed(listed: str, what: str, given: Iterable[str], number: str = "on
         raise InputError(f"unknown {what} {unknown[0]!r}; expected {number}{listed}")
 
 
+def beside(run: Path) -> dict[str, Any]:
+    """Options of `load_dataset` for data of a run: processes share them, decoded images of a large folder are kept."""
+    shared = int(os.environ.get("WORLD_SIZE", "1")) > 1  # as torchrun sets it
+    return {"shared": shared, "cache_if_large": run.with_name(f"{run.name}.cache")}
+
+
 def data_of_run(run: Path, data: str, read: Mapping[str, Any], *, labeled: bool = False) -> "Dataset | None":
     """Data in the form that the model of a run takes, before it is loaded, whose imports take seconds; None if reading
     them takes longer, or needs the model. `labeled`: there have to be labels, and test rows."""
     if not reads_quickly(data):
         return None
-    from viewsmith.data.of_run import read_for_run
+    from viewsmith.data.sources import read_for_run
 
     dataset = read_for_run(run, data, {**read, **beside(run)})
     if labeled and dataset is not None:

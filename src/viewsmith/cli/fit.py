@@ -9,9 +9,8 @@ import typer
 
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
-from viewsmith.cli.models import write_run_report
 from viewsmith.core.errors import InputError, quoted
-from viewsmith.data.generator_options import GeneratorOptions
+from viewsmith.data.options import GeneratorOptions
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset
@@ -93,7 +92,20 @@ def fit(
     threads: options.Threads = None,
 ) -> None:
     """Train on DATA without labels, and save the run in a folder; --out RUN --resume alone resumes a run."""
-    _check_early(data, read, given, out, method, config, set_ or [], supervise, preset, log)
+    # Refused before torch is imported, and before the data are read.
+    early.check_names("method", [method])
+    early.check_names("framework", [given.get("framework")])
+    early.check_names("encoder", [given.get("encoder")], also=["auto"])
+    early.check_names("view maker", str(given.get("view_maker", "auto")).split("+"), also=["auto"])
+    early.check_values(**given)
+    early.check_listed(early.PRESETS, "preset", [] if preset is None else [preset], number="")
+    early.check_listed(early.TRACKERS, "logger (--log)", [] if log is None else options.names(log))
+    options.label_column(read.get("label"), supervise)
+    options.assignments(set_ or [])
+    if config is not None:
+        options.config_file(config)
+    with writing(out):
+        early.check_paths(data=data, read=read, new_run=out)
     if processes > 1:
         from viewsmith.core.distributed import fork_processes
 
@@ -125,34 +137,6 @@ def fit(
         echo(str(out))
 
 
-def _check_early(
-    data: str,
-    read: dict[str, Any],
-    given: dict[str, Any],
-    out: Path,
-    method: str | None,
-    config: Path | None,
-    pairs: list[str],
-    supervise: str | None,
-    preset: str | None,
-    log: str | None,
-) -> None:
-    """Refuse what can be refused before torch is imported, and before the data are read."""
-    early.check_names("method", [method])
-    early.check_names("framework", [given.get("framework")])
-    early.check_names("encoder", [given.get("encoder")], also=["auto"])
-    early.check_names("view maker", str(given.get("view_maker", "auto")).split("+"), also=["auto"])
-    early.check_values(**given)
-    early.check_listed(early.PRESETS, "preset", [] if preset is None else [preset], number="")
-    early.check_listed(early.TRACKERS, "logger (--log)", [] if log is None else options.names(log))
-    options.label_column(read.get("label"), supervise)
-    options.assignments(pairs)
-    if config is not None:
-        options.config_file(config)
-    with writing(out):
-        early.check_paths(data=data, read=read, new_run=out)
-
-
 def _add_probe(model: ViewsmithEstimator, labels: Any) -> None:
     from viewsmith.evaluation import OnlineProbe
 
@@ -165,6 +149,7 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
     """Fit the model in all processes, and write the run and its report; whether this is the first process."""
     from viewsmith.core import distributed
     from viewsmith.estimator.figures import transformed
+    from viewsmith.workflows.report import write_run_report
     from viewsmith.workflows.runs import fit_dataset, process_group, removed_on_error
 
     with process_group(model.device), removed_on_error(out), writing(out):

@@ -87,7 +87,7 @@ def plot(
     options.check_out(out, data)
     values = None
     if color is not None:
-        from viewsmith.data.of_run import column_of
+        from viewsmith.data.sources import column_of
 
         values = column_of(data, color)
     model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
@@ -149,18 +149,6 @@ def report(
     early.check_paths(run=run, data=data, read=read)
     given = data or (config_of(run).get("data", {}).get("source") if read else None)
     dataset = None if given is None else early.data_of_run(run, given, read)
+    from viewsmith.workflows.report import write_run_report
+
     echo(str(write_run_report(run, data=data, dataset=dataset, pictures=True, **read)))
-
-
-def write_run_report(run: Path, **of_data: Any) -> Path:
-    """Write the report of a run, in the first process only; `of_data` are arguments of `report_content`."""
-    from viewsmith.core import distributed
-    from viewsmith.reports import write_report
-    from viewsmith.training.run import RunFolder
-    from viewsmith.workflows.report import report_content
-
-    folder = RunFolder(run)
-    folder.check_exists()
-    if distributed.rank() == 0:
-        write_report(folder.report, report_content(folder, **of_data))
-    return folder.report

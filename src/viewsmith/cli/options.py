@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from viewsmith.cli import declared
+from viewsmith.cli import early
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import Flag, annotations_of, of_all_parts, texts_of
 from viewsmith.data.options import DataOptions, ModelDataOptions
@@ -81,7 +81,7 @@ def listed(kind: str) -> str:
     """The registered names of a kind, those of plug-ins, which are then imported, included."""
     from viewsmith.core.registry import names as registered
 
-    with declared.parts_declared():
+    with early.parts_declared():
         return ", ".join(registered(kind))  # type: ignore[arg-type]
 
 
@@ -157,13 +157,7 @@ def data_options(
     if model is not None:
         options |= {name: getattr(model, name) for name in OF_MODEL}
         options |= {} if "modality" in read or model.modality == "auto" else {"modality": model.modality}
-    return DataOptions(**options, **({} if run is None else beside(run)))
-
-
-def beside(run: Path) -> dict[str, Any]:
-    """Options of `load_dataset` for data of a run: processes share them, decoded images of a large folder are kept."""
-    shared = int(os.environ.get("WORLD_SIZE", "1")) > 1  # as torchrun sets it
-    return {"shared": shared, "cache_if_large": run.with_name(f"{run.name}.cache")}
+    return DataOptions(**options, **({} if run is None else early.beside(run)))
 
 
 def make_estimator(*asked: Any) -> ViewsmithEstimator:
@@ -176,7 +170,7 @@ def make_estimator(*asked: Any) -> ViewsmithEstimator:
 def declared_estimator(*asked: Any) -> ViewsmithEstimator:
     """The options of `make_estimator`, checked, without the methods, which take seconds to import; parts of plug-ins
     are imported."""
-    with declared.parts_declared():
+    with early.parts_declared():
         return _estimator(*asked)
 
 

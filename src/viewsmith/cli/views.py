@@ -11,7 +11,7 @@ from viewsmith.cli.errors import echo, writing
 from viewsmith.cli.options import OF_RECORDINGS, Data, Json, Seed, check_out, data_options, flag_of, names, with_flags
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import texts_of
-from viewsmith.data.generator_options import GeneratorOptions, parse_shard
+from viewsmith.data.options import GeneratorOptions, parse_shard
 from viewsmith.data.places import VIEW_CACHE, check_view_cache, check_views_path
 
 

@@ -141,7 +141,7 @@ class Update:
         that is not finite. For parts that the rest of the training does not need.
     static : bool
         Every step launches the same kernels with the same shapes: it reads no value, changes no Python number, and does
-        not depend on the progress. A GPU can then replay it, see `viewsmith.networks.wrappers.is_static`.
+        not depend on the progress. A GPU can then replay it, see `viewsmith.networks.base.is_static`.
     network : nn.Module, optional
         The network that takes most of the time, for a training that compiles it.
     continues : bool

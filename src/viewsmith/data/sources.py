@@ -1,7 +1,9 @@
-"""Read a data set from a built-in name, a file or a folder, and check it."""
+"""Read a data set from a built-in name, a file or a folder, and check it; for a fitted run, as its configuration says,
+before the model is loaded, whose imports take seconds."""
 
 import os
-from collections.abc import Collection
+import warnings
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
+from viewsmith.core.files import parse_json
 from viewsmith.core.options import Normalization, declare
 from viewsmith.core.registry import find
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
-from viewsmith.data.formats import check_options, find_reader, is_table
+from viewsmith.data.formats import check_options, find_reader, is_table, refuse_table_of_recordings
 from viewsmith.data.labels import group_names, kind_of, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import BUILTIN
+from viewsmith.data.places import BUILTIN, config_of
 from viewsmith.data.readers.arrays import read_builtin
 from viewsmith.data.reading import FileContents, find_labels, labels_may_lack, read_once
-from viewsmith.data.unread import refuse_table_of_recordings
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna
@@ -224,3 +226,52 @@ def _check_train_rows(dataset: Dataset) -> None:
             + (f"; one long recording, X[0]: {in_pieces(*x.shape[1:])}".replace("X[:", "X[0][:") if long else "")
         )
     modality_of(dataset.modality).check_training_rows(x, names, source_name)
+
+
+#: What `Dataset.schema` has at least.
+KEYS = {"columns", "one_hot", "drop", "label", "modality", "impute", "row_shape", "feature_names"}
+
+
+def schema_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`Dataset.schema` in a record of data; None if it is not complete."""
+    try:
+        kept: dict[str, Any] = parse_json(record["schema"])
+        return kept if kept.keys() >= KEYS else None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def read_for_run(run: str | Path, data: str | Path, options: Mapping[str, Any]) -> Dataset | None:
+    """Data in the form of those that the run was fitted on; None if only the model tells: for runs without a file, on
+    tables with text, whose encoder is among the weights, and for damaged ones."""
+    config = config_of(run)
+    schema = schema_of(config.get("data", {}))
+    if schema is None or not isinstance(config.get("fitted"), dict):
+        return None
+    table = config["fitted"].get("table")
+    if isinstance(table, dict):
+        from viewsmith.modalities.tables.encoder import TableEncoder  # imports pandas
+
+        try:
+            if any(column["role"] == "text" for column in table["columns"]):
+                return None
+            encoder = TableEncoder.from_dict(table)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        options = {**options, "table": encoder}
+    return read_dataset(data, DataOptions(schema=schema, **options))
+
+
+def column_of(data: str | Path, column: str) -> np.ndarray:
+    """Any column of a table or of obs, also one that a model reads as a feature, for all rows in order."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `read_for_run` says what is to be said of the data
+        try:
+            found = read_dataset(data, DataOptions(label=column, few_labels=True), split=False)
+        except InputError as error:
+            raise InputError(str(error).replace("given as label", "given as color")) from error
+    if found.y is None:
+        raise InputError(f"{data} has no column {column!r}, given as color")
+    values = found.y.astype(object)
+    values[without_label(found.y)] = None
+    return values

@@ -25,7 +25,6 @@ from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, filled, with_shared
-from viewsmith.estimator.configuration import check_packages, configuration, of_record, read_encoder, recorded
 from viewsmith.estimator.features import fixed_features
 from viewsmith.estimator.figures import as_dataset, shared_figures
 from viewsmith.estimator.fitting import (
@@ -52,7 +51,16 @@ from viewsmith.estimator.inputs import (
 from viewsmith.estimator.model import build_fresh
 from viewsmith.estimator.options import check_options, route_options
 from viewsmith.estimator.parts import Signature, check_parts, expanded, places, slots
-from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
+from viewsmith.estimator.plan import (
+    BuildContext,
+    Facts,
+    TrainingData,
+    check_packages,
+    configuration,
+    of_record,
+    read_encoder,
+    recorded,
+)
 from viewsmith.estimator.resolve import check_modality, resolved, view_entries, with_strengths
 from viewsmith.estimator.rows import (
     collected,

@@ -17,12 +17,10 @@ from viewsmith.core.registry import find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.estimator.options import MODULE, check_part_options
-from viewsmith.estimator.plan import BuildContext, TrainingData, probe
-from viewsmith.estimator.resolve import text_of
+from viewsmith.estimator.plan import BuildContext, TrainingData, probe, text_of
 from viewsmith.modalities import Modality
-from viewsmith.networks.base import PartContext
+from viewsmith.networks.base import PartContext, Reference
 from viewsmith.networks.features import Features, FunctionFeatures, NetworkFeatures, features_of_function, name_of
-from viewsmith.networks.wrappers import Reference
 from viewsmith.training.run import RunFolder, to_toml
 
 FITTED = 4000  # random samples that features are fitted to, at most

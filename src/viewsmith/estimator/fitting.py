@@ -34,12 +34,19 @@ from viewsmith.modalities import Modality
 from viewsmith.modalities.checks import warn_columns
 from viewsmith.modalities.tables import table_of
 from viewsmith.modalities.tables.roles import Role, describe_roles
+from viewsmith.networks.base import batch_norm_momentum
 from viewsmith.networks.scaling import Scaler
-from viewsmith.networks.wrappers import batch_norm_momentum
-from viewsmith.training.callbacks import Diagnostics, EarlyWarnings, FreeMemory, History, ProgressBar, collapse_warnings
+from viewsmith.training.callbacks import (
+    Diagnostics,
+    EarlyWarnings,
+    FreeMemory,
+    History,
+    ProgressBar,
+    collapse_warnings,
+    with_trackers,
+)
 from viewsmith.training.engine import Callback, Trainer
 from viewsmith.training.run import RunFolder, environment
-from viewsmith.training.tracking import with_trackers
 from viewsmith.views.base import PrecomputedGraph
 
 

@@ -17,8 +17,8 @@ from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
 from viewsmith.estimator.options import MODULE, check_named, check_renamed
-from viewsmith.estimator.plan import BuildContext
-from viewsmith.estimator.resolve import text_of, view_entries
+from viewsmith.estimator.plan import BuildContext, text_of
+from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
 from viewsmith.modalities import Modality, modality_of
 from viewsmith.modalities.images.encoders import ResNet

@@ -1,6 +1,6 @@
 """Options of estimators and of the chosen parts: which of them has one, and their validation against annotations.
 
-Without torch: the command line checks options before it is imported (`viewsmith.cli.declared`). pydantic is imported on
+Without torch: the command line checks options before it is imported (`viewsmith.cli.early`). pydantic is imported on
 use.
 """
 

@@ -34,7 +34,7 @@ from viewsmith.estimator.options import (
     known_frameworks,
     lacking,
 )
-from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe
+from viewsmith.estimator.plan import TrainingData, check_sample, principal_axes, probe, text_of
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, TOLD_APART, symmetries
 from viewsmith.frameworks import DataSummary
 from viewsmith.losses.diagnostics import view_distance
@@ -122,11 +122,6 @@ def check_modality(method: str, modality: Modality) -> None:
             f"the method {method!r} is for {' and '.join(entry.modalities)}, but the data are {modality.name}: use "
             "another method, or set modality= (--modality) if this is the wrong type"
         )
-
-
-def text_of(part: Any) -> str:
-    """The text for a part in a configuration: its name, the class of a custom object, or the name of a function."""
-    return part if isinstance(part, str) else f"{MODULE}{name_of(part)}"
 
 
 # ---- view makers ----------------------------------------------------------------------------------------------------

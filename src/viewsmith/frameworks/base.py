@@ -25,8 +25,7 @@ from viewsmith.core.errors import InputError, check, check_choice
 from viewsmith.core.registry import Bounds, Option, entries
 from viewsmith.core.schedule import Role
 from viewsmith.losses.nt_xent import Kernel, nt_xent, unit
-from viewsmith.networks.base import MLP
-from viewsmith.networks.wrappers import cosine_momentum, momentum_copy, update_copy
+from viewsmith.networks.base import MLP, cosine_momentum, momentum_copy, update_copy
 from viewsmith.views.base import PositivePair
 
 Temperature = Annotated[float, Bounds(gt=0)]
@@ -112,7 +111,7 @@ class Framework(nn.Module):
     training_roles: ClassVar[Mapping[Role, str]] = {}
     #: Whether the framework needs labels. If True, ``fit(X, y)`` passes them to `read_labels`.
     reads_labels: ClassVar[bool] = False
-    #: Whether every forward pass launches the same kernels, see `viewsmith.networks.wrappers.is_static`.
+    #: Whether every forward pass launches the same kernels, see `viewsmith.networks.base.is_static`.
     static_step: ClassVar[bool] = False
     #: What `queue_size` "auto" is at most, half of the rows being less; 0: a queue has to be asked for.
     largest_queue: ClassVar[int] = 0

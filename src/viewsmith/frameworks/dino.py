@@ -12,8 +12,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.schedule import Role
 from viewsmith.frameworks.base import Fraction, Framework, FrameworkContext, Temperature, head_width, prototype_scores
 from viewsmith.losses.self_distillation import self_distillation
-from viewsmith.networks.base import MLP
-from viewsmith.networks.wrappers import cosine_momentum, momentum_copy
+from viewsmith.networks.base import MLP, cosine_momentum, momentum_copy
 from viewsmith.views.base import PositivePair
 
 

@@ -10,8 +10,7 @@ from viewsmith.core.errors import check
 from viewsmith.core.registry import register
 from viewsmith.frameworks import base
 from viewsmith.losses.nt_xent import moco_info_nce, unit
-from viewsmith.networks.base import MLP
-from viewsmith.networks.wrappers import momentum_copy
+from viewsmith.networks.base import MLP, momentum_copy
 from viewsmith.views.base import PositivePair
 
 

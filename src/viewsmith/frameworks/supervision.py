@@ -17,7 +17,7 @@ from viewsmith.core.samples import Rows, Samples
 from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.frameworks.base import Framework
 from viewsmith.losses.sup_con import rank_n_contrast, sup_con
-from viewsmith.networks.wrappers import batch_norm_momentum
+from viewsmith.networks.base import batch_norm_momentum
 from viewsmith.views.base import PairMaker, PositivePair
 
 #: Labeled rows of a draw; a training step with the default batch then takes about a quarter more time.

@@ -14,7 +14,7 @@ from viewsmith.frameworks.base import Framework, full_precision, random_keys, re
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.numerics import logsumexp_of_products
 from viewsmith.losses.oucl import Logits, Margin, combine_log_sums, margin_regularization, margins, masked_logsumexp
-from viewsmith.networks.wrappers import ViewEncoders
+from viewsmith.networks.base import ViewEncoders
 from viewsmith.views.base import PositivePair
 
 

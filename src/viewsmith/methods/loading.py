@@ -13,8 +13,8 @@ from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.hub import downloaded
 from viewsmith.core.registry import LATER, entries, get
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.configuration import check_package
 from viewsmith.estimator.options import MODULE
+from viewsmith.estimator.plan import check_package
 from viewsmith.methods.crl_tac.families import CUSTOM, FamilyOption
 from viewsmith.training.run import RunFolder
 

@@ -1,10 +1,9 @@
 """What networks share: bases, scaling, wrappers; and all encoders, heads and input layers by name."""
 
 from viewsmith.core import lazily
-from viewsmith.networks.base import MLP, EncoderContext, NoiseContext, PartContext
+from viewsmith.networks.base import MLP, EncoderContext, NoiseContext, PartContext, ViewEncoders, ViewHeads
 from viewsmith.networks.features import Features
 from viewsmith.networks.scaling import PrincipalAxes, Scaler
-from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
 
 # Defined in higher layers, and imported on use.
 __getattr__ = lazily(

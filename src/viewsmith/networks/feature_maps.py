@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, error_text
-from viewsmith.networks.wrappers import Reference
+from viewsmith.networks.base import Reference
 
 PREFERRED_PATCHES = 7  # patches per side, as for the published network and images of 224 pixels
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError, error_text
-from viewsmith.networks.wrappers import Reference
+from viewsmith.networks.base import Reference
 
 
 class Features(nn.Module):

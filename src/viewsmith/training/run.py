@@ -125,7 +125,7 @@ def unpack_optimizer(name: str, optimizer: torch.optim.Optimizer, tensors: Mappi
 
 
 NONE = "none"  # in config.toml, because TOML has no null
-LOGS = ("tensorboard", "wandb")  # folders of loggers (`viewsmith.training.tracking`)
+LOGS = ("tensorboard", "wandb")  # folders of loggers (`viewsmith.training.callbacks`)
 
 
 class RunFolder:

@@ -12,8 +12,7 @@ from viewsmith.core.errors import InputError, check_weight
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, apply_in_blocks
 from viewsmith.core.schedule import Batch
-from viewsmith.networks.base import PartContext
-from viewsmith.networks.wrappers import eval_mode
+from viewsmith.networks.base import PartContext, eval_mode
 
 #: One random stream for a batch, or one per sample; with one per sample a view does not depend on the batch.
 Generators = torch.Generator | Sequence[torch.Generator]
@@ -81,7 +80,7 @@ class ViewMaker(nn.Module):
         Whether views depend on the pair loss. `pair` and the call then get the framework as ``loss=``, a function of a
         `PositivePair`. Other makers are called without ``loss``.
     static_step : bool
-        Whether every call launches the same kernels, see `viewsmith.networks.wrappers.is_static`.
+        Whether every call launches the same kernels, see `viewsmith.networks.base.is_static`.
     mixes_rows : bool
         Whether views are rows of the pool or weighted means of rows, so that they can also be made of coordinates on
         principal axes.

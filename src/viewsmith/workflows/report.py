@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, warn
 from viewsmith.data.dataset import Dataset
 from viewsmith.estimator.figures import as_dataset
@@ -98,8 +99,13 @@ def report(
     InputError
         There is no run, it is damaged, or the custom parts are not those of the run; `data` cannot be read.
     """
+    return write_run_report(run, data=data, y=y, label=label, labels=labels, pictures=True, custom=custom)
+
+
+def write_run_report(run: str | os.PathLike[str], **of_data: Any) -> Path:
+    """Write the report of a run, in the first process only; `of_data` are arguments of `report_content`."""
     folder = RunFolder(run)
     folder.check_exists()
-    content = report_content(folder, data=data, y=y, label=label, labels=labels, pictures=True, custom=custom)
-    write_report(folder.report, content)
+    if distributed.rank() == 0:
+        write_report(folder.report, report_content(folder, **of_data))
     return folder.report

@@ -17,7 +17,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.core.memory import check_size
-from viewsmith.data.formats import by_ending, reader
+from viewsmith.data.formats import SUFFIXES, by_ending, deep, planes_of, reader, refuse_folder
 from viewsmith.data.image_files import (
     OPTIONS,
     Stack,
@@ -33,7 +33,6 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, reading
 from viewsmith.data.tiles import check_several, tiled
-from viewsmith.data.unread import SUFFIXES, deep, planes_of, refuse_folder
 from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of
 

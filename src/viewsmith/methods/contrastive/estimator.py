@@ -14,8 +14,8 @@ from viewsmith.core.schedule import Method
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import make_model, make_optimizer
-from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
-from viewsmith.estimator.resolve import default_epochs, text_of
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, text_of
+from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.methods.linear_contrast.estimator import default_method, default_settings
 from viewsmith.modalities import Modality

@@ -11,7 +11,7 @@ from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.methods.linear_contrast.training import LinearContrastMethod
 from viewsmith.methods.pairs import PairMethod
-from viewsmith.networks.wrappers import eval_mode, is_static
+from viewsmith.networks.base import eval_mode, is_static
 from viewsmith.views.base import PairMaker
 
 #: Squared length of the columns of the closed form, as a multiple of that of the trained ones, by so many rows.

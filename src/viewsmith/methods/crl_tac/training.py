@@ -36,7 +36,7 @@ from viewsmith.methods.crl_tac.channel import (
     final_warnings,
 )
 from viewsmith.methods.crl_tac.locations import KnownPlaces
-from viewsmith.networks.wrappers import eval_mode
+from viewsmith.networks.base import eval_mode
 
 Step = Literal["exact", "sampled"]
 Objective = Literal["bound", "information"]

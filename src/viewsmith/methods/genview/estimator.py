@@ -15,7 +15,7 @@ from viewsmith.core.registry import register
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
-from viewsmith.data.generator_options import ForegroundMap, check_noise
+from viewsmith.data.options import ForegroundMap, check_noise
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator

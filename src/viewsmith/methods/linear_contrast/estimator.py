@@ -12,12 +12,11 @@ from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import Bounds, find, names, register
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.configuration import of_record, recorded
 from viewsmith.estimator.features import choose_features, make_features
 from viewsmith.estimator.model import make_views, modality_in
 from viewsmith.estimator.options import MODULE, OF_TRAINING
-from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
-from viewsmith.estimator.resolve import resolved, text_of
+from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, of_record, recorded, text_of
+from viewsmith.estimator.resolve import resolved
 from viewsmith.estimator.rows import prepared
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods.linear_contrast.training import MANY, LinearContrastMethod, Sums

@@ -26,7 +26,7 @@ from viewsmith.losses.oucl import Logits
 from viewsmith.methods.metaug.networks import SPACES, ColorSplit, MetaFeatures, Space
 from viewsmith.methods.metaug.training import MetAugMethod
 from viewsmith.modalities.images.channels import check_photographs
-from viewsmith.networks.wrappers import ViewEncoders, ViewHeads
+from viewsmith.networks.base import ViewEncoders, ViewHeads
 from viewsmith.reports import Figure, draw_similarities
 
 # Sections 3.3 and 4.1, appendices A.4 and B; settings that are missing there are those of the authors' program.

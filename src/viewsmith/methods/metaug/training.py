@@ -24,7 +24,7 @@ from viewsmith.losses.oucl import Margin
 from viewsmith.methods.metaug import objective
 from viewsmith.methods.metaug.networks import MetaFeatures
 from viewsmith.methods.pairs import PairMethod
-from viewsmith.networks.wrappers import ViewEncoders
+from viewsmith.networks.base import ViewEncoders
 from viewsmith.views.base import PairMaker, PositivePair
 
 Order = Literal["second-order", "first-order", "frozen", "none"]

@@ -18,8 +18,7 @@ from viewsmith.core.errors import InputError
 from viewsmith.core.registry import register
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.modalities.images.encoders import SMALLEST, BasicBlock, Bottleneck, ResNet, Stem
-from viewsmith.networks.base import MLP, NoiseContext, enlarged, find_stem
-from viewsmith.networks.wrappers import eval_mode
+from viewsmith.networks.base import MLP, NoiseContext, enlarged, eval_mode, find_stem
 
 
 def _block(n_in: int, n_out: int, stride: int = 1) -> nn.Sequential:

@@ -16,7 +16,7 @@ from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
 from viewsmith.methods.pairs import PairMethod
 from viewsmith.methods.pinda.views import PiNoise, inverse_norm, log_barrier
-from viewsmith.networks.wrappers import is_static
+from viewsmith.networks.base import is_static
 from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PairMaker, PositivePair
 

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_encoder, timm_scaling
-from viewsmith.networks.base import EncoderContext, PartContext
+from viewsmith.networks.base import EncoderContext, PartContext, Reference
 from viewsmith.networks.dictionary import PatchResponses
 from viewsmith.networks.features import Features, NetworkFeatures
-from viewsmith.networks.wrappers import Reference
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SMALL = 8  # pixels of a side of the small image

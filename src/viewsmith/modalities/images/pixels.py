@@ -1,4 +1,9 @@
-"""Scaling and latents of pixels."""
+"""Scaling and latents of pixels.
+
+Images of instruments, uint16 or float32 with any number of channels, keep their values. A channel is scaled by its own
+range, from the 0.1 to the 99.9 percentile of the training images, so that networks and views see about 0 to 1, as of 8
+bits; what lies beyond is not clipped.
+"""
 
 from collections.abc import Sequence
 from typing import Literal

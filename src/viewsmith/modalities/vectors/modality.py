@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from viewsmith.core.samples import Rows
-    from viewsmith.modalities.vectors.latents import VectorLatents
+    from viewsmith.modalities.vectors.networks import VectorLatents
     from viewsmith.networks.scaling import Scaler
 
 
@@ -160,7 +160,7 @@ class Vectors(Modality):
             return {"scaled values": layer(shared_tensor(rows).to(layer.center.device)).cpu().numpy()}
 
     def latents(self, row_shape: Sequence[int], statistics: Mapping[str, Any], encoder: nn.Module) -> VectorLatents:
-        from viewsmith.modalities.vectors.latents import VectorLatents
+        from viewsmith.modalities.vectors.networks import VectorLatents
         from viewsmith.networks.scaling import PrincipalAxes
 
         # The encoder uses only the coordinates of samples along its principal axes, so only these are generated.

@@ -13,8 +13,7 @@ from viewsmith.core.device import HostNumbers
 from viewsmith.core.errors import InputError, check_choice, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.samples import Rows, some_rows
-from viewsmith.networks.base import MLP
-from viewsmith.networks.wrappers import eval_mode
+from viewsmith.networks.base import MLP, eval_mode
 from viewsmith.views.base import PositivePair, PrecomputedGraph, ViewContext, ViewMaker, at, rand, randint, randn
 from viewsmith.views.neighbors import NeighborGraph, Space
 

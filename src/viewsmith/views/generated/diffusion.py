@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows
-from viewsmith.networks.base import Latents
-from viewsmith.networks.wrappers import momentum_copy
+from viewsmith.networks.base import Latents, momentum_copy
 from viewsmith.views.base import Generators, rand, randint, randn
 
 ScheduleName = Literal["linear", "cosine"]
