@@ -89,20 +89,8 @@ def biology_kept(rows: NDArray[np.float32], classes: NDArray[np.int64], groups: 
 
 
 def group_scores(rows: ArrayLike, groups: ArrayLike, classes: ArrayLike) -> dict[str, float]:
-    """Both scores of the representations of rows.
-
-    Parameters
-    ----------
-    rows : array (n, d)
-        Representations, n at least 2.
-    groups, classes : arrays (n,)
-        Integers or text.
-
-    Returns
-    -------
-    dict of str to float
-        See `GROUP_SCORES`. NaN with a single group.
-    """
+    """Both scores (`GROUP_SCORES`) of the representations of rows (n, d) with groups and classes; NaN with a single
+    group."""
     x = np.asarray(rows, dtype=np.float32)
     codes, labels = (np.unique(np.asarray(part), return_inverse=True)[1] for part in (groups, classes))
     # One more neighbor, because a row is its own nearest row; with equal rows, it may not be the first.

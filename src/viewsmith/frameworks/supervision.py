@@ -28,15 +28,8 @@ TEMPERATURE = 0.1
 
 @dataclass(frozen=True)
 class FewLabels:
-    """Labels of some of the training rows.
-
-    Attributes
-    ----------
-    codes : Tensor, shape (n,)
-        Class numbers from 0, int64, and -1 for rows without a label; or a continuous target, float64, and NaN.
-    weight : float
-        w, weight of the supervised term.
-    """
+    """Labels of some of the training rows, (n,): class numbers from 0 and -1 for none; or a continuous target, float64,
+    and NaN."""
 
     codes: Tensor
     weight: float = 1.0
@@ -61,19 +54,6 @@ class SupervisedTerm:
     All labeled rows are in the draw if there are at most `drawn`; otherwise `drawn` of them without repetition, every
     class, or every number, with the same probability. Second views show the class of their first view, also where they
     are other rows (neighbors).
-
-    Parameters
-    ----------
-    framework : Framework
-    views : PairMaker
-        Makes both views, as for the other term.
-    x : Rows
-        Scaled training rows, (n, ...).
-    labels : FewLabels
-    device : torch.device
-        Device of the training.
-    drawn : int
-        At least 2.
     """
 
     def __init__(
@@ -116,23 +96,7 @@ class SupervisedTerm:
 
 
 def supervised_phases(method: Method, x: Rows, labels: FewLabels, device: torch.device) -> list[Phase]:
-    """The schedule of a method, with the supervised term in every update that trains the encoder.
-
-    Parameters
-    ----------
-    method : Method
-        With a `framework` and `views` (a PairMaker).
-    x : Rows
-        Scaled training rows.
-    labels : FewLabels
-    device : torch.device
-        Device of the training.
-
-    Raises
-    ------
-    InputError
-        The method has no framework.
-    """
+    """The schedule of a method, with the supervised term in every update that trains the encoder."""
     framework, views = getattr(method, "framework", None), getattr(method, "views", None)
     if not isinstance(framework, nn.Module) or not isinstance(views, PairMaker):
         raise InputError(

@@ -291,21 +291,7 @@ def cosine_momentum(base: float, progress: float) -> float:
 
 
 class ViewEncoders(nn.Module):
-    """M encoders, one per view; the representation is the concatenation of their outputs, (B, M n).
-
-    Parameters
-    ----------
-    networks : sequence of nn.Module
-        M encoders; the j-th maps the j-th view to (B, n).
-    split : nn.Module, optional
-        Maps samples to their M views, such as `viewsmith.methods.metaug.networks.ColorSplit`. Default: every encoder
-        gets the whole sample.
-
-    Raises
-    ------
-    InputError
-        There are fewer than two encoders.
-    """
+    """M encoders, one per view; the representation is the concatenation of their outputs, (B, M n)."""
 
     def __init__(self, networks: Sequence[nn.Module], split: nn.Module | None = None) -> None:
         super().__init__()
@@ -324,18 +310,7 @@ class ViewEncoders(nn.Module):
 
 
 class ViewHeads(nn.Module):
-    """M projection heads, one per view: representations (B, M n) to projections (B, M d).
-
-    Parameters
-    ----------
-    networks : sequence of nn.Module
-        M heads, each (B, n) to (B, d).
-
-    Attributes
-    ----------
-    n_components : int or None
-        Width d of one view's projection, if the heads have this attribute.
-    """
+    """M projection heads, one per view: representations (B, M n) to projections (B, M d)."""
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()

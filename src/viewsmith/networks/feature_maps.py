@@ -32,30 +32,8 @@ class FeatureMap(nn.Module):
     token and registers of a transformer); attention, a row for each patch, is none. If all maps are smaller, the layer
     is the deepest one with the largest map.
 
-    Parameters
-    ----------
-    encoder : nn.Module
-        Any image encoder. It is neither copied nor changed, and runs in evaluation mode.
-    x : Tensor, shape (B, C, H, W)
-        Scaled images, used to find the layer; only the first is needed.
-    patches : int
-        Smallest side of the map, if any layer has such a one.
-    layer : str, optional
-        Name of the layer.
-    hint : str
-        End of the message if no layer gives a map.
-
-    Attributes
-    ----------
-    layer : str
-        Name of the layer in the encoder.
-    shape : (int, int, int)
-        h, w, D for images of the size of `x`.
-
-    Raises
-    ------
-    InputError
-        No layer, or not this one, gives a map of 3 x 3 patches or more.
+    The encoder is neither copied nor changed, and runs in evaluation mode; `x` are scaled images with which the layer
+    is found, of which only the first is needed; `hint` ends the message if no layer gives a map of 3 x 3 patches.
     """
 
     def __init__(
@@ -139,22 +117,8 @@ class FrozenMaps(nn.Module):
     The network stays in evaluation mode and gets no gradient. It is not a submodule: it is neither saved nor copied
     with the module that holds this one.
 
-    Parameters
-    ----------
-    load : callable
-        Returns the network, which maps scaled images to (B, D, h, w). It is called when the network is first needed.
-    name : str
-        Name of the network in messages.
-    x : Tensor, shape (B, C, H, W), optional
-        Scaled images with which the network is tested immediately; only the first is needed. Required if `shape` is
-        not given.
-    shape : (int, int, int), optional
-        h, w, D, if already known.
-
-    Raises
-    ------
-    InputError
-        The network cannot be loaded, fails, or does not return maps of at least 3 x 3 patches.
+    `load` returns the network when it is first needed; with images `x` it is tested at once, otherwise `shape`, (h, w,
+    D), is known.
     """
 
     def __init__(

@@ -95,11 +95,6 @@ class PrincipalAxes(nn.Module):
     standardization (rare features are amplified), which worked well for counts, tf-idf and pixels in trials.
 
     Rows of width k, where k is less than d, are coordinates on the axes already and stay as they are.
-
-    Parameters
-    ----------
-    n_features, n_components : int
-        d and k.
     """
 
     mean: Tensor

@@ -38,25 +38,8 @@ GROUPS, GROUPED_FROM = 8, 4096
 def nearest_neighbors(
     x: Tensor, k: int, *, queries: Tensor | None = None, metric: Metric = "euclidean", block: int = 2048
 ) -> Tensor:
-    """Indices of the rows of `x` that are nearest to each query, the nearest first, by exact search.
-
-    Memory use is ``block * n`` floats, at most 2^26, but at least n.
-
-    Parameters
-    ----------
-    x : Tensor, shape (n, d)
-    k : int
-        At most n with `queries`, n - 1 without; larger values are reduced.
-    queries : Tensor, shape (m, d), optional
-        Default: the rows of `x`; a row is then not its own neighbor.
-    metric : {"euclidean", "cosine"}
-    block : int
-        Queries processed at a time.
-
-    Returns
-    -------
-    Tensor of int64, shape (m, k)
-    """
+    """Indices of the rows of `x` (n, d) that are nearest to each query (m, d), the nearest first, by exact search:
+    int64 (m, k). Without queries they are the rows of `x`, and a row is not its own neighbor."""
     without_queries = queries is None
     rows = x if without_queries else queries
     assert rows is not None
@@ -154,19 +137,6 @@ def mutual_neighbors(x: Tensor, groups: Tensor, k: int = 5) -> Tensor:
     """Pairs of rows of two groups that are among each other's k nearest rows of the other group, int64 (2, pairs).
 
     The definition of Haghverdi et al. (2018), Nature Biotechnology 36, for every two groups; Euclidean distances.
-
-    Parameters
-    ----------
-    x : Tensor, shape (n, d)
-    groups : Tensor of int64, shape (n,)
-        Group numbers.
-    k : int
-        At least 1; reduced to the size of the other group.
-
-    Returns
-    -------
-    Tensor of int64, shape (2, pairs)
-        Both directions of every pair, without repetition, sorted.
     """
     members = [(groups == each).nonzero()[:, 0] for each in groups.unique()]
     n, found = len(x), []
@@ -186,14 +156,6 @@ def aligned_graph(n: int, near: Tensor, mutual: Tensor) -> PrecomputedGraph:
 
     Edges of the graph are equally likely, so they are repeated: each of the k ordinary edges of a row with m mutual
     neighbors is there m times, and each of its m mutual edges k times.
-
-    Parameters
-    ----------
-    n : int
-    near : Tensor of int64, shape (2, edges)
-        Ordinary edges, from the first row to the second.
-    mutual : Tensor of int64, shape (2, pairs)
-        `mutual_neighbors`.
     """
     ordinary, other = near[0].bincount(minlength=n), mutual[0].bincount(minlength=n)
     times = torch.cat([other[near[0]].clamp_min(1), ordinary[mutual[0]].clamp_min(1)])

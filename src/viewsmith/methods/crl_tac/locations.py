@@ -44,15 +44,8 @@ class Boxes(NamedTuple):
 
 
 def largest_effective(size: int, trained: float = 0.0) -> float:
-    """Largest effective number of transformations, exp of the entropy of P(T|x), with which regions are located.
-
-    Parameters
-    ----------
-    size : int
-        M.
-    trained : float
-        Effective number of transformations of the training samples; 0 if unknown.
-    """
+    """Largest effective number of M transformations, exp of the entropy of P(T|x), with which regions are located, by
+    that of the training samples (0 if unknown)."""
     return min(NEAR_UNIFORM * size, UNLIKE_TRAINING * trained if trained else size)
 
 
@@ -75,37 +68,16 @@ def near_views(boxes: Tensor) -> Tensor:
 
 
 def expected_overlaps(p: Tensor, boxes: Tensor) -> Tensor:
-    """Expected overlap of the box of each transformation with that of a transformation drawn from P(T|x).
-
-    Parameters
-    ----------
-    p : Tensor, shape (B, M)
-        P(T|x), or a part of it.
-    boxes : Tensor, shape (1 or B, M, 4)
-
-    Returns
-    -------
-    Tensor, shape (B, M)
-    """
+    """Expected overlap of the box of each transformation, (1 or B, M, 4), with that of one drawn from P(T|x), (B,
+    M)."""
     weights = p.unflatten(0, (len(boxes), -1))
     parts = boxes.split(max(1, MAX_OVERLAPS // boxes.shape[:2].numel()), dim=1)
     return torch.cat([weights @ overlaps(boxes, part) for part in parts], dim=2).flatten(0, 1)
 
 
 def refine(p: Tensor, boxes: Tensor, peak: Tensor) -> Tensor:
-    """Mean box of the views that have the size of a peak and overlap it by at least `SAME`, weighted by P(T|x).
-
-    Parameters
-    ----------
-    p : Tensor, shape (B, M)
-    boxes : Tensor, shape (1 or B, M, 4)
-    peak : Tensor of int64, shape (B,)
-        Index of a transformation of each sample.
-
-    Returns
-    -------
-    Tensor, shape (B, 4)
-    """
+    """Mean box, (B, 4), of the views that have the size of a peak, int64 (B,), and overlap it by at least `SAME`,
+    weighted by P(T|x), (B, M)."""
     at = _at(boxes, peak, len(p))
     near = (overlaps(boxes, at[:, None])[..., 0] >= SAME) & (boxes[..., 2:] == at[:, None, 2:]).all(dim=2)
     weights = p * near
@@ -127,16 +99,7 @@ def locate_boxes(p: Tensor, boxes: Tensor, n: int, limit: float) -> Boxes:
     whose most probable view is less than `CLEAR` times as probable as the median view, or is beside a more probable
     view that was removed.
 
-    Parameters
-    ----------
-    p : Tensor, shape (B, M)
-        P(T|x); rows sum to 1.
-    boxes : Tensor, shape (1 or B, M, 4)
-        The box of each view in its sample.
-    n : int
-        At least 1.
-    limit : float
-        Largest effective number of transformations, see `largest_effective`.
+    P(T|x) is (B, M), the boxes of the views (1 or B, M, 4); `limit` is that of `largest_effective`.
     """
     p, boxes = p.double(), boxes.double()
     found, free = is_concentrated(p, limit), torch.ones_like(p, dtype=torch.bool)
@@ -170,23 +133,8 @@ def _at(boxes: Tensor, index: Tensor, count: int) -> Tensor:
 def locate_features(p: Tensor, masks: Tensor, n: int, limit: float) -> tuple[Tensor, Tensor, Tensor]:
     """The n features that views keep more often than under the uniform distribution, the largest difference first.
 
-    Parameters
-    ----------
-    p : Tensor, shape (B, M)
-        P(T|x); rows sum to 1.
-    masks : Tensor, shape (M, d)
-        1 for the features that a transformation keeps, else 0.
-    n : int
-        At least 1; more than d counts as d.
-    limit : float
-        As in `locate_boxes`.
-
-    Returns
-    -------
-    features : Tensor of int64, shape (B, n)
-    probability : Tensor, shape (B, n)
-        Probability that a view keeps the feature.
-    found : Tensor of bool, shape (B, n)
+    P(T|x) is (B, M), the masks (M, d). Returns features, int64 (B, n), the probability that a view keeps each, and
+    whether any was found, bool (B, n).
     """
     p, masks = p.double(), masks.double()
     kept = p @ masks
@@ -196,21 +144,8 @@ def locate_features(p: Tensor, masks: Tensor, n: int, limit: float) -> tuple[Ten
 
 
 def crop_boxes(images: Tensor, boxes: Tensor, side: int) -> Tensor:
-    """Crop one box from each image, as squares of one size.
-
-    Boxes are moved to whole pixels; those of another size than `side` are resized (bilinear, with antialiasing).
-
-    Parameters
-    ----------
-    images : Tensor, shape (k, H, W, C)
-    boxes : Tensor, shape (k, 4)
-        Inside the images.
-    side : int
-
-    Returns
-    -------
-    Tensor of the same dtype, shape (k, side, side, C)
-    """
+    """Crop one box (k, 4) from each image (k, H, W, C), as squares of one size. Boxes are moved to whole pixels; those
+    of another size than `side` are resized (bilinear, with antialiasing)."""
     made = images.new_empty(len(images), side, side, images.shape[3])
     whole = boxes.round().long()
     sizes = torch.minimum(whole[:, 2:].clamp_min(1), torch.tensor(images.shape[1:3]))

@@ -16,15 +16,6 @@ class CropScores(nn.Module):
     that is a multiple of 4, a logit depends on its crop only: if an object moves, its logits move with it, and an empty
     image has equal logits. Logits of other crops are interpolated between those at the nearest centers. For a finer
     grid (small crops) the image is enlarged to have a logit for each crop.
-
-    Parameters
-    ----------
-    channels : int
-        C.
-    widths : (int, int)
-        Channels of the first two convolutions.
-    crop, stride : int
-        Side of the crops and distance between neighboring ones, in pixels.
     """
 
     def __init__(
@@ -65,17 +56,7 @@ class CropScores(nn.Module):
 
 
 class MaskScores(nn.Module):
-    """Vectors (B, d) to the logits of M transformations, (B, M).
-
-    Parameters
-    ----------
-    n_features : int
-        d.
-    n_transforms : int
-        M, the number of transformations.
-    hidden : int
-        Width of the hidden layer.
-    """
+    """Vectors (B, d) to the logits of M transformations, (B, M)."""
 
     def __init__(self, n_features: int, n_transforms: int, *, hidden: int = 128) -> None:
         super().__init__()
@@ -90,17 +71,7 @@ class MaskScores(nn.Module):
 
 
 class PositionScores(nn.Module):
-    """Sequences (B, C, L) to one logit per position, (B, L), by two convolutions.
-
-    Parameters
-    ----------
-    channels : int
-        C: 4 for scaled DNA.
-    padded : bool
-        Whether columns of zeros are padding, as in DNA, and ignored.
-    width : int
-        Channels of the hidden layer.
-    """
+    """Sequences (B, C, L) to one logit per position, (B, L), by two convolutions."""
 
     def __init__(self, channels: int = 4, *, padded: bool = True, width: int = 32) -> None:
         super().__init__()
@@ -121,15 +92,6 @@ class ImageScores(nn.Module):
 
     Two convolutions, means over a grid of `GRID` x `GRID` cells (transformations may depend on the position), and a
     linear layer.
-
-    Parameters
-    ----------
-    channels : int
-        C.
-    n_transforms : int
-        M, the number of transformations.
-    widths : (int, int)
-        Channels of the convolutions.
     """
 
     GRID = 4
@@ -153,15 +115,6 @@ class SequenceScores(nn.Module):
 
     Two convolutions that ignore padding, means over `PARTS` equal parts of each sequence without its padding, and a
     linear layer.
-
-    Parameters
-    ----------
-    n_transforms : int
-        M, the number of transformations.
-    channels : int
-        C: 4 for scaled DNA.
-    width : int
-        Channels of the convolutions.
     """
 
     PARTS = 8

@@ -95,14 +95,6 @@ class ClipMaps(nn.Module):
 
     Images are converted back to pixels (gray images to three channels), resized and cropped to the size of the model,
     and normalized as in its training.
-
-    Parameters
-    ----------
-    model : transformers.CLIPVisionModel, CLIPVisionModelWithProjection, or ConvNextModel
-    mean, std : sequence of 3 float
-        Normalization of the colors that the model was trained with.
-    center, scale : Tensor, shape (C,)
-        Scaling of the images: ``x * scale + center`` are pixels from 0 to 1.
     """
 
     center: Tensor
@@ -142,20 +134,8 @@ def clip_features(
 def load_clip(where: str, center: Tensor, scale: Tensor) -> ClipMaps:
     """Load CLIP's vision model from a folder, or download it from the Hugging Face Hub.
 
-    Parameters
-    ----------
-    where : str
-        A folder, or OWNER/NAME on the hub. It contains a model in the layout of transformers (weights as safetensors,
-        with the settings of the image processor), or a ConvNeXt in the layout of OpenCLIP or timm.
-    center, scale : Tensor, shape (C,)
-        As in `ClipMaps`.
-
-    Raises
-    ------
-    InputError
-        There is no such model, or it is incomplete.
-    MissingExtra
-        transformers (extra ``unclip``) is not installed.
+    The model is in the layout of transformers (weights as safetensors, with the settings of the image processor), or a
+    ConvNeXt in that of OpenCLIP or timm.
     """
     require("transformers", "unclip", "features of CLIP")
     transformers: Any = importlib.import_module("transformers")

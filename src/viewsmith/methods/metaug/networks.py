@@ -25,18 +25,7 @@ _YDBDR_CENTER, _YDBDR_SPREAD = (0.5, 0.0, 0.0), (0.5, 1.333, 1.333)
 
 
 def rgb_to_lab(x: Tensor) -> Tensor:
-    """CIE 1976 L, a, b of sRGB pixels under D65.
-
-    Parameters
-    ----------
-    x : Tensor, shape (B, 3, H, W)
-        Values from 0 to 1; others are clipped to that range.
-
-    Returns
-    -------
-    Tensor, shape (B, 3, H, W)
-        L from 0 to 100; a from -86.2 to 98.3; b from -107.9 to 94.5.
-    """
+    """CIE 1976 L, a, b (0 to 100, -86.2 to 98.3, -107.9 to 94.5) of sRGB pixels (B, 3, H, W) from 0 to 1 under D65."""
     x = x.clamp(0, 1)
     linear = torch.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
     matrix = torch.tensor(_TO_XYZ, dtype=x.dtype, device=x.device)
@@ -50,18 +39,7 @@ def rgb_to_lab(x: Tensor) -> Tensor:
 
 
 def rgb_to_ydbdr(x: Tensor) -> Tensor:
-    """Y, Db, Dr of sRGB pixels.
-
-    Parameters
-    ----------
-    x : Tensor, shape (B, 3, H, W)
-        Values from 0 to 1; others are clipped to that range.
-
-    Returns
-    -------
-    Tensor, shape (B, 3, H, W)
-        Y from 0 to 1; Db and Dr from -1.333 to 1.333.
-    """
+    """Y, Db, Dr (0 to 1, and -1.333 to 1.333) of sRGB pixels (B, 3, H, W) from 0 to 1."""
     return torch.einsum("ij,bjhw->bihw", torch.tensor(_TO_YDBDR, dtype=x.dtype, device=x.device), x.clamp(0, 1))
 
 
@@ -78,22 +56,7 @@ SPACES: dict[Space, tuple[str, tuple[int, ...]]] = {
 class ColorSplit(nn.Module):
     """Two or three views of scaled color images (MetAug, section 4.1, appendix B.1 and table 6).
 
-    Parameters
-    ----------
-    mean, std : sequence of 3 floats
-        Mean and standard deviation by which pixels / 255 were scaled.
-    space : {"lab", "l-ab", "ydbdr"}
-        "lab": the views are the unchanged RGB, L, and ab; "l-ab": L and ab; "ydbdr": Y, Db, and Dr.
-
-    Attributes
-    ----------
-    channels : tuple of int
-        Channels of the views: 3, 1, 2, or 1, 2, or 1, 1, 1.
-
-    Raises
-    ------
-    InputError
-        `mean` or `std` does not have three values, for instance for gray images.
+    In the space "lab" they are the unchanged RGB, L, and ab; in "l-ab" L and ab; in "ydbdr" Y, Db, and Dr.
     """
 
     mean: Tensor
@@ -136,24 +99,8 @@ class SplitAlexNet(nn.Module):
     Five convolutions with 48, 128, 192, 192 and 128 channels and two fully connected layers, each with BatchNorm and
     ReLU. The paper's last layer is the projection head. Widths and kernels are those of the authors' program.
 
-    Parameters
-    ----------
-    channels : int
-        C: 3 for RGB, 1 for L, 2 for ab.
-    n_components : int
-        Width of the fully connected layers, 2048 in the program; without them, that of the last map.
-    stem : {"standard", "small"}
-        "standard": for images of 224 x 224 pixels (at least 63), as in the program: the first convolution is 11x11 with
-        stride 4, poolings are 3x3 with stride 2, the last map is 6x6. "small": 3x3 convolutions without stride and 2x2
-        poolings, the last map is 2x2; for images of at least 8 x 8 pixels.
-    backbone_output : {"fc", "conv"}
-        The paper's two backbones (section 4.1). "conv": the representation is the last map, 4608 numbers, or 512 with
-        the small stem, and there are no fully connected layers.
-
-    Raises
-    ------
-    InputError
-        The stem is unknown.
+    The standard stem is for images of 224 x 224 pixels (at least 63), as in the program, the small one for at least 8 x
+    8. With the backbone "conv" the representation is the last map, 4608 numbers, or 512 with the small stem.
     """
 
     def __init__(
@@ -242,25 +189,8 @@ def _split_alexnet(context: EncoderContext, *, stem: Stem = "auto", backbone_out
 class MetaFeatures(nn.Module):
     """One generator (MAG) per view, from projections to augmented features of length 1 (Li et al. 2022, section 3.2).
 
-    Parameters
-    ----------
-    views : int
-        M, at least 2.
-    width : int
-        d, the width of a projection.
-    hidden : sequence of int
-        Widths of the hidden layers, each with ReLU; (2048, 2048) in the authors' program.
-    norm : {"batch", "none"}
-        Whether hidden layers have BatchNorm, as in the program.
-    residual : bool
-        Add the output of a generator, divided by sqrt(d), to its normalized input. Training then starts close to the
-        projections (cosine about 0.9), and the objective determines how far the features move. Otherwise, as in the
-        program, only the output is used; before training it is a random function of the projection.
-
-    Raises
-    ------
-    InputError
-        `views` is below 2.
+    If `residual`, the output of a generator, divided by sqrt(d), is added to its normalized input: training starts
+    close to the projections, and the objective determines how far features move.
     """
 
     def __init__(

@@ -28,17 +28,7 @@ def _block(n_in: int, n_out: int, stride: int = 1) -> nn.Sequential:
 
 
 class LowResolutionMap(nn.Module):
-    """A map computed at a quarter of the resolution and enlarged; about a hundredth of the work of a ResNet-18.
-
-    Parameters
-    ----------
-    channels : int
-        Channels of the images.
-    outputs : int, optional
-        Number of maps. Default: one per channel.
-    width : int
-        Channels of the first convolution, a multiple of 8; the second has twice as many.
-    """
+    """A map computed at a quarter of the resolution and enlarged; about a hundredth of the work of a ResNet-18."""
 
     def __init__(self, channels: int, outputs: int | None = None, *, width: int = 32) -> None:
         super().__init__()
@@ -50,15 +40,7 @@ class LowResolutionMap(nn.Module):
 
 
 class UNet(nn.Module):
-    """A small U-Net for maps at full resolution (Ronneberger et al. 2015, arXiv:1505.04597).
-
-    Parameters
-    ----------
-    channels, outputs : int
-        As in `LowResolutionMap`.
-    width : int
-        Channels at full resolution, a multiple of 8.
-    """
+    """A small U-Net for maps at full resolution (Ronneberger et al. 2015, arXiv:1505.04597)."""
 
     def __init__(self, channels: int, outputs: int | None = None, *, width: int = 16) -> None:
         super().__init__()
@@ -80,16 +62,7 @@ class UNet(nn.Module):
 
 
 class ResNetMap(nn.Module):
-    """A ResNet, as published, and a decoder, which is not published; here each of its stages doubles the map size.
-
-    Parameters
-    ----------
-    channels, outputs : int
-        As in `LowResolutionMap`.
-    stem : {"small", "standard"}
-        As in `ResNet`.
-    depth : {18, 50}
-    """
+    """A ResNet, as published, and a decoder, which is not published; here each of its stages doubles the map size."""
 
     def __init__(
         self, channels: int, outputs: int | None = None, *, stem: Stem = "small", depth: Literal[18, 50] = 18
@@ -114,25 +87,8 @@ class SharedTrunkMap(nn.Module):
     Two convolutions, the second 1x1. The BatchNorms of the encoder use their running statistics here without updating
     them. The encoder is not a submodule: its weights are not saved here.
 
-    Parameters
-    ----------
-    stem : bound method
-        Method of the encoder: (B, C, H, W) to (B, stem_width, H', W'), or (B, 4, L) to (B, stem_width, L').
-    stem_width : int
-        Channels of `stem`.
-    outputs : int
-        Number of maps.
-    dims : {1, 2}
-        1 for DNA, 2 for images.
-    detach : bool
-        Whether to stop the gradient from the noise to the encoder.
-    width : int
-        Channels of the first convolution.
-
-    Raises
-    ------
-    InputError
-        `stem` is not a method of a module.
+    `stem` is a bound method of the encoder, (B, C, H, W) to (B, stem_width, H', W'); with `detach` the gradient from
+    the noise to the encoder stops.
     """
 
     def __init__(
@@ -165,19 +121,7 @@ class SharedTrunkMap(nn.Module):
 
 
 class SequenceMap(nn.Module):
-    """Three convolutions along letters, (B, C, L) to (B, outputs, L); no output depends on padding.
-
-    Parameters
-    ----------
-    outputs : int
-        Number of maps: C, or 1 for all letters together.
-    width : int
-        Channels of the hidden layers.
-    kernel : int
-        Kernel size of the first two convolutions, in letters, odd.
-    channels : int
-        C.
-    """
+    """Three convolutions along letters, (B, C, L) to (B, outputs, L); no output depends on padding."""
 
     def __init__(self, outputs: int = 4, *, width: int = 32, kernel: int = 9, channels: int = 4) -> None:
         super().__init__()

@@ -273,19 +273,6 @@ class SequenceDenoiser(nn.Module):
     base does not depend on the length of the padding.
 
     Designed for "v" predictions and a learning rate of about 6e-3 at batch size 128.
-
-    Parameters
-    ----------
-    condition : int
-        Width c of the condition.
-    letters : int
-        C, letters of the alphabet.
-    width : int
-        Channels of the patches.
-    fine : int
-        Channels at full resolution, which takes most of the time.
-    dilations : sequence of int
-        Dilation of each convolution over patches.
     """
 
     def __init__(

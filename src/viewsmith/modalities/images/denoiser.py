@@ -20,22 +20,11 @@ class ImageDenoiser(nn.Module):
     and a quarter of it with two and four times the channels. The time determines scale and shift before each
     convolution, and the projected condition is added there.
 
-    Noise, velocity and sample all contain a multiple of the noised image x. So the prediction is
-    ``g(t) x + h(t) network(x, t, condition)``, where g and h are learned functions of the time. The last layer and g
-    are initialized with 0, so the network predicts 0 before training.
+    Noise, velocity and sample all contain a multiple of the noised image x. So the prediction is ``g(t) x + h(t)
+    network(x, t, condition)``, where g and h are learned functions of the time. The last layer and g are initialized
+    with 0, so the network predicts 0 before training.
 
     Designed for "v" predictions.
-
-    Parameters
-    ----------
-    channels : int
-        C.
-    condition : int
-        Width c of the condition.
-    width : int
-        Channels at half the resolution of the image, a multiple of 8.
-    levels : int
-        Number of resolutions.
     """
 
     def __init__(self, channels: int, condition: int, *, width: int = 32, levels: int = 3) -> None:
@@ -115,13 +104,6 @@ class PublishedImageDenoiser(nn.Module):
     is added to the timestep embedding.
 
     No layer is initialized with 0: unlike the other denoisers it does not predict 0 before training.
-
-    Parameters
-    ----------
-    channels : int
-        C.
-    condition : int
-        Width c of the condition.
     """
 
     def __init__(self, channels: int, condition: int) -> None:

@@ -252,27 +252,8 @@ class DenseResNet18(nn.Module):
     representation of a crop does not depend on its surroundings: the representations of all crops of an image come from
     one pass (`dense`). BatchNorm must be in eval mode for that.
 
-    Parameters
-    ----------
-    channels : int
-        C.
-    stem : {"small", "standard"}
-        First layer. "small": 3x3. "standard": 7x7 with stride 2, for larger crops, in a quarter of the time.
-    zero_init : bool
-        Initialize the last norm of each block with 0, so that every block starts as the identity.
-
-    Attributes
-    ----------
-    crop, stride : int
-        Side of the smallest crop, and spacing of corners, in pixels: 19 and 4 (small stem), 39 and 8 (standard). A
-        larger crop is represented by the mean over its smallest crops.
-    n_components : int
-        512.
-
-    Raises
-    ------
-    InputError
-        Unknown `stem`.
+    A larger crop is represented by the mean over its smallest crops, of 19 pixels with a spacing of 4 (small stem), or
+    39 and 8 (standard).
     """
 
     n_components = 512
@@ -392,25 +373,6 @@ class SmallCNN(nn.Module):
 
     Convolution - BatchNorm - ReLU, each with stride 2, the first with kernel size 4, the others 3; then the mean over
     the map and Linear - BatchNorm - ReLU.
-
-    Parameters
-    ----------
-    channels : int
-        C.
-    n_components : int
-        Width of the representation.
-    widths : sequence of int
-        Channels of each convolution.
-
-    Attributes
-    ----------
-    stem_width : int
-        Channels of `stem`.
-
-    Raises
-    ------
-    InputError
-        `widths` is empty.
     """
 
     def __init__(
@@ -448,24 +410,10 @@ class CropCNN(nn.Module):
 
     The paper gives kernels and widths only in a figure; this class has its own. The network has no padding and a total
     stride of 4, the spacing of the paper's crop corners. So one pass over an image gives the representations of all its
-    crops (`dense`). The strides come from max-pooling: with strided convolutions the projections of digits
-    contain much less information about the class.
+    crops (`dense`). The strides come from max-pooling: with strided convolutions the projections of digits contain much
+    less information about the class.
 
-    Parameters
-    ----------
-    channels : int
-        C.
-    n_components : int
-        Width of the representation.
-    bias : bool
-        Whether convolutions have biases. Without them the representation of an empty crop (all zeros) is zero.
-
-    Attributes
-    ----------
-    crop, stride : int
-        Size of a crop and spacing of the corners, in pixels.
-    stem_width : int
-        Channels of `stem`.
+    Without `bias` the representation of an empty crop (all zeros) is zero.
     """
 
     crop, stride = 20, 4

@@ -28,21 +28,7 @@ def of_type(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class PixelLatents(Latents):
-    """Latents of images (B, C, H, W): pixels from -1 to 1.
-
-    Parameters
-    ----------
-    channels : int
-        C.
-    center, scale : float or sequence of float
-        Scaling of the images, per channel or for all channels, as in `viewsmith.networks.Pixels`: a scaled image is
-        (pixel - center) / scale, with pixels from 0 to 1.
-
-    Raises
-    ------
-    InputError
-        `center` or `scale` has neither 1 nor C values.
-    """
+    """Latents of images (B, C, H, W): pixels from -1 to 1."""
 
     center: Tensor
     scale: Tensor

@@ -69,17 +69,6 @@ class VectorDenoiser(nn.Module):
     time and condition, with less than half the work. The network predicts 0 before training.
 
     Designed for "v" predictions and a learning rate of about 4e-3 at batch size 256.
-
-    Parameters
-    ----------
-    n_features : int
-        d.
-    condition : int
-        Width c of the condition.
-    width : int
-        Width of the hidden layers.
-    blocks : int
-        Residual blocks of two layers each, after the first layer.
     """
 
     def __init__(self, n_features: int, condition: int, *, width: int = 192, blocks: int = 2) -> None:
@@ -123,15 +112,6 @@ class PublishedVectorDenoiser(nn.Module):
 
     As published, its last layer is initialized randomly: unlike the other denoisers it does not predict 0 before
     training.
-
-    Parameters
-    ----------
-    n_features : int
-        d.
-    condition : int
-        Width c of the condition.
-    width : int
-        Width of the hidden layer of each block.
     """
 
     def __init__(self, n_features: int, condition: int, *, width: int = 2000) -> None:
@@ -185,24 +165,6 @@ class VectorLatents(Latents):
     coordinates on these axes, so that the diffusion model generates 50 values instead of thousands. They are decoded by
     the linear regression of the rows on their latents, which has the smallest squared error of all linear decoders;
     ``encode(decode(u))`` is u.
-
-    Parameters
-    ----------
-    n_features : int
-        d.
-    axes : PrincipalAxes, optional
-        The axes of the encoder; copied by `fit`.
-
-    Attributes
-    ----------
-    n_latents : int
-        Width m of the latents: d, or the number of axes.
-    mean : Tensor, shape (d,)
-    scale : Tensor, shape ()
-    low, high : Tensor, shape (m,)
-        Smallest and largest latent of the training rows.
-    axes, back : Tensor, shapes (d, m) and (m, d); (0, 0) without axes
-        Linear maps of encoding and decoding.
     """
 
     mean: Tensor

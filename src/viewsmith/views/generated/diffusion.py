@@ -33,11 +33,6 @@ class Schedule:
 
     The noised sample is ``x_t = sqrt(alpha_bar_t) x_0 + sqrt(1 - alpha_bar_t) eps`` (DDPM: Ho et al. 2020, equation 4).
     DiffAug (Zang et al. 2024, below equation 6) prints alpha_bar as 1 - alpha_t; the authors' code uses the product.
-
-    Parameters
-    ----------
-    alpha_bar : Tensor of float64, shape (T,)
-        Between 0 and 1, decreasing. Times are 0 to T - 1; time -1 is the sample without noise.
     """
 
     alpha_bar: Tensor
@@ -120,24 +115,6 @@ def timesteps(schedule: Schedule, steps: int, strength: float = 1.0) -> list[int
     (DDIM: Song et al. 2021, appendix D.2): 999, 809, 639, ..., 9 for 10 steps of a full schedule. The step from the
     last time leads to the sample. With even spacing, the last of ten steps would start at time 99. It returns the mean
     of all possible samples, so most details smaller than a third of a standard deviation would be lost.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    steps : int
-        At least 1; at most one step per time.
-    strength : float
-        Above 0, at most 1. 1 starts from pure noise, less from a sample noised up to that fraction of the times
-        (SDEdit: Meng et al. 2022, algorithm 1).
-
-    Returns
-    -------
-    list of int
-
-    Raises
-    ------
-    InputError
-        `steps` or `strength` is out of range.
     """
     if steps < 1:
         raise InputError(f"the sampler was given {steps} steps, expected at least 1")

@@ -100,20 +100,9 @@ def choose_views(agreement: Tensor, similarity: Tensor, rejected: Tensor, k: int
     the views chosen before, so that a view differs from all of them. This is the quality of GenView (Li et al. 2024,
     equations 11 and 12) with the similarity of inputs instead of that of backgrounds.
 
-    Parameters
-    ----------
-    agreement : Tensor, shape (n, C)
-        Similarity of each candidate to its sample, such as the cosine of their representations.
-    similarity : Tensor, shape (n, C + 1, C + 1)
-        Similarities of the inputs, such as cosines, among the sample (the first) and its candidates.
-    rejected : Tensor of bool, shape (n, C)
-        Candidates that must not be chosen, such as outliers.
-    k : int
-
-    Returns
-    -------
-    Tensor of int64, shape (n, k)
-        If fewer than k candidates can be chosen, they are repeated in turn; -1 if there is none.
+    Agreement of candidates and samples is (n, C), similarity of inputs (n, C + 1, C + 1) with the sample first;
+    rejected candidates, bool (n, C), are not chosen. The result is int64 (n, k): if fewer can be chosen, they are
+    repeated in turn; -1 if there is none.
     """
     n, count = agreement.shape
     rows = torch.arange(n, device=agreement.device)

@@ -33,22 +33,11 @@ SAME_AXIS = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Foreground:
-    """Axis and threshold that distinguish foreground patches from background patches.
+    """Axis and threshold that distinguish foreground patches from background patches."""
 
-    Attributes
-    ----------
-    axis : Tensor, shape (D,)
-        First principal component of the patches, of length 1, pointing to the foreground.
-    threshold : float
-        Patches with a larger projection on the axis (without centering) are foreground.
-    min_max : bool
-        Projections are first scaled to [0, 1] for each image, as in the paper; otherwise they are used as they are, as
-        in the authors' program.
-    """
-
-    axis: Tensor
-    threshold: float
-    min_max: bool = False
+    axis: Tensor  # (D,): first principal component of patches, of length 1
+    threshold: float  # patches with a larger projection, not centered, are foreground
+    min_max: bool = False  # projections are first scaled to [0, 1] for each image, as in the paper
 
     def fraction(self, maps: Tensor) -> Tensor:
         """Fraction of foreground patches, float64 (B,), of feature maps (B, h, w, D) (equation 7)."""
@@ -73,25 +62,8 @@ def fit_foreground(
     projections of the patches on the two axes have an absolute correlation of at least `SAME_AXIS`. The threshold is
     the first edge of the histogram with at most the given fraction of patches above it.
 
-    Parameters
-    ----------
-    maps : callable
-        Returns the same maps in each call, in blocks (B, h, w, D), h and w at least 3.
-    foreground : float
-        Fraction of all patches that count as foreground, above 0 and below 1.
-    previous : Tensor, shape (D,), optional
-        The axis fitted to features of the same network, earlier in its training.
-    min_max : bool
-        See `Foreground`.
-
-    Returns
-    -------
-    Foreground
-
-    Raises
-    ------
-    InputError
-        There are no maps, they are smaller than 3 x 3, or the fraction is out of range.
+    `maps` returns the same blocks (B, h, w, D) in each call; `foreground` is the fraction of all patches above the
+    threshold, `previous` the axis (D,) that was fitted earlier in a training of the network.
     """
     if not 0 < foreground < 1:
         raise InputError(f"the fraction of foreground is {foreground}, expected a number above 0 and below 1")
@@ -125,24 +97,8 @@ def foreground_fractions(
 ) -> tuple[Tensor, Tensor]:
     """Foreground fraction of each of n images.
 
-    Parameters
-    ----------
-    features : callable
-        Maps indices of images, int64 (B,), to feature maps (B, h, w, D).
-    n : int
-    max_images : int
-        Largest number of images, evenly spaced, to which axis and threshold are fitted; the default is that of the
-        authors' code.
-    block : int
-        Images processed at a time.
-    min_max : bool
-        See `Foreground`.
-
-    Returns
-    -------
-    fractions : Tensor of float64, shape (n,), on the CPU
-    axis : Tensor, shape (D,), on the CPU
-        See `Foreground`.
+    `features` maps indices of images, int64 (B,), to feature maps (B, h, w, D); axis and threshold are fitted to
+    `max_images` evenly spaced images. Returns fractions, float64 (n,), and the axis (D,).
     """
     sample = evenly_spaced(n, max_images)
     fitted = fit_foreground(lambda: (features(part) for part in sample.split(block)), min_max=min_max)
@@ -205,17 +161,10 @@ class Density:
     """Reference rows to which the density of a row is compared.
 
     In a dense region a view can move far and still be similar to a real sample. A view of an isolated sample cannot.
-
-    Attributes
-    ----------
-    references : Tensor, shape (m, d)
-        Representations of training rows.
-    distances : Tensor of float64, shape (m,)
-        Mean distance of each reference to the nearest other references, sorted.
     """
 
-    references: Tensor
-    distances: Tensor
+    references: Tensor  # (m, d): representations of training rows
+    distances: Tensor  # (m,): of each to its nearest others, the mean, sorted
 
     def quantile(self, h: Tensor, k: int = NEIGHBORS) -> Tensor:
         """Fraction of the references whose region is not denser than that of each row of `h`, float64 (n,)."""
@@ -251,28 +200,10 @@ class NoiseTolerance(nn.Module):
     """How much noise each sample tolerates in a generated view: 0 (little) to 1 (much).
 
     It is fitted once and saved with the model, so the tolerance of a sample does not depend on the other samples of a
-    call. For images it is the foreground fraction in the feature maps (`Foreground`); for vectors and DNA, which
-    have no patches, it is the density quantile of the representation (`Density`).
+    call. For images it is the foreground fraction in the feature maps (`Foreground`); for vectors and DNA, which have
+    no patches, it is the density quantile of the representation (`Density`).
 
-    Parameters
-    ----------
-    maps : FrozenMaps, optional
-        Feature extractor of images. Default: feature maps of the encoder.
-    width : int
-        D of the feature maps, needed to load a saved tolerance; 0 for vectors and DNA.
-    references : (int, int)
-        Number and width of the reference representations, needed to load a saved tolerance; (0, 0) for images.
-    min_max : bool
-        Of images: see `Foreground`.
-
-    Attributes
-    ----------
-    axis : Tensor of float64, shape (D,)
-    threshold : Tensor of float64, shape ()
-        See `Foreground`.
-    references : Tensor, shape (m, d)
-    distances : Tensor of float64, shape (m,)
-        See `Density`.
+    `width` of the maps, and number and width of the `references`, are needed to load a saved tolerance.
     """
 
     axis: Tensor
