@@ -1,7 +1,6 @@
 """The comparison of a representation with its baselines, and its table."""
 
 import json
-import sys
 import warnings
 from types import MappingProxyType, SimpleNamespace
 
@@ -10,7 +9,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from viewsmith.core.errors import InputError
-from viewsmith.evaluation import baselines
+from viewsmith.evaluation import baselines, protocol
 from viewsmith.evaluation.compare import _select_raw_features, compare, format_table
 from viewsmith.evaluation.label_free import label_free
 from viewsmith.evaluation.protocol import PROTOCOLS, Scored, evaluate_embedding
@@ -318,9 +317,7 @@ def test_diagnostics_are_of_test_rows(dataset):
 def test_equal_features_are_scored_once(dataset, monkeypatch):
     scored, seen = [], {}
     monkeypatch.setattr(
-        sys.modules[compare.__module__],
-        "score_embedding",
-        lambda *args, **options: scored.append(args) or Scored({"knn": 1.0}, {}),
+        protocol, "score_embedding", lambda *args, **options: scored.append(args) or Scored({"knn": 1.0}, {})
     )
     compare(TwoColumns(), dataset, protocols=["knn"], seen=seen)
     compare(TwoColumns(1), dataset, protocols=["knn"], seen=seen)  # only the representation differs

@@ -9,13 +9,7 @@ from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError
 from viewsmith.core.hub import repository_of
-from viewsmith.data.places import (
-    check_map_path,
-    check_parent,
-    check_picture_path,
-    check_representations_path,
-    config_of,
-)
+from viewsmith.data import places
 
 
 @options.with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")
@@ -41,9 +35,9 @@ def embed(
 ) -> None:
     """Write the representations of DATA, or another output of the model."""
     early.check_paths(run=run, data=data, read=read, file=map_)
-    check_representations_path(out)
+    places.check_representations_path(out)
     if map_ is not None:
-        check_map_path(map_)
+        places.check_map_path(map_)
     options.check_out(out, data)
     early.check_values(output=output, inference=inference)
     model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
@@ -83,7 +77,7 @@ def plot(
     """Draw a map of the representations of DATA, colored by a column."""
     early.check_paths(run=run, data=data, read=read, file=(out := out or run / "map.png"))
     early.check_values(by=by)
-    check_picture_path(out)
+    places.check_picture_path(out)
     options.check_out(out, data)
     values = None
     if color is not None:
@@ -111,7 +105,7 @@ def export(
     """Write the encoder of RUN in a format that other libraries can load."""
     early.check_paths(run=run)
     early.check_values(format=format_)
-    check_parent(out)
+    places.check_parent(out)
     options.check_out(out, str(run))
     from viewsmith.workflows.export import export_encoder
     from viewsmith.workflows.runs import load_run
@@ -147,7 +141,7 @@ def report(
 ) -> None:
     """Write RUN/report.html with curves, diagnostics, comparison and maps."""
     early.check_paths(run=run, data=data, read=read)
-    given = data or (config_of(run).get("data", {}).get("source") if read else None)
+    given = data or (places.config_of(run).get("data", {}).get("source") if read else None)
     dataset = None if given is None else early.data_of_run(run, given, read)
     from viewsmith.workflows.report import write_run_report
 

@@ -27,13 +27,7 @@ from viewsmith.cli.options import (
 )
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import check_declared
-from viewsmith.data.places import (
-    check_crops_path,
-    check_free_for_parts,
-    check_locations_path,
-    check_parts_path,
-    config_of,
-)
+from viewsmith.data import places
 from viewsmith.methods.discovery.options import FLAGS, DiscoveryOptions, as_flags, check_modality
 
 
@@ -81,7 +75,7 @@ def discover(
             check_declared(DiscoveryOptions(**given), name)
         check_modality(given.get("modality", "auto"))
     early.check_paths(data=data)
-    check_free_for_parts(out)
+    places.check_free_for_parts(out)
     from viewsmith.data.any_size import read_samples
 
     with writing(out), flags_of_discovery():
@@ -125,10 +119,10 @@ def locate(
     early.check_paths(run=run, data=data, read=read, file=out)
     check_out(out, data)
     early.check_values(max_q=max_q)
-    config = config_of(run)
+    config = places.config_of(run)
     if config.get("method") == "discovery":
         modality = str(config.get("modality"))
-        check_parts_path(out, modality, crops=crops)
+        places.check_parts_path(out, modality, crops=crops)
         sounds = "signal" in config.get("read", {})
         if sounds and (unjudged or max_q is not None):
             raise InputError("--max-q and --unjudged are for events, and sounds have no q-value: leave them out")
@@ -152,7 +146,7 @@ def locate(
     else:
         kind = config.get("fitted", {}).get("modality")
         if kind in listed("modality").split(", "):
-            (check_crops_path if crops else check_locations_path)(out, kind)
+            (places.check_crops_path if crops else places.check_locations_path)(out, kind)
         model, dataset = early.model_and_data(run, data, read, early.data_of_run(run, data, read))
         from viewsmith.workflows.locate import crop_to, locate_to
 

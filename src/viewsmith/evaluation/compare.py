@@ -16,34 +16,11 @@ from viewsmith.core.progress import html_table
 from viewsmith.core.registry import entries
 from viewsmith.data.dataset import LabeledSplit, check_split
 from viewsmith.data.labels import Target, numbers_of
-from viewsmith.evaluation.baselines import (
-    BaselineContext,
-    Model,
-    NotForTheseData,
-    TrainTest,
-    is_available,
-    is_constant,
-    predictor_of,
-    suits_by_itself,
-)
+from viewsmith.evaluation import baselines, protocol
 from viewsmith.evaluation.differences import LOWER_IS_BETTER, TIES, Repeats, TestRows, all_pairs
 from viewsmith.evaluation.label_free import MEASURED_ROWS, label_free, measures
 from viewsmith.evaluation.leaderboard import WIDTH, aligned, in_blocks, marked
 from viewsmith.evaluation.neighbors import GROUP_SCORES, group_scores
-from viewsmith.evaluation.protocol import (
-    NUMBER_PROTOCOLS,
-    OPTIONAL,
-    PROTOCOLS,
-    Scored,
-    ScoredRows,
-    Values,
-    check_protocols,
-    evaluate_embedding,
-    few_number_rows,
-    labels_used,
-    score_embedding,
-    scored_rows,
-)
 from viewsmith.losses.diagnostics import alignment
 
 T = TypeVar("T")
@@ -52,7 +29,7 @@ ALIGNED_ROWS = 512
 
 
 def compare(
-    model: Model,
+    model: baselines.Model,
     dataset: LabeledSplit,
     *,
     umap: bool = False,
@@ -111,8 +88,8 @@ def compare(
     """
     check_split(dataset)
     target = target_of(dataset)
-    selected = check_protocols(protocols, target)
-    chosen = scored_rows(dataset, label_used)
+    selected = protocol.check_protocols(protocols, target)
+    chosen = protocol.scored_rows(dataset, label_used)
     x_train, x_test = dataset.x_train, dataset.x_test[chosen.test]
     y_train, y_test = np.asarray(dataset.y_train)[chosen.train], np.asarray(dataset.y_test)[chosen.test]
     groups_train, groups = _groups(dataset, chosen)
@@ -123,19 +100,21 @@ def compare(
     raw = _select_raw_features(model, x_train[chosen.train], y_train, target, seen)
     sample = np.random.default_rng(0).permutation(len(x_test))[:LABEL_FREE_ROWS]
 
-    def score(name: str, train: np.ndarray, test: np.ndarray) -> Scored:
-        arrays, predict = (train[chosen.train], y_train, test, y_test), predictor_of(name)
+    def score(name: str, train: np.ndarray, test: np.ndarray) -> protocol.Scored:
+        arrays, predict = (train[chosen.train], y_train, test, y_test), baselines.predictor_of(name)
         metric = "euclidean" if name in maps else "cosine"
         options: Any = {"protocols": selected, "name": name, "metric": metric, "groups": groups_train}
-        options |= {"target": target, "predict": predict, "everywhere": is_constant(name)}
+        options |= {"target": target, "predict": predict, "everywhere": baselines.is_constant(name)}
         same = f"{selected} {metric} {predict and name}"
-        return _once(seen, (*arrays, groups_train), same, partial(score_embedding, *arrays, **options))
+        return _once(seen, (*arrays, groups_train), same, partial(protocol.score_embedding, *arrays, **options))
 
     result: dict[str, Any] = {
         "embeddings": {},
         "raw": raw,
-        "protocols": {name: (PROTOCOLS | OPTIONAL | NUMBER_PROTOCOLS)[name] for name in selected},
-        "labeled_rows": {name: labels_used(name, y_train, target) for name in selected},
+        "protocols": {
+            name: (protocol.PROTOCOLS | protocol.OPTIONAL | protocol.NUMBER_PROTOCOLS)[name] for name in selected
+        },
+        "labeled_rows": {name: protocol.labels_used(name, y_train, target) for name in selected},
         "differences": [],
         "rows": {"train": len(y_train), "test": len(x_test)},
         "label_free": {},
@@ -145,10 +124,10 @@ def compare(
         result["rows"]["classes"] = len(np.union1d(y_train, y_test))
     requested = {*(rows or ()), *(("umap",) if umap else ())}
     embeddings = _embeddings(model, raw, maps, x_train, x_test, requested)
-    values: dict[str, Mapping[str, Values]] = {}
+    values: dict[str, Mapping[str, protocol.Values]] = {}
     for name, test, scores in _computed(embeddings, rows, score, result["seconds"], failures):
         result["embeddings"][name], values[name] = scores.scores, scores.rows
-        if predictor_of(name) is not None:
+        if baselines.predictor_of(name) is not None:
             continue
         if on_row is not None:
             on_row(name, test, y_test)
@@ -193,7 +172,9 @@ def from_baselines(
     return all_pairs(single, protocols, Repeats((0,)), rows, subject="representation")
 
 
-def _labels_record(model: Model, target: Target, chosen: ScoredRows, trained_with: bool) -> dict[str, Any]:
+def _labels_record(
+    model: baselines.Model, target: Target, chosen: protocol.ScoredRows, trained_with: bool
+) -> dict[str, Any]:
     """What labels are and how they were used, and names of rows, where that is not the default."""
     record: dict[str, Any] = {"target": target} if target == "number" else {}
     if trained_with or chosen.unlabeled:
@@ -205,7 +186,7 @@ def _labels_record(model: Model, target: Target, chosen: ScoredRows, trained_wit
 
 
 def _computed(
-    embeddings: Sequence[tuple[str, Callable[[], TrainTest]]],
+    embeddings: Sequence[tuple[str, Callable[[], baselines.TrainTest]]],
     rows: Sequence[str] | None,
     score: Callable[[str, np.ndarray, np.ndarray], T],
     seconds: dict[str, dict[str, float]],
@@ -220,7 +201,7 @@ def _computed(
             train, test = embed()
             embedded = time.perf_counter()
             found = score(name, train, test)
-        except NotForTheseData as error:
+        except baselines.NotForTheseData as error:
             warn(f"no row {name}: {error}")
             continue
         except Exception as error:  # also of other packages: the other rows stand
@@ -238,7 +219,7 @@ class Scores(dict[str, Any]):
     def __init__(
         self,
         found: Mapping[str, Any],
-        values: Mapping[str, Mapping[str, Values]] = MappingProxyType({}),
+        values: Mapping[str, Mapping[str, protocol.Values]] = MappingProxyType({}),
         scored: np.ndarray | None = None,
     ) -> None:
         super().__init__(found)
@@ -274,8 +255,8 @@ def compare_unlabeled(
         views = {"model": model, "x": x, "x_test": x_test[few]} if name == "representation" else {}
         return measures(train, test[few], features, **views)
 
-    def embedded(name: str, embed: Callable[[], TrainTest]) -> TrainTest:
-        if predictor_of(name) is not None:
+    def embedded(name: str, embed: Callable[[], baselines.TrainTest]) -> baselines.TrainTest:
+        if baselines.predictor_of(name) is not None:
             raise InputError("it predicts labels, and the data have none")
         return embed()
 
@@ -330,7 +311,7 @@ def _once(seen: dict[str, Any], arrays: Sequence[Any], purpose: str, compute: Ca
     return found
 
 
-def _groups(dataset: LabeledSplit, chosen: ScoredRows) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _groups(dataset: LabeledSplit, chosen: protocol.ScoredRows) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Groups of the train and test rows that are scored; None without groups."""
     train, test = getattr(dataset, "groups_train", None), getattr(dataset, "groups_test", None)
     if train is None or test is None:
@@ -376,7 +357,9 @@ def target_of(dataset: Any) -> Target:
     return given or ("class" if numbers_of(np.asarray(dataset.y_train), "y_train") is None else "number")
 
 
-def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Target, seen: dict[str, Any]) -> str:
+def _select_raw_features(
+    model: baselines.Model, x_train: Any, y_train: Any, target: Target, seen: dict[str, Any]
+) -> str:
     """Name of the raw features with the best linear probe on held-out train rows (a fifth of each class, or of all)."""
     names = list(model.raw_features(x_train[:2]))
     if len(names) == 1:
@@ -384,7 +367,7 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Targe
     y = np.asarray(y_train)
     held_out = np.zeros(len(y), dtype=bool)
     if target == "number":
-        held_out[few_number_rows(len(y), 0.2, 0)] = True
+        held_out[protocol.few_number_rows(len(y), 0.2, 0)] = True
     for label in np.unique(y) if target == "class" else ():
         members = np.random.default_rng(0).permutation(np.flatnonzero(y == label))
         held_out[members[: len(members) // 5]] = True
@@ -398,7 +381,9 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Targe
             rows = features[name]
             train, y_fit, test, y_score = rows[~held_out], y[~held_out], rows[held_out], y[held_out]
             score = "linear" if target == "class" else "r2"
-            return evaluate_embedding(train, y_fit, test, y_score, protocols=[score], name=name, target=target)[score]
+            return protocol.evaluate_embedding(
+                train, y_fit, test, y_score, protocols=[score], name=name, target=target
+            )[score]
 
         return max(names, key=linear_probe)
 
@@ -406,24 +391,24 @@ def _select_raw_features(model: Model, x_train: Any, y_train: Any, target: Targe
 
 
 def _embeddings(
-    model: Model, raw: str, maps: Mapping[str, str], x_train: Any, x_test: Any, requested: Collection[str]
-) -> list[tuple[str, Callable[[], TrainTest]]]:
+    model: baselines.Model, raw: str, maps: Mapping[str, str], x_train: Any, x_test: Any, requested: Collection[str]
+) -> list[tuple[str, Callable[[], baselines.TrainTest]]]:
     """Name of each table row and a function that computes it, so that only one embedding is in memory at a time."""
-    context = BaselineContext(model, raw, x_train, x_test)
+    context = baselines.BaselineContext(model, raw, x_train, x_test)
 
-    def transformed(**options: str) -> TrainTest:
+    def transformed(**options: str) -> baselines.TrainTest:
         return model.transform(x_train, **options), model.transform(x_test, **options)
 
     found = entries("baseline")
-    rows: list[tuple[str, Callable[[], TrainTest]]] = [
+    rows: list[tuple[str, Callable[[], baselines.TrainTest]]] = [
         (entry.name, partial(entry.build, context))
         for entry in found
-        if not entry.tag("on_request") and is_available(entry.name, model)
+        if not entry.tag("on_request") and baselines.is_available(entry.name, model)
     ]
     rows.append(("representation", transformed))
     rows += [(name, partial(transformed, output=output)) for name, output in maps.items()]
     kind = getattr(getattr(model, "modality_", None), "name", "")
-    further = (e for e in found if e.tag("on_request") and (e.name in requested or suits_by_itself(e, kind)))
+    further = (e for e in found if e.tag("on_request") and (e.name in requested or baselines.suits_by_itself(e, kind)))
     return rows + [(entry.name, partial(entry.build, context)) for entry in further]
 
 

@@ -20,18 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from viewsmith.core import __version__
+from viewsmith.core import __version__, files
 from viewsmith.core.errors import InputError
-from viewsmith.core.files import (
-    check_no_link,
-    locked_folder,
-    parse_json,
-    read_json,
-    read_regular,
-    read_toml,
-    write_json_atomic,
-    write_text_atomic,
-)
 from viewsmith.core.options import by_part, of_all_parts
 from viewsmith.core.tensors import DamageError, load_tensors, read_tensors, save_tensors
 from viewsmith.data.places import CHECKPOINT, CONFIG, LOCK, RUN_FILES, check_free, check_run
@@ -47,12 +37,12 @@ class CheckpointFolder:
 
     def save(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         """Replace the checkpoint. `record` has plain JSON values, among them ``steps``, the number of steps so far."""
-        check_no_link(self.path)
+        files.check_no_link(self.path)
         self.path.mkdir(parents=True, exist_ok=True)
         # The name is unique, because at the end of a phase the state is saved twice after the same step.
         target = self.path / f"state-{record['steps']}-{uuid.uuid4().hex[:8]}.safetensors"
         save_tensors(target, tensors)
-        write_json_atomic(self.path / POINTER, {"file": target.name, "record": dict(record)})
+        files.write_json_atomic(self.path / POINTER, {"file": target.name, "record": dict(record)})
         # Earlier states, and partial files of processes that were killed.
         for old in self.path.glob("*state-*.safetensors"):
             if old != target:
@@ -90,7 +80,7 @@ class CheckpointFolder:
         if not pointer.exists():
             return None
         try:
-            content = read_json(pointer)
+            content = files.read_json(pointer)
             return self.path / Path(content["file"]).name, dict(content["record"])
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(pointer, "it is not a complete JSON record") from error
@@ -172,11 +162,11 @@ class RunFolder:
         """Hold the folder while it is written to; raises InUseError if another process holds it."""
         if self.path.exists() and not self.path.is_dir():
             return contextlib.nullcontext()  # `open_for` refuses it
-        return locked_folder(self.path, LOCK)
+        return files.locked_folder(self.path, LOCK)
 
     def open_for(self, config: dict[str, Any], *, resume: bool) -> bool:
         """Prepare the folder for a training with this configuration; return whether there is a run to resume."""
-        check_no_link(self.checkpoint.path)  # before a training whose checkpoints could not be written
+        files.check_no_link(self.checkpoint.path)  # before a training whose checkpoints could not be written
         if self.exists():
             differences = _differences(self.read_config(), config)
             if differences:
@@ -228,13 +218,13 @@ class RunFolder:
         """Write the configuration, with a table for each part of its "parts"; None is written as "none"."""
         import tomli_w
 
-        write_text_atomic(self.config, tomli_w.dumps(to_toml(by_part(config))))
+        files.write_text_atomic(self.config, tomli_w.dumps(to_toml(by_part(config))))
 
     def read_config(self) -> dict[str, Any]:
         """Read the configuration, with the options of all parts in its "parameters"; None is returned as "none"."""
         self.check_exists()
         try:
-            return of_all_parts(read_toml(self.config))
+            return of_all_parts(files.read_toml(self.config))
         except ValueError as error:
             raise InputError(f"{self.config} is damaged ({error}): restore it or train again") from error
 
@@ -256,12 +246,12 @@ class RunFolder:
         rows: list[dict[str, Any]] = []
         # An incomplete last line was written by a process that was killed; a resumed run writes it again.
         try:
-            lines = read_regular(self.metrics).split(b"\n")[:-1]
+            lines = files.read_regular(self.metrics).split(b"\n")[:-1]
         except ValueError as error:
             raise InputError(f"{self.metrics} is damaged ({error}): delete it") from error
         for number, line in enumerate(lines, start=1):
             try:
-                row = parse_json(line)
+                row = files.parse_json(line)
             except ValueError as error:
                 raise InputError(f"{self.metrics} is damaged (line {number}: {error}): delete it") from error
             if not isinstance(row, dict):
@@ -273,18 +263,18 @@ class RunFolder:
         if not path.exists():
             return None
         try:
-            content: dict[str, Any] = read_json(path)
+            content: dict[str, Any] = files.read_json(path)
             return content
         except ValueError as error:
             raise InputError(f"{path} is damaged ({error}): delete it") from error
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
         """Write all rows of ``metrics.jsonl``."""
-        write_text_atomic(self.metrics, "".join(json_line(row) for row in rows))
+        files.write_text_atomic(self.metrics, "".join(json_line(row) for row in rows))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write ``summary.json``."""
-        write_json_atomic(self.summary, summary)
+        files.write_json_atomic(self.summary, summary)
 
     def write_model(self, weights: dict[str, Tensor]) -> None:
         """Write the trained weights."""

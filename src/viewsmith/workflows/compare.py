@@ -36,15 +36,7 @@ from viewsmith.modalities.base import works_in
 from viewsmith.reports.comparison import write_comparison
 from viewsmith.reports.maps import sample_of_rows
 from viewsmith.training.run import RunFolder
-from viewsmith.workflows.runs import (
-    already_finished,
-    data_record,
-    fit_dataset,
-    given_digest,
-    load_run,
-    removed_on_error,
-    warnings_once,
-)
+from viewsmith.workflows import runs
 
 BOARD, TABLE, PAGE, MAPS = "leaderboard.json", "leaderboard.csv", "report.html", "maps.json"
 TEST_ROWS = "test_rows.npz"  # what each test row contributes to the scores in evaluation.json
@@ -127,7 +119,7 @@ def compare_methods(
     leaderboard and a report; run folders ``METHOD-i`` resume, those `trained` before are taken, labels `further` are
     scored, too, in ``label-NAME``, and what fails is left out, with the reason."""
     load, warned = lru_cache(maxsize=1)(load), set[str]()
-    with warnings_once(warned):
+    with runs.warnings_once(warned):
         dataset = load(0)
     if methods == "auto":
         methods = suggested_methods(dataset.modality, len(dataset.x), max(seeds, splits or 1), budget)
@@ -135,7 +127,7 @@ def compare_methods(
         methods = [entry.name for entry in entries("method") if works_in(entry, dataset.modality)]
     selected = _selected(dataset, protocols)
     for other in further.values():
-        with warnings_once(warned):
+        with runs.warnings_once(warned):
             _selected(other(0), protocols)
     for kind, given in (("method", methods), ("baseline", baselines)):
         if unknown := [name for name in given if name not in names(kind)]:  # type: ignore[arg-type]
@@ -251,7 +243,7 @@ def _train_all(cells: Sequence[Cell], shared: Shared, budget: float | None) -> N
         rows = [name for name in shared.baselines if first or name == "untrained"]
         if not RunFolder(shared.folder(cell)).evaluation.exists():
             say(f"{cell.method}, seed {cell.seed} ({number + 1} of {len(cells)})")
-        with warnings_once(shared.warned):
+        with runs.warnings_once(shared.warned):
             _train(cell, shared, minutes, rows)
 
 
@@ -263,7 +255,7 @@ def _train(cell: Cell, shared: Shared, minutes: float | None, baselines: Sequenc
     if given is not None and not RunFolder(given).evaluation.exists():
         cell.status, cell.why = "failed", "it has no training: see the comparison by the first label column"
         return
-    trained = _finished(model, dataset, place) if given is None else load_run(given)
+    trained = _finished(model, dataset, place) if given is None else runs.load_run(given)
     try:
         model = trained or _trained(model, dataset, place, minutes)
         _score(cell, shared, model, dataset, [*baselines, "representation", *model.outputs])
@@ -289,19 +281,19 @@ def _cannot_write(error: OSError, out: Path) -> bool:
 
 def _finished(model: ViewsmithEstimator, dataset: Dataset, run: Path) -> ViewsmithEstimator | None:
     """The model of the run of a cell that is trained; raises InputError if it is a run of something else."""
-    record, given, folder = data_record(dataset), given_digest(model, dataset), RunFolder(run)
-    if already_finished(model, run, record, given, resume=True):
-        return load_run(run)
+    record, given, folder = runs.data_record(dataset), runs.given_digest(model, dataset), RunFolder(run)
+    if runs.already_finished(model, run, record, given, resume=True):
+        return runs.load_run(run)
     if folder.evaluation.exists():  # its time was over
         folder.open_for(model.configuration(record["data"]) | {"fitted": {"given": given}}, resume=True)
-        return load_run(run)
+        return runs.load_run(run)
     return None
 
 
 def _trained(model: ViewsmithEstimator, dataset: Dataset, run: Path, minutes: float | None) -> ViewsmithEstimator:
     model.set_params(minutes=minutes)
-    with removed_on_error(run):
-        fit_dataset(model, dataset, run=run, resume=True, context=data_record(dataset))
+    with runs.removed_on_error(run):
+        runs.fit_dataset(model, dataset, run=run, resume=True, context=runs.data_record(dataset))
     if model.status_ == "interrupted":
         raise StoppedEarly(f"interrupted in {run}: the same command resumes")
     return model

@@ -9,17 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from viewsmith.core import __version__
+from viewsmith.core import __version__, files
 from viewsmith.core.errors import InputError, StoppedEarly, require, say, warn
-from viewsmith.core.files import (
-    atomic_folder,
-    atomic_path,
-    check_no_link,
-    locked_folder,
-    target_of,
-    write_json_atomic,
-    write_text_atomic,
-)
 from viewsmith.data.any_size import Samples
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.places import LOCK, PARTS_CACHE, check_free_for_parts
@@ -58,8 +49,8 @@ def discover_to(
     Raises InputError if `out` is not empty, unless a discovery was stopped there.
     """
     check_free_for_parts(out)
-    check_no_link(out / PARTS_CACHE)
-    with locked_folder(out, LOCK):
+    files.check_no_link(out / PARTS_CACHE)
+    with files.locked_folder(out, LOCK):
         if isinstance(found.windows, Windows) and found.windows.ends is not None:
             sentence = discover_sounds(out, found, options, title)
         else:
@@ -113,9 +104,9 @@ def _write_discovery(
     found = model.locate(samples)
     if windows is not None:
         found = found[_distinct(found, windows)]
-    write_text_atomic(out / "parts.csv", parts_text(found, names, windows))
+    files.write_text_atomic(out / "parts.csv", parts_text(found, names, windows))
     if isinstance(windows, Windows) and windows.rate is not None and len(found):
-        check_no_link(out / "annotations")
+        files.check_no_link(out / "annotations")
         shutil.rmtree(out / "annotations", ignore_errors=True)
         place = windows.located(found["sample"], found["start"], found["end"])
         texts = [f"kind {part['kind']} ({part['score']:.1f})" for part in found]
@@ -126,18 +117,18 @@ def _write_discovery(
         warn(f"crops.npz has {MOST_CROPS:,} of the {len(found):,} events, evenly spread")
     crops = model.search_.crops(samples, some, size)
     if kind == "images":
-        check_no_link(out / "crops")
+        files.check_no_link(out / "crops")
         shutil.rmtree(out / "crops", ignore_errors=True)
         if isinstance(windows, Tiles):
             boxes = coco(windows.placed(found), windows.shapes, windows.scenes)
         else:
             boxes = coco(found, samples.shapes, names)
-        write_json_atomic(out / "coco.json", boxes)
+        files.write_json_atomic(out / "coco.json", boxes)
         _write_crops(out / "crops", crops, found)
     elif kind == "letters":
         _write_motifs(out, model, crops, found, names)
     elif len(crops):
-        with atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
+        with files.atomic_path(out / "crops.npz") as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
     write_parts_report(out / "report.html", model, samples, found, names, title=title, spelled=as_flags)
     return model.describe(found, len(samples))
@@ -151,7 +142,7 @@ def locate_again(
     names, windows = given.names, given.windows
     found = found if windows is None else found[_distinct(found, windows)]
     text = bed(found, names) if out.suffix.lower() == ".bed" else parts_text(found, names, windows)
-    write_text_atomic(target_of(out), text)
+    files.write_text_atomic(files.target_of(out), text)
 
 
 def crop_again(
@@ -165,9 +156,9 @@ def crop_again(
     if model.modality_ == "images":
         _write_crops(out, crops, found)
     elif model.search_.name == "letters":
-        write_text_atomic(target_of(out), fasta(crops, found, names))
+        files.write_text_atomic(files.target_of(out), fasta(crops, found, names))
     else:
-        with atomic_path(target_of(out)) as temporary, temporary.open("wb") as file:
+        with files.atomic_path(files.target_of(out)) as temporary, temporary.open("wb") as file:
             write_npz(file, {"X": crops})
 
 
@@ -211,15 +202,15 @@ def _labels(found: np.ndarray, names: list[str] | None) -> list[str]:
 def _write_motifs(out: Path, model: Discovery, crops: list[str], found: np.ndarray, names: list[str] | None) -> None:
     """Sites as BED and FASTA, motifs in the formats of the MEME Suite and, of DNA, JASPAR, and their logos."""
     motifs, titles = model.parts_, [f"motif{kind}" for kind in range(len(model.parts_))]
-    write_text_atomic(out / "parts.bed", bed(found, names))
+    files.write_text_atomic(out / "parts.bed", bed(found, names))
     counts = [int((found["kind"] == kind).sum()) for kind in range(len(motifs))]
-    write_text_atomic(out / "motifs.meme", as_meme(motifs, titles, counts))
+    files.write_text_atomic(out / "motifs.meme", as_meme(motifs, titles, counts))
     if model.modality_ == "dna":
-        write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles, counts))
+        files.write_text_atomic(out / "motifs.jaspar", as_jaspar(motifs, titles, counts))
     for title, motif in zip(titles, motifs, strict=True):
         save_logo(out / f"{title}.svg", motif)
     if crops:
-        write_text_atomic(out / "crops.fa", fasta(crops, found, names))
+        files.write_text_atomic(out / "crops.fa", fasta(crops, found, names))
 
 
 def _distinct(found: np.ndarray, windows: Windows | Tiles) -> np.ndarray:
@@ -293,7 +284,7 @@ def _write_crops(folder: Path, crops: np.ndarray, found: np.ndarray) -> None:
     require("pillow", "image", "writing crops")
     from PIL import Image
 
-    with atomic_folder(folder) as whole:
+    with files.atomic_folder(folder) as whole:
         for number, (part, pixels) in enumerate(zip(found, crops, strict=True)):
             name = f"{int(part['sample']):06d}_{number:06d}_kind{int(part['kind'])}"
             if is_photograph(pixels.shape, pixels.dtype):

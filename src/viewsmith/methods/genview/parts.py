@@ -29,14 +29,8 @@ from viewsmith.methods.genview.clip import load_clip
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.images.pixels import Pixels
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps
+from viewsmith.views.generated import noise_level
 from viewsmith.views.generated.diffusion_views import GeneratedViews
-from viewsmith.views.generated.noise_level import (
-    AdaptiveStrength,
-    NoiseTolerance,
-    adaptive_levels,
-    noise_tolerance,
-    random_levels,
-)
 
 #: Noise tolerance and quality that were not computed.
 NOT_COMPUTED = float("nan")
@@ -182,9 +176,9 @@ def find_levels(record: dict[str, Any], rows: AnySamples, generator: ViewGenerat
             found.cpu() for found in generator.noise_tolerance(rows, record.get("foreground") == "min-max")
         )
     if noise == "adaptive":
-        return tolerance, adaptive_levels(tolerance)[:, None].repeat(1, k), axis
+        return tolerance, noise_level.adaptive_levels(tolerance)[:, None].repeat(1, k), axis
     if noise == "random":
-        return tolerance, random_levels(n * k, stream(record["seed"], "levels")).view(n, k), axis
+        return tolerance, noise_level.random_levels(n * k, stream(record["seed"], "levels")).view(n, k), axis
     return tolerance, torch.full((n, k), -1 if noise == "none" else int(noise.partition(":")[2])), axis
 
 
@@ -277,7 +271,7 @@ class FeatureExtractor:
 
     def noise_tolerance(self, rows: Tensor | RowSource, min_max: bool) -> tuple[Tensor, Tensor]:
         samples = Samples(rows, self.scaler).to(self.device)
-        return noise_tolerance(nn.Identity(), samples, self.maps, min_max=min_max)
+        return noise_level.noise_tolerance(nn.Identity(), samples, self.maps, min_max=min_max)
 
     def quality(self, rows: Tensor, views: Tensor, axis: Tensor) -> Tensor:
         return pair_quality(*(map_pools(self.maps(self._scaled(each)).float(), axis) for each in (rows, views)))
@@ -353,17 +347,17 @@ def make_generated(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None
         n_components=n,
         n_views=options.cached_views,
         candidates=options.candidates,
-        strengths=AdaptiveStrength(options.noise, _tolerance(plan, encoder, maps)),
+        strengths=noise_level.AdaptiveStrength(options.noise, _tolerance(plan, encoder, maps)),
     )
 
 
-def _tolerance(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None) -> NoiseTolerance:
+def _tolerance(plan: AnyContext, encoder: nn.Module, maps: FrozenMaps | None) -> noise_level.NoiseTolerance:
     """The noise tolerance that adaptive noise is fitted to, with buffers of the sizes that are saved."""
     facts = plan.facts
     if plan.options.noise != "adaptive":
-        return NoiseTolerance()
+        return noise_level.NoiseTolerance()
     if modality_in(plan).is_image:
         blank = modality_in(plan).blank(facts.row_shape)
         width = (maps or FeatureMap(encoder, blank)).shape[2]
-        return NoiseTolerance(maps, width=width, min_max=plan.options.foreground == "min-max")
-    return NoiseTolerance(references=(facts.level_references, plan.options.n_components))
+        return noise_level.NoiseTolerance(maps, width=width, min_max=plan.options.foreground == "min-max")
+    return noise_level.NoiseTolerance(references=(facts.level_references, plan.options.n_components))

@@ -12,15 +12,7 @@ from torch import Tensor, nn
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.samples import Rows
-from viewsmith.networks.base import (
-    MLP,
-    EncoderContext,
-    Latents,
-    Modulation,
-    Reference,
-    TimestepEmbedding,
-    zero_initialized,
-)
+from viewsmith.networks import base
 from viewsmith.networks.scaling import PrincipalAxes, SkipAxes, SkipCoordinates, WithSkip, learned_columns
 
 # Principal axes of wide vectors, of which the encoder reads 50 (benchmarks/results/do_no_harm.jsonl).
@@ -31,7 +23,7 @@ DEFAULT_SKIP = 256
     "encoder", "mlp", help="fully connected layers", modalities="vectors", default_width=256, default_skip=DEFAULT_SKIP
 )
 def vector_encoder(
-    context: EncoderContext,
+    context: base.EncoderContext,
     *,
     hidden: tuple[int, ...] = (256,),
     norm: Literal["batch", "none"] = "batch",
@@ -46,7 +38,7 @@ def vector_encoder(
     learned = learned_columns(context.n_components, skipped, appended_pca)
     layers: list[nn.Module] = [PrincipalAxes(d, k)] if k else []
     last: Literal["activated", "linear"] = "activated" if norm == "batch" else "linear"
-    network: nn.Module = MLP(k or d, [*hidden, learned], norm=norm, last=last)
+    network: nn.Module = base.MLP(k or d, [*hidden, learned], norm=norm, last=last)
     if further:
         return WithSkip(
             nn.Sequential(*layers, network), SkipAxes(d, skipped, length=appended_length, unit=appended_unit)
@@ -73,12 +65,12 @@ class VectorDenoiser(nn.Module):
 
     def __init__(self, n_features: int, condition: int, *, width: int = 192, blocks: int = 2) -> None:
         super().__init__()
-        self.time = TimestepEmbedding(TIME_WIDTH)
+        self.time = base.TimestepEmbedding(TIME_WIDTH)
         self.condition = nn.Linear(condition, width)
         self.first = nn.Linear(n_features, width)
         self.blocks = nn.ModuleList(_Block(width) for _ in range(blocks))
-        self.last = zero_initialized(nn.Linear(width, n_features))
-        self.input_weight = zero_initialized(nn.Linear(TIME_WIDTH, n_features))
+        self.last = base.zero_initialized(nn.Linear(width, n_features))
+        self.input_weight = base.zero_initialized(nn.Linear(TIME_WIDTH, n_features))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor) -> Tensor:
         """Predictions (B, d) from noised latents (B, d), times (B,), 0 to 999, and conditions (B, c)."""
@@ -95,7 +87,7 @@ class _Block(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.modulate = Modulation(TIME_WIDTH, width)
+        self.modulate = base.Modulation(TIME_WIDTH, width)
         self.inner, self.outer = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, h: Tensor, time: Tensor, condition: Tensor | None) -> Tensor:
@@ -158,7 +150,7 @@ def _row_norm(h: Tensor) -> Tensor:
 BLOCK = 1 << 22
 
 
-class VectorLatents(Latents):
+class VectorLatents(base.Latents):
     """Latents of vectors (B, d): centered and divided by one scale, so that they have mean 0 and root mean square 1.
 
     The ratios of the features' scales do not change. If the encoder starts with principal axes, the latents are the
@@ -177,7 +169,7 @@ class VectorLatents(Latents):
     def __init__(self, n_features: int, axes: PrincipalAxes | None = None) -> None:
         super().__init__()
         # The axes belong to the encoder, which saves them.
-        self.source = None if axes is None else Reference(axes)
+        self.source = None if axes is None else base.Reference(axes)
         self.n_latents = n_features if axes is None else axes.axes.shape[1]
         projection = (0, 0) if axes is None else (n_features, self.n_latents)
         self.register_buffer("mean", torch.zeros(n_features))
