@@ -67,7 +67,7 @@ MUTATIONS = {
         "workflows/hub.py",
         'config.get("data", {}).get("source", "")',
         '""',
-        "tests/core/test_core_hub.py tests/cli/test_cli_push.py",
+        "tests/data/test_data_hub.py tests/cli/test_cli_push.py",
     ),
     "steps after a checkpoint": Mutation(
         "training/callbacks.py",
@@ -120,7 +120,7 @@ MUTATIONS = {
         "workflows/hub.py",
         "if file.is_symlink()]",
         "if False]",
-        "tests/core/test_core_hub.py tests/cli/test_cli_push.py",
+        "tests/data/test_data_hub.py tests/cli/test_cli_push.py",
     ),
     "files of a run": Mutation(
         "data/places.py",
@@ -144,7 +144,7 @@ MUTATIONS = {
         "core/errors.py", 'c.isprintable() or c in "\\n\\t"', "True", "tests/core tests/cli/test_cli_refusals.py"
     ),
     "memory of a damaged run": Mutation(
-        "core/allocation.py", "if self.made > self.limit:", "if False:", "tests/core/test_core_allocation.py"
+        "core/tensors.py", "if self.made > self.limit:", "if False:", "tests/core/test_core_allocation.py"
     ),
     # What is said.
     "rows off the scale": Mutation(

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from refusals import refusal
-from viewsmith.core.allocation import MORE, TIMES, AllocationLimit
 from viewsmith.core.errors import InputError
+from viewsmith.core.tensors import MORE, TIMES, AllocationLimit
 
 MAKERS = [
     lambda n: nn.Linear(n, 100),

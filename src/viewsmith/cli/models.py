@@ -8,8 +8,8 @@ import typer
 from viewsmith.cli import early, options
 from viewsmith.cli.errors import echo, writing
 from viewsmith.core.errors import InputError
-from viewsmith.core.hub import repository_of
 from viewsmith.data import places
+from viewsmith.data.places import repository_of
 
 
 @options.with_flags("label", "labels", "tile", "overlap", "stream", "cache", "threads", "debug")

@@ -15,9 +15,8 @@ from viewsmith.core.errors import InputError, name_list, one_line, pluralize, sa
 from viewsmith.core.memory import check_size
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.dataset import Windows
-from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
-from viewsmith.data.reading import FileContents
+from viewsmith.data.reading import FileContents, column_of, table_of_names
 from viewsmith.data.sounds import LOWEST_RATE, sound_spans
 from viewsmith.modalities.series.modality import SHORTEST, padded, warn_gaps
 

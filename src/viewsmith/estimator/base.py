@@ -17,12 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.options import wrapped
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
-from viewsmith.core.tensors import load_weights
+from viewsmith.core.tensors import AllocationLimit, load_weights
 from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Arguments, filled, with_shared
 from viewsmith.estimator.features import fixed_features

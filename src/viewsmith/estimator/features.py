@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.hub import downloaded
 from viewsmith.core.random import derive_seed
 from viewsmith.core.registry import find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
+from viewsmith.data.places import downloaded
 from viewsmith.estimator.options import MODULE, check_part_options
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe, text_of
 from viewsmith.modalities import Modality

@@ -10,8 +10,8 @@ import viewsmith.methods.metaug.networks
 import viewsmith.methods.pinda.networks  # noqa: F401, they register parts
 from viewsmith.core import lazily
 from viewsmith.core.errors import InputError, error_text
-from viewsmith.core.hub import downloaded
 from viewsmith.core.registry import LATER, entries, get
+from viewsmith.data.places import downloaded
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.options import MODULE
 from viewsmith.estimator.plan import check_package

@@ -11,7 +11,7 @@ from typing import Any
 
 from viewsmith.core.errors import InputError, error_text, one_line, pluralize, require
 from viewsmith.core.files import atomic_folder, write_json_atomic
-from viewsmith.core.hub import repository_of
+from viewsmith.data.places import repository_of
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.modalities import modality_of
 from viewsmith.reports import ReportContent, png_files

@@ -16,11 +16,10 @@ import torch
 
 from viewsmith.core import distributed
 from viewsmith.core.errors import InputError, InUseError, pluralize, warn
-from viewsmith.core.hub import downloaded
 from viewsmith.data.dataset import Dataset, Split, take
 from viewsmith.data.labels import few_label_codes, few_label_numbers, group_codes, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import config_of
+from viewsmith.data.places import config_of, downloaded
 from viewsmith.data.sources import read_dataset, schema_of
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.inputs import codes_digest, graph_record, read_neighbors

@@ -28,10 +28,9 @@ from viewsmith.data.image_files import (
     is_deep,
     stack_of,
 )
-from viewsmith.data.name_tables import column_of, table_of_names
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of, is_result
-from viewsmith.data.reading import Claims, FileContents, reading
+from viewsmith.data.reading import Claims, FileContents, column_of, reading, table_of_names
 from viewsmith.data.tiles import check_several, tiled
 from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of

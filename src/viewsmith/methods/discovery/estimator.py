@@ -13,10 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from viewsmith.core.allocation import AllocationLimit
 from viewsmith.core.errors import InputError, warn
 from viewsmith.core.registry import find, get
-from viewsmith.core.tensors import load_tensors, save_tensors
+from viewsmith.core.tensors import AllocationLimit, load_tensors, save_tensors
 from viewsmith.data.any_size import ImageList, as_images
 from viewsmith.estimator.arguments import with_shared
 from viewsmith.estimator.base import ViewsmithEstimator

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refusals import refusal
-from viewsmith.core.hub import downloaded, repository_of
+from viewsmith.data.places import downloaded, repository_of
 
 
 @pytest.mark.parametrize(
