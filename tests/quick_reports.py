@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from viewsmith.reports import curves
+from viewsmith.reports import report
 
 
 def with_drawings(html: str) -> str:
@@ -26,7 +26,7 @@ def without_pictures(patch: pytest.MonkeyPatch) -> None:
     def blank(figure: Figure, file: BinaryIO, *, format: str, **options: Any) -> None:
         file.write(b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>' if format == "svg" else b"\x89PNG")
 
-    plain, first = curves._curve, []
+    plain, first = report._curve, []
 
     def same(key: str, title: str, *rest: Any) -> Any:
         """The first curve with another title."""
@@ -34,7 +34,7 @@ def without_pictures(patch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(first[0], title=title)
 
     patch.setattr(Figure, "savefig", blank)
-    patch.setattr(curves, "_curve", same)
+    patch.setattr(report, "_curve", same)
 
 
 def without_maps(patch: pytest.MonkeyPatch) -> None:

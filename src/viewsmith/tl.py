@@ -7,10 +7,11 @@ import numpy as np
 from viewsmith.core import __version__
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import find
-from viewsmith.data.readers.h5ad import is_anndata, neighbors_of
+from viewsmith.data.readers.h5ad import neighbors_of
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.options import check_options, route_options
 from viewsmith.methods import loading  # noqa: F401, every method is registered
+from viewsmith.modalities.tables import is_anndata
 
 
 def embed(

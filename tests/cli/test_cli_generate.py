@@ -83,7 +83,7 @@ def test_the_time_limit_is_one_of_the_views_too(made, data, tmp_path):
 
 
 def test_the_time_limit_ends_the_search_of_noise_levels(made, data, tmp_path, monkeypatch):
-    monkeypatch.setattr("viewsmith.core.deadline.GRACE", 0.0)
+    monkeypatch.setattr("viewsmith.core.distributed.LEAST_LIMIT", 0.0)
     line = ("generate", data / "given.npz", "--out", tmp_path / "cache", "--run", made / "generator")
     stopped = call(*line, "--minutes", 1e-9, "--noise", "adaptive")
     assert stopped.code == 130 and "noise levels of all samples" in stopped.err

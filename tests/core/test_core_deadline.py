@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import viewsmith
-from viewsmith.core import deadline
-from viewsmith.core.deadline import OutOfTime, check_time, time_limit, together
+from viewsmith.core import distributed
+from viewsmith.core.distributed import OutOfTime, check_time, time_limit, together
 from viewsmith.estimator.resolve import choose_strength
 from viewsmith.training.run import RunFolder
 
@@ -25,7 +25,7 @@ def test_time_is_checked_within_a_limit_alone(monkeypatch):
     check_time()
     with time_limit(0):
         check_time()  # within the grace
-        monkeypatch.setattr(deadline, "GRACE", 0.0)
+        monkeypatch.setattr(distributed, "LEAST_LIMIT", 0.0)
         with time_limit(-1.0), pytest.raises(OutOfTime, match="nothing was trained"):
             check_time()
         with time_limit(None):
@@ -38,7 +38,7 @@ def test_time_is_checked_within_a_limit_alone(monkeypatch):
 
 @pytest.mark.parametrize("views", ["neighbors", "conditional"])
 def test_a_preparation_is_stopped_and_it_is_said_that_nothing_was_trained(tmp_path, monkeypatch, views):
-    monkeypatch.setattr(deadline, "GRACE", 0.0)
+    monkeypatch.setattr(distributed, "LEAST_LIMIT", 0.0)
     run = tmp_path / "run"
     model = viewsmith.Contrastive(**SMALL, view_maker=views, minutes=1e-9)
     with pytest.warns(UserWarning, match="nothing was trained: the time limit ended while .* initial weights"):
@@ -58,7 +58,7 @@ def test_what_was_trained_before_is_kept(tmp_path, monkeypatch):
     run = tmp_path / "run"
     viewsmith.Contrastive(**SMALL).fit(rows(), run=run)
     before = (run / "model.safetensors").read_bytes()
-    monkeypatch.setattr(deadline, "GRACE", 0.0)
+    monkeypatch.setattr(distributed, "LEAST_LIMIT", 0.0)
     with pytest.warns(UserWarning, match="training ended early"):
         longer = viewsmith.Contrastive(**SMALL | {"epochs": 4}, minutes=1e-9).fit(rows(), run=run, resume=True)
     assert longer.summary_["epochs"] == 2 and (run / "model.safetensors").read_bytes() == before
@@ -67,21 +67,21 @@ def test_what_was_trained_before_is_kept(tmp_path, monkeypatch):
 
 
 def test_the_choice_of_a_strength_is_stopped(monkeypatch):
-    monkeypatch.setattr(deadline, "GRACE", 0.0)
+    monkeypatch.setattr(distributed, "LEAST_LIMIT", 0.0)
     data = SimpleNamespace(rows=rows(), seed=0)
     with time_limit(-1.0), pytest.raises(OutOfTime, match=r"give more minutes \(--minutes\)"):
         choose_strength(None, "strength", {}, data, 8)
 
 
 def test_the_test_of_symmetries_is_stopped(monkeypatch):
-    monkeypatch.setattr(deadline, "GRACE", 0.0)
+    monkeypatch.setattr(distributed, "LEAST_LIMIT", 0.0)
     images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), dtype=np.uint8)
     with pytest.raises(OutOfTime, match=r"give more minutes \(--minutes\)"):
         viewsmith.Contrastive(epochs=1, random_state=0, minutes=1e-9).fit(images)
 
 
 def test_a_training_that_has_no_limit_stops_with_the_preparation_that_needs_it(monkeypatch):
-    monkeypatch.setattr(deadline, "GRACE", 0.0)
+    monkeypatch.setattr(distributed, "LEAST_LIMIT", 0.0)
     with time_limit(0), pytest.raises(OutOfTime):
         viewsmith.Contrastive(**SMALL, view_maker="noise").fit(rows())
 
@@ -103,7 +103,7 @@ def in_group(rank, meet, out):
     torch.set_num_threads(1)
     wait = datetime.timedelta(seconds=40)
     torch.distributed.init_process_group("gloo", f"file://{meet}", wait, world_size=2, rank=rank)
-    deadline.GRACE = 0.0
+    distributed.LEAST_LIMIT = 0.0
     said = []
     try:
         with time_limit(-1.0):

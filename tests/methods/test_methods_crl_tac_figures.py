@@ -23,8 +23,8 @@ from viewsmith.methods.crl_tac.figures import (
     spread,
 )
 from viewsmith.reports import ReportContent, draw_gallery, render_report
-from viewsmith.reports.curves import draw_curves
 from viewsmith.reports.galleries import match_sample_shape
+from viewsmith.reports.report import draw_curves
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0, "draws": 2, "channel_rows": 4}

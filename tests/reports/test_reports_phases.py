@@ -11,7 +11,7 @@ import torch
 
 from viewsmith.methods.diffaug.training import DiffAugMethod
 from viewsmith.reports import ReportContent, render_report
-from viewsmith.reports.curves import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings, phase_kind
+from viewsmith.reports.report import DIAGNOSTICS, collapse_warnings, draw_curves, drift_warnings, phase_kind
 
 
 def run(schedule: str = "ABA", epochs: int = 4) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from viewsmith.reports import (
     render_report,
     write_report,
 )
-from viewsmith.reports.curves import draw_curves, training_axis
+from viewsmith.reports.report import draw_curves, training_axis
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 EVIL = "<script>alert('$x^2$')</script>"

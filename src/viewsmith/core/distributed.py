@@ -1,6 +1,8 @@
-"""Processes of a distributed training: rank, broadcast, gather with gradient; processes forked on one machine.
+"""Processes of a distributed training: rank, broadcast, gather with gradient; processes forked on one machine; a limit
+of time on which they agree.
 
-With one process the functions of the group do nothing.
+With one process the functions of the group do nothing. Several reach the limit in different places, and would wait for
+each other's messages: they stop in stretches without messages alone (`together`), at whose end they agree.
 """
 
 import contextlib
@@ -9,15 +11,17 @@ import importlib
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from viewsmith.core.errors import InputError
+from viewsmith.core.errors import InputError, StoppedEarly
 
 
 def is_distributed() -> bool:
@@ -216,3 +220,73 @@ def fork_processes(count: int) -> None:
             failed = code if code > 0 else 128 - code
             signal.alarm(GRACE)
     raise SystemExit(failed)
+
+
+# ---- a limit for the time of preparations: their loops call `check_time` ----
+#: Shorter preparations are never stopped: they would have to be done again.
+LEAST_LIMIT = 10.0  # seconds
+
+
+@dataclass(frozen=True)
+class Limit:
+    """When the time is over, on which device processes send messages, and whether this one may stop."""
+
+    end: float
+    device: torch.device | str
+    may_stop: bool
+
+
+_LIMIT: ContextVar[Limit | None] = ContextVar("limit", default=None)
+
+
+class OutOfTime(StoppedEarly):
+    """The time limit ended before the preparation of a training did."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "nothing was trained: the time limit ended while the training was prepared; give more minutes (--minutes), "
+            "or fewer rows"
+        )
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float | None, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Within the context, `check_time` raises OutOfTime after so many seconds; None: as outside of it."""
+    if seconds is None:
+        yield
+        return
+    with _as_limit(Limit(time.monotonic() + max(seconds, LEAST_LIMIT), device, not is_distributed())):
+        yield
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """A stretch of a preparation without messages between processes: if the time of one is over, it ends for all."""
+    limit = _LIMIT.get()
+    if limit is None or limit.may_stop:
+        yield
+        return
+    late = False
+    try:
+        with _as_limit(Limit(limit.end, limit.device, True)):
+            yield
+    except OutOfTime:
+        late = True
+    if max_over_processes(int(late), limit.device):
+        raise OutOfTime
+
+
+@contextlib.contextmanager
+def _as_limit(limit: Limit) -> Iterator[None]:
+    token = _LIMIT.set(limit)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def check_time() -> None:
+    """Raise OutOfTime if the time of a `time_limit` is over, in several processes within `together`."""
+    limit = _LIMIT.get()
+    if limit is not None and limit.may_stop and time.monotonic() > limit.end:
+        raise OutOfTime

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viewsmith.core.deadline import check_time
+from viewsmith.core.distributed import check_time
 from viewsmith.core.rows import BLOCK, BLOCK_VALUES, RowSource, read_ahead
 
 #: The same for images and sequences, whose activations are large.

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, quoted, warn
-from viewsmith.modalities.checks import check_labels
+from viewsmith.data.options import DataOptions
+from viewsmith.modalities.checks import check_labels, warn_outer_spaces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -300,6 +301,54 @@ def _warn_many(values: np.ndarray, source_name: str) -> None:
             f"{source_name} has {distinct:,} different integers, taken as classes: give --target number if it is "
             "a quantity"
         )
+
+
+def find_labels(y: np.ndarray | None, request: DataOptions, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
+    """Labels, and whether some may be missing: because it was said, or because there are gaps, which is then said."""
+    label = request.or_fitted("label")
+    column = "y" if label is None else f"the label column {one_line(label, 60)!r}"
+    source_name, expected = f"{column} in {name}", bool(request.or_fitted("few_labels"))
+    if y is None:
+        return None, expected
+    y, partial = labels_of(y, request, n_rows, source_name, say=request.schema is None)
+    if not partial:
+        return y, False
+    absent = without_label(y)
+    if absent.all() and labels_may_lack(request):
+        return None, expected
+    if absent.all():
+        raise InputError(
+            f"{source_name}: all {pluralize(n_rows, 'label')} are missing (NaN or empty): leave the label out"
+        )
+    if not expected and request.schema is None:  # a run has said so when it was fitted
+        warn(
+            f"{name}: {int(absent.sum()):,} of {pluralize(n_rows, 'row')} have no label (NaN or empty), and are not "
+            "scored by evaluate"
+        )
+    return y, True
+
+
+def labels_of(
+    y: np.ndarray, request: DataOptions, n_rows: int, source_name: str, *, say: bool = False
+) -> tuple[np.ndarray, bool]:
+    """Checked labels, classes or numbers, and whether some may be missing; `say` where the kind may be wrong."""
+    target, expected = request.target_or_fitted, bool(request.or_fitted("few_labels"))
+    numbers = numbers_of(y, source_name, target, say=say)
+    if numbers is not None:
+        if len(numbers) != n_rows:
+            raise InputError(f"{source_name} has {pluralize(len(numbers), 'number')} for {pluralize(n_rows, 'row')}")
+        return numbers, expected or bool(np.isnan(numbers).any())
+    given = as_classes(y, target)
+    partial = expected or lacks_labels(given, source_name)
+    found = (partial_labels if partial else check_labels)(given, n_rows, source_name)
+    if found.dtype.kind == "U":
+        warn_outer_spaces(np.unique(found).tolist(), source_name)
+    return found, partial
+
+
+def labels_may_lack(request: DataOptions) -> bool:
+    """Whether rows are read without labels if the labels cannot be used: for a fitted run that found them by itself."""
+    return request.schema is not None and request.label is None and request.labels is None
 
 
 PURE = 0.999  # of the rows whose value occurs again have the most frequent label of the value

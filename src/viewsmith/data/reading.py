@@ -21,14 +21,12 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, one_line, pluralize, suggest, warn
+from viewsmith.core.errors import InputError, one_line, suggest, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped, write_text_atomic
 from viewsmith.core.memory import check_size, return_freed_memory
 from viewsmith.core.rows import BLOCK_VALUES, RowSource, stamp
 from viewsmith.data.dataset import Tiles, Windows
-from viewsmith.data.labels import as_classes, lacks_labels, numbers_of, partial_labels, without_label
 from viewsmith.data.options import DataOptions
-from viewsmith.modalities.checks import check_labels, warn_outer_spaces
 
 T = TypeVar("T")
 HEARTBEAT = 10.0  # seconds between two renewals of a claim
@@ -185,54 +183,6 @@ class FileContents:
 
 
 Reader = Callable[[Path, DataOptions], FileContents]
-
-
-def find_labels(found: FileContents, request: DataOptions, n_rows: int, name: str) -> tuple[np.ndarray | None, bool]:
-    """Labels, and whether some may be missing: because it was said, or because there are gaps, which is then said."""
-    label = request.or_fitted("label")
-    column = "y" if label is None else f"the label column {one_line(label, 60)!r}"
-    source_name, expected = f"{column} in {name}", bool(request.or_fitted("few_labels"))
-    if found.y is None:
-        return None, expected
-    y, partial = labels_of(found.y, request, n_rows, source_name, say=request.schema is None)
-    if not partial:
-        return y, False
-    absent = without_label(y)
-    if absent.all() and labels_may_lack(request):
-        return None, expected
-    if absent.all():
-        raise InputError(
-            f"{source_name}: all {pluralize(n_rows, 'label')} are missing (NaN or empty): leave the label out"
-        )
-    if not expected and request.schema is None:  # a run has said so when it was fitted
-        warn(
-            f"{name}: {int(absent.sum()):,} of {pluralize(n_rows, 'row')} have no label (NaN or empty), and are not "
-            "scored by evaluate"
-        )
-    return y, True
-
-
-def labels_of(
-    y: np.ndarray, request: DataOptions, n_rows: int, source_name: str, *, say: bool = False
-) -> tuple[np.ndarray, bool]:
-    """Checked labels, classes or numbers, and whether some may be missing; `say` where the kind may be wrong."""
-    target, expected = request.target_or_fitted, bool(request.or_fitted("few_labels"))
-    numbers = numbers_of(y, source_name, target, say=say)
-    if numbers is not None:
-        if len(numbers) != n_rows:
-            raise InputError(f"{source_name} has {pluralize(len(numbers), 'number')} for {pluralize(n_rows, 'row')}")
-        return numbers, expected or bool(np.isnan(numbers).any())
-    given = as_classes(y, target)
-    partial = expected or lacks_labels(given, source_name)
-    found = (partial_labels if partial else check_labels)(given, n_rows, source_name)
-    if found.dtype.kind == "U":
-        warn_outer_spaces(np.unique(found).tolist(), source_name)
-    return found, partial
-
-
-def labels_may_lack(request: DataOptions) -> bool:
-    """Whether rows are read without labels if the labels cannot be used: for a fitted run that found them by itself."""
-    return request.schema is not None and request.label is None and request.labels is None
 
 
 @contextlib.contextmanager

@@ -17,11 +17,11 @@ from viewsmith.core.registry import find
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
 from viewsmith.data.formats import check_options, find_reader, is_table, refuse_table_of_recordings
-from viewsmith.data.labels import group_names, kind_of, without_label
+from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_lack, without_label
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, config_of
 from viewsmith.data.readers.arrays import read_builtin
-from viewsmith.data.reading import FileContents, find_labels, labels_may_lack, read_once
+from viewsmith.data.reading import FileContents, read_once
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna
@@ -147,7 +147,7 @@ def _labels(
 ) -> tuple[np.ndarray | None, bool, str | None]:
     """Labels, whether some may be missing, and why they are left out, if they are."""
     try:
-        return *find_labels(found, request, n_rows, name), None
+        return *find_labels(found.y, request, n_rows, name), None
     except InputError as error:
         if not labels_may_lack(request):
             raise

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.deadline import time_limit
+from viewsmith.core.distributed import time_limit
 from viewsmith.core.errors import InputError, pluralize, say, warn
 from viewsmith.core.memory import PREPARATION, return_blocks
 from viewsmith.core.random import stream

@@ -18,13 +18,13 @@ from viewsmith.core.rows import RowSource
 from viewsmith.core.samples import apply_in_blocks
 from viewsmith.data.labels import check_no_leak, few_label_codes, few_label_numbers, group_codes
 from viewsmith.data.map_style import collect, is_map_style
-from viewsmith.data.readers.h5ad import WHAT, is_anndata, matrix_of
+from viewsmith.data.readers.h5ad import WHAT, matrix_of
 from viewsmith.estimator.arguments import Arguments
 from viewsmith.estimator.plan import AXES, WIDE, Facts, TrainingData
 from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities.frames import as_frame
-from viewsmith.modalities.tables import speaks_table, table_of
+from viewsmith.modalities.tables import is_anndata, speaks_table, table_of
 from viewsmith.modalities.vectors.counts import NORMALIZED, check_counts, log_normalize, looks_like_counts, warn_counts
 from viewsmith.networks.scaling import PrincipalAxes
 from viewsmith.views.base import PrecomputedGraph

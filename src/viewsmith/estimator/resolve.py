@@ -17,7 +17,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.deadline import check_time, together
+from viewsmith.core.distributed import check_time, together
 from viewsmith.core.errors import InputError, join_names, pluralize, warn
 from viewsmith.core.random import derive_seed, stream
 from viewsmith.core.registry import Entry, entries, find, get, names

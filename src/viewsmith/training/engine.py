@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core import distributed
-from viewsmith.core.deadline import OutOfTime, check_time, time_limit, together
 from viewsmith.core.device import on_host
+from viewsmith.core.distributed import OutOfTime, check_time, time_limit, together
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.memory import TRAINING, return_blocks, return_freed_memory
 from viewsmith.core.random import derive_seed

@@ -12,9 +12,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from viewsmith.core.deadline import check_time, together
 from viewsmith.core.device import on_host
-from viewsmith.core.distributed import world_size
+from viewsmith.core.distributed import check_time, together, world_size
 from viewsmith.core.errors import check
 from viewsmith.core.random import stream
 from viewsmith.core.samples import Rows, apply_in_blocks

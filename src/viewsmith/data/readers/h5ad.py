@@ -26,6 +26,7 @@ from viewsmith.data.readers.tables import group_column, label_column
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import check_numbers, match_columns
+from viewsmith.modalities.tables import is_mudata
 from viewsmith.modalities.vectors.counts import genes_in_rows
 
 # Damage that Python notices ends without an error here: the reader will meet it again and say what it is.
@@ -409,16 +410,6 @@ def _size(source_name: str, n: int, d: int) -> str:
 
 WHAT = "the AnnData"
 _RUN_NEIGHBORS = "run scanpy.pp.neighbors first"
-
-
-def is_anndata(X: Any) -> bool:
-    """Whether an object is an AnnData, or has its attributes; anndata is not imported."""
-    return is_mudata(X) or all(hasattr(X, name) for name in ("obsm", "obsp", "layers", "var_names"))
-
-
-def is_mudata(X: Any) -> bool:
-    """Whether an object is a MuData, of several modalities, or has its attributes."""
-    return all(hasattr(X, name) for name in ("mod", "obsmap", "obsm", "var_names"))
 
 
 def matrix_of(

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.deadline import OutOfTime, time_limit
+from viewsmith.core.distributed import OutOfTime, time_limit
 from viewsmith.core.errors import InputError, StoppedEarly, pluralize
 from viewsmith.core.progress import with_progress
 from viewsmith.core.random import stream

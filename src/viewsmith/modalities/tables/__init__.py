@@ -41,3 +41,13 @@ class TableArray(np.ndarray):
 def table_of(rows: Any) -> Any:
     """The encoder that made rows; None for other rows."""
     return rows.table if isinstance(rows, TableArray) else None
+
+
+def is_anndata(X: Any) -> bool:
+    """Whether an object is an AnnData, or has its attributes; anndata is not imported."""
+    return is_mudata(X) or all(hasattr(X, name) for name in ("obsm", "obsp", "layers", "var_names"))
+
+
+def is_mudata(X: Any) -> bool:
+    """Whether an object is a MuData, of several modalities, or has its attributes."""
+    return all(hasattr(X, name) for name in ("mod", "obsmap", "obsm", "var_names"))

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from viewsmith.core.deadline import check_time, together
 from viewsmith.core.device import HostNumbers
+from viewsmith.core.distributed import check_time, together
 from viewsmith.core.errors import InputError, check_choice, check_fraction, check_weight
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.samples import Rows, some_rows
