@@ -16,7 +16,7 @@ from viewsmith.core.registry import find, get, names
 from viewsmith.core.samples import Rows
 from viewsmith.core.tensors import load_weights
 from viewsmith.data.places import downloaded
-from viewsmith.estimator.options import MODULE, check_part_options
+from viewsmith.estimator.options import MODULE, check_given_again, check_part_options
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe, text_of
 from viewsmith.modalities import Modality
 from viewsmith.networks.base import PartContext, Reference
@@ -128,10 +128,7 @@ def make_features(plan: BuildContext[Any], modality: Modality) -> Features:
     if not name.startswith(MODULE):
         return named_features(name, modality, facts.row_shape, layer, known)
     if isinstance(given, str):
-        raise InputError(
-            f"the features of this model are custom ({name.removeprefix(MODULE)}): give them, as in "
-            "viewsmith.load(run, features=...)"
-        )
+        check_given_again("features", name, "features")
     if isinstance(given, Features):
         return copy.deepcopy(given)
     if isinstance(given, nn.Module):

@@ -16,7 +16,7 @@ from viewsmith.core.registry import find
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method, Optimizer
 from viewsmith.core.tensors import load_tensors, load_weights
-from viewsmith.estimator.options import MODULE, check_named, check_renamed
+from viewsmith.estimator.options import MODULE, check_given_again, check_renamed
 from viewsmith.estimator.plan import BuildContext, text_of
 from viewsmith.estimator.resolve import view_entries
 from viewsmith.frameworks import Framework, FrameworkContext
@@ -83,11 +83,7 @@ def make_encoder(plan: AnyContext, row_shape: tuple[int, ...] | None = None, *, 
         keep_frozen_parts(custom)
         return custom
     name = options.encoder
-    if name.startswith(MODULE):
-        raise InputError(
-            f"the encoder of this model is a custom module ({name.removeprefix(MODULE)}): give it, as in "
-            "viewsmith.load(run, encoder=module)"
-        )
+    check_given_again("encoder", name, "encoder")
     shape, modality = row_shape or facts.row_shape, modality_in(plan)
     axes = options.input_components or 0
     context = EncoderContext(shape, modality.channels(shape), options.n_components, axes, bias, name=name)
@@ -204,7 +200,7 @@ def _framework(plan: AnyContext) -> Framework:
         if isinstance(options.projector_dims, tuple):
             context = dataclasses.replace(context, simclr_dims=options.projector_dims)
         return custom.connect(context)
-    check_named(given)
+    check_given_again("framework", given, "framework")
     entry = find("framework", given)
     check_renamed(entry, options.framework_options)
     build = getattr(entry.build, "build", entry.build)
@@ -271,11 +267,7 @@ def make_views(plan: AnyContext, encoder: nn.Module) -> PairMaker:
     if isinstance(options.view_maker, nn.Module):
         custom: Any = copy.deepcopy(options.view_maker)
         return PairMaker([custom], refreshed=refreshed)
-    if options.view_maker.startswith(MODULE):
-        raise InputError(
-            f"the view maker of this model is custom ({options.view_maker.removeprefix(MODULE)}): give it, as in "
-            "viewsmith.load(run, view_maker=views)"
-        )
+    check_given_again("view maker", options.view_maker, "view_maker")
     given = options.view_options
     if "noise_strength" in given:
         given = given | {"noise_strength": options.noise_strength}

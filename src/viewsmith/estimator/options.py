@@ -156,18 +156,18 @@ def check_framework(name: str | nn.Module, allowed: Sequence[str]) -> None:
     """Raise InputError for a name that is not a framework, or one that the method does not accept."""
     if not isinstance(name, str):
         return
-    check_named(name)
+    check_given_again("framework", name, "framework")
     known = known_frameworks(allowed)
     if name not in known:
         raise InputError(f"framework is {name!r}, expected {join_names(known)}")
 
 
-def check_named(framework: str) -> None:
-    """Raise InputError if a custom framework is missing."""
-    if framework.startswith(MODULE):
+def check_given_again(part: str, text: str, argument: str) -> None:
+    """Raise InputError if the text of a part in a configuration is of a custom one, which has to be given again."""
+    if text.startswith(MODULE):
         raise InputError(
-            f"the framework of this model is custom ({framework.removeprefix(MODULE)}): give it, as in "
-            "viewsmith.load(run, framework=framework)"
+            f"the {part} of this model {'are' if part == 'features' else 'is'} custom ({text.removeprefix(MODULE)}): "
+            f"give {'them' if part == 'features' else 'it'}, as in viewsmith.load(run, {argument}=...)"
         )
 
 

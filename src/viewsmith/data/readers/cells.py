@@ -1,6 +1,7 @@
 """Readers of counts of single cells: folders and .h5 files of 10x, a Matrix Market file with files of names, loom."""
 
 import gzip
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ GENES = "Gene Expression"  # the kind of features that is read; others are antib
 _MATRIX, _BARCODES, _FEATURES = ("matrix.mtx",), ("barcodes.tsv",), ("features.tsv", "genes.tsv")
 
 
-@reader(
+of_counts = partial(reader, modality="vectors", options=("labels",))
+
+
+@of_counts(
     "10x",
     in_folders=(".mtx", ".mtx.gz"),
     help="a folder of counts of cells: matrix.mtx, barcodes.tsv and features.tsv, plain or gzip",
     noun="a 10x folder",
-    modality="vectors",
-    options=("labels",),
     example="filtered_feature_bc_matrix/ --labels labels.csv --label cell_type",
 )
 def read_tenx(path: Path, request: DataOptions) -> FileContents:
@@ -59,13 +61,11 @@ def read_tenx(path: Path, request: DataOptions) -> FileContents:
     return counts_of_cells(counts, cells, names, request, str(path), (path, folder, folder.parent), kinds=kinds)
 
 
-@reader(
+@of_counts(
     "10x-h5",
     ".h5",
     help="counts of cells in an HDF5 file of 10x (Cell Ranger 2 and later)",
     noun="a 10x file",
-    modality="vectors",
-    options=("labels",),
     extra="omics",
     example="filtered_feature_bc_matrix.h5 --labels labels.csv --label cell_type",
 )
@@ -168,13 +168,11 @@ _LARGEST = 2**26  # bytes of a file of names
 _NAMES = (".tsv", ".csv", ".txt")
 
 
-@reader(
+@of_counts(
     "mtx",
     *(".mtx", ".mtx.gz"),
     help="one count matrix, with files of names beside it; whether genes are rows is told by the names",
     noun="an .mtx matrix",
-    modality="vectors",
-    options=("labels",),
     example="counts.mtx --labels cells.csv --label cell_type",
 )
 def read_mtx(path: Path, request: DataOptions) -> FileContents:

@@ -73,6 +73,13 @@ class ImageCache:
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"the decoded images {self.pixels} are damaged ({error}): delete this file") from error
 
+    def read_or_write(self, images: Iterable[np.ndarray], shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Decode the images into the file, unless another process has done so meanwhile, and map it."""
+        with Claims(self.pixels.parent / "claims").hold(self.pixels.stem, wait=True), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the folder has changed was said before
+            known = self.read()
+            return self.write(images, shape, dtype) if known is None else known
+
     def write(self, images: Iterable[np.ndarray], shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Decode the images into the file, and map it."""
         self.pixels.parent.mkdir(parents=True, exist_ok=True)
@@ -246,10 +253,7 @@ def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -
         return known
     if request.cache is None and not request.maps(stack.shape, stack.dtype):
         return in_memory(stack, str(path))
-    with Claims(place / "claims").hold(cache.pixels.stem, wait=True), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the folder has changed was said above
-        known = cache.read()  # another process may have decoded them meanwhile
-        return cache.write(stack.images(), stack.shape, stack.dtype) if known is None else known
+    return cache.read_or_write(stack.images(), stack.shape, stack.dtype)
 
 
 def _pixels(
@@ -261,14 +265,10 @@ def _pixels(
     if cache is not None and (known := cache.read()) is not None:
         return known, cache.side
     shape, side = check_headers(files, side, color, str(path), fitted=fitted)
-    if cache is None or place is None or (request.cache is None and not request.maps(shape, Images.samples.dtype)):
+    if cache is None or (request.cache is None and not request.maps(shape, Images.samples.dtype)):
         return _in_memory(files, shape, side), side
     cache.side = side
-    with Claims(place / "claims").hold(cache.pixels.stem, wait=True), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the folder has changed was said above
-        known = cache.read()  # another process may have decoded them meanwhile
-        found = decoded(files, shape, side)
-        return cache.write(found, shape, Images.samples.dtype) if known is None else known, side
+    return cache.read_or_write(decoded(files, shape, side), shape, Images.samples.dtype), side
 
 
 def _list_images(root: Path) -> tuple[_Images, int | None]:

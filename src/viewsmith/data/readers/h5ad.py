@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,14 +186,14 @@ def _kind(path: Path) -> str:
     return f"an {path.suffix.lower()} file"
 
 
-@reader(
+of_cells = partial(reader, modality="vectors", options=("layer", "neighbors", "use_rep"), extra="omics")
+
+
+@of_cells(
     "h5ad",
     *(".h5ad", ".zarr/"),
     help="cells of anndata: X, a layer or a representation, labels of obs",
     noun="an .h5ad file",
-    modality="vectors",
-    options=("layer", "neighbors", "use_rep"),
-    extra="omics",
     example="cells.h5ad --label cell_type --layer counts",
 )
 def read_h5ad(path: Path, request: DataOptions) -> FileContents:
@@ -200,14 +201,11 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
     return _cells(path, request, "")
 
 
-@reader(
+@of_cells(
     "h5mu",
     ".h5mu",
     help="cells of one modality of a MuData file; of several FILE::MODALITY",
     noun="an .h5mu file",
-    modality="vectors",
-    options=("layer", "neighbors", "use_rep"),
-    extra="omics",
     example="cite.h5mu::rna --label cell_type",
 )
 def read_h5mu(path: Path, request: DataOptions) -> FileContents:

@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -261,6 +262,7 @@ def _record(headers: list[str], i: int) -> str:
     return f"record {name!r}" if name else f"record number {i + 1} (without a name)"
 
 
+of_records = partial(reader, options=("labels",), extra="dna", once=True)
 _LABELS = "give labels in a file (--labels FILE), a name and a label in each line"
 
 
@@ -273,15 +275,12 @@ def _contents(path: Path, request: DataOptions, records: list[tuple[str, str]]) 
     return sequence_contents(path, request, [header for header, _ in records], letters_of(b"".join(encoded)), starts)
 
 
-@reader(
+@of_records(
     "fastq",
     *(".fastq", ".fq", ".fastq.gz", ".fq.gz"),
     help="reads of a sequencer, without their qualities",
     noun="a FASTQ file",
     modality="dna",
-    options=("labels",),
-    extra="dna",
-    once=True,
     example="reads.fastq.gz",
 )
 def read_fastq(path: Path, request: DataOptions) -> FileContents:
@@ -297,15 +296,12 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
     return _contents(path, request, records)
 
 
-@reader(
+@of_records(
     "genbank",
     *(".gb", ".gbk", ".genbank"),
     help="records of GenBank, their sequences",
     noun="a GenBank file",
     modality=("dna", "proteins"),
-    options=("labels",),
-    extra="dna",
-    once=True,
     example="records.gb --labels kinds.tsv",
 )
 def read_genbank(path: Path, request: DataOptions) -> FileContents:

@@ -18,6 +18,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
 
+of_signals = partial(reader, modality="series", options=OPTIONS, extra="signals")
 SOUND, EDF = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif"), (".edf", ".bdf")
 CLIPPED = 0.01  # of the points of a recording at full scale or nearly so, from which on it is named
 FULL_SCALE = 0.999
@@ -55,15 +56,12 @@ def _points(read: Callable[[int, int], np.ndarray], file: Path, noun: str, start
         return read(start, stop)
 
 
-@reader(
+@of_signals(
     "sound",
     *SOUND,
     in_folders=SOUND,
     help="sound files; of a folder with labels by folders or in a table of file names",
     noun="sound",
-    modality="series",
-    options=OPTIONS,
-    extra="signals",
     example="words/ --label digit --groups speaker --split-groups",
 )
 def read_sound(path: Path, request: DataOptions) -> FileContents:
@@ -101,15 +99,12 @@ def _check_silent_or_clipped(recordings: list[Recording], request: DataOptions, 
             warn(f"{source_name}: {pluralize(len(names), 'file')} {what}: {name_list(names, 5)}")
 
 
-@reader(
+@of_signals(
     "edf",
     *EDF,
     in_folders=EDF,
     help="EEG and other signals in EDF, EDF+ and BDF files, in their physical units",
     noun="an EDF or BDF file",
-    modality="series",
-    options=OPTIONS,
-    extra="signals",
     example="night.edf --length 30s --channels Fpz-Cz,Pz-Oz",
 )
 def read_edf(path: Path, request: DataOptions) -> FileContents:
@@ -145,15 +140,12 @@ def _edf_points(signals: Sequence[Any], rate: float, start: int, stop: int) -> n
     return np.stack([signal.get_data_slice(start / rate, stop / rate) for signal in signals]).astype(np.float32)
 
 
-@reader(
+@of_signals(
     "wfdb",
     ".hea",
     in_folders=(".hea",),
     help="records of PhysioNet (WFDB): a header with its signals, in their physical units",
     noun="a WFDB record",
-    modality="series",
-    options=OPTIONS,
-    extra="signals",
     example="mitdb/ --length 2s --step 1s --groups recording",
 )
 def read_wfdb(path: Path, request: DataOptions) -> FileContents:

@@ -22,7 +22,7 @@ from viewsmith.core.samples import Rows, Samples, take_rows
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator.generated import make_generator
 from viewsmith.estimator.model import AnyContext, modality_in
-from viewsmith.estimator.options import MODULE
+from viewsmith.estimator.options import MODULE, check_given_again
 from viewsmith.estimator.plan import Facts
 from viewsmith.losses.quality import map_pools, pair_quality
 from viewsmith.methods.genview.clip import load_clip
@@ -250,11 +250,7 @@ def _network(features: FeaturesOption, center: Tensor, scale: Tensor, weights: s
 def _load(features: FeaturesOption, center: Tensor, scale: Tensor) -> nn.Module:
     if isinstance(features, nn.Module):
         return copy.deepcopy(features)
-    if features.startswith(MODULE):
-        raise InputError(
-            f"the features of this model are from a custom module ({features.removeprefix(MODULE)}): give it, as in "
-            "viewsmith.load(run, features=module)"
-        )
+    check_given_again("features", features, "features")
     return load_clip(features.removeprefix(CLIP), center, scale)
 
 
