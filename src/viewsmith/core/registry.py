@@ -75,33 +75,16 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered part.
-
-    Attributes
-    ----------
-    kind, name : str
-    build : callable
-        The class or function that builds the part; its keyword-only arguments are the part's options.
-    help : str
-        One line.
-    modalities : tuple of str
-        Names of the modalities for which the part can be used; empty: all.
-    source : str
-        The publication, such as "Chen et al. 2020".
-    tags : mapping
-        Further properties by name, such as ``local_views``. They depend on the kind.
-    origin : str
-        The package that registered it.
-    """
+    """A registered part."""
 
     kind: Kind
     name: str
-    build: Callable[..., Any]
-    help: str
-    modalities: tuple[str, ...] = ()
-    source: str = ""
-    tags: Mapping[str, Any] = field(default_factory=dict)
-    origin: str = "viewsmith"
+    build: Callable[..., Any]  #: class or function that builds the part; its keyword-only arguments are the options
+    help: str  #: one line
+    modalities: tuple[str, ...] = ()  #: for which the part can be used; empty: all
+    source: str = ""  #: the publication, such as "Chen et al. 2020"
+    tags: Mapping[str, Any] = field(default_factory=dict)  #: further properties, which depend on the kind
+    origin: str = "viewsmith"  #: the package that registered it
 
     @property
     def options(self) -> dict[str, Option]:

@@ -13,31 +13,16 @@ from viewsmith.core.samples import Rows
 
 @dataclass
 class Batch:
-    """The samples of one training step.
+    """The samples of one training step."""
 
-    Attributes
-    ----------
-    x : Tensor, shape (B, ...)
-        Samples, scaled, on the training device.
-    index : Tensor of int64, shape (B,)
-        Row numbers of the samples in the training set.
-    generator : torch.Generator
-        Random stream of this step and update, on the device of `x`. Every random draw uses it.
-    weight : Tensor, shape (B,), optional
-        Weight of each sample in the training scalar ``mean(weight * loss)``; None means ones.
-    epoch, step : int
-        Position in the phase, from 0.
-    progress : float
-        Fraction of the training that is done, from 0 to less than 1: of the phase, or of all the phases that share one
-        learning-rate curve (see `Optimizer`).
-    """
-
-    x: Tensor
-    index: Tensor
-    generator: torch.Generator
-    weight: Tensor | None = None
-    epoch: int = 0
-    step: int = 0
+    x: Tensor  #: samples (B, ...), scaled, on the training device
+    index: Tensor  #: (B,): row numbers in the training set
+    generator: torch.Generator  #: of this step and update, on the device of `x`: every draw uses it
+    weight: Tensor | None = None  #: (B,), in the training scalar ``mean(weight * loss)``; None: ones
+    epoch: int = 0  #: in the phase, from 0
+    step: int = 0  #: in the phase, from 0
+    #: Fraction of the training that is done, from 0 to less than 1: of the phase, or of all the phases that share one
+    #: learning-rate curve (see `Optimizer`).
     progress: float = 0.0
 
 
@@ -54,56 +39,29 @@ class Optimizer:
     """Optimizer, schedules and parameter groups of one update.
 
     The learning rate rises linearly during the warm-up. It then decreases along half a cosine, or stays constant.
-
-    Attributes
-    ----------
-    name : {"adamw", "adam", "sgd", "lars"}
-    learning_rate : float
-        The rate after the warm-up.
-    weight_decay : float
-    momentum : float
-        Momentum of "sgd" and "lars".
-    schedule : {"cosine", "constant"}
-    warmup : float
-        Fraction of the steps in which the rate rises, 0 to 1.
-    final_lr_scale : float
-        The last rate of the cosine, as a fraction of `learning_rate`.
-    clip : float, optional
-        Largest norm of the gradient; longer gradients are scaled down. None: no limit.
-    lr_span : (float, float)
-        The part of the learning-rate curve that the phase covers. For example, two phases with the spans (0, 0.5) and
-        (0.5, 1) share one curve.
-    final_weight_decay : float, optional
-        The last weight decay: it changes from `weight_decay` along half a cosine over the whole curve (DINO: Caron et
-        al. 2021, section 3.2). None: the weight decay is constant.
-    exclude_norm_and_bias : bool
-        Parameters with one dimension (biases and weights of normalization layers) have no weight decay and, with
-        "lars", the plain learning rate (SimCLR, BYOL, Barlow Twins, DINO).
-    trust_coefficient : float
-        eta of "lars".
-    constant_predictor_rate : bool
-        The learning rate of the predictor is `learning_rate` at every step (SimSiam: Chen and He 2021, section 4.2).
-    freeze_last_layer : float
-        Fraction of the curve, from its start, during which the last layer is frozen (DINO, SwAV).
-    head_lr_scale : float
-        The learning rate of the projection head, as a multiple of the other parameters'.
     """
 
     name: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-3  #: after the warm-up
     weight_decay: float = 0.0
-    momentum: float = 0.9
+    momentum: float = 0.9  #: of "sgd" and "lars"
     schedule: Literal["cosine", "constant"] = "cosine"
-    warmup: float = 0.0
-    final_lr_scale: float = 0.0
-    clip: float | None = None
+    warmup: float = 0.0  #: fraction of the steps in which the rate rises
+    final_lr_scale: float = 0.0  #: last rate of the cosine, as a fraction of `learning_rate`
+    clip: float | None = None  #: largest norm of the gradient; None: no limit
+    #: Part of the learning-rate curve that the phase covers: phases with the spans (0, 0.5) and (0.5, 1) share one
+    #: curve.
     lr_span: tuple[float, float] = (0.0, 1.0)
+    #: The last weight decay, after half a cosine over the whole curve (DINO: Caron et al. 2021, section 3.2); None: it
+    #: is constant.
     final_weight_decay: float | None = None
+    #: Parameters with one dimension (biases, weights of norms) have no weight decay and, with "lars", the plain
+    #: learning rate (SimCLR, BYOL, Barlow Twins, DINO).
     exclude_norm_and_bias: bool = False
-    trust_coefficient: float = 1e-3
-    constant_predictor_rate: bool = False
-    freeze_last_layer: float = 0.0
-    head_lr_scale: float = 1.0
+    trust_coefficient: float = 1e-3  #: eta of "lars"
+    constant_predictor_rate: bool = False  #: that of the predictor stays (SimSiam: Chen and He 2021, section 4.2)
+    freeze_last_layer: float = 0.0  #: fraction of the curve, from its start, in which it is frozen (DINO, SwAV)
+    head_lr_scale: float = 1.0  #: rate of the projection head, as a multiple of the others'
 
     @property
     def roles(self) -> list[Role]:
@@ -120,51 +78,33 @@ class Optimizer:
 class Update:
     """One optimizer step inside a phase: what is computed, and what it trains.
 
-    Attributes
-    ----------
-    name : str
-        Used in metrics and checkpoints; unique in its phase.
-    step : callable
-        A bound method of the `Method`: ``step(batch)`` returns the pair losses, shape (B,), and a dict of scalar
-        tensors to log. It must compute the whole loss, because the engine wraps it for distributed training.
-    trains : sequence of nn.Module or nn.Parameter
-        Their parameters that require a gradient are trained. All other parameters of the method are frozen during the
-        step. Buffers (BatchNorm statistics, queues) are not frozen.
-    optimizer : Optimizer, optional
-        Default: ``Optimizer()``.
-    interval : int
-        The update runs in every step whose number is a multiple of this.
-    after : callable, optional
-        Called after each step of the optimizer, for example to update a running average of the weights.
-    may_diverge : bool
-        If True, training continues when gradients of this update are not finite: they are set to zero, and so is a loss
-        that is not finite. For parts that the rest of the training does not need.
-    static : bool
-        Every step launches the same kernels with the same shapes: it reads no value, changes no Python number, and does
-        not depend on the progress. A GPU can then replay it, see `viewsmith.networks.base.is_static`.
-    network : nn.Module, optional
-        The network that takes most of the time, for a training that compiles it.
-    continues : bool
-        The optimizer keeps its state over all phases with an update of this name that continues, as one optimizer for
-        the whole training would. These updates train the same parameters with the same `optimizer`, apart from its
-        `lr_span`. By default every phase starts with a new optimizer.
-
     Raises
     ------
     InputError
         `trains` is a module or parameter instead of a sequence of them, or `interval` is less than 1.
     """
 
-    name: str
+    name: str  #: in metrics and checkpoints; unique in its phase
+    #: A bound method of the `Method`: from a batch to the pair losses, (B,), and a dict of scalar tensors to log. It
+    #: computes the whole loss, because the engine wraps it for distributed training.
     step: Step
+    #: Their parameters that require a gradient are trained, all others of the method are frozen during the step;
+    #: buffers (BatchNorm statistics, queues) are not.
     trains: Sequence[nn.Module | nn.Parameter]
-    optimizer: Optimizer | None = None
-    interval: int = 1
+    optimizer: Optimizer | None = None  #: default: ``Optimizer()``
+    interval: int = 1  #: it runs in every step whose number is a multiple of this
+    #: called after each step, for example to update a running average of the weights
     after: Callable[[], None] | None = None
+    #: Gradients, and a loss, that are not finite are set to zero: for parts that the rest of the training does not
+    #: need.
     may_diverge: bool = False
+    #: The optimizer keeps its state over all phases with an update of this name that continues, as one optimizer for
+    #: the whole training would, on the same parameters with the same `optimizer` apart from its `lr_span`.
     continues: bool = False
+    #: Every step launches the same kernels with the same shapes: it reads no value, changes no Python number, and does
+    #: not depend on the progress. A GPU can then replay it, see `viewsmith.networks.base.is_static`.
     static: bool = False
-    network: nn.Module | None = None
+    network: nn.Module | None = None  #: that takes most of the time, for a training that compiles it
 
     def __post_init__(self) -> None:
         if not isinstance(self.trains, list | tuple):

@@ -137,49 +137,23 @@ def _is_alive(process: int) -> bool:
 
 @dataclass(frozen=True)
 class FileContents:
-    """What a reader found in a file or folder, before the checks for all sources.
+    """What a reader found in a file or folder, before the checks for all sources."""
 
-    Attributes
-    ----------
-    x : ndarray or RowSource, shape (n, ...)
-        Samples. A memory map or a source stands for rows that are not to be read as a whole.
-    y : ndarray, shape (n,), or None
-        Labels, as they are in the file.
-    n_train : int or None
-        If the file gives the split: its number of train rows, which come first.
-    names : list of str or None
-        Names of the columns of `x`.
-    table : dict
-        Schema of a table: ``columns``, ``one_hot``, ``drop``, ``label``; empty for others.
-    options : dict
-        Options with which later files must be read, as part of the schema: ``layer``, ``image_size``.
-    row_names : list of str or None
-        Names of the rows: image files, FASTA records, cells.
-    neighbors : sparse matrix, shape (n, n), or None
-        Neighbor graph of the rows; None if it was not requested.
-    groups : ndarray, shape (n,), or None
-        Groups of the rows, as they are in the file; None if they were not requested.
-    windows : Windows, Tiles or None
-        If rows are windows of longer recordings, or tiles of larger images: where they are. A drawn split does not
-        divide recordings and images.
-    cells : bool
-        Whether rows are single cells, whose raw counts are recognized.
-    modality : str or None
-        Kind of the samples; None: found from `x`.
-    """
-
-    x: np.ndarray | RowSource
-    y: np.ndarray | None = None
-    n_train: int | None = None
-    names: list[str] | None = None
+    x: np.ndarray | RowSource  #: samples (n, ...); a memory map or a source: rows that are not read as a whole
+    y: np.ndarray | None = None  #: labels (n,), as they are in the file
+    n_train: int | None = None  #: number of train rows, which come first, if the file has a split
+    names: list[str] | None = None  #: of the columns of `x`
+    #: schema of a table: ``columns``, ``one_hot``, ``drop``, ``label``
     table: dict[str, Any] = field(default_factory=dict)
+    #: with which later files must be read: ``layer``, ``image_size``
     options: dict[str, Any] = field(default_factory=dict)
-    row_names: list[str] | None = None
-    neighbors: Any = None
-    groups: np.ndarray | None = None
+    row_names: list[str] | None = None  #: image files, FASTA records, cells
+    neighbors: Any = None  #: graph of the rows, a sparse matrix (n, n), if it was requested
+    groups: np.ndarray | None = None  #: (n,), as they are in the file, if they were requested
+    #: Where windows of longer recordings, or tiles of larger images, are; a drawn split does not divide these.
     windows: Windows | Tiles | None = None
-    cells: bool = False
-    modality: str | None = None
+    cells: bool = False  #: rows are single cells, whose raw counts are recognized
+    modality: str | None = None  #: None: found from `x`
 
 
 Reader = Callable[[Path, DataOptions], FileContents]

@@ -35,47 +35,24 @@ Weight = Annotated[float, Bounds(ge=0.0)]
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Facts about the data and the settings, used to resolve options that are "auto".
+    """Facts about the data and the settings, used to resolve options that are "auto"."""
 
-    Attributes
-    ----------
-    defaults : mapping
-        Default values of options in the modality, such as ``kernel``.
-    n_rows, batch_size : int
-        Number of training rows, and of rows in a batch.
-    other_samples : bool
-        Whether the second view of a sample may be another sample (an edge of a neighbor graph).
-    """
-
-    defaults: Mapping[str, Any]
-    n_rows: int
+    defaults: Mapping[str, Any]  #: of options in the modality, such as ``kernel``
+    n_rows: int  #: for training
     batch_size: int
-    other_samples: bool = False
+    other_samples: bool = False  #: the second view may be another sample (an edge of a neighbor graph)
 
 
 @dataclass(frozen=True)
 class FrameworkContext:
-    """The encoder for which a framework is built, and what its heads depend on.
+    """The encoder for which a framework is built, and what its heads depend on."""
 
-    Attributes
-    ----------
-    encoder : nn.Module
-        Samples (B, ...) to representations h (B, n_components).
-    n_components : int
-        Width of the representations that heads get: without the columns that are not learned.
-    published : bool
-        Whether the encoder has the size for which heads were published (a ResNet). Otherwise heads are smaller.
-    simclr_dims : tuple of int
-        Default widths of a plain head in the modality.
-    wrap : callable
-        Maps a head to the head that is used. It can add noise on the representation before the head, and leave out
-        columns that are not learned.
-    """
-
-    encoder: nn.Module
-    n_components: int
+    encoder: nn.Module  #: samples (B, ...) to representations h (B, n_components)
+    n_components: int  #: that heads get: without columns that are not learned
+    #: The encoder has the size for which heads were published (a ResNet); otherwise heads are smaller.
     published: bool = False
-    simclr_dims: tuple[int, ...] = (32,)
+    simclr_dims: tuple[int, ...] = (32,)  #: default widths of a plain head in the modality
+    #: Maps a head to the head that is used: with noise on its input, without columns that are not learned.
     wrap: Callable[[Any], nn.Module] = lambda head: head
 
     def dims(self, name: str, given: Sequence[int] | None, small: Sequence[int]) -> dict[str, int]:

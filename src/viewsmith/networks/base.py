@@ -21,24 +21,13 @@ from viewsmith.core.samples import Rows
 
 @dataclass(frozen=True)
 class PartContext:
-    """What registered parts are built from, such as features; the contexts of other kinds add what these need.
+    """What registered parts are built from, such as features; the contexts of other kinds add what these need."""
 
-    Attributes
-    ----------
-    row_shape : tuple of int
-        Shape of a sample as given by the user; sequences of DNA may have other lengths.
-    channels : int
-        First dimension of a scaled sample: the number of features, of color channels, of channels, or 4 for DNA.
-    name : str
-        The name given by the user, including its argument (``timm:resnet34``).
-    layer : nn.Module, optional
-        The input layer, fitted to the training rows if the model is new; otherwise a part that keeps a copy of it, or
-        of its values, gets them with the weights. ``layer.inverse`` gives samples in the units of the data.
-    """
-
-    row_shape: tuple[int, ...]
-    channels: int
-    name: str = field(default="", kw_only=True)
+    row_shape: tuple[int, ...]  #: of a sample as given by the user; sequences may have other lengths
+    channels: int  #: first dimension of a scaled sample: features, color channels, channels, or 4 for DNA
+    name: str = field(default="", kw_only=True)  #: as given by the user, with its argument (``timm:resnet34``)
+    #: The input layer, fitted to the training rows if the model is new; otherwise a part that keeps a copy of it, or of
+    #: its values, gets them with the weights. ``layer.inverse`` gives samples in the units of the data.
     layer: nn.Module | None = field(default=None, kw_only=True)
 
 
@@ -54,20 +43,11 @@ class EncoderContext(PartContext):
     suitable), ``first_stage`` (it has a method `stem`, which a noise generator can use), and
     ``default_skip`` (the option `appended_pca` that `contrastive` gives it with the default views; vectors: if the
     encoder reads principal axes).
-
-    Attributes
-    ----------
-    n_components : int
-        Width of the representation.
-    input_components : int
-        Number of principal axes before the encoder of vectors; 0 means none.
-    bias : bool
-        Whether layers without a norm have biases, for encoders that support both.
     """
 
-    n_components: int
-    input_components: int = 0
-    bias: bool = True
+    n_components: int  #: width of the representation
+    input_components: int = 0  #: principal axes before the encoder of vectors; 0: none
+    bias: bool = True  #: layers without a norm have biases, in encoders that support both
 
 
 @dataclass(frozen=True)

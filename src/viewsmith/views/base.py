@@ -183,34 +183,18 @@ class ViewContext(PartContext):
     shape of a row to arguments for this view maker), ``check`` (of the options and the shape of a row, raises
     InputError), ``derive`` (from arguments and training data to the values in `derived`) and ``smaller`` (from the
     shape of a row and these values to the name of its smaller views and their size in pixels, or None).
-
-    Attributes
-    ----------
-    modality : viewsmith.modalities.Modality
-    encoder : nn.Module
-        The encoder that is trained.
-    statistics : mapping
-        Statistics of the training rows from the input layer, see `Modality.fit_input`.
-    space : callable or PrincipalSpace, optional
-        Space in which neighbors are searched. Default: the scaled samples.
-    refreshed : bool
-        Whether the neighbors are searched again during training, in the representation.
-    derived : mapping
-        Values that the tags ``derive`` of the view makers returned.
-    fresh : bool
-        Whether the model is new, so that weights of another run must be read; otherwise they are loaded with the model.
-    graph : PrecomputedGraph, optional
-        A precomputed neighbor graph of the training rows, used instead of a search.
     """
 
     modality: Any
-    encoder: nn.Module
+    encoder: nn.Module  #: that is trained
+    #: of the training rows from the input layer, see `Modality.fit_input`
     statistics: Mapping[str, Any] = field(default_factory=dict)
-    space: Callable[[Tensor], Tensor] | None = None
-    refreshed: bool = False
-    derived: Mapping[str, Any] = field(default_factory=dict)
+    space: Callable[[Tensor], Tensor] | None = None  #: in which neighbors are searched; default: the scaled samples
+    refreshed: bool = False  #: neighbors are searched again during training, in the representation
+    derived: Mapping[str, Any] = field(default_factory=dict)  #: returned by the tags ``derive`` of the view makers
+    #: The model is new, so that weights of another run must be read; otherwise they are loaded with the model.
     fresh: bool = True
-    graph: PrecomputedGraph | None = None
+    graph: PrecomputedGraph | None = None  #: neighbor graph of the training rows, used instead of a search
 
 
 def at(**options: Sequence[float]) -> tuple[dict[str, Any], ...]:

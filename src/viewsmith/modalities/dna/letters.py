@@ -15,31 +15,16 @@ MOST_WORDS = 400
 
 @dataclass(frozen=True)
 class Alphabet:
-    """Letters of sequences, upper or lower case.
+    """Letters of sequences, upper or lower case."""
 
-    Attributes
-    ----------
-    name, noun : str
-        Name of the modality, and of the sequences in messages.
-    letters : str
-        Each is a channel of scaled sequences, in this order.
-    unknown : str
-        The letter for one that is not known: equal parts in all channels.
-    complement : str
-        The complement of each letter, which must be `letters` from their end; empty: sequences have no other strand.
-    aliases : tuple of (str, str)
-        Other letters, and the one that each of them is read as.
-    frequencies, substitutions : ndarray, shapes (C,) and (C, C), optional
-        How often letters occur, and P(b | a): which letter is in the place of another in related sequences.
-    """
-
-    name: str
-    noun: str
-    letters: str
-    unknown: str
-    complement: str = ""
-    aliases: tuple[tuple[str, str], ...] = ()
-    frequencies: np.ndarray | None = field(default=None, compare=False, repr=False)
+    name: str  #: of the modality
+    noun: str  #: of the sequences, in messages
+    letters: str  #: each is a channel of scaled sequences, in this order
+    unknown: str  #: the letter for one that is not known: equal parts in all channels
+    complement: str = ""  #: of each letter, `letters` from their end; empty: sequences have no other strand
+    aliases: tuple[tuple[str, str], ...] = ()  #: other letters, and the one that each is read as
+    frequencies: np.ndarray | None = field(default=None, compare=False, repr=False)  #: (C,): how often letters occur
+    #: (C, C): P(b | a), which letter is in the place of another in related sequences
     substitutions: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
