@@ -98,24 +98,12 @@ def split_by_groups(
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Where windows of recordings are.
+    """Where windows of recordings are."""
 
-    Attributes
-    ----------
-    recordings : ndarray of str, shape (n,)
-        Name of the recording of each row.
-    starts : ndarray of int, shape (n,)
-        First point of each row in its recording.
-    rate : float or None
-        Points per second; None: not known.
-    ends : ndarray of int, shape (n,), or None
-        Of the sounds of recordings, which differ in length, the point after the last.
-    """
-
-    recordings: np.ndarray
-    starts: np.ndarray
-    rate: float | None
-    ends: np.ndarray | None = None
+    recordings: np.ndarray  #: (n,): name of the recording of each row
+    starts: np.ndarray  #: (n,): its first point in the recording
+    rate: float | None  #: points per second; None: not known
+    ends: np.ndarray | None = None  #: (n,): of sounds, which differ in length, the point after the last
 
     @property
     def wholes(self) -> np.ndarray:
@@ -217,67 +205,33 @@ SAMPLE_VALUES = 2**27
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows, labels if known, and the split into train and test.
+    """Rows, labels if known, and the split into train and test."""
 
-    Attributes
-    ----------
-    x : ndarray, shape (n, ...), or RowSource
-        All rows in input order; with a given split the train rows, then the test rows. Vectors are float32 (n, d),
-        images uint8, uint16 or float32 (n, H, W) or (n, H, W, C), DNA uint8 ASCII letters (n, L), 0 after the end of a
-        sequence. Of a table that is not plain numbers, a `viewsmith.modalities.tables.TableArray` of encoded rows.
-        Vectors that are too large for memory are a source, from which slices and rows by index are read.
-    y : ndarray, shape (n,), or None
-        Labels of the rows: classes as integers, booleans or text, or numbers (a continuous target) as float64.
-    train_index, test_index : ndarray of int64, increasing; test_index is None without a split
-        Rows of `x` in the train and the test split.
-    split : {"given", "stratified", "random", "groups", "none"}
-        "given": by the file. "stratified": drawn here by class (80/20, seed 0). "random": the same for numbers, without
-        classes. "groups": whole groups are test rows (about 20 %
-        of the rows, seed 0). "none": all rows are for training.
-    modality : str
-        Name of the modality.
-    source : str
-        The file, folder or built-in name, as given by the user.
-    feature_names : list of str, or None
-        Names of the columns of `x`, if known.
-    schema : dict
-        Columns, options and shape with which another file must be read to get the same features in the same order, as
-        plain JSON values; the argument ``schema`` of `load_dataset`.
-    label_name : str or None
-        The column of the labels; None if they have no column (arrays, built-in data sets).
-    row_names : list of str, or None
-        Names of the rows of `x`, if the source has names: image files, FASTA records, cells.
-    neighbors : sparse matrix, shape (n, n), or None
-        Neighbor graph of the rows of `x`; None if it was not requested.
-    groups : ndarray of str, shape (n,), or None
-        Groups of the rows; None if they were not requested.
-    partly_labeled : bool
-        Whether rows may have no label, which is -1 or "" in `y`, and NaN among numbers.
-    windows : Windows, Tiles or None
-        If rows are windows of longer recordings, or tiles of larger images: where they are.
-    label_fault : str or None
-        Of rows for a fitted run whose labels cannot be used, and are therefore left out: why.
-    rna : bool
-        Whether the letters of DNA are those of RNA in the file, U and no T.
-    """
-
+    #: All rows in input order; with a given split the train rows, then the test rows. Vectors are float32 (n, d),
+    #: images uint8, uint16 or float32 (n, H, W[, C]), DNA uint8 ASCII letters (n, L), 0 after the end of a sequence;
+    #: tables that are not plain numbers a `viewsmith.modalities.tables.TableArray` of encoded rows. Rows too large for
+    #: memory are a source, from which slices and rows by index are read.
     x: AnyRows
+    #: Labels (n,): classes as integers, booleans or text, or numbers (a continuous target) as float64.
     y: np.ndarray | None
-    train_index: np.ndarray
-    test_index: np.ndarray | None
+    train_index: np.ndarray  #: rows of `x`, increasing
+    test_index: np.ndarray | None  #: None without a split
+    #: "given" by the file; 80/20 with seed 0: "stratified" by class, "random", whole "groups"; "none": all train
     split: Split
     modality: str
-    source: str
-    feature_names: list[str] | None
+    source: str  #: file, folder or built-in name, as given by the user
+    feature_names: list[str] | None  #: of the columns of `x`, if known
+    #: Columns, options and shape with which another file must be read to get the same features in the same order, as
+    #: plain JSON values; the argument ``schema`` of `load_dataset`.
     schema: dict[str, Any]
-    label_name: str | None
-    row_names: list[str] | None = None
-    neighbors: Any = None
-    groups: np.ndarray | None = None
-    partly_labeled: bool = False
-    windows: Windows | Tiles | None = None
-    label_fault: str | None = None
-    rna: bool = False
+    label_name: str | None  #: None if the labels have no column (arrays, built-in data sets)
+    row_names: list[str] | None = None  #: image files, FASTA records, cells
+    neighbors: Any = None  #: graph of the rows, a sparse matrix (n, n), if it was requested
+    groups: np.ndarray | None = None  #: of the rows, as text (n,), if they were requested
+    partly_labeled: bool = False  #: rows may have no label: -1 or "" in `y`, NaN among numbers
+    windows: Windows | Tiles | None = None  #: of longer recordings, or tiles of larger images: where they are
+    label_fault: str | None = None  #: why labels of rows for a fitted run are left out
+    rna: bool = False  #: the letters of DNA are those of RNA in the file, U and no T
 
     def __repr__(self) -> str:
         """One line: what it is, where it is from, and its sizes."""

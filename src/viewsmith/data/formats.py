@@ -56,25 +56,13 @@ _ADVICE |= dict.fromkeys((".md", ".pdf", ".docx", ".html"), "it is a document: g
 
 @dataclass(frozen=True)
 class Format:
-    """A format that is not read.
+    """A format that is not read."""
 
-    Attributes
-    ----------
-    what : str
-        A noun with its article.
-    code : str
-        A line of Python with ``{path}`` and ``{out}``, the file that it writes.
-    package : str
-        What has to be installed for that, beside what viewsmith needs.
-    suffix, options : str
-        Ending of the written file, and with which options it is given to commands.
-    """
-
-    what: str
-    code: str
-    package: str = ""
-    suffix: str = ".npy"
-    options: str = ""
+    what: str  #: a noun with its article
+    code: str  #: Python with ``{path}`` and ``{out}``, the file that it writes
+    package: str = ""  #: to install for that, beside what viewsmith needs
+    suffix: str = ".npy"  #: of the written file
+    options: str = ""  #: with which it is given to commands
 
 
 _EEG = Format(

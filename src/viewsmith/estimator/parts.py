@@ -26,22 +26,11 @@ class OptionsSignature:
 
 
 class Part:
-    """Options of one part of an estimator: those that are given; for others the estimator has the default.
+    """Options of one part of an estimator: those that are given; for others the estimator has the default."""
 
-    Attributes
-    ----------
-    slot : str
-        The argument of estimators that takes the part.
-    lead : str
-        The option that can be given without its name, as in ``Views("noise")``, and as the argument itself.
-    further : str
-        The option with those of the named part, which can be given in the same way, as in ``Views("window",
-        window_minimum=0.5)``; empty: there are none.
-    """
-
-    slot: ClassVar[str] = ""
-    lead: ClassVar[str] = ""
-    further: ClassVar[str] = ""
+    slot: ClassVar[str] = ""  #: argument of estimators that takes the part
+    lead: ClassVar[str] = ""  #: option that can be given without its name, as in ``Views("noise")``
+    further: ClassVar[str] = ""  #: option with those of the named part, as in ``Views("window", window_minimum=0.5)``
     __signature__: ClassVar[Any] = OptionsSignature()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -38,25 +38,14 @@ TOLD_APART = 0.55  # least accuracy, at the lower end of its interval, that says
 
 @dataclass(frozen=True)
 class Symmetry:
-    """The test of one transformation.
-
-    Attributes
-    ----------
-    name : str
-    ratio : float, and ratio_interval : (float, float)
-        Distance ratio, with an interval of 95 % from resampled samples.
-    told_apart : float, and told_apart_interval : (float, float)
-        Accuracy on held-out samples of the better of a linear and a nonlinear classifier, with an interval of 95 %.
-    linear, nonlinear : float
-        The accuracy of each.
-    """
+    """The test of one transformation."""
 
     name: str
-    ratio: float
-    ratio_interval: tuple[float, float]
-    told_apart: float
+    ratio: float  #: distance ratio
+    ratio_interval: tuple[float, float]  #: 95 %, of resampled samples
+    told_apart: float  #: accuracy on held-out samples, of the better classifier
     told_apart_interval: tuple[float, float]
-    linear: float
+    linear: float  #: accuracy of a linear one
     nonlinear: float
 
     @property

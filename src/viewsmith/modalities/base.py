@@ -83,69 +83,33 @@ class SampleType:
 
 
 class Modality:
-    """A kind of samples.
-
-    Attributes
-    ----------
-    name, help : str
-        Registered name, and one line for listings.
-    samples : SampleType
-        What samples are: axes, type and range of the elements, alphabet.
-    default_views : str
-        Default view makers, joined by "+".
-    default_encoder, default_encoder_on_gpu : str
-        Names of the default encoders.
-    default_method : str
-        Name of the method that commands choose if none is given.
-    mild_views : (str, mapping), optional
-        View makers and their options for fixed features, which understand less than a network; None: `default_views`.
-    default_features : str
-        Name of the default features, those of registered kind "features"; empty: there are none.
-    steps, steps_on_gpu : int
-        Training steps if no number of epochs is given.
-    step_seconds : (float, float)
-        CPU seconds of a training step of DiffAug's encoder, and of its default generator, per sample of the batch and
-        per pixel or letter; 0 if negligible. Measured on one core of an AMD EPYC.
-    defaults : mapping
-        Default values of options of frameworks (``kernel``, ``temperature``, ``simclr_dims``) and of DiffAug's
-        generator, by name.
-    picture : {"curve", "pixels", "letters", "traces"}
-        How reports draw a sample, as `drawn` returns it.
-    is_image : bool
-        Whether samples are images, scaled ones (C, H, W): they have feature maps, a foreground and a background.
-    gallery : int
-        Number of samples in a gallery of a report.
-    on_top : bool
-        Whether generated views are also augmented by the fixed view makers.
-    denoisers : tuple of str
-        Kinds of networks that `denoiser` can build.
-    named_features : bool
-        Whether samples are rows of features that have names, which are read from files and DataFrames.
-    crop_suffixes, location_suffixes : tuple of str
-        Endings of the files to which crops and locations can be written; "" stands for a folder of images.
-    """
+    """A kind of samples."""
 
     name: ClassVar[str]
-    help: ClassVar[str]
-    samples: ClassVar[SampleType] = SampleType({"feature": None})
-    default_views: ClassVar[str]
+    help: ClassVar[str]  #: one line for listings
+    samples: ClassVar[SampleType] = SampleType({"feature": None})  #: axes, type and range of the elements, alphabet
+    default_views: ClassVar[str]  #: joined by "+"
     default_encoder: ClassVar[str]
     default_encoder_on_gpu: ClassVar[str]
-    default_method: ClassVar[str] = "contrastive"
+    default_method: ClassVar[str] = "contrastive"  #: that commands choose if none is given
+    #: and their options, for fixed features, which understand less than a network; None: `default_views`
     mild_views: ClassVar[tuple[str, Mapping[str, Any]] | None] = None
-    default_features: ClassVar[str] = ""
-    steps: int = 1500
+    default_features: ClassVar[str] = ""  #: of registered kind "features"; empty: there are none
+    steps: int = 1500  #: of a training if no number of epochs is given
     steps_on_gpu: int = 10_000
+    #: CPU seconds of a training step of DiffAug's encoder, and of its default generator, per sample of the batch and
+    #: per pixel or letter; 0 if negligible. Measured on one core of an AMD EPYC.
     step_seconds: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    #: of options of frameworks (``kernel``, ``temperature``, ``simclr_dims``) and of DiffAug's generator
     defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    picture: ClassVar[Picture] = "curve"
-    is_image: ClassVar[bool] = False
-    gallery: ClassVar[int] = 4
-    on_top: ClassVar[bool] = True
-    named_features: ClassVar[bool] = False
-    crop_suffixes: ClassVar[tuple[str, ...]] = ()
+    picture: ClassVar[Picture] = "curve"  #: how reports draw a sample, as `drawn` returns it
+    is_image: ClassVar[bool] = False  #: samples, scaled (C, H, W), have feature maps, a foreground and a background
+    gallery: ClassVar[int] = 4  #: number of samples in a gallery of a report
+    on_top: ClassVar[bool] = True  #: generated views are also augmented by the fixed view makers
+    named_features: ClassVar[bool] = False  #: samples are rows of features with names, from files and DataFrames
+    crop_suffixes: ClassVar[tuple[str, ...]] = ()  #: endings of files for crops; "": a folder of images
     location_suffixes: ClassVar[tuple[str, ...]] = (".csv",)
-    denoisers: ClassVar[tuple[str, ...]] = ("fast", "published")
+    denoisers: ClassVar[tuple[str, ...]] = ("fast", "published")  #: kinds of networks that `denoiser` can build
 
     @property
     def preset_suffix(self) -> str:

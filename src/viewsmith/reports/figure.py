@@ -128,39 +128,19 @@ class Legend:
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """A figure of a report.
-
-    Attributes
-    ----------
-    title : str
-    caption : str
-        One sentence: what it shows.
-    pictures : sequence of Picture
-    note : str
-        How to read it.
-    section : str
-        The section of the page.
-    tables : mapping
-        Rows of text, their header first, by heading.
-    legend : Legend
-    html : str
-        Further text of the page, escaped unless it is `markupsafe.Markup`.
-    value : float, optional
-        The number beside the title.
-    data : mapping
-        What is drawn, by name.
-    """
+    """A figure of a report."""
 
     title: str
-    caption: str = ""
+    caption: str = ""  #: one sentence: what it shows
     pictures: Sequence[Picture] = ()
-    note: str = ""
-    section: Literal["maps", "training", "diagnostics", "features", "views"] = "views"
+    note: str = ""  #: how to read it
+    section: Literal["maps", "training", "diagnostics", "features", "views"] = "views"  #: of the page
+    #: rows of text, their header first, by heading
     tables: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     legend: Legend = Legend()
-    html: str = ""
-    value: float | None = None
-    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    html: str = ""  #: further text of the page, escaped unless it is `markupsafe.Markup`
+    value: float | None = None  #: beside the title
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)  #: what is drawn, by name
 
 
 @contextmanager

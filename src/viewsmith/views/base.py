@@ -30,26 +30,18 @@ class CropBoxes:
 class PositivePair:
     """Two views of each sample, as view makers pass them to a framework.
 
-    Attributes
-    ----------
-    first, second : Tensor, shape (B, ...)
-    ids : pair of int64 Tensor, each (B,), or None
-        Row of the training set that each first and each second view shows; None if unknown.
-    local : Tensor, shape (B, V, ...), or None
-        V additional, smaller views of each sample (multi-crop).
-    crops : pair of CropBoxes, or None
-        The regions of the samples that the views show, if only crops have moved their pixels.
-
     Raises
     ------
     InputError
         `first`, `second` and `ids` have different numbers of rows.
     """
 
-    first: Tensor
+    first: Tensor  #: (B, ...), as the second
     second: Tensor
+    #: each (B,): row of the training set that each first and each second view shows, if known
     ids: tuple[Tensor, Tensor] | None = None
-    local: Tensor | None = None
+    local: Tensor | None = None  #: (B, V, ...): V further, smaller views of each sample (multi-crop)
+    #: regions of the samples that views show, if only crops have moved their pixels
     crops: tuple[CropBoxes, CropBoxes] | None = None
 
     def __post_init__(self) -> None:
@@ -69,31 +61,16 @@ class ViewMaker(nn.Module):
     It is called as ``maker(x, index=..., generator=...)``. `x` is (B, ...). `index`, int64 (B,), gives the row of each
     sample in the pool; it is None for samples that are not in the pool. All randomness comes from `generator`, so a
     draw can be replayed. There is no loop over samples.
-
-    Attributes
-    ----------
-    views_made : {1, 2}
-        2 (default): both views of a pair are augmented. 1: only the second; the first is the sample.
-    needs_pool : bool
-        Whether views use other rows; `prepare` must then be called first.
-    needs_loss : bool
-        Whether views depend on the pair loss. `pair` and the call then get the framework as ``loss=``, a function of a
-        `PositivePair`. Other makers are called without ``loss``.
-    static_step : bool
-        Whether every call launches the same kernels, see `viewsmith.networks.base.is_static`.
-    mixes_rows : bool
-        Whether views are rows of the pool or weighted means of rows, so that they can also be made of coordinates on
-        principal axes.
-    pool : Tensor, Samples or None
-        The rows given by `prepare`; never saved with the model.
     """
 
-    views_made: int = 2
-    needs_pool: bool = False
+    views_made: int = 2  #: 2: both views of a pair are augmented; 1: only the second, the first is the sample
+    needs_pool: bool = False  #: views use other rows: `prepare` must be called first
+    #: Views depend on the pair loss: `pair` and the call get the framework as ``loss=``, a function of a
+    #: `PositivePair`.
     needs_loss: bool = False
-    static_step: bool = False
-    mixes_rows: bool = False
-    pool: Rows | None = None
+    static_step: bool = False  #: every call launches the same kernels, see `viewsmith.networks.base.is_static`
+    mixes_rows: bool = False  #: views are weighted means of rows of the pool, so that principal coordinates are enough
+    pool: Rows | None = None  #: rows given by `prepare`; never saved with the model
 
     def prepare(self, pool: Rows) -> None:
         """Set the pool, the scaled training rows, (n, ...), for makers that use other rows."""

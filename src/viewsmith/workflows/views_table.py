@@ -64,53 +64,27 @@ USES: tuple[Use, ...] = ("alone", "left out", "added")
 
 @dataclass(frozen=True)
 class ViewRow:
-    """A row of the table; numbers that cannot be computed are NaN.
+    """A row of the table; numbers that cannot be computed are NaN."""
 
-    Attributes
-    ----------
-    use : str
-        "features": no views. "set": the set of views. "alone", "left out" of the set, "added" to it (or, for a view
-        that the set has, at this setting in the set).
-    view, setting : str
-        Name of the view maker, or of a part of one, and its options.
-    ratio, ratio_error : float
-        Median distance of a view to the nearest other sample, over that of samples; its standard error. Of views that
-        differ from their sample.
-    moved, moved_error : float
-        Median distance of a view from its own sample, over that of samples to the nearest other one.
-    correlation : float
-        Of two views of a sample: the part of the variance of views that is between samples.
-    columns : float
-        Sum of the correlations of two views of held-out samples over the columns of the closed form.
-    nats : float
-        What views of held-out samples tell about each other, by the best ridge.
-    knn, linear : float
-        Scores of the representation for held-out samples, if there are labels (of numbers: R^2).
-    knn_gain, knn_error, linear_gain, linear_error : float
-        Difference to the features without a contrast, and its standard error, paired by sample.
-    seconds : float
-    note : str
-        Why there are no numbers.
-    """
-
+    #: "features": no views; "set": of views; "alone", "left out" of it, "added" to it (or at this setting in it)
     use: Use
-    view: str
+    view: str  #: a view maker, or a part of one
     setting: str = ""
-    ratio: float = math.nan
-    ratio_error: float = math.nan
-    moved: float = math.nan
+    ratio: float = math.nan  #: median distance of a view to the nearest other sample, over that of samples
+    ratio_error: float = math.nan  #: its standard error
+    moved: float = math.nan  #: median distance of a view from its sample, over that of samples to the nearest other one
     moved_error: float = math.nan
-    correlation: float = math.nan
-    columns: float = math.nan
-    nats: float = math.nan
-    knn: float = math.nan
-    knn_gain: float = math.nan
-    knn_error: float = math.nan
+    correlation: float = math.nan  #: of two views of a sample: part of their variance that is between samples
+    columns: float = math.nan  #: sum of the correlations of held-out views over the columns of the closed form
+    nats: float = math.nan  #: that views of held-out samples tell about each other, by the best ridge
+    knn: float = math.nan  #: score for held-out samples, if there are labels (of numbers: R^2)
+    knn_gain: float = math.nan  #: over the features without a contrast, paired by sample
+    knn_error: float = math.nan  #: standard error of the gain
     linear: float = math.nan
     linear_gain: float = math.nan
     linear_error: float = math.nan
     seconds: float = math.nan
-    note: str = ""
+    note: str = ""  #: why there are no numbers
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; None for those that are missing."""

@@ -26,21 +26,11 @@ MAX_VALUES, MAX_PIXELS = 2**22, 2**18
 
 
 class Family(nn.Module):
-    """A family of M transformations. Subclasses define `size` and `take`.
+    """A family of M transformations. Subclasses define `size` and `take`."""
 
-    Attributes
-    ----------
-    size : int
-        M.
-    shapes : (tuple of int, tuple of int), optional
-        Shape of a sample and of its views, if all samples have the same shape.
-    names : sequence of str, optional
-        Names of the transformations in reports.
-    """
-
-    size: int
-    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    names: Sequence[str] | None = None
+    size: int  #: M
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None  #: of samples and of views, if they have one
+    names: Sequence[str] | None = None  #: of the transformations in reports
 
     def take(self, x: Tensor, t: Tensor) -> Tensor:
         """Views T_t(x), (B, m, ...), of samples (B, ...), with indices `t`, int64 (B, m), from 0 to M - 1."""
