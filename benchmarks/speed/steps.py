@@ -23,8 +23,7 @@ from viewsmith.modalities.images.views import image_recipe
 from viewsmith.networks import MLP, LowResolutionMap, ResNet, ResNetMap, SharedTrunkMap, UNet, resnet18
 from viewsmith.training import History, Trainer
 from viewsmith.training.engine import Callback
-from viewsmith.training.replay import Compiled, ReplayedPasses
-from viewsmith.training.updates import frozen, make_optimizer, prepare_update
+from viewsmith.training.updates import Compiled, ReplayedPasses, frozen, make_optimizer, prepare_update
 from viewsmith.views import GaussianNoise, Identity, MetaFeatures, PairMaker, PiNoise, ViewMaker
 
 FEATURES, SIDE = 561, 32

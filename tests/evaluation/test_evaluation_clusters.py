@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from viewsmith.evaluation.clusters import contributions, matched_accuracy
+from viewsmith.evaluation.protocol import contributions, matched_accuracy
 
 
 def test_matched_accuracy_by_hand():

@@ -9,7 +9,7 @@ from viewsmith import Contrastive, PiNDA
 from viewsmith.core.errors import InputError
 from viewsmith.training import engine
 from viewsmith.training.engine import Trainer
-from viewsmith.training.replay import ReplayedPasses
+from viewsmith.training.updates import ReplayedPasses
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::UserWarning")]
 

@@ -6,9 +6,9 @@ import torch
 from viewsmith import Contrastive
 from viewsmith.core.errors import InputError
 from viewsmith.core.schedule import Batch
-from viewsmith.training import replay
+from viewsmith.training import updates
 from viewsmith.training.engine import Trainer
-from viewsmith.training.replay import Compiled, ReplayedPasses
+from viewsmith.training.updates import Compiled, ReplayedPasses
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def recorded(monkeypatch):
 
         return again
 
-    monkeypatch.setattr(replay, "record", record)
-    monkeypatch.setattr(replay, "beside", lambda work: work())
+    monkeypatch.setattr(updates, "record", record)
+    monkeypatch.setattr(updates, "beside", lambda work: work())
     return count
 
 
@@ -71,7 +71,7 @@ def test_every_step_has_its_own_samples_noise_loss_logs_and_gradients(recorded):
         # What an engine does with gradients between steps must not change the next step.
         for parameter in other.parameters():
             parameter.grad.mul_(0.5) if step % 2 else setattr(parameter, "grad", None)
-    assert recorded == [6 - replay.WARM_UP]
+    assert recorded == [6 - updates.WARM_UP]
     assert all(loss == again for loss, again in kept), "a loss is overwritten by a later step"
 
 
@@ -91,7 +91,7 @@ def test_a_training_of_replayed_steps_equals_one_of_launched_steps(recorded, mon
 
     monkeypatch.setattr(Trainer, "_passes_of", replayed)
     again = Contrastive(**options).fit(wine)
-    assert recorded[0] == again.summary_["steps"] - replay.WARM_UP
+    assert recorded[0] == again.summary_["steps"] - updates.WARM_UP
     assert [row["loss"] for row in again.metrics_] == [row["loss"] for row in launched.metrics_]
     # Weights alone: this recording, unlike one of a GPU, runs the step, which BatchNorm's statistics see.
     both = zip(again.method_.parameters(), launched.method_.parameters(), strict=True)

@@ -35,7 +35,6 @@ Data = Annotated[
 ]
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `viewsmith fit` wrote.")]
-
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Config = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Options from a file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "InputError", "Method", "MissingExtra", "Optimizer", "Phase", "TrainingError", "Update"]
 __all__ += ["derive_seed", "stream"]
-
 __version__ = "0.2.0"
 
 

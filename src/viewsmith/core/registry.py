@@ -122,7 +122,6 @@ _entries: dict[Kind, list[Entry]] = {kind: [] for kind in typing.get_args(Kind)}
 
 #: Modules that register parts of a kind, imported when a list or a name that is not registered yet is requested.
 LATER: dict[Kind, list[str]] = {kind: [] for kind in _entries}
-
 _plugins: list[str] | None = None
 
 

@@ -72,7 +72,6 @@ _EEG = Format(
     options=_SERIES,
 )
 _FRAMES = {".dta": "read_stata({path})"}
-
 ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
 
 FORMATS: dict[str, Format] = {
@@ -310,7 +309,6 @@ FITS = (".fits", ".fit", ".fts", ".fits.gz")
 INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-
 MOST_FILES = 100_000  # that are looked at in a folder
 
 
@@ -408,7 +406,6 @@ def is_zarr_image(folder: Path) -> bool:
 
 _BUILT_IN = ("arrays", "tables", "table_files", "h5ad", "cells", "sequences", "folders", "instruments", "signals")
 LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
-
 R = TypeVar("R", bound=Callable[..., Any])
 
 

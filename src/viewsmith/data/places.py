@@ -9,19 +9,15 @@ from typing import Any
 from viewsmith.core.errors import InputError, error_text, join_names, one_line, require, suggest
 
 BUILTIN = ("digits", "breast_cancer", "wine")
-
 TABLES = (".csv", ".tsv", ".parquet")
-
 FASTA = (".fa", ".fasta", ".fna")
 
 #: Kinds of data that are letters.
 LETTERS = ("dna", "proteins")
-
 PICTURES = (".png", ".svg", ".pdf")
 
 #: Endings of files with representations.
 REPRESENTATIONS = (".npz", ".npy", ".csv", ".parquet", ".h5ad")
-
 CONFIG, LOCK, VIEW_CACHE = "config.toml", ".lock", "view_cache.json"
 
 #: Files of a run (`viewsmith.training.run.RunFolder`), and its folder of checkpoints.

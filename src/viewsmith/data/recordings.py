@@ -32,7 +32,6 @@ FEW, SECONDS, POINTS = 32, 2.0, 1000
 #: Samples have the points of the longest recording; if that is so many times as long as this fraction of them, of the
 #: latter.
 MOST, OUTLYING = 0.95, 1.5
-
 _TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|h)?")
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 

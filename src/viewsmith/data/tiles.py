@@ -28,7 +28,6 @@ KEPT = 2**28
 
 #: Tiles in which the range of the channels of a scene is found, and the part of it below which a tile is empty.
 RANGED, FLAT = 64, 1 / 20
-
 OPENED = 8  # scenes that are open at once
 
 

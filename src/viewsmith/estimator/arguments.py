@@ -34,7 +34,6 @@ RECIPE_RANGES |= {"proteins": {**RATE_RANGES, "window_minimum": "0.2..0.9"}}
 
 #: The optimizer of several published settings.
 ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "schedule": "constant"}
-
 Count = Annotated[int, Bounds(ge=1)]
 Natural = Annotated[int, Bounds(ge=0)]
 BatchSize = Annotated[int, Bounds(ge=2)]

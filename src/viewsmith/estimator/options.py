@@ -218,7 +218,6 @@ def check_recipe(options: Any, framework: str, known: list[str]) -> None:
 #: Arguments with options of parts, by the argument with the names of the parts.
 OPTIONS_OF = {"framework": "framework_options", "view_maker": "view_options", "encoder": "encoder_options"}
 OPTIONS_OF |= {"features": "features_options"}
-
 KINDS: dict[str, Kind] = {"framework": "framework", "view_maker": "view maker", "encoder": "encoder"}
 KINDS |= {"features": "features"}
 

@@ -286,7 +286,6 @@ def n_components(options: Arguments, entry: Entry | None, data: TrainingData) ->
 
 # ---- beside the loss: rates of views, the learning rate ----
 RATE = 0.5  # of a transformation that is used
-
 FEWEST_GROUPS = 10  # whole groups are held out, if there are so many
 
 
@@ -350,7 +349,6 @@ def tested_rates(
 # Vectors: noisy rows are so many times as far from the nearest other row as rows are. Chosen from 1.05 to 1.3 on six
 # sets (docs, contrastive), on which it is better than short trainings.
 DISTANCE = 1.1
-
 STRENGTHS = tuple(round(0.05 * 2 ** (k / 2), 3) for k in range(13))  # 0.05 to 3.2
 COMPARED, FEWEST = 1000, 25  # rows
 GRID = (0.25, 0.5, 1.0, 2.0)

@@ -193,7 +193,6 @@ SEEN, SEEN_VALUES = 1000, 2**24  # rows that are looked at, and values, of which
 # Test parts of 16 sets: 0.97 to 1.04 and 0.88 to 1.12; batches and subjects held out: at most 1.6 and at least 0.37;
 # whole classes held out: at most 2.6 and at least 0.27.
 FAR, NEAR = 6.0, 0.03
-
 FEWEST = 10  # rows of which a spread says something
 
 

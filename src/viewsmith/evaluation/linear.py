@@ -61,7 +61,6 @@ Loss = Literal["logistic", "squared_hinge"]
 # Typical second derivative of each loss with respect to the score. Any positive value gives the same solution; these
 # values needed the fewest evaluations on single-cell, text, sensor and pixel data (grids 0.005-0.2 and 0.03-1).
 _CURVATURE: dict[Loss, float] = {"logistic": 0.02, "squared_hinge": 0.2}
-
 _GRAM_ROWS = 4096  # rows or columns of a Gram matrix that are in float64 at once
 _SOLVED = 1024  # columns, or a quarter of the rows, up to which Newton's method pays
 _FACTORS = 1 << 22  # entries of the factors of all classes, up to which they are in a cache

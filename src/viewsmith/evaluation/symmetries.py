@@ -32,7 +32,6 @@ FOLDS, DRAWS = 5, 200
 
 # Distance ratio from which a transformation leaves the data: docs/evaluation.md has what it was worth.
 OFF_THE_DATA = 1.3
-
 TOLD_APART = 0.55  # least accuracy, at the lower end of its interval, that says that a set is not symmetric
 
 

@@ -22,7 +22,6 @@ from viewsmith.views.base import PairMaker, PositivePair
 
 #: Labeled rows of a draw; a training step with the default batch then takes about a quarter more time.
 DRAWN = 128
-
 TEMPERATURE = 0.1
 
 

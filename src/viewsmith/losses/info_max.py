@@ -28,7 +28,6 @@ CACHED_SIMILARITIES = 2**20
 
 #: Vectors much longer than this are normalized to length 1; shorter ones are scaled toward zero.
 MIN_NORM = 1e-4
-
 Keys = tuple[Tensor, Tensor]
 
 

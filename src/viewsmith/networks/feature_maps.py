@@ -12,11 +12,8 @@ from viewsmith.core.errors import InputError, error_text
 from viewsmith.networks.base import Reference
 
 PREFERRED_PATCHES = 7  # patches per side, as for the published network and images of 224 pixels
-
 MIN_PATCHES = 3
-
 IN_FRONT = 5  # rows of a transformer in front of its patches, at most: a class token and four registers
-
 BLOCK = 64  # images per forward pass of a separate network
 
 

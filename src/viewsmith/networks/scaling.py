@@ -151,7 +151,6 @@ def _axes_in_memory(x: Tensor, k: int, weighted: bool, more: int) -> "Axes":
 
 # Up to this width axes are found in one pass, from the d x d covariance; beyond, in a few passes without it.
 COVARIANCE_UP_TO = 2048
-
 COLUMNS = 256  # that are copied at once, or fewer, for a copy of at most `COPIED_BYTES`
 COPIED_BYTES = 2**27
 EXTRA, PASSES, CONVERGED = 14, 8, 1e-3

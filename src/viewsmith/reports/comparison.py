@@ -19,7 +19,6 @@ from viewsmith.reports.verdict import protocol_title
 
 #: Fractions of the labels, in percent, of the protocols that few-label curves show.
 FRACTIONS = {"linear_1pct": 1, "linear_10pct": 10, "linear": 100, "r2_1pct": 1, "r2_10pct": 10, "r2": 100}
-
 MAX_MAPS, MAX_PAIRED = 16, 12  # rows, so that the page stays below 3 MB
 _DASHES = {"baseline": (3, 1.5), "untrained": (1, 1.5)}
 _WORDS = {"baseline": "baseline", "untrained": "before training", "method": "method", "output": "further output"}

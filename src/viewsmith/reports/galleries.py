@@ -13,13 +13,9 @@ from viewsmith.modalities.images.channels import WHITE, is_photograph, to_pixels
 from viewsmith.reports.figure import INK, PALETTE, Figure, Picture, new_axes
 
 _VECTOR_SAMPLES, _IMAGE_SAMPLES, _DNA_SAMPLES = 4, 8, 6
-
 _MAX_VIEWS = 6
-
 _MAX_FEATURES = 200
-
 _CHANNELS = 6
-
 _TILE = 96
 _LETTERS = 90
 LOWER = np.arange(ord("a"), ord("z") + 1)

@@ -23,8 +23,8 @@ from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.core.tensors import load_weights
 from viewsmith.training import updates
-from viewsmith.training.replay import Compiled, Passes, ReplayedPasses
 from viewsmith.training.run import CheckpointFolder
+from viewsmith.training.updates import Compiled, Passes, ReplayedPasses
 
 Status = Literal["finished", "interrupted", "time limit"]
 

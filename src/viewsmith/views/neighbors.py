@@ -248,9 +248,7 @@ class NeighborGraph(ViewMaker):
 
 TILE = 1 << 21  # distances computed at a time, 8 MB
 ROWS_PER_LIST = 32  # rows per list to which k-means is fitted
-
 ITERATIONS = 8
-
 LARGEST = 3  # largest size of a list, as a multiple of the mean size
 
 
@@ -415,7 +413,6 @@ def _split_large(rows: Tensor, centers: Tensor, nearest: Tensor, largest: float)
 EXACT_UP_TO = 20_000
 # On a GPU it is faster at all sizes that were measured: an H200 takes 0.17 s for so many rows, with lists 1.6 to 5.9 s.
 EXACT_UP_TO_GPU = 100_000
-
 RECALL = 0.95
 SAMPLE = 1000  # queries on which recall is measured
 FIRST_PROBES, MORE_PROBES = 6, 1.5

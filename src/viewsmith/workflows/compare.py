@@ -40,16 +40,12 @@ from viewsmith.workflows import runs
 
 BOARD, TABLE, PAGE, MAPS = "leaderboard.json", "leaderboard.csv", "report.html", "maps.json"
 TEST_ROWS = "test_rows.npz"  # what each test row contributes to the scores in evaluation.json
-
 MAP_ROWS = 500
 
 #: `methods="auto"` compares the default method alone with more rows, or with less than a minute for each training.
 AUTO_ROWS = 50_000
-
 Make = Callable[[str, int, str], ViewsmithEstimator]
-
 Load = Callable[[int], Dataset]
-
 Scores = dict[str, dict[str, float]]
 
 

@@ -142,7 +142,6 @@ REFERENCE = 21.0
 
 #: Images with more pixels get the small network on a CPU.
 LARGE = 40 * 40
-
 SMALL_COST = 0.375  # of the small network, relative to the fast one
 
 #: The speedup of n threads is n to this power: the defaults for 48 x 48 pixels took 18 minutes of CPU time in 11.

@@ -140,7 +140,6 @@ OF_DATA = ("modality", "supervision", *(field.name for field in dataclasses.fiel
 
 #: Scores that are fractions of the validation rows.
 ACCURACIES = ("linear", "knn", "svm", "softmax_50")
-
 FILE, BEST = "tune.json", "best.toml"
 Make = Callable[[Mapping[str, Any]], ViewsmithEstimator]
 

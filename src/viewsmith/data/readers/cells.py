@@ -19,8 +19,6 @@ from viewsmith.modalities.vectors.counts import genes_in_rows, names_of_genes
 
 GENES = "Gene Expression"  # the kind of features that is read; others are antibodies, guides and so on
 _MATRIX, _BARCODES, _FEATURES = ("matrix.mtx",), ("barcodes.tsv",), ("features.tsv", "genes.tsv")
-
-
 of_counts = partial(reader, modality="vectors", options=("labels",))
 
 

@@ -52,8 +52,6 @@ _THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
 _PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
 _NEARLY = 0.9  # of the cells are numbers: the others are named later
-
-
 _LARGE = "save it as .parquet, of which a part at a time is read"
 
 

@@ -52,7 +52,6 @@ BATCH_SIZE = 256
 # others), and the head's rate as a multiple of that. A head that learns slowly leaves it to the representation to form
 # clusters (benchmarks/results/short_training.jsonl).
 SHORT_ROWS, FEW_ROWS = 10_000, 1000
-
 SHORTEST, SHORT = (500, 6e-3), (1000, 4.5e-3)
 HEAD_RATE = 0.3
 

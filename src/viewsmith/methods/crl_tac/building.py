@@ -100,13 +100,11 @@ BLACK_ROWS = 1000
 
 # Discovery before the training: in images of at least so many pixels, so many of them, in at most so many rows.
 SMALLEST, FEWEST, PLACED = 48, 100, 5000
-
 MAX_Q = 0.1
 
 # Windows without boxes are a start only where they stand out so surely. Digits among fragments, .90: from places that
 # hold parts of digits, CorLoc was .76 after the training, .95 as published; clothes, .97: .96 after 10 epochs.
 SURE = 0.95
-
 START_STEPS = 50
 RECURRENCE = 3.0
 Model = TypeVar("Model", bound=Any)

@@ -26,7 +26,6 @@ TOP = 8  # default number of most probable transformations
 # Largest part of a sample that views show if they represent it. An encoder trained on crops of 1/18 of an image does
 # not understand whole images; one trained on half of a sequence or of the features does better on samples than views.
 SMALL = 1 / 3
-
 ROWS = 16  # largest number of samples whose M views are in memory at a time
 VALUES = 2**22  # largest number of values of samples whose logits are computed at a time, without gradient
 

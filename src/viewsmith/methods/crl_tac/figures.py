@@ -303,7 +303,6 @@ def _chosen(model: ChannelModel, p: np.ndarray, samples: np.ndarray) -> Figure:
 
 #: Up to this number of transformations, each has a bar; with more, only the MOST_SHOWN most probable have one.
 ALL_SHOWN = 16
-
 MOST_SHOWN = 12
 
 

@@ -295,7 +295,6 @@ class Masks(Family):
 
 #: Factor by which the logits of views take more memory than the views.
 SCORED = 8
-
 Detrend = Literal["none", "constant", "linear"]
 
 

@@ -32,19 +32,12 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 #: Share of the covariance of all windows in that of the chosen ones, which may be fewer than the features.
 MIXED = 0.1
-
 CHOSEN = 3  # windows of a sample that p_P is fitted on
-
 ROUNDS = 12
-
 KEPT = 24  # whitened components of a window
-
 SURE = 0.05  # q-value of places that surely are parts
-
 FAR = 3.0  # interquartile ranges above the upper quartile, where outliers begin ("far out", Tukey 1977)
-
 STEADY = 0.9  # of the samples, in which two halves agree; with fewer the report says so
-
 BLOCK, CACHED = 2**16, 2**13  # rows
 
 

@@ -47,18 +47,11 @@ from viewsmith.methods.discovery.contrast import (
 from viewsmith.modalities import modality_of
 
 POINTS = 24  # averages of a window in each channel
-
 FITTED_STEPS, STEPS = 8, 16  # windows begin at every w / 8 points when an event is fitted, else at every w / 16
-
 SPLITS = 2  # times that the chosen windows are cut in two
-
 ONE_VIEW = 0.9  # of the gain of all, which one view must reach
-
 ENDS = 64  # the ends of a piece are this part of it
-
 LEAST_SPREAD = 0.01  # of the standard deviation of a channel; what is below is alike
-
-
 PLACES = 8  # of a piece, to which p_P is fitted again
 
 
@@ -189,13 +182,9 @@ def _half(z: np.ndarray, whole: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 FRACTIONS = (24, 16, 12, 8)  # widths that are tried are these fractions of a piece
-
 SHORTEST = 8  # points of a window
-
 FITTED = 400  # pieces that events are fitted to; all others are only scored
-
 NULL = 2_000  # pieces with random phases for q-values
-
 BLOCK = 256
 
 #: One row for each event: number of the piece and kind, first point and the one after the last, score, q-value and

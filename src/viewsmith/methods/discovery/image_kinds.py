@@ -38,7 +38,6 @@ COUNT = 16  # places in an image of a kind that fills it
 # the chosen windows. Ten sets of textures of five spectra: at most .05 and 1.13. Red cells in blood smears: .12 to .16
 # and 1.16 to 1.19. Nuclei of cells, four kinds of images: .07 to .28 and 1.7 to 5.6.
 FILLING_ABOVE, FILLING_TIMES = 0.12, 1.4
-
 SMALL = (1, 2, 3)  # sides of windows of small kinds, in cells
 BORDER = 0.5  # cells around a small window that its features see, because patches are larger than cells
 PRESENT = 0.5  # of the images, to whose best windows a small kind is fitted

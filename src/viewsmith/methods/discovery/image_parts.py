@@ -42,9 +42,7 @@ from viewsmith.methods.discovery.contrast import (
 )
 
 WINDOWS = (4, 5, 7, 9)  # sides of windows that are tried, in cells
-
 BOX_ROUNDS = 2
-
 BLOCK = 16  # images whose features are computed at once: more take more memory and no less time
 OUTSIDE = -1e6  # of a cell that no box may contain
 BACKGROUND = 0.4  # mean posterior above which a solution is background
@@ -58,11 +56,8 @@ ENTIRELY = 0.5
 
 # Least fraction of images in which the center of another solution's best window lies in the box of the part.
 AGREE = 0.5
-
 HALVES = 200  # images in which searches in two halves are compared
-
 MARGIN = 2  # cells around a place that are no other kind's: the border of a thing differs from everything, too
-
 NUMBERS = ("posterior", "consistency", "objective")  # of a part
 
 

@@ -40,7 +40,6 @@ SURROGATES, MORE, NULL = 100, 300, 200  # images with random phases: for boxes, 
 ONE_EACH = 0.5  # of the images may have a second box, if what is there is no part
 RANGED = 64  # images of which the range of the channels is found
 FILLED = 3  # of the smallest windows, in squares of which a kind is sought that fills the images
-
 CPU = torch.device("cpu")
 FITTED = 600_000  # cells of the images that parts are fitted to; all others are only scored
 

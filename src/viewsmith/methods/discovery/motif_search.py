@@ -62,7 +62,6 @@ PRIOR_ALIKE = 0.3  # of the letters of a group of windows
 # Random sets of positions; windows of a group at least; groups kept of a set, and of all sets.
 PROJECTIONS, AT_LEAST, OF_EACH, ALIKE = 300, 3, 32, 1_800
 MATCHES = 0.3, 0.95  # least and largest frequency of a consensus letter, if it is one for all positions
-
 MANY = 100  # sequences of which windows are starts enough
 SMOOTH, ANYWHERE = 3.0, 0.1  # letters, deviation of the density of places; share of sites that may be anywhere
 # Least part of the sequences that have the full length, for places; least density of the best place, uniform being 1.

@@ -85,7 +85,6 @@ ONE_STRAND = "the letters are RNA (U, no T): sites are sought on the given stran
 
 #: Options that are flags under their own name.
 FLAGS = [o for o in texts_of(DiscoveryOptions) if o not in ("cache", "both_strands", "random_state")]
-
 _NAMES = "|".join([*FLAGS, "crop_size"])
 
 

@@ -37,7 +37,6 @@ PLAIN = 0.5
 
 #: Least median share of its ellipse that a piece fills. Nuclei: .99 to 1; strokes and fragments: at most .96.
 ELLIPSE = 0.97
-
 LEVELS = 24  # brightnesses, each the same factor above the background as the one before
 SMALLEST = 16  # pixels of a piece
 ROUND = 8

@@ -21,7 +21,6 @@ MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.2757
 
 #: Configuration and weights, in OpenCLIP's and in timm's layout.
 LAYOUTS = (("open_clip_config.json", "open_clip_model.safetensors"), ("config.json", "model.safetensors"))
-
 OPEN_CLIP = "visual.trunk."
 
 #: Maps the name of a file of the model to its path, or None if there is none.

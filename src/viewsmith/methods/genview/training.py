@@ -27,7 +27,6 @@ from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_
 
 #: Source of the first and of the second views, int64 (B,) each: 0 is the sample, k is its generated view k - 1.
 Sources = tuple[Tensor, Tensor]
-
 Start = Callable[[int], None]
 
 

@@ -78,7 +78,6 @@ def feature_similarities(made: Mapping[str, np.ndarray], views: int) -> Figure:
 
 
 DEFAULT_BETA = 16.0
-
 SPLITS: dict[str, Space] = {"color": "lab", "l-ab": "l-ab", "ydbdr": "ydbdr"}
 
 #: Default number of negatives; the number for a bank is published, a queue has more recent features.

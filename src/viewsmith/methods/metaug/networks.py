@@ -20,7 +20,6 @@ _CENTER, _SPREAD = (50.0, 6.025, -6.6895), (50.0, 92.208, 101.1675)
 
 # R'G'B' to Y, Db, Dr (ITU-R BT.470-6, SECAM), and the middle and half of their ranges.
 _TO_YDBDR = ((0.299, 0.587, 0.114), (-0.450, -0.883, 1.333), (-1.333, 1.116, 0.217))
-
 _YDBDR_CENTER, _YDBDR_SPREAD = (0.5, 0.0, 0.0), (0.5, 1.333, 1.333)
 
 
@@ -85,7 +84,6 @@ class ColorSplit(nn.Module):
 
 
 Backbone = Literal["fc", "conv"]
-
 _WIDTHS = (48, 128, 192, 192, 128)
 
 #: Smallest side of images, and side of the last map, by stem.

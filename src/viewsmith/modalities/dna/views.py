@@ -24,7 +24,6 @@ from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.views.base import ViewContext, ViewMaker, at, rand, randint, randn
 
 view = partial(register, "view maker", modalities=("dna", "proteins", "letters:"))
-
 Stream = torch.Generator | None
 
 # A segment is at most this fraction of its sequence: 20 bases are a small part of 200 bases, but half of 41.

@@ -26,7 +26,6 @@ from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, lea
 
 Stem = Literal["small", "standard"]
 Norm = Callable[[int], nn.Module]
-
 SMALLEST = 8
 
 

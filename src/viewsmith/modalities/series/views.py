@@ -204,7 +204,6 @@ def _channel_mask(context: ViewContext, *, channel_mask_rate: float = 0.2) -> Ch
 Generator = torch.Generator | None
 Fraction = Annotated[float, Bounds(ge=0, le=1)]
 Octaves = Annotated[float, Bounds(gt=0, le=12)]
-
 ORDER = 4  # of a filter: 24 decibels an octave
 LOUDER = 20.0  # decibels between the loudest and the quietest noise
 VOCODER_SECONDS, VOCODER_PART = 0.064, 1 / 16  # a window, in seconds or, of an unknown rate, as a part of a recording

@@ -331,7 +331,6 @@ class Date:
 
 
 Column = Number | Category | Text | Date
-
 KINDS: dict[str, Any] = {kind.role: kind for kind in (Number, Category, Text, Date)}
 
 

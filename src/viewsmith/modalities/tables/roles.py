@@ -16,7 +16,6 @@ from viewsmith.modalities import frames
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
 NANOSECONDS = 86_400e9  # in a day
 SAMPLE = 1000  # cells by which the format of most is found
-
 DIGITS = "%Y%m%d"  # which may be numbers, too
 
 # Text is tried as these in turn; the second and the third can both fit.
@@ -181,11 +180,8 @@ def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
 
 #: Roles that a user can give.
 GivenRole = Literal["numeric", "category", "text", "date", "drop"]
-
 Role = Literal["numeric", "category", "text", "date", "identifier", "constant", "drop"]
-
 LEFT_OUT: tuple[Role, ...] = ("identifier", "constant", "drop")
-
 CATEGORIES = 40  # most values of a category, as in skrub
 COVERED = 0.9  # of the rows, by the frequent values of a category with more values than that
 FEW_ROWS = 20  # of fewer rows none is taken for an identifier

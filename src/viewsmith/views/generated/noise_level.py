@@ -19,12 +19,10 @@ from viewsmith.views.neighbors import nearest_neighbors
 
 #: Fraction of all patches that count as foreground (the paper's "approximately 40 %").
 FOREGROUND = 0.4
-
 BINS = 1 << 16
 
 #: Largest number of rows to which the noise tolerance is fitted, evenly spaced; for images as in the authors' code.
 MAX_ROWS = 10_000
-
 IMAGE_BLOCK = 64
 
 #: Two axes are the same (up to the sign) if the projections of the patches have at least this absolute correlation.
@@ -149,7 +147,6 @@ LEVELS = (0, 100, 200, 300, 400)
 
 #: Nearest rows whose mean distance measures the density of a row.
 NEIGHBORS = 10
-
 BLOCK = 256
 
 #: Relative difference up to which distances count as equal: their rounding depends on the position in a block.
