@@ -3,16 +3,30 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import torch
+from torch import nn
 
+from viewsmith.core.errors import InputError
+from viewsmith.core.random import stream
+from viewsmith.core.registry import get
+from viewsmith.core.samples import Rows, apply_in_blocks
+from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
 from viewsmith.data.labels import missing_labels
+from viewsmith.data.view_cache import ViewCacheFolder
+from viewsmith.estimator.plan import Facts
+from viewsmith.estimator.rows import fingerprint
 from viewsmith.evaluation.symmetries import OFF_THE_DATA, with_interval
-from viewsmith.modalities import check_labels, modality_of
-from viewsmith.reports import Figure, draw_gallery, draw_map, two_dimensional_map
+from viewsmith.losses.nt_xent import unit
+from viewsmith.modalities import Modality, check_labels, modality_of
+from viewsmith.modalities.base import Picture
+from viewsmith.reports import Figure, draw_gallery, draw_map, draw_similarities, draw_violins, two_dimensional_map
 from viewsmith.reports.galleries import match_sample_shape
+from viewsmith.reports.maps import sample_of_rows
+from viewsmith.views.base import ViewContext, ViewMaker
 
 COMPARED = 400  # samples whose views are compared
 
@@ -119,3 +133,104 @@ def gallery(
     beside = drawn[n:].reshape(n, k, *drawn.shape[1:])
     shown, scale = kind.with_scale(drawn[:n], statistics)
     return draw_gallery(title, shown, beside, kind.picture, f"{caption}. {scale}" if scale else caption, tables)
+
+
+#: Common augmentations, for comparison with generated views, and their options; used in modalities that have them.
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mixup": ("mixup", {"mixup_minimum": 0.5}),
+    "corruption": ("corruption", {"corruption_rate": 0.2}),
+    "neighbors": ("neighbors", {}),
+    "crops": ("simclr", {"color_strength": 0.0}),
+    "edits": ("dna", {}),
+}
+
+
+class GeneratingModel(Protocol):
+    """Interface of a model that generates views."""
+
+    method_: Method
+    facts_: Facts
+    views: Callable[..., np.ndarray]
+
+    @property
+    def modality_(self) -> Modality: ...
+    def samples(self, X: Any) -> Rows: ...
+
+
+def learned_map(transform: Callable[..., np.ndarray], x: np.ndarray, y: np.ndarray | None, split: str) -> Figure:
+    """The two-dimensional map that the model learned, of the rows that are in the other maps."""
+    index = sample_of_rows(len(x))
+    caption = f"The learned map of the same {len(index)} {split} rows"
+    return draw_map("map", transform(x[index], output="map"), None if y is None else y[index], caption)
+
+
+def generated_figures(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> list[Figure]:
+    """Distributions of features of samples and generated views, and the similarity of views to their samples."""
+    similarities = _similarities(model, dataset, x)
+    if not model.modality_.named_features:
+        return [similarities]
+    samples, names = np.asarray(x[:COMPARED], dtype=np.float32), model.facts_.feature_names or None
+    caption = f"{len(samples)} rows and one generated view of each"
+    return [draw_violins("Generated features", samples, model.views(samples, 1)[:, 0], names, caption), similarities]
+
+
+def _similarities(model: GeneratingModel, dataset: Dataset, x: np.ndarray) -> Figure:
+    """Similarity of samples and views in the representation, for generated and common views (DiffAug: figure 5)."""
+    samples = model.samples(x[:COMPARED])
+    pool, scaled = model.samples(dataset.x_train), samples[:]
+    generator = stream(model.facts_.seed, "similarities", device=scaled.device)
+
+    def represented(rows: torch.Tensor) -> torch.Tensor:
+        return unit(apply_in_blocks(lambda block: model.method_.represent(block).float(), rows, 64))
+
+    found = {}
+    with torch.no_grad():
+        h = represented(scaled)
+        views = apply_in_blocks(lambda block: model.method_.view(block, generator=generator), scaled, 64)
+        found["generated"] = (h * represented(views)).sum(1).cpu().numpy()
+        for name, maker in _others(model).items():
+            if maker.needs_pool:
+                maker.prepare(pool)
+            found[name] = (h * represented(maker(scaled, generator=generator))).sum(1).cpu().numpy()
+    caption = "Cosine similarity of a sample and its view in the representation"
+    return draw_similarities("Similarity of samples and views", found, caption)
+
+
+def _others(model: GeneratingModel) -> dict[str, ViewMaker]:
+    """Common augmentations of the modality, by label."""
+    facts, found = model.facts_, {}
+    for label, (name, options) in OTHERS.items():
+        entry = get("view maker", name, facts.modality)
+        if entry is not None:
+            shape, modality = facts.row_shape, model.modality_
+            context = ViewContext(shape, modality.channels(shape), modality, nn.Identity(), facts.statistics)
+            found[label] = entry.build(context, **options)
+    return found
+
+
+def cache_gallery(
+    path: str, rows: np.ndarray, quality: Callable[[np.ndarray, np.ndarray], np.ndarray], picture: Picture
+) -> Figure | None:
+    """Training rows of every noise level beside their views in a view cache; None if it is gone or of other rows."""
+    try:
+        cache = ViewCacheFolder(path)
+        if cache.read_record()["data"]["fingerprint"] != fingerprint(rows):
+            return None
+        known, sources = cache.read_levels(), cache.sources()
+    except InputError:
+        return None
+    assert known is not None
+    fraction, level = known[0], known[1][:, 0]
+    each = [(level == value).nonzero()[:, 0] for value in level.unique()]
+    index = torch.cat([found[: max(1, 8 // len(each))] for found in each])
+    selected = np.stack([source[index.numpy()] for source in sources], axis=1)
+    q = quality(rows[index], selected[:, 0])
+    names = ("noise level", "fraction", "quality")
+    numbers = zip(index.tolist(), level[index].tolist(), fraction[index].tolist(), q.tolist(), strict=True)
+    lines = (
+        f"row {row}: " + ", ".join(f"{name} {value:.3g}" for name, value in zip(names, found, strict=True))
+        for row, *found in numbers
+    )
+    caption = "Training rows and their views in the view cache; " + "; ".join(lines)
+    views = selected.reshape(*selected.shape[:2], *rows.shape[1:])
+    return draw_gallery("Generated views", rows[index], views, picture, caption)

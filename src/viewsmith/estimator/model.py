@@ -1,4 +1,4 @@
-"""Modules built from a plan: encoder, framework, view makers."""
+"""Modules built from a plan: encoder, framework, view makers, generators of views."""
 
 import copy
 import dataclasses
@@ -26,6 +26,7 @@ from viewsmith.networks.base import MLP, EncoderContext
 from viewsmith.networks.features import Features
 from viewsmith.networks.scaling import FirstColumns, PrincipalAxes, SkipAxes, SkipCoordinates, WithSkip, skipped_columns
 from viewsmith.views.base import PairMaker, RepresentationNoise, ViewContext, ViewMaker
+from viewsmith.views.generated.diffusion import ConditionalDiffusion
 from viewsmith.views.neighbors import PrincipalSpace
 
 AnyContext = BuildContext[Any]
@@ -302,3 +303,56 @@ def _space(modality: Modality, row_shape: tuple[int, ...], encoder: nn.Module) -
     network = encoder.learned if isinstance(encoder, WithSkip) else encoder
     first = network[0] if isinstance(network, nn.Sequential) else None
     return first.forward if isinstance(first, PrincipalAxes) else None
+
+
+#: Settings of a generator for which "auto" takes the value of the modality.
+SETTINGS = ("generator_epochs", "generator_learning_rate", "predicts", "noise_schedule", "sampler", "sampler_steps")
+
+
+def check_has_generator(modality: Modality) -> None:
+    """Raise InputError if the modality has no generator."""
+    if "generator_epochs" not in modality.defaults:
+        raise InputError(f"there is no generator of views for {modality.name}: use another method")
+
+
+def resolve_generator(options: Any, modality: Modality, epochs: int, names: tuple[str, ...]) -> dict[str, Any]:
+    """Settings by name, those of the modality for "auto" and for what is no option of the method; its
+    `generator_epochs` is a fraction of `epochs`, those of the encoder."""
+    check_has_generator(modality)
+    defaults = dict(modality.defaults)
+    defaults["generator_epochs"] = max(1, round(defaults["generator_epochs"] * epochs))
+    given = {name: getattr(options, name, "auto") for name in names}
+    return {name: defaults[name] if value == "auto" else value for name, value in given.items()}
+
+
+def make_generator(
+    plan: AnyContext,
+    encoder: nn.Module,
+    settings: Any,
+    *,
+    condition: int,
+    strength: float,
+    denoiser: str = "fast",
+    **options: Any,
+) -> ConditionalDiffusion:
+    """The diffusion model of the modality, conditioned on `condition` numbers per sample; `settings` has what it
+    predicts, its schedule and its sampler."""
+    modality, facts = modality_in(plan), plan.facts
+    latents = modality.latents(facts.row_shape, facts.statistics, encoder)
+    return ConditionalDiffusion(
+        modality.denoiser(denoiser, latents, facts.row_shape, condition),
+        latents,
+        condition=condition,
+        schedule=settings.noise_schedule,
+        prediction=settings.predicts,
+        sampler=settings.sampler,
+        steps=plan.options.sampler_steps,
+        strength=strength,
+        **options,
+    )
+
+
+def make_generator_optimizer(plan: AnyContext) -> Optimizer:
+    """AdamW with `generator_learning_rate`, the weight decay and schedule of the encoder, gradients clipped at 1."""
+    options, rate = plan.options, plan.options.generator_learning_rate
+    return Optimizer("adamw", rate, weight_decay=options.weight_decay, schedule=options.schedule, clip=1.0)

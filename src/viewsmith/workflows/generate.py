@@ -26,7 +26,7 @@ from viewsmith.data.readers.folders import SUFFIXES, read_images
 from viewsmith.data.view_cache import ViewCacheFolder, merge_folders
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.fitting import find_device
-from viewsmith.estimator.generated import check_has_generator
+from viewsmith.estimator.model import check_has_generator
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.estimator.rows import fingerprint, unscaled
 from viewsmith.methods.diffaug.estimator import DiffAug

@@ -19,8 +19,15 @@ from viewsmith.data.options import ForegroundMap, check_noise
 from viewsmith.data.view_cache import ViewCacheFolder
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.generated import SETTINGS, cache_gallery, make_generator_optimizer, resolve_generator
-from viewsmith.estimator.model import make_model, make_optimizer, modality_in
+from viewsmith.estimator.figures import cache_gallery
+from viewsmith.estimator.model import (
+    SETTINGS,
+    make_generator_optimizer,
+    make_model,
+    make_optimizer,
+    modality_in,
+    resolve_generator,
+)
 from viewsmith.estimator.parts import Part
 from viewsmith.estimator.plan import BuildContext, TrainingData
 from viewsmith.estimator.rows import extent, fingerprint

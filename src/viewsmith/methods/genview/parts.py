@@ -20,8 +20,7 @@ from viewsmith.core.random import stream
 from viewsmith.core.rows import RowSource
 from viewsmith.core.samples import Rows, Samples, take_rows
 from viewsmith.data.view_cache import ViewCacheFolder
-from viewsmith.estimator.generated import make_generator
-from viewsmith.estimator.model import AnyContext, modality_in
+from viewsmith.estimator.model import AnyContext, make_generator, modality_in
 from viewsmith.estimator.options import MODULE, check_given_again
 from viewsmith.estimator.plan import Facts
 from viewsmith.losses.quality import map_pools, pair_quality
