@@ -17,8 +17,17 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.core.memory import check_size
-from viewsmith.data import image_files
 from viewsmith.data.formats import SUFFIXES, by_ending, deep, planes_of, reader, refuse_folder
+from viewsmith.data.image_files import (
+    OPTIONS,
+    Stack,
+    channels_hint,
+    channels_joined,
+    contents_of,
+    in_memory,
+    is_deep,
+    stack_of,
+)
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, column_of, reading, table_of_names
@@ -109,7 +118,7 @@ class _Images:
     help="a folder of image files, or of folders of them, which are the labels",
     noun="a folder of images",
     modality="images",
-    options=("cache", "labels", *image_files.OPTIONS),
+    options=("cache", "labels", *OPTIONS),
     extra="image",
     example="photos/ --image-size 64",
 )
@@ -138,18 +147,18 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
     pattern = pattern or (request.schema or {}).get("signal", {}).get("channel_files")
     files: Sequence[Any] = images.files
     if pattern:
-        files, names, first = image_files.channels_joined(images.files, names, pattern, str(path))
+        files, names, first = channels_joined(images.files, names, pattern, str(path))
         images.labels = [images.labels[i] for i in first] if images.labels else []
         n_train = None if n_train is None else sum(i < n_train for i in first)
     if request.schema is None and not (side or pattern):
         _check_masks(path, images.labels)
         if len(files) == 1:
-            check_several(path, image_files.stack_of(files, request, size))
+            check_several(path, stack_of(files, request, size))
     y, groups = _labels(path, names, images.labels, request)
-    if request.axes or request.channels or side or pattern or image_files.is_deep(images.files[0]):
-        stack = image_files.stack_of(files, request, size, any_size=bool(side))
+    if request.axes or request.channels or side or pattern or is_deep(images.files[0]):
+        stack = stack_of(files, request, size, any_size=bool(side))
         if request.schema is None:
-            say(stack.described(path) + ("" if pattern or stack.shape[3] > 1 else image_files.channels_hint(names)))
+            say(stack.described(path) + ("" if pattern or stack.shape[3] > 1 else channels_hint(names)))
         if side:
             return tiled(stack, request, names, str(path), n_train, y=y, groups=groups, table=_table(request))
         each = np.repeat(np.arange(len(names)), [file.count for file in stack.files])
@@ -157,8 +166,8 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         found = {name: None if values is None else values[each] for name, values in of_file.items()}
         train = None if n_train is None else int((each < n_train).sum())
         cached = request.cache is not None or request.cache_if_large is not None
-        x = _cached(path, images.files, stack, request) if cached else image_files.in_memory(stack, str(path))
-        return image_files.contents_of(stack, x, request, names, n_train=train, table=_table(request), **found)
+        x = _cached(path, images.files, stack, request) if cached else in_memory(stack, str(path))
+        return contents_of(stack, x, request, names, n_train=train, table=_table(request), **found)
     fitted = request.schema["row_shape"] if request.schema else []
     x, size = _pixels(path, images.files, size, len(fitted) == 3 and fitted[2] == 3, request)
     options = {} if size is None else {"image_size": size}
@@ -233,7 +242,7 @@ def _labels(
     return y, None if group is None else column_of(table, "groups", group, str(path))
 
 
-def _cached(path: Path, files: list[Path], stack: image_files.Stack, request: DataOptions) -> np.ndarray:
+def _cached(path: Path, files: list[Path], stack: Stack, request: DataOptions) -> np.ndarray:
     """The images of a stack, decoded once into a cache if they are large."""
     place = request.cache or request.cache_if_large
     assert place is not None
@@ -243,7 +252,7 @@ def _cached(path: Path, files: list[Path], stack: image_files.Stack, request: Da
     if (known := cache.read()) is not None:
         return known
     if request.cache is None and not request.maps(stack.shape, stack.dtype):
-        return image_files.in_memory(stack, str(path))
+        return in_memory(stack, str(path))
     return cache.read_or_write(stack.images(), stack.shape, stack.dtype)
 
 
