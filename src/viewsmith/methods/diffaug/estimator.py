@@ -12,11 +12,22 @@ from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Bounds, register
 from viewsmith.core.schedule import Method
 from viewsmith.data import Dataset
-from viewsmith.estimator import arguments, generated
+from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
-from viewsmith.estimator.figures import figure_rows
+from viewsmith.estimator.figures import figure_rows, generated_figures, learned_map
 from viewsmith.estimator.inputs import find_classes
-from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, make_views, modality_in, with_noise
+from viewsmith.estimator.model import (
+    SETTINGS,
+    make_encoder,
+    make_generator,
+    make_generator_optimizer,
+    make_head,
+    make_optimizer,
+    make_views,
+    modality_in,
+    resolve_generator,
+    with_noise,
+)
 from viewsmith.estimator.parts import Part
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
@@ -103,7 +114,7 @@ Decay = Annotated[float, Bounds(ge=0, lt=1)]
 Strength = Annotated[float, Bounds(gt=0, le=1)]
 
 #: Settings for which "auto" takes the value of the modality.
-FROM_MODALITY = ("directions", "nu", "strength", *generated.SETTINGS)
+FROM_MODALITY = ("directions", "nu", "strength", *SETTINGS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +302,7 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
         if options._conditions_on_labels:
             labels = find_classes(data.labels, len(data.rows), "condition is 'labels'", "'representation'")
         epochs: Any = options.epochs
-        found = generated.resolve_generator(options, data.modality, epochs, FROM_MODALITY)
+        found = resolve_generator(options, data.modality, epochs, FROM_MODALITY)
         n_classes = 0 if labels is None else int(labels.max()) + 1
         return dataclasses.replace(options, **found), {"n_classes": n_classes}, DiffAugInputs(labels)
 
@@ -307,7 +318,7 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
             generator_epochs=options.generator_epochs,
             replacement=options.replacement,
             optimizer=make_optimizer(plan),
-            generator_optimizer=generated.make_generator_optimizer(plan),
+            generator_optimizer=make_generator_optimizer(plan),
             refresh=0 if refresh == "batch" else refresh,
             fresh=refresh == "batch",
             on_top=modality_in(plan).on_top,
@@ -318,9 +329,9 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
         found = super().figures(dataset)
         x, y, split = figure_rows(dataset)
         if self.options_.map_components == 2:
-            found.append(generated.learned_map(self.transform, x, y, split))
+            found.append(learned_map(self.transform, x, y, split))
         if self.generates:
-            found += generated.generated_figures(self, dataset, x)
+            found += generated_figures(self, dataset, x)
         return found
 
 
@@ -388,7 +399,7 @@ def _loss(plan: BuildContext[DiffAugFacts], *, of_map: bool) -> SoftSettings | I
 def make_generated(plan: BuildContext[DiffAugFacts], framework: SoftContrastive) -> GeneratedViews:
     """The diffusion model of the modality and its views."""
     options = plan.options
-    generator = generated.make_generator(
+    generator = make_generator(
         plan,
         framework.encoder,
         options,
