@@ -377,8 +377,8 @@ MUTATIONS = {
     ),
     "outliers of their own kind": Mutation(
         "methods/discovery/contrast.py",
-        "self(z) - _excess(self.all_windows.distance(z), z.shape[1])",
-        "self(z)",
+        "far = _excess(self.chosen.distance(z), z.shape[1]) - _excess(self.all_windows.distance(z), z.shape[1])",
+        "far = _excess(self.chosen.distance(z), z.shape[1])",
         "tests/methods/test_methods_discovery_windows.py tests/methods/test_methods_discovery_images.py",
     ),
     "background of many letters": Mutation(
