@@ -26,6 +26,7 @@ SMALLER = {
     "viewsmith.methods.discovery.motif_search.PROJECTIONS": 30,
     "viewsmith.methods.discovery.motif_search.ALIKE": 80,
     "viewsmith.methods.discovery.acceptance.SEARCHED": 80,
+    "viewsmith.methods.discovery.pieces.CHECKED": 1,
 }
 
 
