@@ -47,7 +47,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fewer features in closed forms, and in fixtures of tests, unless a test is marked full_size."""
+    """Fewer features in closed forms, no t-SNE, and so in fixtures of tests, unless a test is marked full_size."""
     from small_searches import ClosedForms
 
     ClosedForms.of_tests().set(small=item.get_closest_marker("full_size") is None)
@@ -110,14 +110,6 @@ def no_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "HOST", set())
 
 
-@pytest.fixture
-def quick_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports without t-SNE."""
-    from quick_reports import without_maps
-
-    without_maps(monkeypatch)
-
-
 @pytest.fixture(scope="session")
 def digits() -> np.ndarray:
     """1797 handwritten digits as 64 counts from 0 to 16, three of them always 0: float32 (1797, 64)."""
@@ -145,10 +137,11 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def processes():
-    """Starts processes that have run no other code; the server that they are forked from imports torch once."""
+    """Starts processes that have run no other code; the server that they are forked from imports slow packages once."""
     context = multiprocessing.get_context("forkserver")
     # torch imports its compiler with the first optimizer, which takes longer than any training in the tests.
-    context.set_forkserver_preload(["torch", "torch._dynamo", "viewsmith.methods.loading"])
+    preloaded = ["torch", "torch._dynamo", "viewsmith.methods.loading", "sklearn.manifold", "pydantic"]
+    context.set_forkserver_preload([*preloaded, "matplotlib.figure", "matplotlib.backends.backend_svg"])
     return context
 
 

@@ -37,14 +37,18 @@ def without_pictures(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(report, "_curve", same)
 
 
-def without_maps(patch: pytest.MonkeyPatch) -> None:
-    """Use the first two features instead of t-SNE."""
+class FirstAxes:
+    """The first two features, in place of t-SNE."""
 
-    class FirstAxes:
-        def __init__(self, **options: Any) -> None:
-            pass
+    def __init__(self, **options: Any) -> None:
+        pass
 
-        def fit_transform(self, x: np.ndarray) -> np.ndarray:
-            return x[:, :2]
+    def fit_transform(self, x: np.ndarray) -> np.ndarray:
+        return x[:, :2]
 
+
+def quick_reports() -> None:
+    """Reports without maps and pictures, in a process of its own."""
+    patch = pytest.MonkeyPatch()
     patch.setattr("sklearn.manifold.TSNE", FirstAxes)
+    without_pictures(patch)

@@ -1,4 +1,4 @@
-"""Discovery with fewer patches and fewer starts of motifs, and closed forms with few features, for small samples."""
+"""Discovery with fewer patches and fewer starts of motifs, closed forms with few features, no t-SNE: small samples."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Self
 from unittest import mock
 
+from quick_reports import FirstAxes
 from viewsmith.core.registry import entries
 
 SMALLER = {
@@ -39,19 +40,21 @@ def smaller() -> Iterator[None]:
         yield
 
 
-#: What the closed form does less of, by module and name.
+#: What the closed form, tests of symmetries and maps of a report do less of, by module and name.
 CLOSED = {
     "viewsmith.networks.projected": {"SPANNING": 128, "FEW": 64},
     "viewsmith.networks.dictionary": {"SAMPLED": 2_000},
     "viewsmith.methods.linear_contrast.training": {"RIDGES": (0.1, 0.3)},
     "viewsmith.workflows.views_table": {"DIRECTIONS": 64, "RIDGES": (0.1, 0.3)},
+    "viewsmith.evaluation.symmetries": {"FOLDS": 2, "DRAWS": 20},
+    "sklearn.manifold": {"TSNE": FirstAxes},
 }
 #: Fewer fixed features of a sample, by the names of their options.
 FEATURES = {"centers": 32, "n_features": 168, "width": 128}
 
 
 class ClosedForms:
-    """Closed forms are small, or as large as they are outside of tests."""
+    """Closed forms and the like are small, or as large as they are outside of tests."""
 
     def __init__(self) -> None:
         places = [(vars(importlib.import_module(module)), values) for module, values in CLOSED.items()]

@@ -5,15 +5,14 @@ import pandas as pd
 import pytest
 from cli_tools import good
 
-from quick_reports import without_maps, without_pictures
+from quick_reports import without_pictures
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_reports():
-    """Reports without pictures and maps, which tests/reports tests."""
+def no_pictures():
+    """Reports without pictures, which tests/reports tests."""
     with pytest.MonkeyPatch.context() as patch:
         without_pictures(patch)
-        without_maps(patch)
         yield
 
 

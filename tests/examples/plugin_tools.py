@@ -50,12 +50,10 @@ def do(name: str, arguments: tuple[Path, ...], folders: tuple[Path, ...], out: P
     """Call a function of plugin_work.py in this process, which finds packages in these folders and draws nothing."""
     sys.path[:0] = [*map(str, folders), str(HERE.parent / "cli")]
     import plugin_work
-    import pytest
     import torch
 
-    from quick_reports import without_maps, without_pictures
+    from quick_reports import quick_reports
 
     torch.set_num_threads(1)
-    for less in (without_maps, without_pictures):
-        less(pytest.MonkeyPatch())
+    quick_reports()
     out.write_text(json.dumps(getattr(plugin_work, name)(*arguments)))

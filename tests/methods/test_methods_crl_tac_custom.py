@@ -172,7 +172,6 @@ def test_a_grid_of_crops_as_custom_transforms(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_maps")
 def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
     x = images()
     family = [same, mirrored, functools.partial(torch.roll, shifts=2, dims=-1), nn.ReLU()]
@@ -193,7 +192,6 @@ def test_a_report_has_bars_with_the_names_of_the_functions(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_maps")
 def test_reports_of_custom_transforms_with_and_without_names(tmp_path):
     x = vectors()
     for names, message in ((None, ">transformation 2<"), (["linear", "square", "cube"], ">square<")):
@@ -205,7 +203,6 @@ def test_reports_of_custom_transforms_with_and_without_names(tmp_path):
         assert message in with_drawings(report.read_text())
 
 
-@pytest.mark.usefixtures("quick_maps")
 def test_views_of_another_shape_have_no_units_and_no_pictures(tmp_path):
     custom_parts = {"encoder": nn.Sequential(nn.AdaptiveAvgPool1d(3), nn.Linear(3, 5)), "family": [left, right]}
     model = CRLTAC(**custom_parts, **TINY).fit(vectors(), run=tmp_path / "run")

@@ -175,7 +175,6 @@ def test_projections_of_models_are_at_length_one_and_their_pairs_those_of_a_slow
     assert "a, and b for comparison" in projections.caption
 
 
-@pytest.mark.usefixtures("quick_maps")
 def test_the_rows_of_projections_are_spread_over_all_rows():
     model, x = model_with(np.ones(12) / 12)
     x = np.repeat(x[:2], [PAIRS, PAIRS], axis=0)  # sorted by class
@@ -192,7 +191,6 @@ def test_smaller_views_are_centered():
     assert match_sample_shape(views, np.zeros((2, 7))) is views
 
 
-@pytest.mark.usefixtures("quick_maps")
 @pytest.mark.parametrize("modality", ["images", "vectors", slow("dna")])
 def test_pictures_of_every_modality(modality):
     rng = np.random.default_rng(0)

@@ -184,7 +184,6 @@ def test_a_custom_feature_extractor(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_maps")
 def test_a_report_uses_the_given_feature_extractor(data, tmp_path):
     dataset, _, views = data
     cache = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{views}")

@@ -267,7 +267,6 @@ def test_noise_on_representations_goes_with_first_order(wine):
     assert np.isfinite(model.transform(wine)).all()
 
 
-@pytest.mark.usefixtures("quick_maps")
 @pytest.mark.parametrize("modality", [slow("vectors"), "images"])
 def test_the_report_shows_similarities_of_features(modality, wine):
     x = images(30) if modality == "images" else wine

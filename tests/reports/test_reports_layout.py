@@ -8,6 +8,8 @@ import pytest
 from viewsmith.core.errors import InputError
 from viewsmith.reports import two_dimensional_map
 
+pytestmark = pytest.mark.full_size
+
 
 def blobs(n: int, width: int = 60) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
