@@ -1,6 +1,7 @@
 """fit, transform, views and untrained: determinism, independence, units."""
 
 import copy
+import functools
 import warnings
 
 import numpy as np
@@ -26,6 +27,12 @@ def weights(model):
     return {name: value.clone() for name, value in model.weights().items()}
 
 
+@pytest.fixture(scope="module")
+def fitted(wine):
+    """The model of a class on the wines, which no test changes."""
+    return functools.cache(lambda cls: made(cls, **TINY).fit(wine))
+
+
 def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
 
@@ -44,8 +51,8 @@ def test_fewer_rows_than_a_batch_are_named(wine, batch_size, warns):
 
 
 @every_estimator
-def test_equal_seeds_give_equal_models_and_others_differ(cls, wine):
-    one, again = (made(cls, **TINY).fit(wine) for _ in range(2))
+def test_equal_seeds_give_equal_models_and_others_differ(cls, wine, fitted):
+    one, again = fitted(cls), made(cls, **TINY).fit(wine)
     assert same(weights(one), weights(again)) and same(one.initial_, again.initial_)
     assert np.array_equal(one.transform(wine), again.transform(wine))
     other = made(cls, **TINY | {"random_state": 1}).fit(wine)
@@ -54,17 +61,16 @@ def test_equal_seeds_give_equal_models_and_others_differ(cls, wine):
 
 
 @every_estimator
-def test_a_second_fit_equals_the_first(cls, wine):
-    model = made(cls, **TINY).fit(wine)
-    before = weights(model)
-    assert same(weights(model.fit(wine)), before)
-    assert model.fit(wine[:, :5]).transform(wine[:, :5]).shape == (178, 8)
+def test_a_second_fit_equals_the_first(cls, wine, fitted):
+    model = made(cls, **TINY).fit(wine[:, :5])
+    assert model.transform(wine[:, :5]).shape == (178, 8)
+    assert same(weights(model.fit(wine)), weights(fitted(cls)))
 
 
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
 @every_estimator
-def test_training_does_not_depend_on_the_gradient_mode_of_the_caller(cls, off, wine):
-    expected = made(cls, **TINY).fit(wine)
+def test_training_does_not_depend_on_the_gradient_mode_of_the_caller(cls, off, wine, fitted):
+    expected = fitted(cls)
     with off():
         model = made(cls, **TINY).fit(wine)
         assert not torch.is_grad_enabled()
@@ -83,11 +89,11 @@ def test_seeds_may_be_random_states_or_none(wine):
 
 
 @every_estimator
-def test_labels_are_never_used(cls, wine):
+def test_labels_are_never_used(cls, wine, fitted):
     y = np.random.default_rng(0).integers(0, 3, size=178)
-    plain, given = made(cls, **TINY).fit(wine), made(cls, **TINY).fit(wine, y)
-    assert same(weights(plain), weights(given))
-    assert np.array_equal(made(cls, **TINY).fit_transform(wine, y), plain.transform(wine))
+    given = made(cls, **TINY)
+    assert np.array_equal(given.fit_transform(wine, y), fitted(cls).transform(wine))
+    assert same(weights(given), weights(fitted(cls)))
 
 
 @every_estimator
@@ -103,8 +109,8 @@ def test_random_streams_of_the_caller_are_not_changed(cls, wine):
 
 
 @every_trained
-def test_summary_and_attributes_of_fit(cls, wine):
-    model = made(cls, **TINY).fit(wine)
+def test_summary_and_attributes_of_fit(cls, fitted):
+    model = fitted(cls)
     # Two epochs are too few for a good generator or channel.
     untaught = ("generated views drift", "the channel has not left")
     assert model.status_ == "finished" and all(line.startswith(untaught) for line in model.warnings_)
@@ -149,8 +155,8 @@ def test_a_row_does_not_depend_on_the_other_rows(cls, digits):
 
 
 @every_estimator
-def test_outputs_by_name(cls, wine):
-    model = made(cls, **TINY).fit(wine)
+def test_outputs_by_name(cls, wine, fitted):
+    model = fitted(cls)
     assert model.transform(wine, output="projection").shape == (178, 8 if cls is LinearContrast else 4)
     assert np.array_equal(model.transform(wine, output="representation"), model.transform(wine))
     with pytest.raises(InputError, match="output is 'maps', expected one of 'representation', 'projection'"):
@@ -178,24 +184,24 @@ def test_input_components_stand_before_the_encoder(digits):
 
 
 @every_estimator
-@pytest.mark.parametrize("n_views", [1, 3])
-def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine, n_views):
+def test_views_are_replayed_and_in_the_units_of_the_rows(cls, wine):
     # With phase A alone DiffAug uses fixed views, and so does GenView without generated views.
     extra = {PiNDA: {"strength": 0.03}, DiffAug: {"phases": "A"}, GenView: {"alpha": 0.0}}.get(cls, {})
     if cls is CRLTAC:
         pytest.skip("its views are drawn from the channel")
     model = made(cls, **TINY, view_maker="noise", noise_strength=1e-4, **extra).fit(wine)
-    views = model.input_views(wine, n_views) if cls is MetAug else model.views(wine, n_views)
     if cls is MetAug:
-        assert np.array_equal(model.views(wine, n_views), model.views(wine, n_views))
-        assert not np.array_equal(model.views(wine, n_views), model.views(wine, n_views, random_state=1))
+        assert np.array_equal(model.views(wine, 3), model.views(wine, 3))
+        assert not np.array_equal(model.views(wine, 3), model.views(wine, 3, random_state=1))
         model.views = model.input_views
-    assert views.shape == (178, n_views, 13) and views.dtype == np.float32
-    assert np.array_equal(views, model.views(wine, n_views))
-    assert not np.array_equal(views, model.views(wine, n_views, random_state=1))
-    assert len(np.unique(views[0, :, 0])) == n_views
-    moved = (views - wine[:, None]) / wine.std(0)
-    assert 0 < np.abs(moved).max() < (0.3 if cls is PiNDA else 1e-3)
+    for n_views in (1, 3):
+        views = model.views(wine, n_views)
+        assert views.shape == (178, n_views, 13) and views.dtype == np.float32
+        assert np.array_equal(views, model.views(wine, n_views))
+        assert not np.array_equal(views, model.views(wine, n_views, random_state=1))
+        assert len(np.unique(views[0, :, 0])) == n_views
+        moved = (views - wine[:, None]) / wine.std(0)
+        assert 0 < np.abs(moved).max() < (0.3 if cls is PiNDA else 1e-3)
 
 
 def test_views_of_parts_equal_views_of_all_rows_only_with_a_pool(wine):

@@ -35,19 +35,18 @@ def dna() -> np.ndarray:
 DATA = {"vectors": vectors, "images": images, "dna": dna}
 
 
-def cases() -> list[Any]:
-    """(method, modality, framework, view maker): frameworks with the modality's views, view makers with SimCLR; a
-    covering few of them are quick."""
+def cases(*axes: tuple[int, ...], drawn: int | None = None) -> list[Any]:
+    """(method, modality, framework, view maker): frameworks with the modality's views, view makers with SimCLR; a few
+    of them are quick, and so many others are drawn (`covering`)."""
     general = ("contrastive", "pinda", "genview", "metaug")
     found = [(m, d, f, DEFAULT_VIEWS[d]) for m in general for d in DATA for f in FRAMEWORKS]
     found += [("metaug", d, "oucl", DEFAULT_VIEWS[d]) for d in DATA]
     found += [("diffaug", d, "soft", DEFAULT_VIEWS[d]) for d in DATA]
     found += [("crl-tac", d, None, None) for d in DATA]
     found += [("contrastive", d, "simclr", v) for d in DATA for v in VIEWS[d] if v not in ("multicrop", "channel:RUN")]
-    found += [("contrastive", "images", f, "multicrop") for f in FRAMEWORKS if find("framework", f).tag("local_views")]
     local = [f for f in FRAMEWORKS if find("framework", f).tag("local_views")]
     found += [("contrastive", "images", f, "multicrop") for f in local]
-    return covering(dict.fromkeys(found), (0, 1), (2,))
+    return covering(dict.fromkeys(found), *axes, drawn=drawn)
 
 
 def options_of(name: str, modality: str, framework: str | None, view: str | None) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def watched(monkeypatch, no_host):
     monkeypatch.setattr(Trainer, "_update", update)
 
 
-@pytest.mark.parametrize(("name", "modality", "framework", "view"), cases())
+@pytest.mark.parametrize(("name", "modality", "framework", "view"), cases((0, 1), (2,), drawn=60))
 def test_no_step_waits_for_the_device(name, modality, framework, view, watched):
     model = estimators()[name](**options_of(name, modality, framework, view))
     model.fit(taken_by(view, modality, DATA[modality]()), np.arange(16) % 2 if model.reads_labels() else None)

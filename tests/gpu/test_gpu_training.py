@@ -69,10 +69,12 @@ def distance(one, other):
 
 def runs():
     """Cases with a device and a precision; the simulation has no autocast and no `torch.func`, which MetAug uses."""
-    for case in cases():
+    for case in cases((0, 1), (2,)):
         values, marks = (case.values, case.marks) if hasattr(case, "values") else (case, ())
         for precision in ("32", "bf16"):
             yield pytest.param(*values, "gpu", precision, marks=[*marks, pytest.mark.gpu])
+    for case in cases((0,), (1,), drawn=30):
+        values, marks = (case.values, case.marks) if hasattr(case, "values") else (case, ())
         if values[0] != "metaug":
             yield pytest.param(*values, "simulated", "32", marks=marks)
 

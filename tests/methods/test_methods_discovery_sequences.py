@@ -245,6 +245,7 @@ def test_what_cannot_be_used():
     assert "recordings of 1 channels, but the model was fitted on 2" in refusal(two.locate, one)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("VIEWSMITH_DATA"), reason="VIEWSMITH_DATA names no folder of data sets")
 def test_heart_beats_of_an_electrocardiogram(data_dir):
     with np.load(data_dir / "events" / "ecg100.npz") as content:

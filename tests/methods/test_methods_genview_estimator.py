@@ -113,7 +113,7 @@ def test_levels_of_min_max_are_those_of_equation_7(images, tmp_path):
         assert message.startswith("foreground is 'min-max', which is of images with adaptive noise, but the data are")
 
 
-@pytest.mark.parametrize("channels", [(), (1,)])
+@pytest.mark.parametrize("channels", [(), slow((1,))])
 def test_generated_views_of_the_default_generator(images, channels):
     gray = images[..., :1].reshape(N, 16, 16, *channels)
     model = GenView(**TINY).fit(gray)

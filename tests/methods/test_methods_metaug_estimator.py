@@ -64,11 +64,11 @@ SMALL = {"epochs": 2, "batch_size": 8, "feature_every": 1, "random_state": 0, "p
 @pytest.mark.parametrize(
     ("given", "options"),
     [
-        ("vectors", {}),
+        slow("vectors", {}),
         ("vectors", {"encoders": "per-view"}),
-        ("images", {}),
+        slow("images", {}),
         ("images", {"split": "color", "encoder": "cnn"}),
-        ("images", {"framework": "simclr"}),
+        slow("images", {"framework": "simclr"}),
         ("dna", {}),
     ],
 )

@@ -46,7 +46,8 @@ def resume_and_compare(in_process, folder, which, uninterrupted):
 
 # After the first step, within an epoch, at the end of an epoch, at the end of phase 1 (step 8) and near it, at the end.
 @pytest.mark.parametrize(
-    ("which", "step"), [("players", step) for step in (1, 3, 4, 8, 9, 14, STEPS)] + [("pinda", 4), ("pinda", 7)]
+    ("which", "step"),
+    [("players", 3), *(slow("players", step) for step in (1, 4, 8, 9, 14, STEPS)), slow("pinda", 4), ("pinda", 7)],
 )
 def test_killed_after_a_step(in_process, tmp_path, which, step, uninterrupted):
     assert in_process(train, tmp_path, which, kill=step) == KILLED
@@ -61,9 +62,10 @@ MOMENTS = [(number, when) for number in WRITES for when in ("before", "after")]
 
 
 MOMENTS += [(number, "half") for number in WRITES if number % 2]
+QUICK = [(1, "half"), (16, "before"), (17, "after"), (44, "before")]
 
 
-@pytest.mark.parametrize(("number", "when"), [case if case[0] in (1, 16, 17, 44) else slow(*case) for case in MOMENTS])
+@pytest.mark.parametrize(("number", "when"), [case if case in QUICK else slow(*case) for case in MOMENTS])
 def test_killed_within_a_checkpoint_write(in_process, tmp_path, number, when, uninterrupted):
     assert in_process(train, tmp_path, "players", write=(number, when)) == KILLED
     resume_and_compare(in_process, tmp_path, "players", uninterrupted)
