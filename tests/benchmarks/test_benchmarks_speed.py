@@ -41,7 +41,8 @@ def test_without_a_case_all_are_listed(given, code, capsys):
     assert all(f"\n  {name} " in shown for name in timing.CASES)
 
 
-LONG = ("nt_xent_memory", "pinda_step", "crl_tac_memory", "default_fit")
+LONG = ("nt_xent_memory", "pinda_step", "crl_tac_memory", "default_fit", "image_views", "crop_embeddings")
+LONG += ("diffusion_sampling", "neighbor_graph")
 
 
 @pytest.mark.parametrize("name", [slow(name) if name in LONG else name for name in QUICK])

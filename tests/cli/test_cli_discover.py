@@ -338,7 +338,7 @@ def test_a_stopped_discovery_reuses_its_features(few, tmp_path, monkeypatch):
     assert not (out / "discover.cache").exists()
 
 
-@pytest.mark.parametrize("kind", ["images", "series"])
+@pytest.mark.parametrize("kind", [slow("images"), "series"])
 def test_a_discovery_that_was_stopped_while_it_wrote_starts_again(kind, few, tmp_path, monkeypatch):
     from viewsmith.workflows import discover
 

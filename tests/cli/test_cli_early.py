@@ -11,6 +11,7 @@ import pytest
 from cli_tools import call, good
 from PIL import Image
 
+from small_searches import smaller
 from viewsmith.cli import early
 from viewsmith.cli.early import reads_quickly
 from viewsmith.core import registry
@@ -291,7 +292,8 @@ def of_runs(tmp_path_factory):
     for name, data in (("trained", "table.csv"), ("mixed", "mixed.csv")):
         options = ("--method", "contrastive", "--epochs", 1, "--label", "label", "--out", place / name)
         good("fit", place / data, *options)
-    good("discover", place / "letters.fa", "--out", place / "parts")
+    with smaller():
+        good("discover", place / "letters.fa", "--out", place / "parts")
     config = place / "trained" / "config.toml"  # of data in the folder where the commands run
     config.write_text(config.read_text().replace(f"{place}/", ""))
     command = [sys.executable, "-c", CODE, json.dumps([line for line, _ in OF_RUNS]), '["torch", "sklearn"]']

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import viewsmith
+from cases import slow
 from crl_tac_toys import DATA, TINY, images
 from viewsmith import CRLTAC, Contrastive, MetAug, PiNDA
 
@@ -19,7 +20,7 @@ def whole(model, x):
         return model.method_.framework.represent(model.samples(x)[: len(x)]).numpy()
 
 
-@pytest.mark.parametrize("cls", [Contrastive, PiNDA, MetAug])
+@pytest.mark.parametrize("cls", [slow(Contrastive), PiNDA, slow(MetAug)])
 def test_most_probable_crops_of_large_images(cls, tmp_path):
     x = images(shape=(48, 44))
     teacher = CRLTAC(**TINY | {"epochs": 6}).fit(x, run=tmp_path / "channel")

@@ -260,7 +260,7 @@ def squares(n=96):
 
 
 @pytest.mark.parametrize(
-    ("bias", "centered", "starts"), [slow(False, False, True), slow(True, True, True), (True, False, False)]
+    ("bias", "centered", "starts"), [slow(False, False, True), slow(True, True, True), slow(True, False, False)]
 )
 def test_the_channel_leaves_the_uniform_distribution_if_empty_crops_have_no_information(bias, centered, starts):
     """If empty crops have a projection that is not zero, the channel stays uniform."""

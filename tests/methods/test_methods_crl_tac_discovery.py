@@ -91,7 +91,7 @@ def test_the_steps_with_known_places(step):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Images with discs, a model of them, and its run."""
-    x, run = with_discs(60)[0], tmp_path_factory.mktemp("trained") / "run"
+    x, run = with_discs(100)[0], tmp_path_factory.mktemp("trained") / "run"
     with smaller():
         return x, CRLTAC(**QUICK).fit(x, run=run), run
 
@@ -115,7 +115,7 @@ def test_a_resumed_training_has_the_same_places(trained, tmp_path):
 
 
 def test_without_anything_that_recurs_it_starts_as_published():
-    x = noise(60)
+    x = noise(100)
     model = CRLTAC(**QUICK | {"epochs": 1}).fit(x)
     none = CRLTAC(**QUICK | {"epochs": 1}, start="none").fit(x)
     assert model.options_.start == "none" and model.facts_.discovered.startswith("nothing recurs: ")
@@ -130,7 +130,7 @@ def test_places_that_are_not_clear_are_no_start(monkeypatch):
         self.parts, self.tried = [part], [[part]]
 
     monkeypatch.setattr(building.ImageSearch, "fit", fit)
-    model = CRLTAC(**QUICK | {"epochs": 1}).fit(noise(40))
+    model = CRLTAC(**QUICK | {"epochs": 1}).fit(noise(100))
     assert model.options_.start == "none"
     assert model.facts_.discovered.startswith("no place is clear (probability at least 0.95): one kind of thing")
 

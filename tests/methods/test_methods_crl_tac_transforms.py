@@ -1,11 +1,14 @@
 """Finite families of transformations: views, representations in one pass, scores."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from cases import covering, slow
 from viewsmith.core.errors import InputError
 from viewsmith.methods.crl_tac.scores import CropScores, MaskScores, PositionScores
 from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
@@ -139,8 +142,17 @@ def test_encoding_all_views_equals_encoding_each(name):
         torch.testing.assert_close(h[1, t], torch.stack([view.mean(), view.std()]))
 
 
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("size", [(84, 84), (28, 28), (31, 45)])
+@pytest.mark.parametrize(
+    ("bias", "size"),
+    [
+        slow(False, (84, 84)),
+        (False, (28, 28)),
+        slow(False, (31, 45)),
+        slow(True, (84, 84)),
+        slow(True, (28, 28)),
+        (True, (31, 45)),
+    ],
+)
 def test_the_dense_pass_equals_encoding_each_crop(bias, size):
     family = Crops(*size, scales=(1.0, 0.8) if size[0] > 28 else (1.0,), flip=size[0] == 31)
     encoder = CropCNN(bias=bias)
@@ -218,9 +230,12 @@ ENCODERS = {
 }
 
 
-@pytest.mark.parametrize("name", ENCODERS)
-@pytest.mark.parametrize(("size", "crop", "stride"), [((60, 53), 40, 8), ((61, 58), 47, 8), ((57, 52), 41, 16)])
-def test_crops_of_other_sizes_than_the_smallest_are_encoded_in_one_pass(name, size, crop, stride):
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    covering(itertools.product(ENCODERS, [((60, 53), 40, 8), ((61, 58), 47, 8), ((57, 52), 41, 16)]), (0,), (1,)),
+)
+def test_crops_of_other_sizes_than_the_smallest_are_encoded_in_one_pass(name, sizes):
+    size, crop, stride = sizes
     torch.manual_seed(0)
     encoder = ENCODERS[name]().double().eval()
     for module in encoder.modules():  # other statistics than those of initialization

@@ -89,7 +89,7 @@ def test_free_windows_contain_no_masked_point():
     assert free_windows(free, starts, 5)[0].tolist() == expected
 
 
-@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("channels", [slow(1), 2])
 def test_a_planted_event_is_found(channels):
     x, starts = with_events(channels=channels)
     event = choose(find_events(x, everywhere(x), (16, 30)))

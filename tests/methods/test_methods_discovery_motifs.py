@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from cases import slow
 from refusals import refusal
 from viewsmith import Discovery
 from viewsmith.core.errors import InputError
@@ -404,7 +405,7 @@ def test_shuffled_sequences_keep_their_pairs_of_letters():
     assert np.array_equal(drawn == 20, letters == 20) and np.array_equal(np.sort(drawn, 1), np.sort(letters, 1))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, slow(1)])
 def test_sequences_that_differ_in_their_letters_have_no_motif(seed):
     rng = np.random.default_rng(seed)
     codes = np.stack([rng.choice(4, 60, p=[(1 - g) / 2, g / 2, g / 2, (1 - g) / 2]) for g in rng.uniform(0.1, 0.9, 24)])

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import viewsmith
+from cases import slow
 from clip_toys import save_clip
 from refusals import refusal
 from viewsmith import DiffAug, GenView
@@ -59,7 +60,7 @@ def direct_quality(network, rows, views):
     return fraction, axis, pair_quality(map_pools(maps, axis), map_pools(other, axis))
 
 
-@pytest.mark.parametrize("noise", ["adaptive", "random"])
+@pytest.mark.parametrize("noise", ["adaptive", slow("random")])
 @torch.no_grad()
 def test_a_view_cache_with_features_of_clip(data, clip, tmp_path, noise):
     dataset, run, _ = data

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from cases import slow
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.images.encoders import BasicBlock, Bottleneck
 from viewsmith.networks import ResNet, resnet18, resnet50
@@ -118,7 +119,7 @@ def test_the_stride_of_a_bottleneck_is_in_its_3x3():
     assert block.conv1.stride == (1, 1) and block.conv2.stride == (2, 2) and block.downsample[0].stride == (2, 2)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", [slow(name) if name == "resnet50" else name for name in MAKERS])
 def test_every_weight_learns_after_the_first_step(name):
     torch.manual_seed(0)
     network = MAKERS[name](1)

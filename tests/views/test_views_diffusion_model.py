@@ -6,6 +6,7 @@ import pytest
 import torch
 from diffusion_toys import MODALITIES, C, ToyDenoiser, data_of, draw, model_of, randn
 
+from cases import slow
 from refusals import refusal
 from viewsmith.modalities.vectors.networks import VectorLatents
 from viewsmith.networks import PrincipalAxes
@@ -136,7 +137,7 @@ def trained(**options):
     return model, x, y
 
 
-@pytest.mark.parametrize("options", [{"prediction": "eps"}, {"prediction": "v", "drop": 0.1, "guidance": 1.2}])
+@pytest.mark.parametrize("options", [slow({"prediction": "eps"}), {"prediction": "v", "drop": 0.1, "guidance": 1.2}])
 def test_samples_follow_their_condition(options):
     model, x, y = trained(**options)
     source = x[torch.randperm(600, generator=draw(1))]  # from pure noise, samples must not depend on the source

@@ -94,7 +94,7 @@ def test_unknown_formats(models, tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", ["cnn", slow("gray"), slow("resnet18"), slow("standard"), "mlp", slow("dna")])
+@pytest.mark.parametrize("name", [slow("cnn"), slow("gray"), slow("resnet18"), slow("standard"), "mlp", slow("dna")])
 def test_onnx_gives_the_same_representations_of_any_batch(models, name, tmp_path):
     import onnxruntime
 
@@ -114,7 +114,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("modality", ["vectors", slow("series"), "images"])
+@pytest.mark.parametrize("modality", [slow("vectors"), slow("series"), "images"])
 def test_onnx_of_the_closed_form_has_the_mean_over_its_copies(modality, tmp_path):
     import onnxruntime
 
