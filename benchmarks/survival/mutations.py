@@ -213,14 +213,14 @@ MUTATIONS = {
     ),
     "log odds of images": Mutation(
         "methods/discovery/acceptance.py",
-        "ODDS if self.of_odds else LEAST) and",
-        "LEAST if self.of_odds else LEAST) and",
+        "(gain - LEAST) / np.sqrt(variance)",
+        "gain / np.sqrt(variance)",
         "tests/methods/test_methods_discovery_acceptance.py",
     ),
-    "ranks of images above random phases": Mutation(
+    "few images are never sure": Mutation(
         "methods/discovery/acceptance.py",
-        'alternative="greater"',
-        'alternative="two-sided"',
+        "np.append(each, (0, 1))",
+        "np.append(each, (0.5, 0.5))",
         "tests/methods/test_methods_discovery_acceptance.py",
     ),
     "equal shares by half": Mutation(

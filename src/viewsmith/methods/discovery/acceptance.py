@@ -10,8 +10,8 @@ something recurs. The mean difference in nats says how much: real data are not q
 
 In images a score would say little: fragments of things, too, are unlike random phases. There a sample has the share of
 the part that lies at one place (`viewsmith.methods.discovery.image_parts`), held out as well. The surrogates, images
-with random phases, have that of the same search in them, the rank is among all of them, and the difference that of the
-log odds of the mean shares, which has to be at least `ODDS`.
+with random phases, have that of the same search in them. The difference is that of the log odds of the mean shares, and
+p that of `LEAST` or less. So it is sure that places are clearer than in random phases, and by how much.
 
 Of several candidates the surest one is taken, and of equally sure ones that with the largest mean difference; in images
 the one that lies most surely at one place.
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logit
-from scipy.stats import mannwhitneyu, norm
+from scipy.stats import norm
 
 from viewsmith.methods.discovery.contrast import folds
 
@@ -31,10 +31,8 @@ ALPHA = 0.01
 """Largest probability, over all candidates that were tried, that something is said to recur where nothing does."""
 
 LEAST = 0.5
-"""Nats by which the score of a sample has to exceed that of its own surrogates, in the mean of the samples."""
-
-ODDS = 0.9
-"""Nats by which the log odds that a part of images lies at one place have to exceed those of random phases."""
+"""Nats by which the score of a sample has to exceed that of its own surrogates, in the mean of the samples; in images
+the log odds that a part lies at one place those of random phases, surely."""
 
 SURROGATES = 9
 """Surrogates of each sample: with more, the mean rank is a little surer, and takes longer."""
@@ -76,12 +74,18 @@ class Evidence:
         """Of the share of the part that lies at one place, in images (n,) and in those with random phases (m,)."""
         if not (np.isfinite(shares).all() and np.isfinite(nothing).all()):
             return cls(of_odds=True)
-        odds = [float(logit(np.clip(each.mean(), 1e-3, 1 - 1e-3))) for each in (shares, nothing)]
-        return cls(odds[0] - odds[1], float(mannwhitneyu(shares, nothing, alternative="greater").pvalue), True)
+        odds, variance = [], 0.0
+        for each in (shares, nothing):
+            more = np.append(each, (0, 1))  # one image more that has it, and one that has not: few are never sure
+            mean = more.mean()
+            odds.append(float(logit(mean)))
+            variance += more.var() / len(more) / (mean * (1 - mean)) ** 2
+        gain = odds[0] - odds[1]
+        return cls(gain, float(norm.sf((gain - LEAST) / np.sqrt(variance))), True)
 
     def recurs(self, tried: int) -> bool:
         """Whether something recurs, if it is one of so many candidates."""
-        return self.gain >= (ODDS if self.of_odds else LEAST) and self.p * tried <= ALPHA
+        return self.gain >= LEAST and self.p * tried <= ALPHA
 
     def why(self, tried: int) -> str:
         """What was found and expected of one of so many candidates, in plain words."""
@@ -89,7 +93,7 @@ class Evidence:
         odds = "lies at one place with log odds {:.2f} above those in random images with the same spectra"
         return (
             f"{(odds if self.of_odds else scores).format(self.gain)} (p = {min(1.0, self.p * tried):.2g}); expected at "
-            f"least {ODDS if self.of_odds else LEAST:g}, with p up to {ALPHA:g}"
+            f"least {LEAST:g}, with p up to {ALPHA:g}"
         )
 
 

@@ -214,14 +214,20 @@ def agreement_of_halves(part: Part, maps: np.ndarray, free: np.ndarray, seed: in
 
 
 def stands_out(score: np.ndarray, side: int, columns: int) -> np.ndarray:
-    """Of the best of windows (n, m) of `side` cells, the share of all images whose best one apart from it has a lower
-    score, (n,); NaN if half of the images have none."""
+    """How clearly the best of windows (n, m) of `side` cells stands out from those apart from it, (n,). The mean
+    is the probability that the best one of an image has a higher score than the other one of an image; a value is what
+    its image adds to both, so that their standard error is that of the mean (DeLong et al. 1988). NaN if half of the
+    images have no other."""
     row, column = np.divmod(np.arange(score.shape[1]), columns)
     best = score.argmax(1)[:, None]
     apart = (abs(row - row[best]) >= side) | (abs(column - column[best]) >= side)
     first, second = score.max(1), np.where(apart, score, -np.inf).max(1)
-    second = second[np.isfinite(second)]
-    return np.full(len(first), np.nan) if 2 * len(second) < len(first) else shares_below(first, second)
+    there = np.isfinite(second)
+    if 2 * there.sum() < len(first):
+        return np.full(len(first), np.nan)
+    shares = shares_below(first, second[there])
+    mean = shares.mean()
+    return np.asarray(shares + np.where(there, 1 - shares_below(second, first) - mean, 0))
 
 
 def shares_below(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
