@@ -12,8 +12,9 @@ The settings of log-mel features and their view were chosen on three of the spea
 of three records of MIT-BIH, ventricular or other, from .25 s before to .35 s after, one record held out. Cells:
 16-bit tiles as 8-bit copies, the channels by their 0.1 and 99.9 percentiles; a random fifth is scored; views are turns
 and mirrors. `ifc_16_bits` are the tiles as they are, with the views that the product chooses; `..._4_phases` those of
-four phases without the DNA channel. Letters: families of proteins and of RNA, of which a fifth, stratified, is scored;
-"k-mers" are the frequencies of words alone (proteins: 2 letters, RNA: 4), where "raw" may be letters by place. The
+four phases without the DNA channel, and "no turns" has mirror images alone. Of patches of Sentinel-2 whole polygons are
+held out. Letters: families of proteins and of RNA, of which a fifth, stratified, is scored; "k-mers" are the
+frequencies of words alone (proteins: 2 letters, RNA: 4), where "raw" may be letters by place. The
 settings of proteins are the first that were tried. "catch22" are those statistics of each channel of recordings.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
@@ -56,6 +57,9 @@ UCR = ("GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf", "ACSF1", "BasicMo
 #: Splits of the archives' sets beside the published one: as many rows of each class for training, drawn anew.
 SPLITS = range(1, 6)
 UNEQUAL = {"JapaneseVowels": "ts_japanesevowels", "PickupGestureWiimoteZ": "ts_pickupgesturewiimotez"}
+#: Without turns and images upside down; for sets of images that allow them.
+NO_TURNS = "linear-contrast, no turns"
+TURNED = ("ifc_16_bits", "ifc_16_bits_4_phases", "sentinel2_12band")
 SPEAKERS = ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
 RECORDS = ("100", "106", "108")
 #: Larger dictionaries of patches, for all of CIFAR-10.
@@ -159,6 +163,18 @@ def tiles_in_flow(four: bool) -> Data:
     return Data(x[train], codes[train], x[test], codes[test])
 
 
+def patches_of_sentinel() -> Data:
+    """Patches of 12 bands, four kinds of ground; every fifth polygon is for tests."""
+    import pandas as pd
+    import tifffile
+
+    folder = data_folder() / "instruments" / "sentinel2_12band"
+    table = pd.read_csv(folder / "labels.csv")
+    x = np.stack([tifffile.imread(folder / file).transpose(1, 2, 0) for file in table["file"]])
+    y, test = np.unique(table["class"], return_inverse=True)[1], (table["polygon"] % 5 == 0).to_numpy()
+    return Data(x[~test], y[~test], x[test], y[test])
+
+
 def families(name: str) -> Data:
     """Letters of sequences, and their families; X of RNA, an unknown base, is written N."""
     folder = data_folder() / "instruments" / name
@@ -201,6 +217,7 @@ SETS: dict[str, Callable[[], Data]] = (
     IMAGES
     | {"ifc_jurkat_16bit": cells_in_flow}
     | {"ifc_16_bits": partial(tiles_in_flow, False), "ifc_16_bits_4_phases": partial(tiles_in_flow, True)}
+    | {"sentinel2_12band": patches_of_sentinel}
     | {name: partial(ucr, name) for name in (*UCR, *UNEQUAL)}
     | {f"{name}, split {split}": partial(ucr, name, split) for split in SPLITS for name in (*UCR, *UNEQUAL)}
     | {name: partial(families, name) for name in FAMILIES}
@@ -241,6 +258,7 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     else:
         given |= {"features_options": LARGER[row]} if row in LARGER else {}
         given |= {"view_maker": row.partition(", ")[2]} if row in OF_SOUND else {}
+        given |= {"view_maker": "turns", "upside_down": 0, "turn": 0, "diagonal": 0} if row == NO_TURNS else {}
         model = LinearContrast(random_state=seed, **given).fit(data.x)
     fitted = usage()[0] - started
     if row in ("raw", "k-mers"):
@@ -297,13 +315,24 @@ def cells(quick: bool = False) -> list[Cell]:
         return [Cell("cifar10_small", row, 0, partial(work, "cifar10_small", row, 0, small=60)) for row in rows]
     return [
         Cell(name, row, seed, partial(work, name, row, seed))
-        for row in ("linear-contrast", *LARGER, "features", "raw", "k-mers", "catch22", "contrastive", *OF_SOUND)
+        for row in (
+            "linear-contrast",
+            *LARGER,
+            "features",
+            "raw",
+            "k-mers",
+            "catch22",
+            "contrastive",
+            *OF_SOUND,
+            NO_TURNS,
+        )
         for seed in SEEDS
         for name in SETS
         if (seed == 0 or row not in ("raw", "k-mers", "catch22", *OF_SOUND))
         and (name == "cifar10" or row not in LARGER)
         if row != "k-mers" or name in FAMILIES
         if row not in OF_SOUND or name.startswith("speaker")
+        if row != NO_TURNS or name in TURNED
         if ", split" not in name or (seed == 0 and row in ("linear-contrast", "features"))
         if row != "catch22" or options(name).get("modality") == "series"
         # A training on 50,000 images takes an hour.

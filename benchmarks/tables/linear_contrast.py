@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from benchmarks.common.runner import RESULTS
-from benchmarks.quality.linear_contrast import FAMILIES, IMAGES, SPEAKERS, SPLITS, UCR, UNEQUAL
+from benchmarks.quality.linear_contrast import FAMILIES, IMAGES, NO_TURNS, SPEAKERS, SPLITS, UCR, UNEQUAL
 from benchmarks.tables.formatting import Lines, Table, collect, head, measured_with, values
 
 PATH = RESULTS / "linear_contrast.jsonl"
@@ -36,7 +36,9 @@ def of_images(table: Table) -> Lines:
     """A line for each set and row."""
     lines = head("data", [*METRICS.values(), "seeds"])
     for name in (*IMAGES, "ifc_jurkat_16bit", "ifc_16_bits", "ifc_16_bits_4_phases"):
-        methods = sorted({m for s, m in table if s == name}, key=lambda m: (m != "linear-contrast", m))
+        methods = sorted(
+            {m for s, m in table if s == name and m != NO_TURNS}, key=lambda m: (m != "linear-contrast", m)
+        )
         for method in methods:
             cells = [short(values(table, name, method, metric), metric == "cpu_seconds") for metric in METRICS]
             title = TITLES[name] if method == methods[0] else ""
