@@ -21,6 +21,8 @@ def test_statistics_of_numpy():
             expected = [channel.mean(), channel.std(), *np.percentile(channel, [5, 25, 50, 75, 95])]
             small = [channel[2 * i : 2 * i + 2, 3 * j : 3 * j + 3].mean() for i in range(8) for j in range(8)]
             np.testing.assert_allclose(row, [*expected, *small], rtol=1e-5, atol=1e-6)
+    with_gradients = channel_statistics(x.requires_grad_(), (8, 8))  # sorted by torch
+    assert with_gradients.requires_grad and np.array_equal(with_gradients.detach(), found.reshape(4, -1))
 
 
 def test_dictionaries_then_statistics_side_by_side():
