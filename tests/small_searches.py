@@ -28,6 +28,7 @@ SMALLER = {
     "viewsmith.methods.discovery.motif_search.ALIKE": 80,
     "viewsmith.methods.discovery.acceptance.SEARCHED": 80,
     "viewsmith.methods.discovery.pieces.CHECKED": 1,
+    "viewsmith.methods.crl_tac.building.FEWEST": 50,
 }
 
 

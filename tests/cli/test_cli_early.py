@@ -119,8 +119,10 @@ FAULTS = [
 ]
 
 CODE = """
-import contextlib, io, json, sys
+import contextlib, functools, io, json, sys
+import typer.main
 from viewsmith.cli import main
+typer.main.get_command = functools.cache(typer.main.get_command)
 for line in json.loads(sys.argv[1]):
     err = io.StringIO()
     with contextlib.redirect_stderr(err):

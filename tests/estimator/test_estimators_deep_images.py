@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import viewsmith
-from cases import covering
+from cases import covering, slow
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
 from viewsmith.estimator.figures import as_dataset
@@ -199,7 +199,7 @@ def test_other_methods_take_them_and_parts_for_photographs_are_refused():
     assert "features of CLIP are for photographs" in refusal(GenView(features="clip:nowhere", **small).fit, x)
 
 
-@pytest.mark.parametrize("method", [LinearContrast, PiNDA, CRLTAC])
+@pytest.mark.parametrize("method", [LinearContrast, slow(PiNDA), slow(CRLTAC)])
 def test_reports_draw_composites_and_a_strip_of_channels(method):
     x = cells(8, side=24)
     small = SMALL.get(method, {"epochs": 1, "batch_size": 32, "encoder": "cnn"})

@@ -1,5 +1,6 @@
 """Models on disk: saved models are loaded bit for bit, damaged files are named in one line."""
 
+import itertools
 import json
 import resource
 import tomllib
@@ -12,7 +13,7 @@ import torch
 from estimator_processes import load_without_pickle
 
 import viewsmith
-from cases import slow
+from cases import covering, slow
 from refusals import refusal
 from registered import FRAMEWORKS, TRAINED, heads, labels, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
@@ -32,22 +33,14 @@ def saved(wine, tmp_path):
     return tmp_path / "run"
 
 
-@every_estimator
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {
-            "view_maker": "noise+corruption",
-            "temperature": 0.3,
-            "norm": "none",
-            "input_components": 5,
-            "scaling": "global",
-        },
-        {"view_maker": "neighbors+mixup", "hidden": (), "projector_dims": (), "temperature": 0.3, "impute": "median"},
-    ],
-    ids=["defaults", "one", "other"],
-)
+SAVED = [
+    {},
+    {"view_maker": "noise+corruption", "temperature": 0.3, "norm": "none", "input_components": 5, "scaling": "global"},
+    {"view_maker": "neighbors+mixup", "hidden": (), "projector_dims": (), "temperature": 0.3, "impute": "median"},
+]
+
+
+@pytest.mark.parametrize(("cls", "options"), covering(itertools.product(estimators().values(), SAVED), (0,), (1,)))
 def test_a_saved_model_is_loaded(cls, options, wine, tmp_path):
     wine = wine.copy()
     if cls is CRLTAC:

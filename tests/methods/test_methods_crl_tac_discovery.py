@@ -27,7 +27,7 @@ from viewsmith.modalities import modality_of
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("small_searches")]
 
 VIEWS = torch.tensor([[top, left, 8.0, 8.0] for top in (0.0, 4.0, 8.0) for left in (0.0, 4.0)])
-QUICK = {"epochs": 4, "batch_size": 32, "random_state": 0}
+QUICK = {"epochs": 8, "batch_size": 32, "random_state": 0}
 
 
 def overlap(a, b):
@@ -91,7 +91,7 @@ def test_the_steps_with_known_places(step):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Images with discs, a model of them, and its run."""
-    x, run = with_discs(100)[0], tmp_path_factory.mktemp("trained") / "run"
+    x, run = with_discs(50)[0], tmp_path_factory.mktemp("trained") / "run"
     with smaller():
         return x, CRLTAC(**QUICK).fit(x, run=run), run
 
@@ -130,7 +130,7 @@ def test_places_that_are_not_clear_are_no_start(monkeypatch):
         self.parts, self.tried = [part], [[part]]
 
     monkeypatch.setattr(building.ImageSearch, "fit", fit)
-    model = CRLTAC(**QUICK | {"epochs": 1}).fit(noise(100))
+    model = CRLTAC(**QUICK | {"epochs": 1}).fit(noise(50))
     assert model.options_.start == "none"
     assert model.facts_.discovered.startswith("no place is clear (probability at least 0.95): one kind of thing")
 

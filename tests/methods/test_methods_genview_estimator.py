@@ -35,7 +35,7 @@ def cache(tmp_path_factory, images):
     return str(folder / "cache")
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", [f if f in ("swav", "supcon", "soft") else slow(f) for f in FRAMEWORKS])
 def test_every_framework_accepts_a_view_cache_and_weights(images, cache, framework):
     views = "multicrop" if framework in ("swav", "dino") else "auto"
     model = GenView(**TINY, view_cache=cache, framework=framework, view_maker=views)

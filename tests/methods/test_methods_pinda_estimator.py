@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cases import covering
+from cases import slow
 from refusals import refusal
 from viewsmith import PiNDA
 from viewsmith.methods.pinda.estimator import noise_gallery
@@ -63,7 +63,8 @@ def test_a_fixed_level_does_not_spread_noise_over_all_features(wine):
 
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize(
-    ("published", "objective"), covering(itertools.product([True, False], ["cooperative", "adversarial"]), (0,), (1,))
+    ("published", "objective"),
+    [slow(True, "cooperative"), (True, "adversarial"), slow(False, "cooperative"), slow(False, "adversarial")],
 )
 def test_default_noise_has_a_stable_level_and_spread(wine, published, objective):
     # The same recipe as above except level and penalty; and PiNDA() with its defaults, with a shorter training.

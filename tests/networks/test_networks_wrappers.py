@@ -6,7 +6,7 @@ from torch import nn
 
 from viewsmith.frameworks import BarlowTwins, MoCo, SimCLR, SimSiam, VICReg, simsiam
 from viewsmith.modalities.images.views import image_recipe
-from viewsmith.networks import MLP, resnet18
+from viewsmith.networks import MLP, SmallCNN, resnet18
 from viewsmith.networks.base import is_static
 from viewsmith.views import Identity, PairMaker
 from viewsmith.views.base import RepresentationNoise
@@ -26,7 +26,7 @@ class OwnFramework(SimCLR):
 @pytest.mark.parametrize("framework", [SimCLR, BarlowTwins, VICReg])
 def test_frameworks_without_state_are(framework):
     views = PairMaker([image_recipe("byol", size=32)])
-    assert is_static(framework(resnet18(), MLP(512, [8])), views)
+    assert is_static(framework(SmallCNN(3), MLP(256, [8])), views)
 
 
 def test_simsiam_is():

@@ -241,6 +241,7 @@ print((resident_bytes() - before) / 1e6)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows_that_are_assigned_to_lists():
     done = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, timeout=120)
     assert float(done.stdout) < 50, done.stderr  # the distances of all rows have 800 MB

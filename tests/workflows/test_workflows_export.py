@@ -114,7 +114,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("modality", [slow("vectors"), slow("series"), "images"])
+@pytest.mark.parametrize("modality", ["vectors", slow("series"), slow("images")])
 def test_onnx_of_the_closed_form_has_the_mean_over_its_copies(modality, tmp_path):
     import onnxruntime
 
