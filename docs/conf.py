@@ -1,5 +1,7 @@
 """Sphinx: `make docs`, or `sphinx-build -W docs docs/_build/html` (extra docs)."""
 
+from sphinx.ext.napoleon.docstring import GoogleDocstring
+
 import viewsmith.networks
 import viewsmith.parts
 import viewsmith.views
@@ -25,3 +27,6 @@ autodoc_member_order = "bysource"
 nb_execution_mode = "off"  # notebooks are executed by `make notebooks`
 exclude_patterns = ["_build", "pictures"]
 linkcheck_anchors = False
+
+# A field is described by a sentence: what is before a colon is no type.
+GoogleDocstring._consume_inline_attribute = lambda self: ("", self._dedent(self._consume_to_end()))

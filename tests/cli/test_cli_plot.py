@@ -15,7 +15,7 @@ from viewsmith.data.sources import column_of
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_reports():
+def no_pictures():
     """Real pictures here."""
 
 

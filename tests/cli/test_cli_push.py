@@ -19,7 +19,7 @@ pytest.importorskip("huggingface_hub")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_reports():
+def no_pictures():
     """Real pictures here."""
 
 
