@@ -10,6 +10,7 @@ from cli_tools import call
 from viewsmith.data import tiles
 
 tifffile = pytest.importorskip("tifffile")
+pytestmark = pytest.mark.usefixtures("small_searches")
 
 KEYS = [(34735, "H", 8, (1, 1, 0, 1, 1025, 0, 1, 1), True)]
 PLACE = [(33550, "d", 3, (2.0, 2.0, 0.0), True), (33922, "d", 6, (0.0, 0, 0, 1000, 5000, 0), True)]

@@ -9,6 +9,7 @@ from gpu_cases import DATA, TINY, vectors
 from simulated import MixedDevices, no_waiting
 from synchronization import Synchronized
 
+from cases import slow
 from viewsmith import Contrastive
 from viewsmith.data import load_dataset
 from viewsmith.modalities.images.modality import Images
@@ -92,7 +93,7 @@ def test_neighbors_in_the_space_of_the_encoder(simulated, monkeypatch):
     assert model.summary_["device"].startswith(simulated)
 
 
-@pytest.mark.parametrize("modality", DATA)
+@pytest.mark.parametrize("modality", ["vectors", slow("images"), slow("dna")])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_generator_is_trained_and_makes_views(modality, simulated, tmp_path, monkeypatch):
     monkeypatch.setattr(Images, "default_encoder_on_gpu", "cnn")  # a residual network takes longer

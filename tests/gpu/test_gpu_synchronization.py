@@ -8,6 +8,7 @@ import torch
 from gpu_cases import DATA, cases, options_of
 from synchronization import NoSynchronization, Synchronized
 
+from cases import slow
 from registered import DEFAULT_VIEWS, taken_by
 from viewsmith.methods.crl_tac.transforms import Crops, Windows
 from viewsmith.methods.loading import estimators
@@ -40,7 +41,7 @@ def test_no_step_waits_for_the_device(name, modality, framework, view, watched):
     )  # steps beyond the first were watched
 
 
-@pytest.mark.parametrize("modality", DATA)
+@pytest.mark.parametrize("modality", ["vectors", slow("images"), "dna"])
 def test_the_cases_of_a_gpu_fit_its_default_encoder(modality):
     options = options_of("contrastive", modality, "simclr", DEFAULT_VIEWS[modality])
     model = estimators()["contrastive"](**options, encoder=modality_of(modality).default_encoder_on_gpu)

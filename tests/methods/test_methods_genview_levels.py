@@ -56,7 +56,7 @@ def test_a_row_does_not_depend_on_the_rows_given_with_it(modality, noise, tmp_pa
     assert not nearly_equal(model.generated_views(x, 2, random_state=1)["views"], whole["views"])
 
 
-@pytest.mark.parametrize("modality", ["vectors", "images"])
+@pytest.mark.parametrize("modality", ["vectors", slow("images")])
 def test_a_row_has_the_same_level_in_training_and_in_later_calls(modality):
     x = samples(modality)
     model = GenView(**TINY).fit(x)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from cases import covering
+from cases import covering, slow
 from viewsmith.networks import (
     CropCNN,
     LowResolutionMap,
@@ -51,7 +51,9 @@ IMAGE_MAPS = {
     "shared, crops": lambda outputs: SharedWithEncoder(CropCNN(3), outputs=outputs),
 }
 SEPARATE = ("low-resolution", "unet", "resnet18")
-every_map = pytest.mark.parametrize("name", IMAGE_MAPS)
+every_map = pytest.mark.parametrize(
+    "name", [slow(name) if "standard" in name or "50" in name else name for name in IMAGE_MAPS]
+)
 
 
 def network_of(name, outputs=3):

@@ -55,7 +55,7 @@ def runs(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("modality", ["vectors", "images", "dna"])
+@pytest.mark.parametrize("modality", ["vectors", slow("images"), "dna"])
 def test_views_are_in_the_units_of_the_data(runs, modality):
     dataset, _, cache = runs[modality]
     views = cache.read_views().numpy()

@@ -42,6 +42,7 @@ def songs(tmp_path_factory):
     return folder, np.array(truth)
 
 
+@pytest.mark.usefixtures("small_searches")
 def test_discover_lists_the_sounds_and_their_kinds(songs, tmp_path):
     folder, truth = songs
     out = tmp_path / "found"
