@@ -185,7 +185,8 @@ def test_q_values_of_several_parts_in_a_sample_count_all_that_samples_without_on
 
 @pytest.mark.parametrize("columns", [1, 3])
 def test_more_parts_of_a_sample_never_list_fewer_samples(columns):
-    """The first part of a sample has at most the q-value that it has alone; a null of one place counts for three."""
+    """The first part of a sample has at most the q-value that it has alone. The first one of nothing counts twice, as a
+    wrong first part and as a later one; a null of one place counts for three."""
     rng = np.random.default_rng(0)
     null = np.sort(rng.normal(size=(200, columns)))[:, ::-1]
     first = rng.normal(2, 1, 100)
@@ -200,7 +201,7 @@ def test_more_parts_of_a_sample_never_list_fewer_samples(columns):
     np.testing.assert_array_equal(one["q"], q_values(first, null[:, :1], 100))
     assert (three["q"][::3] <= one["q"]).all() and (three["sample"] == np.repeat(np.arange(100), 3)).all()
     assert set(one["sample"][one["q"] <= 0.1]) <= set(three["sample"][three["q"] <= 0.1])
-    places = null if columns == 3 else np.repeat(null, 3, 1)
+    places = null[:, [0, 0, 1]] if columns == 3 else np.repeat(null, 3, 1)
     further = q_values(scores.T.ravel(), places, 100).reshape(100, 3)[:, 1:]
     np.testing.assert_array_equal(three["q"].reshape(100, 3)[:, 1:], further)
 

@@ -396,8 +396,9 @@ class Search:
         for kind, null in enumerate(self.null):
             rows = np.flatnonzero(table["kind"] == kind)
             scores = table["score"][rows]
-            # A model may be asked for more parts than it was fitted with: further ones are no better than the last.
-            places = null[:, np.minimum(np.arange(self.max_parts), null.shape[1] - 1)]
+            # The first part of a sample may be wrong, and a later one be its best place that is no part. A model may be
+            # asked for more parts than it was fitted with: further ones are no better than the last.
+            places = null[:, np.clip(np.arange(self.max_parts) - 1, 0, null.shape[1] - 1)]
             q = q_values(scores, places, samples)
             # The first part of a sample is judged as if no other was sought: more parts never list fewer samples.
             first = np.unique(table["sample"][rows], return_index=True)[1]
