@@ -94,7 +94,7 @@ def by_set() -> dict[str, list[dict[str, Any]]]:
     """Rows of discovery, of this study and of pieces, by set."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in [*rows(PATH), *rows(study_pieces.PATH)]:
-        if row["method"] == "discovery" and "error" not in row:
+        if row["method"] == "discovery" and f"wrong_at_{LEVELS[0]:g}" in row:
             found.setdefault(row["dataset"], []).append(row)
     return found
 
