@@ -82,7 +82,7 @@ DATA = [
     ("header.csv", (), "no rows"),
     ("ragged.csv", (), "cannot read", "ragged.csv"),
     ("broken.parquet", (), "cannot read", "parquet"),
-    ("data.txt", (), "extension '.txt'", ".npy .npz .csv .tsv .parquet", "digits"),
+    ("data.txt", (), "extension '.txt'", ".npy .npz .mat .csv .tsv .parquet", "digits"),
     ("folder.npz", (), "is a folder without images", "FOLDER/CLASS/*.png"),
     (".", (), "is a folder without images"),
     ("nowhere.csv", (), "does not exist", "expected a .csv file"),

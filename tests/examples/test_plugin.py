@@ -140,7 +140,7 @@ def test_python_takes_names_and_objects(in_python):
 def test_python_refuses_in_a_line(in_python):
     assert "[framework_options] or [view_options]" in in_python["two parts"]
     assert "the framework 'align-uniform' and the view maker 'two words'" in in_python["two parts"]
-    assert "viewsmith.load(run, framework=framework)" in in_python["without the objects"]
+    assert "viewsmith.load(run, framework=...)" in in_python["without the objects"]
     assert "the framework 'simclr' has no option 'uniformity'" in in_python["no such option"]
     for option, part, where in (("depth", "encoder 'deep'", "encoder"), ("factor", "framework 'strict'", "framework")):
         expected = f"the {part} needs the option '{option}', which has no default: give it in {where}_options"
