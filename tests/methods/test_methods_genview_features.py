@@ -177,7 +177,7 @@ def test_a_custom_feature_extractor(tmp_path):
     assert np.array_equal(loaded.generated_views(images(), 2)["quality"], found["quality"])
     without = viewsmith.load(tmp_path / "run")
     assert np.array_equal(without.transform(images()), model.transform(images()))
-    assert "from a custom module (Sequential)" in refusal(without.generated_views, images(), 2)
+    assert "are custom (Sequential)" in refusal(without.generated_views, images(), 2)
     other = viewsmith.load(tmp_path / "run", features=nn.Sequential(nn.Conv2d(3, 5, 3, 2)))
     assert "its weights differ from those in fit" in refusal(other.generated_views, images(), 2)
     untrained = model.untrained(images())
@@ -190,7 +190,7 @@ def test_a_report_uses_the_given_feature_extractor(data, tmp_path):
     cache = generate_cache(dataset, tmp_path / "cache", generator=f"folder:{views}")
     module = stripes()
     GenView(**TINY, view_cache=str(cache.path), features=module).fit(images(), run=tmp_path / "run")
-    with pytest.warns(UserWarning, match="no maps and galleries: .*from a custom module \\(Sequential"):
+    with pytest.warns(UserWarning, match="no maps and galleries: .*are custom \\(Sequential"):
         viewsmith.report(tmp_path / "run", images())
     page = viewsmith.report(tmp_path / "run", images(), features=module)
     assert "quality -" in page.read_text() or "quality 0" in page.read_text()
