@@ -56,7 +56,7 @@ def test_evidence_of_places_is_how_surely_log_odds_differ():
     assert norm.isf(evidence.p) == pytest.approx((evidence.gain - LEAST) / (drawn[0] - drawn[1]).std(), rel=0.2)
     assert evidence.recurs(4) and not Evidence.of_places(nothing, nothing).recurs(1)
     assert not Evidence.of_places(np.full(9, np.nan), nothing).recurs(1)
-    few = Evidence.of_places(np.ones(4), nothing)
+    few = Evidence.of_places(np.ones(8), nothing)
     assert few.gain > 2 * LEAST and not few.recurs(4)  # so few images may do so by chance
     assert "lies at one place with log odds" in few.why(4) and "expected at least 0.5," in few.why(4)
 
