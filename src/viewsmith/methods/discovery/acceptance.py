@@ -14,7 +14,7 @@ with random phases, have that of the same search in them. The difference is that
 p that of `LEAST` or less. So it is sure that places are clearer than in random phases, and by how much.
 
 Of several candidates the surest one is taken, and of equally sure ones that with the largest mean difference; in images
-the one that lies most surely at one place.
+the one whose places are clearest beside those in random phases.
 """
 
 from collections.abc import Sequence
