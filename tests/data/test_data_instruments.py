@@ -183,11 +183,28 @@ def test_a_file_for_each_channel(wells, tmp_path, capsys):
     (folder.parent / "one").mkdir()
     for channel in ("1", "10"):
         (folder.parent / "one" / f"w{channel}.tif").write_bytes((folder / f"A2_w{channel}.tif").read_bytes())
+    one = read_samples(str(folder.parent / "one"), "images", True, {"channel_files": "w{channel}.tif"})
+    np.testing.assert_array_equal(one.rows.read(0, None), data.x[1])
     alone = load_dataset(folder.parent / "one", channel_files="w{channel}.tif", tile=8, overlap=4)
     assert alone.row_names[0] == "one@0,0"
     tiled = load_dataset(folder, channel_files=PATTERN, tile=8, overlap=4)
     assert tiled.row_names[1] == "A1@4,0"
     np.testing.assert_array_equal(tiled.x[1], data.x[0, :8, 4:])
+
+
+def test_the_name_of_a_channel_is_short(wells, capsys):
+    folder, _ = wells
+    for file in list(folder.iterdir()):
+        file.rename(folder / f"01_{file.name}")
+    assert load_dataset(folder, channel_files="{site}_{channel}.tif").schema["signal"]["channel_names"] == ["w1", "w10"]
+    for file in list(folder.iterdir()):
+        file.rename(folder / file.name.replace("w10", "DNA").replace("w1", "ER"))
+    load_dataset(folder)
+    assert "if _DNA, _ER are channels of an image: --channel-files '{name}_{channel}.tif'" in capsys.readouterr().err
+    for file in folder.glob("01_[AB][23]_*.tif"):
+        file.unlink()
+    refused = refusal(load_dataset, folder, channel_files="01_A{n}_{channel}.tif")
+    assert "plate is one image" in refused and "expected several: cut it into tiles" in refused
 
 
 def test_files_of_channels_in_folders_of_classes(wells, tmp_path):

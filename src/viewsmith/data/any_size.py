@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from viewsmith.core.files import check_regular
 from viewsmith.core.rows import stamp
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.formats import by_ending, find_reader, is_table, refuse_folder
-from viewsmith.data.image_files import is_deep, stack_of
+from viewsmith.data.image_files import channels_joined, is_deep, stack_of
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, extension_of
 from viewsmith.data.readers.folders import SUFFIXES, image_files, is_color
@@ -128,8 +128,9 @@ def read_samples(
     path = Path(data)
     tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
     whole = (folder and "images" in find_reader(path).modalities) or (modality in ("auto", "images") and _is_one(path))
-    if whole and tile is None and "channel_files" not in read:
-        given = {name: read[name] for name in ("axes", "channels") if name in read}
+    if whole and tile is None:
+        known = {**as_before, **read}
+        given = {name: known[name] for name in ("axes", "channels", "channel_files") if name in known}
         images = _folder(path, DataOptions(**given))
         return Samples(images, list(images.names), "images")
     series = modality == "series"
@@ -190,7 +191,10 @@ def _deep_folder(path: Path, files: list[Path], request: DataOptions) -> ImageLi
     """Images of instruments under a folder, each file one image."""
     from PIL import Image
 
-    stack = stack_of(files, request, None, any_size=True)
+    names, sources = [file.relative_to(path).as_posix() for file in files], cast("list[Any]", files)
+    if request.channel_files:
+        sources, names, _ = channels_joined(files, names, request.channel_files, str(path))
+    stack = stack_of(sources, request, None, any_size=True)
     if several := [file.path.name for file in stack.files if file.count > 1]:
         raise InputError(
             f"{path}: {several[0]} has several images ({stack.files[0].described()}), expected one in each file: save "
@@ -216,7 +220,6 @@ def _deep_folder(path: Path, files: list[Path], request: DataOptions) -> ImageLi
             yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns} {stack.chosen}".encode()
 
     say(stack.described(path))
-    names = [file.relative_to(path).as_posix() for file in files]
     shapes = [file.sides for file in stack.files]
     return ImageList(shapes, read, stack.shape[3], contents, names, stack.dtype.name)
 
@@ -239,7 +242,7 @@ def _folder(path: Path, request: DataOptions) -> ImageList:
     files, shapes, damaged, too_large, color = [], [], [], [], False
     given = image_files(path) if path.is_dir() else [path]
     root = path if path.is_dir() else path.parent
-    if given and (request.axes or request.channels or is_deep(given[0])):
+    if given and (request.axes or request.channels or request.channel_files or is_deep(given[0])):
         return _deep_folder(root, given, request)
     for file in given:
         try:

@@ -246,7 +246,9 @@ def channels_joined(
             "fields, such as '{well}_w{channel}.tif'"
         )
     pieces = re.split(r"\{(\w+)\}", pattern)
-    compiled = "".join(f"(?P<{p}>[^/]+?)" if i % 2 else re.escape(p) for i, p in enumerate(pieces))
+    # The name of the channel is as short as it can be: of A_1_DNA.tif, {well}_{channel}.tif has the channel DNA.
+    lazy = {"channel": "?"}
+    compiled = "".join(f"(?P<{p}>[^/]+{lazy.get(p, '')})" if i % 2 else re.escape(p) for i, p in enumerate(pieces))
     whole = "/" in pattern
     samples: dict[tuple[str, ...], dict[str, int]] = {}
     for number, name in enumerate(names):
@@ -275,7 +277,8 @@ def channels_joined(
 
 def channels_hint(names: Sequence[str]) -> str:
     """What a line about images of one channel adds if their names say that each channel is a file of its own."""
-    found = [re.fullmatch(r"(.+[_-](?:w|c|ch|channel|d))(\d+)(\.[\w.]+)", name, re.IGNORECASE) for name in names]
+    forms = (r"(.+[_-](?i:w|c|ch|channel|d))(\d+)(\.[\w.]+)", r"(.+[_-])([A-Za-z]+)(\.[\w.]+)")  # _w1.tif, _DNA.tif
+    found = [next(filter(None, (re.fullmatch(form, name) for form in forms)), None) for name in names]
     of: dict[str, set[str]] = {}
     for each in found:
         of.setdefault(each[1] if each else "", set()).add(each[2] if each else "")

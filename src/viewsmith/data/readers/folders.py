@@ -150,8 +150,9 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         files, names, first = channels_joined(images.files, names, pattern, str(path))
         images.labels = [images.labels[i] for i in first] if images.labels else []
         n_train = None if n_train is None else sum(i < n_train for i in first)
-    if request.schema is None and not (side or pattern):
-        _check_masks(path, images.labels)
+    if request.schema is None and not side:
+        if not pattern:
+            _check_masks(path, images.labels)
         if len(files) == 1:
             check_several(path, stack_of(files, request, size))
     y, groups = _labels(path, names, images.labels, request)
