@@ -142,6 +142,10 @@ def test_other_files_are_ignored_in_one_warning(put, folder):
     [
         ([], "is a folder without images (.jpg .jpeg .png"),
         (["x/deep/1.png", "x/deep/2.png"], "its 2 files .png are in a folder of their own; give"),
+        (
+            ["a/images/1.png", "b/images/2.png", "b/masks/3.png"],
+            "has its 2 images deeper than in folders of classes (a/im",
+        ),
         ([".hidden.png"], "is a folder without images"),
         (["1.png"], "is one image (YX 6 x 5 uint8), expected several: cut it into tiles"),
         (["images/1.png", "images/2.png", "masks/1.png"], "which would be two classes of samples: give"),

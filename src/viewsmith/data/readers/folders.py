@@ -133,6 +133,13 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         with reading(str(path), "a folder of images"):
             root, (images, n_train) = path, _list_images(path)
     if not images.files:
+        deeper = image_files(path)
+        if len({file.parent.parent for file in deeper}) > 1:
+            raise InputError(
+                f"{path} has its {pluralize(len(deeper), 'image')} deeper than in folders of classes "
+                f"({one_line(_name(deeper[0], path), 60)}): give a table with a column of their paths "
+                f"(viewsmith fit images.csv --modality images), or put them into {_LAYOUT}"
+            )
         refuse_folder(path, by_ending())
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
     if images.ignored:
@@ -327,6 +334,10 @@ def image_files(root: Path) -> list[Path]:
     if results:
         names = [str(folder.relative_to(root)) for folder in results]
         warn(f"{root} has results, whose images are not samples, ignored: {name_list(sorted(names))}")
+    masks = [file for file in found if file.parent != root and file.parent.name.lower() in _MASKS]
+    if 0 < len(masks) < len(found):
+        warn(f"{root}: {pluralize(len(masks), 'image')} in folders of masks ({masks[0].parent.name}), left out")
+        found = sorted(set(found) - set(masks))
     return sorted(found)
 
 
