@@ -94,14 +94,14 @@ MUTATIONS = {
         "frameworks/base.py",
         "min(cls.largest_queue, max(data.batch_size, data.n_rows // 2))",
         "max(data.batch_size, data.n_rows // 2)",
-        "tests/frameworks/test_frameworks_options.py tests/frameworks/test_frameworks_moco.py "
+        "tests/frameworks/test_frameworks_published.py tests/frameworks/test_frameworks_moco.py "
         "tests/frameworks/test_frameworks_nnclr.py",
     ),
     "outputs of the published dino": Mutation(
         "frameworks/dino.py",
         "65_536 if context.published else 1024",
         "1024",
-        "tests/frameworks/test_frameworks_options.py",
+        "tests/frameworks/test_frameworks_published.py",
     ),
     # Safety of files.
     "external parts of an .h5ad file": Mutation(

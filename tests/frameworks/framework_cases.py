@@ -32,7 +32,7 @@ SETTINGS = {
     "dino": {"out_dim": 5, "momentum": 0.7},
     "nnclr": {"queue": 14, "temperature": 0.3},
     "barlow-twins": {"off_diagonal_weight": 0.3},
-    "lejepa": {"sigreg_weight": 0.2, "n_slices": 7, "seed": 5},
+    "lejepa": {"sigreg_weight": 0.2, "n_slices": 3, "seed": 5},
 }
 #: Further arguments of constructors, by name.
 PARTS = {"predictor": predictor, "map_head": lambda norm: MLP(5, [2]), "labels": lambda norm: LABELS}

@@ -201,26 +201,14 @@ def test_samples_of_zeros_are_legal(name):
     [
         ("moco", {"queue": 0}, "queue is 0, expected at least 1"),
         ("moco", {"temperature": 0}, "temperature is 0, expected a number above 0"),
-        ("moco", {"momentum": 1.1}, "momentum is 1.1, expected a number from 0 to 1"),
-        ("moco-v3", {"temperature": -1}, "temperature is -1, expected a number above 0"),
         ("moco-v3", {"momentum": float("nan")}, "momentum is nan, expected a number from 0 to 1"),
-        ("byol", {"momentum": -0.1}, "momentum is -0.1, expected a number from 0 to 1"),
+        ("nnclr", {"queue": 0}, "queue is 0, expected at least 1"),
         ("swav", {"prototypes": 1}, "prototypes is 1, expected at least 2"),
-        ("swav", {"epsilon": 0}, "epsilon is 0, expected a number above 0"),
         ("swav", {"temperature": float("inf")}, "temperature is inf, expected a number above 0"),
-        ("swav", {"iterations": 0}, "iterations is 0, expected at least 1"),
+        ("swav", {"queue": -1}, "queue is -1, expected 0 or more"),
         ("dino", {"out_dim": 1}, "out_dim is 1, expected at least 2"),
-        ("dino", {"temperature": 0}, "temperature is 0, expected a number above 0"),
-        ("dino", {"teacher_temperature": 0}, "teacher_temperature is 0, expected a number above 0"),
-        ("dino", {"first_teacher_temperature": 0}, "first_teacher_temperature is 0, expected a number above 0"),
         ("dino", {"warmup": 2}, "warmup is 2, expected a fraction from 0 to 1"),
-        ("dino", {"momentum": 2}, "momentum is 2, expected a number from 0 to 1"),
-        ("dino", {"center_momentum": 2}, "center_momentum is 2, expected a number from 0 to 1"),
         ("vicreg", {"invariance_weight": -1}, "invariance_weight is -1, expected a number of at least 0"),
-        ("vicreg", {"variance_weight": float("inf")}, "variance_weight is inf, expected a number of at least 0"),
-        ("vicreg", {"covariance_weight": float("nan")}, "covariance_weight is nan, expected a number of at least 0"),
-        ("barlow-twins", {"off_diagonal_weight": -1}, "off_diagonal_weight is -1, expected a number of at least 0"),
-        ("lejepa", {"sigreg_weight": 1.1}, "sigreg_weight is 1.1, expected a number from 0 to 1"),
         ("lejepa", {"n_slices": 0}, "n_slices is 0, expected at least 1"),
         ("lejepa", {"n_knots": 1}, "n_knots is 1, expected at least 2"),
     ],
@@ -229,7 +217,7 @@ def test_settings_out_of_range_are_rejected(name, options, said):
     assert refusal(build, name, **options) == said
 
 
-@pytest.mark.parametrize("name", ["moco-v3", "byol", "simsiam"])
+@pytest.mark.parametrize("name", ["moco-v3", "byol", "simsiam", "nnclr"])
 def test_a_predictor_of_another_width_is_rejected(name):
     framework = build(name)
     framework.predictor = MLP(3, [1]).double()

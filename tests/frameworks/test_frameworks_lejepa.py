@@ -8,7 +8,7 @@ from framework_cases import B, assert_value_and_gradient, build, pair, trainable
 from torch import nn
 
 from viewsmith.core.random import stream
-from viewsmith.frameworks import FrameworkContext, LeJEPA, lejepa
+from viewsmith.frameworks import LeJEPA, lejepa
 from viewsmith.losses import random_directions
 from viewsmith.views import PositivePair
 
@@ -21,19 +21,19 @@ def views_of(batch):
 def slow_lejepa(framework, batch, weight=0.2, draws=0):
     z = [framework.head(framework.encoder(x)) for x in views_of(batch)]
     d = z[0].shape[1]
-    a = random_directions(d, 7, z[0], stream(5, "sigreg", draws))
+    a = random_directions(d, 3, z[0], stream(5, "sigreg", draws))
     losses = []
     for i in range(B):
         center = (z[0][i] + z[1][i]) / 2
         losses.append((1 - weight) * sum(((view[i] - center) ** 2).sum() / d for view in z) / len(z))
     step = 3 / 16
     for view in z:
-        for m in range(7):
+        for m in range(3):
             x = view @ a[:, m]
             for k in range(-16, 17):
                 t = k * step
                 normal = math.exp(-(t**2) / 2)
-                scale = B * normal * step / (2 if abs(k) == 16 else 1) / len(z) / 7
+                scale = B * normal * step / (2 if abs(k) == 16 else 1) / len(z) / 3
                 cosines, sines = torch.cos(t * x), torch.sin(t * x)
                 c, s = float(cosines.detach().mean()), float(sines.detach().mean())
                 for i in range(B):
@@ -43,7 +43,7 @@ def slow_lejepa(framework, batch, weight=0.2, draws=0):
     return losses
 
 
-@pytest.mark.parametrize("crops", [0, 1, 3])
+@pytest.mark.parametrize("crops", [0, 2])
 def test_lejepa_equals_the_loop(crops):
     framework, batch = build("lejepa"), pair(crops=crops)
     assert_value_and_gradient(framework, framework(batch), slow_lejepa(framework, batch))
@@ -115,25 +115,3 @@ def test_crops_of_another_size_share_one_pass():
     whole = torch.randn(2, B, 5)
     assert framework(PositivePair(whole[0], whole[1], local=torch.randn(B, 3, 4))).shape == (B,)
     assert calls == [(2 * B, 5), (3 * B, 4)]
-
-
-def test_published_settings():
-    with torch.device("meta"):
-        head = lejepa.projector(16)
-    linear = [m for m in head if isinstance(m, nn.Linear)]
-    assert [(m.in_features, m.out_features) for m in linear] == [(16, 2048), (2048, 2048), (2048, 128)]
-    assert len(head) == 7 and [m.affine for m in head if isinstance(m, nn.BatchNorm1d)] == [True, True]
-    framework = LeJEPA(nn.Identity(), head)
-    assert (framework.sigreg_weight, framework.n_slices, framework.n_knots) == (0.05, 1024, 17)
-
-
-@pytest.mark.parametrize(
-    ("published", "widths", "expected"), [(True, [2048, 2048, 128], 1024), (False, [512, 512, 64], 256)]
-)
-def test_head_and_n_slices_depend_on_the_encoder(published, widths, expected):
-    with torch.device("meta"):
-        context = FrameworkContext(nn.Identity(), 16, published)
-        built, custom = LeJEPA.build(context), LeJEPA.build(context, n_slices=2, projector_dims=(8, 4))
-    assert [m.out_features for m in built.head if isinstance(m, nn.Linear)] == widths
-    assert [m.out_features for m in custom.head if isinstance(m, nn.Linear)] == [8, 8, 4]
-    assert (built.n_slices, custom.n_slices) == (expected, 2)

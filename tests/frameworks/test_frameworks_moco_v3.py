@@ -3,9 +3,6 @@
 import pytest
 import torch
 from framework_cases import assert_value_and_gradient, build, length_one, pair
-from torch import nn
-
-from viewsmith.frameworks import MoCoV3, moco_v3
 
 TAU = 0.3
 
@@ -37,13 +34,3 @@ def test_moco_v3_equals_the_loop(ids):
     framework, batch = build("moco-v3"), pair(ids=ids)
     losses = framework(batch)
     assert_value_and_gradient(framework, losses, slow_moco_v3(framework, batch))
-
-
-def test_published_heads():
-    head, predictor = moco_v3.projector(16), moco_v3.predictor()
-    for network, widths in ((head, [(16, 4096), (4096, 256)]), (predictor, [(256, 4096), (4096, 256)])):
-        assert [(m.in_features, m.out_features) for m in network if isinstance(m, nn.Linear)] == widths
-    assert [m.affine for m in head if isinstance(m, nn.BatchNorm1d)] == [True, False]
-    assert [m.affine for m in predictor if isinstance(m, nn.BatchNorm1d)] == [True]
-    framework = MoCoV3(nn.Identity(), head, predictor)
-    assert (framework.temperature, framework.momentum) == (1.0, 0.99)

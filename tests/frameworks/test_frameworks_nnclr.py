@@ -5,9 +5,7 @@ import torch
 from framework_cases import assert_value_and_gradient, build, length_one, pair
 from torch import nn
 
-from refusals import refusal
 from viewsmith.frameworks import NNCLR, nnclr
-from viewsmith.networks import MLP
 from viewsmith.views import PositivePair
 
 TAU = 0.3
@@ -59,38 +57,3 @@ def test_the_queue_stores_the_first_views():
     assert torch.equal(framework.keys, torch.cat([unit, last])) and int(framework.pointer) == 3
     framework(PositivePair(first, -first))
     assert torch.equal(framework.keys, unit[[2, 1, 2, 0, 1]]) and int(framework.pointer) == 1
-
-
-def test_a_batch_larger_than_the_queue_is_rejected():
-    framework = NNCLR(nn.Identity(), nn.Identity(), nn.Linear(2, 2), queue=3, width=2)
-    x = torch.randn(4, 2)
-    framework(PositivePair(x[:3], x[:3]))
-    said = refusal(framework, PositivePair(x, x))
-    assert said == "the queue has 3 keys, expected at least the 4 samples of a batch: enlarge it"
-
-
-def test_published_heads():
-    head, predictor = nnclr.projector(16), nnclr.predictor()
-    for network, widths in ((head, [(16, 2048), (2048, 2048), (2048, 256)]), (predictor, [(256, 4096), (4096, 256)])):
-        assert [(m.in_features, m.out_features) for m in network if isinstance(m, nn.Linear)] == widths
-    assert len([m for m in head if isinstance(m, nn.BatchNorm1d)]) == 3
-    assert len([m for m in predictor if isinstance(m, nn.BatchNorm1d)]) == 1
-    framework = NNCLR(nn.Identity(), head, predictor, queue=8)
-    assert framework.temperature == 0.1
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"queue": 0}, "queue is 0, expected at least 1"),
-        ({"temperature": -1}, "temperature is -1, expected a number above 0"),
-    ],
-)
-def test_settings_out_of_range_are_rejected(options, said):
-    assert refusal(build, "nnclr", **options) == said
-
-
-def test_a_predictor_of_another_width_is_rejected():
-    framework = build("nnclr")
-    framework.predictor = MLP(3, [1]).double()
-    assert refusal(framework, pair()) == "the predictor's output width is 1, expected that of the projections, 3"

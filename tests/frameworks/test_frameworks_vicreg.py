@@ -3,9 +3,6 @@
 import pytest
 import torch
 from framework_cases import B, assert_value_and_gradient, build, pair
-from torch import nn
-
-from viewsmith.frameworks import FrameworkContext, VICReg, vicreg
 
 
 def slow_vicreg(framework, batch, invariance=25.0, variance=25.0, covariance=1.0):
@@ -36,17 +33,6 @@ def test_vicreg_equals_the_loop(options):
     assert_value_and_gradient(framework, framework(batch), slow_vicreg(framework, batch, **weights))
 
 
-def test_published_settings():
-    with torch.device("meta"):
-        head = vicreg.projector(16)
-    linear = [m for m in head if isinstance(m, nn.Linear)]
-    assert [(m.in_features, m.out_features) for m in linear] == [(16, 8192), (8192, 8192), (8192, 8192)]
-    assert all(m.bias is None for m in linear) and len(head) == 7
-    assert [m.affine for m in head if isinstance(m, nn.BatchNorm1d)] == [True, True]
-    framework = VICReg(nn.Identity(), head)
-    assert (framework.invariance_weight, framework.variance_weight, framework.covariance_weight) == (25, 25, 1)
-
-
 def test_training_increases_the_variance_and_decorrelates_features():
     framework = build("vicreg", covariance_weight=25.0)
     batches = [pair(seed=seed, batch=64) for seed in range(100)]
@@ -66,15 +52,3 @@ def test_training_increases_the_variance_and_decorrelates_features():
         optimizer.step()
     spread, off_diagonal = correlations()
     assert spread.min() > 0.9 and off_diagonal < 0.25
-
-
-@pytest.mark.parametrize(
-    ("published", "widths", "expected"), [(True, [8192, 8192, 8192], 1.0), (False, [512, 512, 512], 4.0)]
-)
-def test_head_and_covariance_weight_depend_on_the_encoder(published, widths, expected):
-    with torch.device("meta"):
-        context = FrameworkContext(nn.Identity(), 16, published)
-        built, custom = VICReg.build(context), VICReg.build(context, covariance_weight=2, projector_dims=(8, 4))
-    assert [m.out_features for m in built.head if isinstance(m, nn.Linear)] == widths
-    assert [m.out_features for m in custom.head if isinstance(m, nn.Linear)] == [8, 8, 4]
-    assert (built.covariance_weight, custom.covariance_weight) == (expected, 2)

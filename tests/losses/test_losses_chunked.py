@@ -74,21 +74,6 @@ def test_chunked_equals_plain(size, kernel, negatives, ids, dtype, stored, monke
     equal(nt_xent(*z, form="chunked", **options), nt_xent(*z, form="plain", **options), z)
 
 
-@pytest.mark.parametrize("ids", ["none", "same", "other"])
-@pytest.mark.parametrize("negatives", ["all", "cross"])
-@pytest.mark.parametrize("kernel", ["cosine", "cauchy"])
-@pytest.mark.parametrize("part", [slice(0, 4), slice(4, 9), slice(2, 3)])
-def test_chunked_equals_plain_for_a_part_of_a_larger_batch(part, kernel, negatives, ids, monkeypatch):
-    monkeypatch.setattr(chunked, "TILE_CPU", 3)
-    z, shown = leaves(9), ids_of(ids, 9)
-    ids = None if shown is None else (shown[0][part], shown[1][part])
-    options = {"kernel": kernel, "negatives": negatives, "ids": ids, "gathered": z, "gathered_ids": shown}
-    one, other = (
-        nt_xent(z[0][part], z[1][part], offset=part.start, form=form, **options) for form in ("chunked", "plain")
-    )
-    equal(one, other, z)
-
-
 def test_auto_uses_the_chunked_form_only_for_large_batches():
     # Only the plain form can be differentiated twice.
     def twice(rows, **options):
@@ -131,26 +116,6 @@ def test_a_queue_creates_no_large_tensor_and_gets_no_gradient(monkeypatch):
         moco_info_nce(queries, keys.detach(), queue).sum().backward()
     assert largest.elements <= 64**2
     assert queue.grad is None and queries.grad.abs().min() > 0
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_the_loss_of_half_precision_projections_is_computed_in_float32(dtype):
-    z0, z1 = (z.detach().to(dtype).requires_grad_() for z in leaves(40))
-    losses = nt_xent(z0, z1, temperature=0.05, form="chunked")
-    expected = nt_xent(z0.float(), z1.float(), temperature=0.05, form="plain")
-    assert losses.dtype == dtype
-    torch.testing.assert_close(losses, expected.to(dtype))
-    gradient = torch.autograd.grad(losses.float().sum(), z0)[0]
-    assert gradient.dtype == dtype and gradient.isfinite().all()
-
-
-def test_products_are_not_computed_under_autocast():
-    z = leaves(40, dtype=torch.float32)
-    expected = nt_xent(*z, temperature=0.1, form="plain")
-    gradient = gradients(expected, *z)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = nt_xent(*z, temperature=0.1, form="chunked")
-        torch.testing.assert_close((found, *gradients(found, *z)), (expected, *gradient), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("stored", [0, 10**6], ids=["recomputed", "stored"])

@@ -342,18 +342,6 @@ def test_moco_equals_the_double_loop(with_ids, dtype):
         close(one, other)
 
 
-def test_moco_equals_info_nce_with_key_and_queue_as_candidates():
-    queries, keys = projections(torch.float64)
-    queue = projections(torch.float64, rows=6, seed=1)[0].detach()
-    positive = torch.arange(5)
-    excluded = torch.cat([positive[:, None] != positive, torch.zeros(5, 6, dtype=torch.bool)], 1)
-    expected = info_nce(queries, torch.cat([keys, queue]), positive, temperature=0.2, excluded=excluded)
-    found = moco_info_nce(queries, keys, queue, temperature=0.2)
-    close(found, expected)
-    for one, other in zip(gradients(found, queries, keys), gradients(expected, queries, keys), strict=True):
-        close(one, other)
-
-
 @pytest.mark.parametrize("ids", [[3, 1, 1, 9], [5, 5, 5, 5], []])
 def test_matches_are_all_equal_pairs(ids):
     candidates = [1, 5, 3, 1, 7, 5]

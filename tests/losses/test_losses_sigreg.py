@@ -48,20 +48,6 @@ def slow_sigreg(z, a, n_knots, limit):
     return value / (len(z) * a.shape[1])
 
 
-def slow_contributions(z, a, n_knots, limit):
-    """``L + <dL/dm, s_b - m>`` with explicit derivatives."""
-    n = z.shape[1]
-    values = [slow_sigreg(z, a, n_knots, limit).detach() for _ in range(n)]
-    for t, weight, cosines, sines in slow_terms(z, a, n_knots, limit):
-        normal = math.exp(-(t**2) / 2)
-        mean_cosine, mean_sine = (sum(cosines) / n).detach(), (sum(sines) / n).detach()
-        scale = 2 * n * weight * normal / (len(z) * a.shape[1])
-        for b in range(n):
-            change = (mean_cosine - normal) * (cosines[b] - mean_cosine) + mean_sine * (sines[b] - mean_sine)
-            values[b] = values[b] + scale * change
-    return torch.stack(values)
-
-
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize(("n_knots", "limit"), [(2, 1.0), (5, 3.0), (17, 3.0)])
 def test_the_mean_equals_the_published_statistic_in_value_and_gradient(n_knots, limit, dtype):
@@ -73,16 +59,6 @@ def test_the_mean_equals_the_published_statistic_in_value_and_gradient(n_knots, 
     (one,), (other,) = torch.autograd.grad(losses.mean(), z), torch.autograd.grad(expected, exact)
     torch.testing.assert_close(one.double(), other, **TOLERANCE[dtype])
     assert other.abs().max() > 1e-3
-
-
-def test_each_value_equals_the_contribution_of_its_sample():
-    z, a = draw(), directions()
-    losses, expected = sigreg(z, a, n_knots=5), slow_contributions(z, a, 5, 3.0)
-    torch.testing.assert_close(losses, expected, rtol=1e-10, atol=1e-11)
-    (one,) = torch.autograd.grad((WEIGHTS * losses).sum(), z)
-    (other,) = torch.autograd.grad((WEIGHTS * expected).sum(), z)
-    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
-    assert one[:, 2].abs().max() == 0
 
 
 def test_blocks_change_neither_value_nor_gradient(monkeypatch):
