@@ -3,17 +3,13 @@
 import csv
 import io
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 import types
 
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import ENVIRONMENT, baselines_of, call, files, good
+from cli_tools import baselines_of, call, files, good
 from sklearn.datasets import load_wine
 
 from people import people
@@ -358,25 +354,6 @@ def test_what_a_budget_leaves_out_is_said_and_trained_later(tmp_path):
     assert not found["left_out"] and list(found["rows"]) == ROWS
 
 
-def test_an_interrupted_comparison_loses_nothing(compared, content, tmp_path):
-    """The process is stopped in the middle of the trainings; the same command gives what one without a stop gives."""
-    code = "from small_searches import ClosedForms; ClosedForms().set(True); from viewsmith.cli import main; main()"
-    command = [sys.executable, "-c", code, "compare", *map(str, GIVEN), "--out", str(tmp_path / "out")]
-    environment = ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    for _ in range(1200):
-        if (tmp_path / "out" / "pinda-0" / "evaluation.json").exists() or child.poll() is not None:
-            break
-        time.sleep(0.05)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    done = (tmp_path / "out" / "contrastive-0" / "model.safetensors").stat().st_mtime_ns
-    good("compare", *GIVEN, "--out", tmp_path / "out")
-    assert (tmp_path / "out" / "contrastive-0" / "model.safetensors").stat().st_mtime_ns == done
-    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
-    assert found["rows"] == content["rows"] and found["differences"] == content["differences"]
-
-
 def test_scoring_that_is_interrupted_loses_nothing(content, tmp_path, monkeypatch):
     real = workflow.compare
 
@@ -570,21 +547,6 @@ def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
     with locked_folder(tmp_path / "out"):
         assert call("compare", *GIVEN, "--out", tmp_path / "out").refused("is in use by another process")
     assert not (tmp_path / "out" / "leaderboard.json").exists()
-
-
-def test_names_of_labels_lead_nowhere_else(tmp_path):
-    x, y = load_wine(return_X_y=True)
-    table = pd.DataFrame(x[:, :4].round(3), columns=list("abcd")).assign(kind=y, odd=np.arange(len(y)) % 2)
-    table = table.rename(columns={"odd": "../../x"})
-    table.to_csv(tmp_path / "wine.csv", index=False)
-    out = tmp_path / "deep" / "er" / "out"
-    good(
-        *("compare", tmp_path / "wine.csv", "--methods", "contrastive", "--seeds", 1, "--protocols", "knn", *SMALL),
-        *("--label", "kind", "--label", "../../x", "--out", out),
-    )
-    assert {path.name for path in tmp_path.iterdir()} == {"wine.csv", "deep"}
-    assert {path.name for path in (tmp_path / "deep").iterdir()} == {"er"}
-    assert (out / workflow.label_folder("../../x") / "report.html").exists()
 
 
 def test_each_label_has_a_folder_of_its_own():

@@ -23,25 +23,17 @@ def damage(run, name, change):
     ("name", "change", "parts"),
     [
         ("model.safetensors", lambda content: content[:-100], ("model.safetensors is damaged",)),
-        ("model.safetensors", lambda content: content[:5], ("model.safetensors is damaged",)),
-        ("model.safetensors", lambda content: b"", ("model.safetensors is damaged",)),
         ("model.safetensors", flipped, ("model.safetensors is damaged", "does not match its checksum")),
         ("initial.safetensors", flipped, ("initial.safetensors is damaged", "does not match its checksum")),
-        ("initial.safetensors", lambda content: content[:1000], ("initial.safetensors is damaged",)),
         ("config.toml", lambda content: content[:200], ("config.toml",)),
-        ("config.toml", lambda content: b"\xff\xfe", ("config.toml is damaged",)),
         ("config.toml", lambda content: b"", ("config.toml", "does not describe a model")),
         ("config.toml", lambda content: content.replace(b'"contrastive"', b'["a"]'), ("damaged",)),
         ("config.toml", lambda content: re.sub(rb"row_shape = \[\s*4", b"row_shape = [5", content), ("does not fit",)),
-        ("config.toml", lambda content: content.replace(b"row_shape", b"x"), ("row_shape",)),
         ("config.toml", lambda content: content.replace(b'\\"columns', b'\\"colors'), ("data.schema",)),
         ("config.toml", lambda content: content.replace(b"epochs = 2", b"epochs = -2"), ("epochs is -2",)),
         ("summary.json", lambda content: content[:50], ("summary.json is damaged",)),
-        ("summary.json", lambda content: b"[1]", ("is damaged",)),
         ("metrics.jsonl", lambda content: b"\xff\xfe\n", ("damaged",)),
-        ("config.toml", lambda content: b"a = " + b"[" * 100_000, ("config.toml is damaged", "nested too deeply")),
         ("summary.json", lambda content: b"[" * 100_000, ("summary.json is damaged", "nested too deeply")),
-        ("metrics.jsonl", lambda content: b"[" * 100_000 + b"\n", ("metrics.jsonl is damaged", "nested too deeply")),
     ],
 )
 def test_a_damaged_run(tmp_path, data, runs, name, change, parts):
@@ -49,13 +41,10 @@ def test_a_damaged_run(tmp_path, data, runs, name, change, parts):
     damage(run, name, change)
     assert call("embed", run, data / "x.npy", "--out", tmp_path / "h.npz").refused(*parts)
     assert call("evaluate", run, data / "given.npz", "--protocols", "knn").refused(*parts)
-    assert call("views", run, data / "x.npy", "--out", tmp_path / "v.npz").refused(*parts)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-@pytest.mark.parametrize(
-    "name", ["config.toml", "summary.json", "metrics.jsonl", "model.safetensors", "initial.safetensors"]
-)
+@pytest.mark.parametrize("name", ["config.toml", "metrics.jsonl", "model.safetensors"])
 def test_a_pipe_in_a_run_is_not_waited_for(tmp_path, data, runs, name):
     run = shutil.copytree(runs / "plain", tmp_path / "run")
     (run / name).unlink()
@@ -73,7 +62,7 @@ def test_damaged_weights_of_a_finished_run_are_written_again(tmp_path, data, nam
     assert (tmp_path / "run" / name).read_bytes() == before
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", "3", "[" * 100_000, '{"embeddings": 3}', '{"embeddings": {"raw": 1}}'])
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, '{"embeddings": {"raw": 1}}'])
 def test_a_damaged_evaluation(tmp_path, runs, content):
     run = shutil.copytree(runs / "plain", tmp_path / "run")
     (run / "evaluation.json").write_text(content)

@@ -131,14 +131,6 @@ def test_a_run_is_not_resumed_with_another_split(tmp_path, table):
     assert call("fit", other, *options, "--resume").refused("another split of the rows, which labels or groups draw")
 
 
-@pytest.mark.parametrize(("values", "message"), [([], "all 120 labels are missing"), (["x"], "have the label x")])
-def test_no_labels_or_one_class(tmp_path, table, values, message):
-    frame = pd.read_csv(table).drop(columns="plate")
-    frame["type"] = (values * 60 + [None] * 120)[:120]
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    assert call("fit", tmp_path / "t.csv", "--supervise", "type", "--out", tmp_path / "run").refused(message)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -109,9 +109,7 @@ def peak(members):
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory of a process is in /proc on Linux alone")
 @pytest.mark.parametrize(
-    ("suffix", "views"),
-    [("npy", ("noise",)), ("npy", ("mixup", "--set", "input_components=20")), ("parquet", ("noise",))],
-    ids=str,
+    ("suffix", "views"), [("npy", ("mixup", "--set", "input_components=20")), ("parquet", ("noise",))], ids=str
 )
 def test_two_processes_share_what_they_keep_of_the_data(start, tmp_path, suffix, views):
     short = ("--epochs", 1, "--views", *views, "--set", "n_components=4", "--set", "hidden=16", "--batch-size", 512)

@@ -5,15 +5,13 @@ import importlib.util
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from cli_tools import call, files, good, process
+from cli_tools import call, files, good
 from PIL import Image
 from safetensors.torch import save_file
 
 import viewsmith
 from crl_tac_toys import TINY
 from located_toys import bright, motifs, pointing
-from viewsmith import CRLTAC
 from viewsmith.data import load_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -222,17 +220,10 @@ def test_embed_averages_over_the_views_that_are_asked_for(folder_of_runs, tmp_pa
         assert np.array_equal(made["H_test"], default["H_test"]) == (inference == "expectation")
 
 
-@pytest.mark.parametrize(
-    ("run", "source", "inference", "expected"),
-    [
-        ("of-images", "images.npz", "best", "inference is 'best', expected 'expectation', 'top' or 'uniform'"),
-        ("other", "t.csv", "top", "the run was fitted with contrastive, which has no distribution of views to average"),
-    ],
-)
-def test_embed_refuses_an_average_that_a_run_does_not_have(folder_of_runs, tmp_path, run, source, inference, expected):
-    out = ("--out", tmp_path / "h.npz", "--inference", inference)
-    refused = call("embed", folder_of_runs / run, folder_of_runs / source, *out)
-    assert refused.refused(expected) and len(refused.err.splitlines()) == 1 and not list(tmp_path.iterdir())
+def test_embed_refuses_an_average_that_a_run_does_not_have(folder_of_runs, tmp_path):
+    out = ("--out", tmp_path / "h.npz", "--inference", "top")
+    refused = call("embed", folder_of_runs / "other", folder_of_runs / "t.csv", *out)
+    assert refused.refused("the run was fitted with contrastive, which has no distribution of views to average")
 
 
 # ---- bad input ------------------------------------------------------------------------------------------------------
@@ -241,11 +232,8 @@ def test_embed_refuses_an_average_that_a_run_does_not_have(folder_of_runs, tmp_p
 @pytest.mark.parametrize(
     ("command", "run", "source", "out", "expected"),
     [
-        ("locate", "of-images", "images.npz", "b.txt", "for locations in images, a file name that ends in '.csv'"),
         ("locate", "of-images", "images.npz", "b.bed", "for locations in images, a file name that ends in '.csv'"),
-        ("locate", "of-images", "images.npz", "no/b.csv", "does not exist: create it first"),
         ("locate", "other", "t.csv", "b.csv", "the run was fitted with contrastive"),
-        ("locate --crops", "other", "t.csv", "c", "which have no crops"),
         ("locate --crops", "of-table", "t.csv", "c", "which have no crops"),
         ("locate --crops", "of-dna", "seqs.fasta", "c", "crops of dna, a file name that ends in '.fasta', '.fa', "),
         (
@@ -255,7 +243,6 @@ def test_embed_refuses_an_average_that_a_run_does_not_have(folder_of_runs, tmp_p
             "c.fasta",
             "crops of images, a new folder, or a file name that ends",
         ),
-        ("locate --crops", "of-images", "images.npz", "no/c", "does not exist: create it first"),
         ("locate --crops", "of-images", "images.npz", "full", "not an empty folder"),
         ("locate", "of-images", "seqs.fasta", "b.csv", "images"),
     ],
@@ -299,20 +286,3 @@ def test_without_pillow(folder_of_runs, tmp_path, monkeypatch):
     )
     assert refused.refused("pillow", "viewsmith[image]")
     good("locate", "--crops", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.npz")
-
-
-def test_runs_with_custom_transforms_are_refused(folder_of_runs, tmp_path):
-    x = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
-    np.save(tmp_path / "x.npy", x)
-    CRLTAC(**TINY, family=[torch.neg, torch.abs]).fit(x).save(tmp_path / "own")
-    assert call("locate", tmp_path / "own", tmp_path / "x.npy", "--out", tmp_path / "b.csv").refused("family")
-
-
-@pytest.mark.slow
-def test_as_a_user_runs_it(folder_of_runs, tmp_path):
-    result = process("locate", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "b.csv")
-    assert result.code == 0 and len(pd.read_csv(tmp_path / "b.csv")) == 19
-    result = process(
-        "locate", folder_of_runs / "of-images", folder_of_runs / "images.npz", "--out", tmp_path / "c.csv", "--n", 0
-    )
-    assert result.code == 2 and "--n" in result.err and not (tmp_path / "c.csv").exists()

@@ -86,14 +86,6 @@ def test_a_longer_run_that_is_stopped_is_resumed(tmp_path, rows):
     assert weights(run) == weights(tmp_path / "whole") and losses(run) == losses(tmp_path / "whole")
 
 
-def test_an_unfinished_run_gets_more_epochs(tmp_path, rows):
-    run = tmp_path / "run"
-    fit(rows, run, 3, *CONSTANT, "--minutes", 1e-9)
-    assert fit(rows, run, 5, *CONSTANT, "--minutes", 10, "--resume").code == 0
-    fit(rows, tmp_path / "whole", 5, *CONSTANT)
-    assert weights(run) == weights(tmp_path / "whole")
-
-
 def test_settings_that_follow_from_the_number_of_epochs_stay(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     options = {"random_state": 0, "hidden": (8,), "n_components": 4}

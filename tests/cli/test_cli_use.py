@@ -3,13 +3,12 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import baselines_of, call, files, good, process
+from cli_tools import baselines_of, call, files, good
 
 import viewsmith
 from refusals import refusal
@@ -194,20 +193,6 @@ def test_evaluate_with_umap(data, runs, monkeypatch):
     assert list(json.loads(result.out)["embeddings"])[-1] == "umap"
 
 
-def test_umap_without_its_extra(data, runs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "umap", None)
-    result = call("evaluate", runs / "given", data / "given.npz", "--umap", "--protocols", "knn")
-    assert result.refused("'umap-learn'", "pip install 'viewsmith[viz]'")
-
-
-def test_parquet_without_its_extra(tmp_path, data, runs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    written = call("embed", runs / "given", data / "given.npz", "--out", tmp_path / "h.parquet")
-    assert written.refused("'pyarrow'", "pip install 'viewsmith[parquet]'")
-    assert call("fit", data / "t.parquet", "--out", tmp_path / "run").refused("viewsmith[parquet]")
-    assert list(tmp_path.iterdir()) == []
-
-
 # ---- views ----------------------------------------------------------------------------------------------------------
 
 
@@ -241,15 +226,6 @@ def test_views_of_data_without_labels_have_all_rows(tmp_path, data, runs):
     good("views", runs / "plain", data / "x.npy", "--out", tmp_path / "v.npz")
     with np.load(tmp_path / "v.npz") as arrays:
         assert arrays["views"].shape == (40, 4, 4) and arrays["index"].tolist() == list(range(40))
-
-
-def test_the_same_seed_gives_the_same_views(tmp_path, data, runs):
-    content = []
-    for number, options in enumerate([(), ("--seed", 0), ("--seed", 1)]):
-        out = tmp_path / f"{number}.npz"
-        good("views", runs / "table", data / "t.csv", "--out", out, *options)
-        content.append(out.read_bytes())
-    assert content[0] == content[1] != content[2]
 
 
 # ---- report ---------------------------------------------------------------------------------------------------------
@@ -308,12 +284,6 @@ def test_report_of_a_model_saved_from_python(tmp_path, table):
 
 
 # ---- methods --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.full_size
-def test_a_new_process_lists_everything():
-    """Other tests have imported all parts; a command has to do so itself."""
-    assert process("methods", "--json").out == good("methods", "--json").out
 
 
 def test_methods_are_listed():

@@ -4,12 +4,10 @@ import itertools
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cases import covering
-from viewsmith.core.distributed import gather, local_rows
-from viewsmith.losses import moco_info_nce, nt_xent, soft_contrastive
+from viewsmith.losses import moco_info_nce, nt_xent
 from viewsmith.losses import numerics as chunked
 from viewsmith.losses.numerics import CAUCHY, EXPONENTIAL, Excluded, by_rows, similarity_sums
 
@@ -165,38 +163,3 @@ def test_by_rows_equals_the_equation(chunk):
 
 
 # --- two processes
-
-
-def part_of_a_batch(rank, meet, out):
-    """One of two processes, with half of the batch: losses, and the gradients of its half."""
-    torch.set_num_threads(1)
-    chunked.TILE_CPU = 3
-    dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=2)
-    z0, z1 = (z.detach() for z in leaves(8))
-    rows = local_rows(4)
-    z0, z1 = z0[rows].requires_grad_(), z1[rows].requires_grad_()
-    y0 = draw(8, 4, seed=5)[rows]
-    shown = ids_of("other", 8)
-    ids = shown[0][rows], shown[1][rows]
-    losses = nt_xent(
-        z0,
-        z1,
-        ids=ids,
-        gathered=(gather(z0), gather(z1)),
-        gathered_ids=(gather(ids[0]), gather(ids[1])),
-        offset=rows.start,
-        form="chunked",
-    )
-    losses = losses + soft_contrastive(z0, z1, y0, gathered=(gather(z1), gather(y0)), offset=rows.start)
-    losses.sum().backward()
-    torch.save([losses.detach(), z0.grad, z1.grad], f"{out}/{rank}.pt")
-    dist.destroy_process_group()
-
-
-def test_two_processes_equal_one(tensors_of_pair):
-    parts = tensors_of_pair(part_of_a_batch)
-    z0, z1 = leaves(8)
-    losses = nt_xent(z0, z1, ids=ids_of("other", 8), form="plain") + soft_contrastive(z0, z1, draw(8, 4, seed=5))
-    losses.sum().backward()
-    for found, expected in zip(zip(*parts, strict=True), (losses, z0.grad, z1.grad), strict=True):
-        torch.testing.assert_close(torch.cat(found), expected, rtol=1e-10, atol=1e-10)
