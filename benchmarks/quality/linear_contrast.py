@@ -17,6 +17,10 @@ held out. Letters: families of proteins and of RNA, of which a fifth, stratified
 frequencies of words alone (proteins: 2 letters, RNA: 4), where "raw" may be letters by place. The
 settings of proteins are the first that were tried. "catch22" are those statistics of each channel of recordings.
 
+EmoDB, PLAID and peptides (`gdelrioifc/EmbeddedAMP`) do not lie with the data: VIEWSMITH_DATA/emodb has the WAV files,
+plaid the .ts files, peptides positives.fasta.gz and negatives.fasta.gz. One actor of EmoDB is held out; peptides have
+five folds of groups of similar ones.
+
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.linear_contrast [minutes] [set or row] [--quick]
 """
@@ -49,6 +53,7 @@ from viewsmith.data import load_dataset
 from viewsmith.evaluation.baselines import BaselineContext
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities import modality_of
+from viewsmith.modalities.series.features import mel_filters
 from viewsmith.views import ViewMaker
 
 SEEDS = (0, 1, 2)
@@ -66,7 +71,9 @@ RECORDS = ("100", "106", "108")
 LARGER = {f"linear-contrast, {centers} centers": {"centers": centers} for centers in (512, 1024)}
 #: Views of sound beside the default, speed.
 SOUND = ("pitch", "speed+pitch", "speed+time-mask", "speed+frequency-mask", "speed+shift")
+OF_ACTORS = ("log-mel statistics", "minirocket")
 OF_SOUND = tuple(f"linear-contrast, {views}" for views in SOUND)
+EMODB_RATE = 22_050
 POINTS = 8000  # of a spoken digit, one second; shorter ones are padded by zeros
 
 
@@ -120,18 +127,75 @@ def recordings(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def speaker(name: str) -> Data:
     """Spoken digits; those of one speaker are the test rows."""
-    from scipy.io import wavfile
-
-    x, digits, speakers = [], [], []
+    waves, digits, speakers = [], [], []
     for path in sorted((data_folder() / "instruments" / "fsdd_wav" / "recordings").glob("*.wav")):
-        wave = wavfile.read(path)[1][:POINTS].astype(np.float32) / 2**15
-        x.append(np.pad(wave, (0, POINTS - len(wave))))
+        waves.append(wave(path)[:POINTS])
         digit, who, _ = path.stem.split("_")
         digits.append(int(digit))
         speakers.append(who)
-    rows, test = np.stack(x)[:, None], np.array([who == name for who in speakers])
-    y = np.array(digits)
-    return Data(rows[~test], y[~test], rows[test], y[test])
+    rows = np.stack([np.pad(each, (0, POINTS - len(each))) for each in waves])[:, None]
+    return held_out(rows, np.array(digits), np.array(speakers) == name)
+
+
+def wave(path: Path) -> np.ndarray:
+    """Points of a WAV file of 16 bits, full scale is 1."""
+    from scipy.io import wavfile
+
+    found: np.ndarray = wavfile.read(path)[1].astype(np.float32) / 2**15
+    return found
+
+
+def held_out(x: Any, y: np.ndarray, test: np.ndarray) -> Data:
+    """Rows with codes of their classes; those of `test` are the test rows."""
+    codes = np.unique(y, return_inverse=True)[1]
+    return Data(x[~test], codes[~test], x[test], codes[test])
+
+
+def emotions(name: str) -> Data:
+    """Spoken emotions (EmoDB, of 22,050 Hz); those of the actor of this number are the test rows."""
+    paths = sorted((data_folder() / "emodb").glob("*.wav"))
+    rows = np.stack([wave(path) for path in paths])[:, None]
+    y, actors = (np.array([path.stem[part] for path in paths]) for part in (slice(5, 6), slice(0, 2)))
+    return held_out(rows, y, actors == name)
+
+
+def appliances() -> Data:
+    """Currents of appliances of unequal length (PLAID of the UCR archive), its published split."""
+    data = load_dataset(data_folder() / "plaid")
+    assert data.y is not None and data.test_index is not None
+    return held_out(np.asarray(data.x), data.y, np.isin(np.arange(len(data.x)), data.test_index))
+
+
+def peptides(fold: int) -> Data:
+    """Antimicrobial peptides and other ones, without copies; a fifth of the groups of similar ones is held out.
+
+    As CD-HIT does, from the longest one on: a sequence joins the first group of whose first member it shares 40 % of
+    its words of three letters, or it begins one.
+    """
+    from scipy.sparse import csr_array
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    data = load_dataset(data_folder() / "peptides")
+    assert data.y is not None
+    known = {bytes(row).rstrip(b"\0").decode(): kind for row, kind in zip(data.x, data.y, strict=True)}
+    texts = sorted(known, key=lambda letters: (-len(letters), letters))
+    words: dict[str, int] = {}
+    of = [sorted({words.setdefault(t[i : i + 3], len(words)) for i in range(max(1, len(t) - 2))}) for t in texts]
+    ends = np.cumsum([0, *map(len, of)])
+    has = csr_array((np.ones(ends[-1]), np.concatenate(of), ends), shape=(len(texts), len(words)))
+    shared, group = has @ has.T, np.full(len(texts), -1)
+    for i in range(len(texts)):
+        if group[i] < 0:
+            like, count = (
+                getattr(shared, part)[shared.indptr[i] : shared.indptr[i + 1]] for part in ("indices", "data")
+            )
+            like = like[count >= 0.4 * np.diff(ends)[like]]
+            group[like[(group[like] < 0) & (like >= i)]] = i
+            group[i] = i
+    y = np.array([known[letters] for letters in texts])
+    split = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, y, group)
+    test = np.isin(np.arange(len(texts)), list(split)[fold][1])
+    return held_out(np.asarray(modality_of("proteins").read(texts)), y, test)
 
 
 def beats_of(record: str) -> Data:
@@ -213,6 +277,14 @@ IMAGES: dict[str, Callable[[], Data]] = {
     "cifar10": partial(image_set, "cifar10"),
 }
 FAMILIES = ("protein_families", "rna_families")
+ACTORS = ("03", "08", "09", "10", "11", "12", "13", "14", "15", "16")
+FOLDS = 5
+#: Public sets that do not lie with the data: left out where VIEWSMITH_DATA has no such folder.
+BROUGHT: dict[str, dict[str, Callable[[], Data]]] = {
+    "emodb": {f"actor {name}": partial(emotions, name) for name in ACTORS},
+    "plaid": {"PLAID": appliances},
+    "peptides": {f"peptides, fold {fold}": partial(peptides, fold) for fold in range(FOLDS)},
+}
 SETS: dict[str, Callable[[], Data]] = (
     IMAGES
     | {"ifc_jurkat_16bit": cells_in_flow}
@@ -223,6 +295,7 @@ SETS: dict[str, Callable[[], Data]] = (
     | {name: partial(families, name) for name in FAMILIES}
     | {f"speaker {name}": partial(speaker, name) for name in SPEAKERS}
     | {f"beats of {record}": partial(beats_of, record) for record in RECORDS}
+    | {name: made for brought in BROUGHT.values() for name, made in brought.items()}
 )
 
 
@@ -230,8 +303,11 @@ def options(name: str) -> dict[str, Any]:
     """Options of both methods on a set."""
     if name.partition(",")[0] in (*UCR, *UNEQUAL) or name.startswith("beats"):
         return {"modality": "series"}
-    if name.startswith("speaker"):
-        return {"modality": "series", "features": "log-mel", "features_options": {"sampling_rate": 8000}}
+    if name == "PLAID":
+        return {"modality": "series"}
+    if name.startswith(("speaker", "actor")):
+        rate = 8000 if name.startswith("speaker") else EMODB_RATE
+        return {"modality": "series", "features": "log-mel", "features_options": {"sampling_rate": rate}}
     return {"view_maker": Turns()} if name == "ifc_jurkat_16bit" else {}
 
 
@@ -255,7 +331,10 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         epochs: dict[str, Any] = {"epochs": 1} if row != "contrastive" or small is not None else {}
         rows = data.x if row == "contrastive" else data.x[:200]
         model: Any = Contrastive(random_state=seed, **trained, **epochs).fit(rows)
+    elif row == "log-mel statistics":
+        model = None
     else:
+        given |= {"features": "minirocket", "features_options": {}} if row == "minirocket" else {}
         given |= {"features_options": LARGER[row]} if row in LARGER else {}
         given |= {"view_maker": row.partition(", ")[2]} if row in OF_SOUND else {}
         given |= {"view_maker": "turns", "upside_down": 0, "turn": 0, "diagonal": 0} if row == NO_TURNS else {}
@@ -268,7 +347,9 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
         h, h_test = found[more["raw"]], model.raw_features(data.x_test)[more["raw"]]
     elif row == "catch22":
         h, h_test = find("baseline", row).build(BaselineContext(model, "", data.x, data.x_test))
-    elif row == "features":
+    elif row == "log-mel statistics":
+        h, h_test = log_mel_statistics(data.x), log_mel_statistics(data.x_test)
+    elif row in ("features", "minirocket"):
         h, h_test = features(model, data.x), features(model, data.x_test)
     else:
         h, h_test = model.transform(data.x), model.transform(data.x_test)
@@ -298,6 +379,13 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     }
 
 
+def log_mel_statistics(x: np.ndarray) -> np.ndarray:
+    """Mean and deviation over time of the logarithm of 40 mel bands of emotions, (n, 80)."""
+    spectrum = torch.stft(torch.from_numpy(x[:, 0]), 512, 256, window=torch.hann_window(512), return_complex=True)
+    log = (mel_filters(40, 512, EMODB_RATE) @ spectrum.abs().square() + 1e-8).log()
+    return torch.cat([log.mean(2), log.std(2)], 1).numpy()
+
+
 def features(model: LinearContrast, x: np.ndarray) -> np.ndarray:
     """Standardized fixed features of samples."""
     encoder, found = model.method_.framework.encoder, []  # type: ignore[union-attr]
@@ -313,10 +401,16 @@ def cells(quick: bool = False) -> list[Cell]:
     if quick:
         rows = ("raw", "features", "linear-contrast", "contrastive")
         return [Cell("cifar10_small", row, 0, partial(work, "cifar10_small", row, 0, small=60)) for row in rows]
+    absent = [name for name in BROUGHT if not Path(os.environ.get("VIEWSMITH_DATA", ""), name).is_dir()]
+    if absent:
+        print(f"left out, no folder in VIEWSMITH_DATA: {', '.join(absent)}")
+    left_out = {name for folder in absent for name in BROUGHT[folder]}
+    brought = {name for sets in BROUGHT.values() for name in sets}
     return [
         Cell(name, row, seed, partial(work, name, row, seed))
         for row in (
             "linear-contrast",
+            *OF_ACTORS,
             *LARGER,
             "features",
             "raw",
@@ -328,15 +422,17 @@ def cells(quick: bool = False) -> list[Cell]:
         )
         for seed in SEEDS
         for name in SETS
+        if name not in left_out and (name not in brought or seed == 0)
+        if row not in OF_ACTORS or name.startswith("actor")
         if (seed == 0 or row not in ("raw", "k-mers", "catch22", *OF_SOUND))
         and (name == "cifar10" or row not in LARGER)
-        if row != "k-mers" or name in FAMILIES
+        if row != "k-mers" or name in FAMILIES or name.startswith("peptides")
         if row not in OF_SOUND or name.startswith("speaker")
         if row != NO_TURNS or name in TURNED
         if ", split" not in name or (seed == 0 and row in ("linear-contrast", "features"))
-        if row != "catch22" or options(name).get("modality") == "series"
+        if row != "catch22" or (options(name).get("modality") == "series" and not name.startswith("actor"))
         # A training on 50,000 images takes an hour.
-        if not (row == "contrastive" and name == "cifar10")
+        if not (row == "contrastive" and (name == "cifar10" or name in brought))
     ]
 
 

@@ -25,6 +25,7 @@ FAULTS = [
     ("fit data.csv --out new --epoch 3", "No such option"),
     ("fit data.csv --out new --image-size many", "--image-size"),
     ("fit data.csv", "Missing option"),
+    ("fit data.csv data.csv --out new", "give one file, or a folder that has all of them"),
     ("fit none.csv --out new", "none.csv does not exist; expected a .csv file"),
     ("fit digit --out new", "unknown data set 'digit'; did you mean digits?"),
     ("fit data.csv --out folder", "folder exists and is not a run"),

@@ -170,7 +170,7 @@ def test_compression_is_detected_from_the_content(fasta):
 
 
 def test_fasta_files_with_any_line_ends_case_and_blank_lines(fasta):
-    text = "\ufeff>a\r\nACG \t\r\n\r\n  TAC\r\n\r\n>a\r\nG\r\n>\r\nNN"
+    text = "\ufeff>a\r\nACG \t\r\n\r\n  T AC\r\n\r\n>a\r\nG\r\n>\r\nNN"
     assert texts(load_dataset(fasta(text)).x) == ["ACGTAC", "G", "NN"]
 
 
@@ -203,7 +203,6 @@ def test_any_sequences_with_any_line_width_are_read(tmp_path_factory, sequences,
         (">a\nACGT\n>b b\n>c\nA\n", "record 'b' has no sequence"),
         (">a\nACGT\n>\n", "record number 2 (without a name) has no sequence"),
         (">a\nACGT\n>b x\nAC\nGX\n", "record 'b', position 4 is 'X', expected A C G T N, upper or lower case; write N"),
-        (">a\nAC GT\n>b\nA\n", "record 'a', position 3 is ' '"),
         (">a\nAC-T\n>b\nA\n", "remove gaps"),
         (">a\nAC\0T\n>b\nA\n", "record 'a', position 3 is the code 0"),
         (">a\nACGT\n", "one record, expected at least 2 for training; cut a long sequence into windows"),
@@ -221,6 +220,28 @@ def test_any_sequences_with_any_line_width_are_read(tmp_path_factory, sequences,
 def test_fasta_refused(fasta, text, part):
     message = refusal(load_dataset, fasta(text))
     assert part in message and "reads.fa" in message
+
+
+@pytest.mark.parametrize(
+    ("places", "labels"),
+    [
+        (("one.fa", "two.fa.gz"), ["one", "two"]),
+        (("x/p.fa", "y/p.fasta"), ["x", "y"]),
+        (("test/x.fa", "train/y.fa"), ["y", "x"]),
+        (("only.fa",), None),
+    ],
+)
+def test_a_folder_of_fasta_files_has_labels_by_folders_or_files(tmp_path, places, labels):
+    for place, letters in zip(places, ("AC", "GT"), strict=False):
+        text = "".join(f">{i}\n{letters * (i + 1)}\n" for i in range(5)).encode()
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_bytes(gzip.compress(text) if place.endswith(".gz") else text)
+    data = load_dataset(tmp_path)
+    assert texts(data.x[:2]) == (["GT", "GTGT"] if data.split == "given" else ["AC", "ACAC"])
+    assert (data.split == "given") == ("train/y.fa" in places)
+    assert data.y is None if labels is None else list(dict.fromkeys(data.y)) == labels and len(data.y) == 10
+    (tmp_path / places[0]).write_text(">a\nAC\n>b\nG-\n>c\nG\n")
+    assert f"{places[0]}: record 'b', position 2" in refusal(load_dataset, tmp_path)
 
 
 def test_damaged_and_missing_fasta_files(fasta, tmp_path):

@@ -68,7 +68,7 @@ def test_the_line_in_a_shell(tmp_path):
         (("a/matrix.mtx.gz", "a/genes.tsv.gz", "labels.csv"), "a 10x folder without barcodes.tsv"),
         (("a/barcodes.tsv.gz", "a/genes.tsv.gz", "labels.csv"), "a is a 10x folder without matrix.mtx or matrix.mtx"),
         (("a.set", "b.set", "events.csv"), "2 files .set; "),
-        (("a.fasta", "b.sto", "labels.csv"), "give one of its files: a.fasta"),
+        (("a.fasta", "b.sto", "labels.csv"), "a.fasta is empty"),
         (("labels.csv", "readme.md"), "give one of its files: labels.csv"),
         (("labels.csv", "tiles/a/1.tif", "tiles/b/2.tif"), "its 2 files .tif are in a folder of their own; give "),
         ((".hidden.wav",), "folder without images"),

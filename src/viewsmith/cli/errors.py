@@ -84,6 +84,9 @@ def usage(error: typer.TyperException) -> str:
         option = error.param.get_error_hint().strip("'")  # type: ignore[attr-defined]
         text = f"{option} is {str(detail['input'])!r}, expected {detail['msg'].removeprefix('Input should be ')}"
         text = text.split(", unable")[0]
+    extra = re.search(r"extra argument\S* \(([^ )]+)", text)
+    if extra and os.path.exists(extra[1].rstrip(")")):
+        text = f"{text.rstrip('.')}; give one file, or a folder that has all of them"
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "viewsmith"
     return f"{' '.join(text.split()).rstrip('.')}; see `{path} --help`"

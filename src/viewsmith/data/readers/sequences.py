@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,9 @@ import pandas as pd
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
 from viewsmith.data.formats import hidden_letters, letters_way, reader
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, open_text, reading
+from viewsmith.data.recordings import files_of
 from viewsmith.modalities import frames
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.dna.letters import (
@@ -84,42 +86,74 @@ def _column(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> str:
     return max(found, key=lambda name: found[name])
 
 
+FASTA = (".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz")
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @reader(
     "fasta",
-    *(".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz"),
-    help="sequences of DNA or proteins, a record each",
+    *FASTA,
+    help="sequences of DNA or proteins, a record each; of a folder with labels by folders or files",
     noun="a FASTA file",
     modality=("dna", "proteins"),
+    in_folders=FASTA,
     options=("labels",),
     once=True,
     example="enhancers.fa.gz --labels enhancers.tsv",
 )
 def read_fasta(path: Path, request: DataOptions) -> FileContents:
-    """Sequences as ASCII letters, uint8 (n, L), padded with 0, train records first; labels of the file ``labels`` or of
-    ``label=VALUE`` in headers."""
+    """Sequences as ASCII letters, uint8 (n, L), padded with 0, train records first; labels of the file ``labels``, of
+    ``label=VALUE`` in headers, or the names of the folders or files of a folder."""
     request.check_no_table_options(str(path), "give labels in a file (--labels FILE) or in the headers (label=NAME)")
-    return sequence_contents(path, request, *_records(path))
+    files, n_train = files_of(path, FASTA)
+    headers, letters, starts = zip(*(_records(file) for file, _ in files), strict=True)
+    before = np.cumsum([0, *map(len, letters[:-1])])
+    kinds = [label for _, label in files]
+    if len(files) > 1 and kinds[0] is None:
+        kinds = [file.name.removesuffix(extension_of(file)) for file, _ in files]
+    counts = list(map(len, headers))
+    return sequence_contents(
+        path,
+        request,
+        list(itertools.chain(*headers)),
+        np.concatenate(letters),
+        np.concatenate([first + each for first, each in zip(before, starts, strict=True)]),
+        [file for (file, _), count in zip(files, counts, strict=True) for _ in range(count)],
+        [kind or "" for kind, count in zip(kinds, counts, strict=True) for _ in range(count)],
+        None if n_train is None else sum(counts[:n_train]),
+    )
 
 
 def sequence_contents(
-    path: Path, request: DataOptions, headers: list[str], letters: np.ndarray, starts: np.ndarray
+    path: Path,
+    request: DataOptions,
+    headers: list[str],
+    letters: np.ndarray,
+    starts: np.ndarray,
+    files: Sequence[Path] = (),
+    kinds: Sequence[str] = (),
+    n_train: int | None = None,
 ) -> FileContents:
-    """What is read of records, with headers without '>', the letters of all of them and the start of each one."""
+    """What is read of records, with headers without '>', the letters of all of them and the start of each one; of a
+    folder also the file and label of each one, and how many are train records."""
     lengths = np.diff(starts, append=len(letters))
+
+    def file_of(record: int) -> Path:
+        return files[record] if files else path
+
     if not lengths.all():
-        raise InputError(f"{path}: {_record(headers, int(lengths.argmin()))} has no sequence; leave it out")
+        record = int(lengths.argmin())
+        raise InputError(f"{file_of(record)}: {_record(headers, record)} has no sequence; leave it out")
     alphabet = alphabet_given(request) or alphabet_of(letters)
     fault = first_other_letter(letters, starts, alphabet)
     if fault is not None:
         record, position = fault
         sequence = letters[starts[record] : starts[record] + lengths[record]].tobytes().decode("latin-1")
         said = letter_fault(sequence[position], sequence, alphabet)
+        file = file_of(record)
         raise InputError(
-            f"{path}: {_record(headers, record)}, position {position + 1} is {said}{letters_way(path, said)}"
+            f"{file}: {_record(headers, record)}, position {position + 1} is {said}{letters_way(file, said)}"
         )
     if len(headers) == 1 and request.schema is None:
         raise InputError(
@@ -128,7 +162,11 @@ def sequence_contents(
         )
     _say_lower_case(letters, path)
     y = _labels(headers, path, request.labels)
+    if y is None and any(kinds):
+        y = np.array(kinds)
     is_test = _given_split(headers, path, fresh=request.schema is None)
+    if is_test is None and n_train is not None:
+        is_test = np.arange(len(headers)) >= n_train
     names = [_name(header) for header in headers]
     if is_test is None:
         return FileContents(pad_rows(letters, starts, lengths, str(path)), y, row_names=names, modality=alphabet.name)
@@ -173,7 +211,7 @@ def _records(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
                         "FASTA file, in which each record begins with a line of '>' and a name"
                     )
                 else:
-                    letters += text
+                    letters += b"".join(text.split())  # blocks of ten letters
     if not headers:
         raise InputError(f"{path} is empty; expected a FASTA file: lines of '>' and a name, then the sequence")
     return headers, letters_of(letters), np.array(starts, dtype=np.int64)
