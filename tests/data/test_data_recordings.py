@@ -99,7 +99,7 @@ def edf(path, seconds=120, rates=(100, 100), names=("Fz", "Cz")):
 
 def test_one_long_recording_is_cut(tmp_path):
     x = edf(tmp_path / "night.edf")
-    with pytest.warns(UserWarning, match=r"1 recording of 120 s to 120 s is cut into windows of 2 s: --length and"):
+    with pytest.warns(UserWarning, match=r"1 recording of 120 s is cut into windows of 2 s: --length and"):
         data = load_dataset(tmp_path / "night.edf")
     assert data.x.shape == (60, 2, 200) and data.row_names[:2] == ["night.edf@0 s", "night.edf@2 s"]
     np.testing.assert_allclose(data.x[1, 1], x[1][200:400], atol=0.01)
@@ -346,7 +346,11 @@ def test_annotations_and_headers_without_their_signals(tmp_path):
         load_dataset, tmp_path / "7.atr"
     )
     (tmp_path / "8.hea").write_text("8 1 360 1000\n8.dat 16 200 11 1024 0 0 0 MLII\n")
-    assert "its signals, 8.dat, are not beside it" in refusal(load_dataset, tmp_path / "8.hea")
+    assert "its files 8.dat are not beside it" in refusal(load_dataset, tmp_path / "8.hea")
+    (tmp_path / "8.dat").write_bytes(np.arange(1000, dtype="<i2").tobytes())
+    (tmp_path / "8.hea").write_text("8 1 360\n8.dat 16 200 11 1024 0 0 0 MLII\n")
+    assert "has no number of samples" in (message := refusal(load_dataset, tmp_path / "8.hea"))
+    assert message.endswith("end its first line by 1000")
     Edf([], annotations=[EdfAnnotation(1.0, 0.5, "seizure")]).write(tmp_path / "a.edf")
     assert "a.edf has no signals, only annotations" in refusal(load_dataset, tmp_path / "a.edf")
     (tmp_path / "alone").mkdir()

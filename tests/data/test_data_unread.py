@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from refusals import refusal
+from viewsmith.core.errors import InputError
 from viewsmith.data import formats, load_dataset
 from viewsmith.data.formats import by_ending
 
@@ -30,7 +31,7 @@ def advised(message):
 def follow(message, folder, monkeypatch, **more):
     """Run the line of a message in a folder, and read what it has written."""
     packages, code, out, options = advised(message)
-    assert packages in (None, "'viewsmith[omics]'")  # what the tests have
+    assert packages in (None, "'viewsmith[omics]'", "nibabel")  # what the tests have
     monkeypatch.chdir(folder)
     exec(code, {"__name__": "line"})
     return load_dataset(out, **options, **more)
@@ -88,12 +89,14 @@ def test_folders_without_images(tmp_path, files, part):
         ("100.dat", None, "rename it to .csv"),
         ("a.fdt", "a.set", "belongs to a.set: "),
         ("matrix.mtx.gz", "barcodes.tsv", "read as a whole: give {0}"),
+        ("genes.tsv", "barcodes.tsv matrix.mtx", "read as a whole: give {0}"),
+        ("a.mat", "a.hea", "belongs to the record a.hea: give"),
         ("a.fif", None, "mne.io.read_raw('{0}/a.fif')"),
     ],
 )
 def test_recordings_of_other_formats(tmp_path, name, beside, part):
-    for file in (name, *([beside] if beside else [])):
-        (tmp_path / file).write_bytes(b"")
+    for file in (name, *(beside or "").split()):
+        (tmp_path / file).write_text(name if file.endswith(".hea") else "")
     assert part.replace("{0}", str(tmp_path)) in refusal(load_dataset, tmp_path / name)
 
 
@@ -107,6 +110,22 @@ def test_tables_of_other_programs(tmp_path, monkeypatch):
     frame.to_stata(tmp_path / "b.dta", write_index=False)
     data = follow(refusal(load_dataset, tmp_path / "b.dta"), tmp_path, monkeypatch)
     assert len(data.x) == 20 and data.feature_names[0] == "a" and len(data.feature_names) > 2
+
+
+def test_pictures_and_volumes(tmp_path, monkeypatch):
+    import nibabel
+
+    for name in ("a", "b"):
+        Image.fromarray(rng.integers(0, 255, (8, 9), dtype=np.uint8)).save(tmp_path / f"{name}.jp2")
+    assert "is an image, which is not read yet" in refusal(load_dataset, tmp_path / "a.jp2")
+    with pytest.raises(InputError, match="one image"):
+        follow(refusal(load_dataset, tmp_path / "a.jp2"), tmp_path, monkeypatch)
+    nibabel.save(nibabel.MGHImage(rng.normal(size=(9, 8, 6)).astype("f4"), np.eye(4)), tmp_path / "v.mgz")
+    assert follow(refusal(load_dataset, tmp_path / "v.mgz"), tmp_path, monkeypatch).x.shape == (6, 8, 9, 1)
+    (tmp_path / "s.hdr").write_text("ENVI\nsamples = 3")
+    code = advised(refusal(load_dataset, tmp_path / "s.hdr"))[1]
+    compile(code, "s", "exec")
+    assert "spectral.open_image" in code
 
 
 def test_files_of_single_cells(tmp_path, monkeypatch):

@@ -71,11 +71,27 @@ _EEG = Format(
     "mne",
     options=_SERIES,
 )
-_FRAMES = {".dta": "read_stata({path})"}
+_FRAMES = {".dta": "read_stata({path})", ".sas7bdat": "read_sas({path})", ".xpt": "read_sas({path})"}
+_PICTURE = Format("an image", "from PIL import Image; Image.open({path}).save({out})", suffix=".png")
+_VOLUME = Format("a volume", "import nibabel; nibabel.save(nibabel.load({path}), {out})", "nibabel", ".nii")
+_ENVI = Format(
+    "a scene of ENVI",
+    "import numpy as np, spectral, tifffile; a = np.asarray(spectral.open_image({path}).load()); "
+    "tifffile.imwrite({out}, np.moveaxis(a, 2, 0), metadata=dict(axes='CYX'))",
+    "spectral",
+    ".tif",
+    " --tile 32",
+)
+_VIDEO = Format(
+    "a video", "import imageio.v3 as iio, numpy as np; np.save({out}, iio.imread({path}))", "imageio[ffmpeg]"
+)
 ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
 
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
+    **dict.fromkeys((".jp2", ".j2k", ".avif", ".tga", ".psd", ".dds", ".sgi", ".pcx", ".ico", ".mpo"), _PICTURE),
+    **dict.fromkeys((".mgz", ".mgh", ".mnc", ".hdr"), _VOLUME),
+    **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv"), _VIDEO),
     **{
         suffix: Format("a table", f"import pandas as pd; pd.{read}.to_csv({{out}}, index=False)", suffix=".csv")
         for suffix, read in _FRAMES.items()
@@ -120,6 +136,8 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
         raise InputError(
             f"{path} has annotations of a WFDB record, and no signal: give the header {path.stem}.hea with its signals"
         )
+    elif extension == ".hdr" and path.read_bytes().startswith(b"ENVI"):
+        form = _ENVI
     elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
         raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
     elif extension in _ELECTRODES:
@@ -477,6 +495,9 @@ def find_reader(path: Path) -> Entry:
             return find("reader", "ome-zarr")
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
     check_source(path)
+    of_tenx = all(any(path.parent.glob(name)) for name in ("matrix.mtx*", "barcodes.tsv*"))
+    if of_tenx and path.name.split(".")[0] in ("matrix", "barcodes", "features", "genes"):
+        raise InputError(f"{path} belongs to its folder, which is read as a whole: give {path.parent}")
     ending = extension_of(path)
     found = by_ending().get(ending.lower())
     if found is None:

@@ -363,10 +363,11 @@ def _length(
         raise InputError("step is for windows of recordings: give their length, too (--length 2s)")
     points = POINTS if first.rate is None else max(SHORTEST, round(SECONDS * first.rate))
     if len(recordings) < FEW <= (lengths // points).sum():
+        last = f" to {first.time(lengths.max())}" if lengths.min() < lengths.max() else ""
         warn(
-            f"{source_name}: {pluralize(len(recordings), 'recording')} of {first.time(lengths.min())} to "
-            f"{first.time(lengths.max())} {'is' if len(recordings) == 1 else 'are'} cut into windows of "
-            f"{first.time(points)}: --length and --step choose others"
+            f"{source_name}: {pluralize(len(recordings), 'recording')} of {first.time(lengths.min())}{last} "
+            f"{'is' if len(recordings) == 1 else 'are'} cut into windows of {first.time(points)}: --length and --step "
+            "choose others"
         )
         return points, _step(request, points, first.rate)
     longest, most = int(lengths.max()), int(np.quantile(lengths, MOST))

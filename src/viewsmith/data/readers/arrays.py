@@ -236,6 +236,8 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     request.check_no_table_options(str(path), "labels are the array y")
     import scipy.io
 
+    if (header := path.with_suffix(".hea")).is_file() and path.name in header.read_text(errors="replace"):
+        raise InputError(f"{path} belongs to the record {header.name}: give {header}")
     with path.open("rb") as file:
         if b"MATLAB 7.3" in file.read(64):
             raise InputError(f"{path} is a file of MATLAB 7.3 (HDF5): save it by save('x.mat', 'X', 'y', '-v7')")
@@ -271,7 +273,8 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
 
 
 def _is_cell_array(value: np.ndarray) -> bool:
-    return value.dtype.kind == "O" and value.size > 0 and all(getattr(each, "ndim", 0) == 2 for each in value.ravel())
+    each = value.ravel() if value.dtype.kind == "O" else ()
+    return len(each) > 0 and all(getattr(one, "ndim", 0) == 2 and one.dtype.kind in "biuf" for one in each)
 
 
 def _size(value: np.ndarray) -> int:

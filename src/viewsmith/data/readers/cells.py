@@ -176,8 +176,6 @@ _NAMES = (".tsv", ".csv", ".txt")
 def read_mtx(path: Path, request: DataOptions) -> FileContents:
     """Cells, float32 (n, genes). Names of genes are sought in files beside the matrix with as many lines as it has rows
     or columns; which of both the genes are is told by them, and said."""
-    if path.name in ("matrix.mtx", "matrix.mtx.gz") and any(path.parent.glob("barcodes.tsv*")):
-        raise InputError(f"{path} belongs to its folder, which is read as a whole: give {path.parent}")
     with reading(str(path), "a Matrix Market file"):
         from scipy.io import mmread
 

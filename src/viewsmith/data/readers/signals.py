@@ -163,9 +163,15 @@ def _wfdb(file: Path) -> Recording:
     header = library.rdheader(str(file.with_suffix("")))
     if not header.n_sig:
         raise InputError(f"{file} has no signals, expected a record with them")
-    named = dict.fromkeys(getattr(header, "file_name", None) or ())
+    segments = [f"{name}.hea" for name in getattr(header, "seg_name", None) or () if name != "~"]
+    named = dict.fromkeys([*(getattr(header, "file_name", None) or ()), *segments])
     if absent := [name for name in named if not (file.parent / name).is_file()]:
-        raise InputError(f"{file}: its signals, {name_list(absent)}, are not beside it: put them there")
+        raise InputError(f"{file}: its files {name_list(absent)} are not beside it: put them there")
+    if header.sig_len is None:
+        points = library.rdrecord(str(file.with_suffix(""))).sig_len
+        raise InputError(
+            f"{file} has no number of samples, without which parts are not read: end its first line by {points}"
+        )
     x = SignalFile((int(header.n_sig), int(header.sig_len)), partial(_wfdb_points, library, file))
     return Recording(x, "", float(header.fs), list(header.sig_name or ()))
 

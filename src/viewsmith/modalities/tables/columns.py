@@ -271,7 +271,7 @@ class Date:
     @classmethod
     def fit(cls, column: pd.Series, source_name: str) -> Date:
         form = "" if roles.is_date_dtype(column) else roles.date_format(column.dropna())
-        given = pd.Series(dtype="datetime64[ns]") if form is None else roles.parse(column, form).dropna()
+        given = pd.Series(dtype="datetime64[us]") if form is None else roles.parse(column, form).dropna()
         if form is None or len(given) == 0:
             raise InputError(
                 f"{source_name}: column {one_line(column.name, 60)} has no dates, or not all of one format; write them "

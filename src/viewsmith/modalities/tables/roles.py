@@ -14,7 +14,7 @@ from viewsmith.core.errors import InputError, join_names, name_list, one_line, p
 from viewsmith.modalities import frames
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
-NANOSECONDS = 86_400e9  # in a day
+MICROSECONDS = 86_400e6  # in a day; in nanoseconds dates before 1677 cannot be written
 SAMPLE = 1000  # cells by which the format of most is found
 DIGITS = "%Y%m%d"  # which may be numbers, too
 
@@ -82,7 +82,7 @@ def parse(column: pd.Series, form: str) -> pd.Series:
         dates = pd.to_datetime(_date_text(column), format=form, errors="coerce", utc=True)
     if getattr(dates.dtype, "tz", None) is not None:
         dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
-    return dates.astype("datetime64[ns]")
+    return dates.astype("datetime64[us]")
 
 
 def _date_text(column: pd.Series) -> pd.Series:
@@ -107,16 +107,17 @@ def date_parts(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
 
 
 def days_since(dates: pd.Series, origin: pd.Timestamp) -> np.ndarray:
-    """Days from a moment to dates, float64; in floating point, because a timedelta holds 292 years only."""
-    days = dates.to_numpy("datetime64[ns]").astype(np.int64) / NANOSECONDS - origin.as_unit("ns").value / NANOSECONDS
+    """Days from a moment to dates, float64; in floating point, because a timedelta may hold 292 years only."""
+    since = origin.as_unit("us").to_numpy().astype(np.int64)
+    days = dates.to_numpy("datetime64[us]").astype(np.int64) / MICROSECONDS - since / MICROSECONDS
     return np.where(dates.isna(), np.nan, days)
 
 
 def moments(days: np.ndarray, origin: pd.Timestamp) -> pd.Series:
-    """Undo `days_since`; days beyond the dates that pandas has become the first or the last one."""
-    found = days * NANOSECONDS + float(origin.as_unit("ns").value)
-    limits = float(pd.Timestamp.min.value + 10**12), float(pd.Timestamp.max.value - 10**12)
-    return pd.Series(pd.to_datetime(np.clip(found, *limits).astype(np.int64)))
+    """Undo `days_since`; days outside of the years 1 to 9999 become the first or the last one."""
+    found = days * MICROSECONDS + float(origin.as_unit("us").to_numpy().astype(np.int64))
+    limits = np.array(["0001-01-01", "9999-12-31"], "datetime64[us]").astype(np.float64)
+    return pd.Series(np.clip(found, *limits).astype(np.int64).astype("datetime64[us]"))
 
 
 # Thousands may be separated by commas, dots, apostrophes or spaces, of any kind; decimals by a comma or a dot.
