@@ -16,7 +16,6 @@ from viewsmith.core.distributed import LOST
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks")
 FIT = ("--epochs", 2, "--batch-size", 32, "--set", "hidden=16", "--set", "n_components=4", "--threads", 1)
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "viewsmith")
 
 
 @pytest.fixture
@@ -32,14 +31,6 @@ def test_two_processes_train_together_and_report_once(rows, tmp_path):
     assert result.out == f"{tmp_path / 'run'}\n"
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["processes"] == 2 and summary["status"] == "finished"
-
-
-@pytest.mark.slow
-def test_the_model_is_that_of_torchrun(rows, tmp_path):
-    assert process("fit", rows, "--out", tmp_path / "one", *FIT, "--processes", 2).code == 0
-    assert process("fit", rows, "--out", tmp_path / "two", *FIT, program=TORCHRUN).code == 0
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
-    assert one == two
 
 
 @pytest.mark.slow

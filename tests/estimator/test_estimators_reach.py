@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits, load_wine
 
-from viewsmith import Contrastive, load
+from viewsmith import Contrastive
 from viewsmith.estimator.rows import FAR, NEAR, reach, some_of, warn_off_scale
 
 OFF = "off the scale of the fit"
@@ -44,18 +44,6 @@ def test_data_of_the_fit_a_class_or_a_row_are_none(model, wine):
 
 def test_one_row_in_other_units_is_a_warning(model, wine):
     assert len(said(model.transform, wine[0][:1] * 1e6)) == 1
-
-
-def test_a_loaded_model_knows_the_scale(model, wine, tmp_path):
-    model.save(tmp_path / "run")
-    loaded = load(tmp_path / "run")
-    assert loaded.facts_.reach == model.facts_.reach
-    assert len(said(loaded.transform, wine[0] * 1e6)) == 1
-
-
-def test_models_of_earlier_versions_say_nothing(model, wine):
-    z = torch.full((20, 13), 1e9)
-    assert not said(warn_off_scale, z, {}) and len(said(warn_off_scale, z, model.facts_.reach)) == 1
 
 
 def test_classes_held_out_of_digits(wine):
@@ -102,6 +90,5 @@ def test_rows_that_are_looked_at_are_spread():
 
 
 def test_of_large_rows_fewer_are_looked_at():
-    small, large = np.zeros((3000, 4)), np.broadcast_to(np.float32(0), (3000, 512, 512, 4))
-    assert len(some_of(small)) == 1000 and len(some_of(large)) == 16
-    assert len(some_of(np.broadcast_to(np.float32(0), (30, 4096, 4096)))) == 10
+    large = np.broadcast_to(np.float32(0), (3000, 512, 512, 4))
+    assert len(some_of(large)) == 16

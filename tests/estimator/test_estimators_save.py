@@ -15,7 +15,7 @@ from estimator_processes import load_without_pickle
 import viewsmith
 from cases import covering, slow
 from refusals import refusal
-from registered import FRAMEWORKS, TRAINED, heads, labels, made
+from registered import TRAINED, heads, labels, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods.loading import estimators
@@ -27,9 +27,14 @@ TINY = {"epochs": 2, "hidden": (16,), "n_components": 8, "projector_dims": (4,),
 every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
 
 
+@pytest.fixture(scope="module")
+def fitted(wine):
+    return Contrastive(**TINY).fit(wine)
+
+
 @pytest.fixture
-def saved(wine, tmp_path):
-    Contrastive(**TINY).fit(wine).save(tmp_path / "run")
+def saved(fitted, tmp_path):
+    fitted.save(tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -105,8 +110,13 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
     assert "has no config.toml" in refusal(viewsmith.load, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "initial.safetensors"])
-@pytest.mark.parametrize("damage", ["truncated", "flipped bit", "empty", "text", "missing"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *(("model.safetensors", damage) for damage in ("truncated", "flipped bit", "empty", "missing")),
+        *(("initial.safetensors", damage) for damage in ("flipped bit", "text", "missing")),
+    ],
+)
 def test_damaged_weights_are_named(saved, name, damage):
     path = saved / name
     content = path.read_bytes()
@@ -125,7 +135,6 @@ def test_damaged_weights_are_named(saved, name, damage):
     "change",
     [
         ("hidden = [\n    16,\n]", "hidden = [\n    1000000000,\n]"),
-        ("n_components = 8", "n_components = 1000000000"),
         ("    13,\n]", "    1000000000,\n]"),
         ("projector_dims = [\n    4,\n]", "projector_dims = [\n" + "    4000,\n" * 10_000 + "]"),
     ],
@@ -196,7 +205,7 @@ def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("framework", [name if name == "lejepa" else slow(name) for name in FRAMEWORKS])
+@pytest.mark.parametrize("framework", ["lejepa", slow("moco"), slow("dino")])
 def test_with_lookahead_steps_a_resumed_run_is_the_same(framework, wine, tmp_path):
     options = {name: value for name, value in TINY.items() if name != "projector_dims"} | {"epochs": 3}
     options |= heads(framework, projector_dims=(8, 6), predictor_dims=(8,), queue_size=128)
@@ -274,25 +283,22 @@ def test_a_single_row_has_views_if_no_pool_is_needed(wine):
         ("metrics.jsonl", "{", "[1]\n{", "line 1"),
     ],
 )
-def test_a_damaged_text_is_an_error_of_one_line(wine, tmp_path, name, old, new, expected):
-    Contrastive(**TINY | {"epochs": 2}).fit(wine, run=tmp_path)
-    text = (tmp_path / name).read_text()
+def test_a_damaged_text_is_an_error_of_one_line(saved, name, old, new, expected):
+    text = (saved / name).read_text()
     assert old in text
-    (tmp_path / name).write_bytes(text.replace(old, new, 1).encode(errors="surrogateescape"))
-    message = refusal(viewsmith.load, tmp_path)
+    (saved / name).write_bytes(text.replace(old, new, 1).encode(errors="surrogateescape"))
+    message = refusal(viewsmith.load, saved)
     assert "is damaged" in message and expected in message and len(message.splitlines()) == 1
 
 
-def test_a_cut_last_line_of_metrics_is_left_out(wine, tmp_path):
-    Contrastive(**TINY | {"epochs": 2}).fit(wine, run=tmp_path)
-    path = tmp_path / "metrics.jsonl"
+def test_a_cut_last_line_of_metrics_is_left_out(saved):
+    path = saved / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-5])
-    assert len(viewsmith.load(tmp_path).metrics_) == 1
+    assert len(viewsmith.load(saved).metrics_) == 1
 
 
 @pytest.mark.parametrize(("old", "new"), [("domain", "modality"), ("freeze_first_layers", "freeze")])
-def test_a_configuration_with_an_old_name_is_refused_with_the_new_one(wine, tmp_path, old, new):
-    Contrastive(**TINY).fit(wine, run=tmp_path)
-    path = tmp_path / "config.toml"
+def test_a_configuration_with_an_old_name_is_refused_with_the_new_one(saved, old, new):
+    path = saved / "config.toml"
     path.write_text(path.read_text().replace(f"\n{new} =", f"\n{old} ="))
-    assert f"has no option '{old}': it is called {new} now" in refusal(viewsmith.load, tmp_path)
+    assert f"has no option '{old}': it is called {new} now" in refusal(viewsmith.load, saved)

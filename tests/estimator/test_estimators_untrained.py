@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from cases import slow
 from viewsmith import Contrastive, DiffAug
 from viewsmith.estimator.fitting import compared_with_untrained
 
@@ -32,7 +31,8 @@ def test_a_training_that_loses_what_the_encoder_had_is_named(rows):
     assert "before training" in line and "\n" not in line and line in model.summary_["warnings"]
 
 
-@pytest.mark.parametrize("estimator", [Contrastive, slow(DiffAug)])
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [Contrastive, DiffAug])
 def test_the_defaults_are_not_blamed(estimator, rows):
     options = {} if estimator is Contrastive else {"phases": "A", "epochs": 80}
     assert not below(estimator(random_state=0, **options).fit(rows[:300]))

@@ -172,21 +172,18 @@ def test_the_objective_of_equation_2_trains():
 
 
 @pytest.mark.slow
-def test_a_whole_training_in_bfloat16_starts_as_in_float32_and_is_saved(tmp_path):
+def test_a_whole_training_in_bfloat16_finds_what_recurs_and_is_saved(tmp_path):
     """A bright square somewhere on black: the channel finds it."""
     rng = np.random.default_rng(0)
     x = np.zeros((96, 64, 64), np.uint8)
     for row, (top, left) in enumerate(rng.integers(0, 57, (96, 2))):
         x[row, top : top + 8, left : left + 8] = rng.integers(50, 256, (8, 8))
     sizes = {"epochs": 30, "batch_size": 32, "draws": 4, "channel_rows": 32, "n_components": 16, "effective_target": 4}
-    found = {}
-    for precision in ("32", "bf16"):
-        model = CRLTAC(**sizes, learning_rate=3e-3, random_state=0, precision=precision).fit(x)
-        found[precision] = [row["nonempty_mass"] for row in model.metrics_ if "nonempty_mass" in row]
-        assert found[precision][1] > 0.5 and found[precision][-1] > 0.9, found  # .2 of a uniform channel
-        assert model.metrics_[-1]["effective"] < 8
-        assert np.isfinite([row["loss"] for row in model.metrics_]).all()
-    assert abs(found["32"][-1] - found["bf16"][-1]) < 0.1, found
+    model = CRLTAC(**sizes, learning_rate=3e-3, random_state=0, precision="bf16").fit(x)
+    found = [row["nonempty_mass"] for row in model.metrics_ if "nonempty_mass" in row]
+    assert found[1] > 0.5 and found[-1] > 0.9, found  # .2 of a uniform channel
+    assert model.metrics_[-1]["effective"] < 8
+    assert np.isfinite([row["loss"] for row in model.metrics_]).all()
     model.save(tmp_path / "run")
     loaded = viewsmith.load(tmp_path / "run")
     assert loaded.options_.precision == "bf16"

@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -313,17 +312,6 @@ def test_scores_of_the_papers_crops_depend_only_on_their_crop():
     scores = family.scores(network, x)[0]
     alone = torch.cat([network(family.take(x, torch.tensor([[t]]))[:, 0], (1, 1)).flatten() for t in range(289)])
     torch.testing.assert_close(scores, alone, atol=1e-4, rtol=1e-4)
-
-
-def test_scores_of_an_empty_image_are_equal():
-    for family, network in scorers()[:2]:
-        scores = family.scores(randomized(network), torch.zeros_like(samples(family, 1)))
-        assert np.ptp(scores.detach().numpy()) < 1e-5
-
-
-def test_scores_of_small_images_and_other_grids():
-    family = Crops(12, 16, crop=8, stride=4)
-    assert family.scores(randomized(family.score_network(1, 3)), torch.randn(2, 1, 12, 16)).shape == (2, 2 * 3)
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------------

@@ -120,11 +120,6 @@ def test_the_average_of_the_weights_includes_the_last_step():
     assert len(seen) == 9 == int(method.generated.generator.updates)
 
 
-def test_the_copied_encoder_is_in_evaluation_mode_from_the_start():
-    generated = diffaug("J").generated
-    assert not generated.encoder.training and not any(m.training for m in generated.encoder.modules())
-
-
 def test_positives_are_replaced_with_probability_lambda():
     method = trained(replacement=0.3)
     method.prepare(X, 0)
@@ -284,21 +279,6 @@ def test_fresh_outliers_are_rejected():
     assert not taken.all()
 
 
-def test_drift_is_measured():
-    method = trained(condition="random")
-    assert set(method.diagnose(X, torch.Generator())) == {"drift", "generated_similarity"}
-    assert float(method.generated.drift) > 0.5
-    (line,) = method.warnings([])
-    assert line.startswith("generated views drift from their samples: the nearest row of ")
-    assert trained("A").warnings([]) == [] and trained("A").diagnose(X, torch.Generator()) == {}
-
-
-def test_same_seed_same_weights():
-    first, second = trained(), trained()
-    assert not changed(weights(first), second)
-    assert changed(weights(first), trained(seed=3))
-
-
 def test_release_deletes_the_training_rows():
     method = trained()
     method.release()
@@ -317,9 +297,7 @@ def test_a_deep_copy_makes_the_same_views():
 
 
 @pytest.mark.parametrize(
-    ("schedule", "after"),
-    [("ABA", 2), ("ABA", 7), ("ABA", 11), ("ABA", 17), ("ABA", 20), ("J", 1), ("J", 4), ("J", 8)],
-    ids=["A1", "B1", "B1, later", "A2", "A2, later", "J1", "J1, second epoch", "J1, later"],
+    ("schedule", "after"), [("ABA", 2), ("ABA", 11), ("ABA", 17), ("J", 4)], ids=["A1", "B1", "A2", "J1, second epoch"]
 )
 def test_a_resumed_training_equals_an_uninterrupted_one(schedule, after, tmp_path):
     options = {"refresh": 1, "keep_outliers": False}
