@@ -29,8 +29,10 @@ def loop(counts):
     return made
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [*((form, np.float32) for form in FORMS), ("dense", np.uint8), ("csr", np.int64), ("csc", np.float64)],
+)
 def test_normalization_is_that_of_a_loop_and_keeps_the_storage(form, dtype):
     given = FORMS[form](COUNTS.astype(dtype))
     before = given.copy()
@@ -42,7 +44,7 @@ def test_normalization_is_that_of_a_loop_and_keeps_the_storage(form, dtype):
     assert (before != given).sum() == 0  # the user's matrix is as it was
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize(
     ("change", "counts"),
     [

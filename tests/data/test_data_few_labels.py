@@ -133,8 +133,11 @@ def test_a_split_of_whole_groups():
     assert sorted([*train, *test]) == list(range(100))
     assert not set(groups[train]) & set(groups[test]) and 20 <= len(test) < 60
     assert all((a == b).all() for a, b in zip(split_groups(groups), (train, test), strict=True))
-    train, test = split_groups(np.array(["a", "b", "b", "b"]))
-    assert len(train) and len(test)
+    for seed in range(8):  # both parts have a group, whatever its size
+        train, test = split_groups(np.repeat(["small", "large"], [1, 99]), seed)
+        assert len(train) and sorted([*train, *test]) == list(range(100)) and len(test)
+    _, test = split_groups(np.repeat(np.arange(20), 5))
+    assert 20 <= len(test) <= 25
     with pytest.raises(InputError, match="all rows have the group a"):
         split_groups(np.array(["a", "a"]))
 

@@ -161,8 +161,10 @@ def test_a_quote_that_is_not_closed_in_the_header_is_said(csv):
 # ---- the separator line of Excel ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", ["sep=;\n", "\ufeffsep=;\r\n", '"sep=;"\n', "SEP=;\n"])
-@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [("sep=;\n", "t.csv"), ("\ufeffsep=;\r\n", "t.tsv"), ('"sep=;"\n', "t.csv"), ("SEP=;\n", "t.tsv")],
+)
 def test_the_separator_line_of_excel(csv, first, name):
     rows = "".join(f"{i}_{i % 3};0{i % 3};{i / 4};{i % 2}\n" for i in range(N))
     expected = load_dataset(csv("name;code;x;kind\n" + rows, "plain.csv"), label="kind")

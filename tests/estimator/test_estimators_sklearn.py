@@ -47,6 +47,10 @@ def frame(wine):
 
 
 every_estimator = pytest.mark.parametrize("cls", estimators().values(), ids=estimators())
+# Reading, steps and output are the same for all methods.
+contrastive_first = pytest.mark.parametrize(
+    "cls", [c if n == "contrastive" else slow(c, id=n) for n, c in estimators().items()]
+)
 
 
 @every_estimator
@@ -68,7 +72,7 @@ def test_arguments_are_stored_untouched(cls):
     assert vars(cls()) == cls().get_params(deep=False)
 
 
-@every_estimator
+@contrastive_first
 def test_a_pipeline_equals_its_steps(cls, wine):
     model = make_pipeline(StandardScaler(), made(cls, **TINY, scaling="none"))
     h = model.fit_transform(wine)
@@ -77,7 +81,7 @@ def test_a_pipeline_equals_its_steps(cls, wine):
     assert model.get_feature_names_out().tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
 
 
-@every_estimator
+@contrastive_first
 def test_set_output_gives_pandas(cls, wine):
     table = frame(wine).set_index(np.arange(178) + 1000)
     h = made(cls, **TINY).set_output(transform="pandas").fit(table).transform(table)
@@ -87,8 +91,7 @@ def test_set_output_gives_pandas(cls, wine):
     np.testing.assert_array_equal(h.to_numpy(), made(cls, **TINY).fit(wine).transform(wine))
 
 
-# Reading is the same for all methods.
-@pytest.mark.parametrize("cls", [c if n == "contrastive" else slow(c, id=n) for n, c in estimators().items()])
+@contrastive_first
 def test_every_container_gives_the_same_result(cls, digits):
     x = digits[:150]  # more than half are zeros, so the default scaling is "global"
     expected = made(cls, **TINY).fit(x).transform(x)

@@ -54,21 +54,6 @@ def test_umap_is_quiet_and_repeatable(digits, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.slow
-def test_umap_does_not_change_the_threads_of_torch(wine):
-    torch.set_num_threads(1)
-    umap(wine[:60], wine[60:70], 2)
-    assert torch.get_num_threads() == 1
-
-
-@pytest.mark.slow
-def test_umap_of_few_rows(wine):
-    train, test = umap(wine[:6], wine[6:9])
-    assert train.shape == (6, 4)
-    assert np.isfinite(train).all()
-    assert np.isfinite(test).all()
-
-
 @pytest.fixture
 def umap_calls(monkeypatch):
     """Calls of umap-learn: options and arrays. It is replaced by a class that prints and changes torch's threads."""

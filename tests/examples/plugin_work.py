@@ -143,79 +143,6 @@ def in_python(folder):
     }
 
 
-def modality(folder):
-    """A custom modality: what every method does with it."""
-    from viewsmith.core.registry import register
-    from viewsmith.evaluation.symmetries import symmetries
-    from viewsmith.methods.loading import estimators
-    from viewsmith.modalities import Modality
-
-    class Log(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("least", torch.zeros(1))
-
-        def fit(self, raw, scaling):
-            self.least.fill_(raw.min())
-            return "log"
-
-        def forward(self, rows):
-            return torch.log1p(rows.float() - self.least)
-
-        def inverse(self, x):
-            return torch.expm1(x) + self.least
-
-    class Spectra(Modality):
-        name, help = "spectra", "counts by mass"
-        default_views, default_encoder, default_encoder_on_gpu = "blur", "linear", "linear"
-
-        def recognizes(self, X):
-            return isinstance(X, np.ndarray) and X.dtype == np.uint16
-
-        def read(self, X, *, row_shape=None, impute="none", estimator=None):
-            return np.asarray(X, np.float32)
-
-        def input_layer(self, row_shape):
-            return Log()
-
-        def channels(self, row_shape):
-            return row_shape[0]
-
-        def blank(self, row_shape):
-            return torch.zeros(1, row_shape[0])
-
-    spectra = Spectra()
-    register("modality", "spectra", help=Spectra.help)(lambda: spectra)
-
-    @register("encoder", "linear", help="one layer", modalities="spectra", default_width=8)
-    def _linear(context, *, with_bias: bool = True):
-        return torch.nn.Linear(context.channels, context.n_components, bias=with_bias)
-
-    @register("view maker", "blur", help="noise", modalities="spectra")
-    def _blur(context, *, size: float = 0.1):
-        return GaussianNoise(size)
-
-    x, found = np.random.default_rng(0).integers(3, 100, (60, 12)).astype(np.uint16), {}
-    for name, cls in estimators().items():
-        try:
-            model = cls(epochs=1, n_components=4, random_state=0).fit(x)
-        except InputError as error:
-            found[name] = str(error)
-            continue
-        model.save(Path(folder) / name)
-        loaded = viewsmith.load(Path(folder) / name)
-        found[name] = bool(np.array_equal(loaded.transform(x), model.transform(x)) and loaded.modality_ is spectra)
-
-    found["symmetries"] = message(symmetries, x, "spectra")
-
-    @register("noise generator", "only", help="one layer", modalities="spectra")
-    def _only(context):
-        return torch.nn.Sequential(torch.nn.Linear(context.channels, context.outputs))
-
-    found["its generator"] = viewsmith.PiNDA(epochs=1, n_components=4, random_state=0).fit(x).options_.generator
-    return found
-
-
 def clouds(n=90, points=48, seed=0):
     """Spheres, cubes and tubes, each turned around the vertical axis; float32 (n, points, 3), and their classes."""
     rng = np.random.default_rng(seed)
@@ -248,7 +175,8 @@ def points(folder):
         "report": run_command("report", run),
         "views": run_command("views", run, data, "--out", folder / "views.npz"),
         "compare": run_command(
-            *("compare", data, "--seeds", 1, "--protocols", "knn", "--set", "epochs=1", "--out", folder / "compare")
+            *("compare", data, "--methods", "contrastive", "--seeds", 1, "--protocols", "knn"),
+            *("--set", "epochs=1", "--out", folder / "compare"),
         ),
         "symmetries": run_command("symmetries", data),
         "flat": run_command("fit", data, "--modality", "vectors", "--epochs", 1, "--out", folder / "flat"),
@@ -383,13 +311,15 @@ def five_channels(folder):
     def _speckle(context, *, speckle: float = 0.2):
         return GaussianNoise(speckle)
 
+    folder, rng = Path(folder), np.random.default_rng(0)
+    x, y = rng.random((90, 16, 16, 5), dtype=np.float32), np.arange(90) % 2
+    x[y == 1, 4:9, 4:9, 4] += 1
+    lacks = [message(cls(epochs=1).fit, x) for cls in (viewsmith.PiNDA, viewsmith.DiffAug, viewsmith.CRLTAC)]
+
     @register("noise generator", "planes", help="one layer", modalities="spectral", default=True)
     def _noise(context):
         return torch.nn.Sequential(torch.nn.Conv2d(context.channels, context.outputs, 1))
 
-    folder, rng = Path(folder), np.random.default_rng(0)
-    x, y = rng.random((90, 16, 16, 5), dtype=np.float32), np.arange(90) % 2
-    x[y == 1, 4:9, 4:9, 4] += 1
     data, run, plain = folder / "fields.npz", folder / "run", folder / "fields.npy"
     np.savez(data, X=x, y=y)
     np.save(plain, x)
@@ -407,7 +337,8 @@ def five_channels(folder):
     assert (folder / "h.npz").exists() and (folder / "v.npz").exists(), found
     with np.load(folder / "h.npz") as made, np.load(folder / "v.npz") as views:
         shapes = [list(made["H"].shape), list(views["views"].shape), str(views["views"].dtype)]
-    return {"commands": found, "shapes": shapes, "report": "data:image/png" in (run / "report.html").read_text()}
+    report = "data:image/png" in (run / "report.html").read_text()
+    return {"commands": found, "shapes": shapes, "lacks": lacks, "report": report}
 
 
 def _saved(path, x):

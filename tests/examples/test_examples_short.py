@@ -4,7 +4,9 @@ import runpy
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHORT = [
@@ -21,6 +23,22 @@ def main(name):
 def test_an_example_has_at_most_60_lines(name):
     lines = (EXAMPLES / f"{name}.py").read_text().splitlines()
     assert len(lines) <= (24 if name.startswith("engines/") else 60)
+
+
+def test_the_plain_loop_lowers_the_loss(digits):
+    torch.manual_seed(0)
+    x = torch.from_numpy(digits[:300] / 4)
+    encoder, losses = runpy.run_path(str(EXAMPLES / "plain_pytorch.py"))["train"](x, steps=30, batch_size=64)
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.2
+    with torch.no_grad():
+        h = encoder(x)
+    assert h.shape == (300, 256) and h.isfinite().all() and not encoder.training
+
+
+def test_views_of_a_mixed_table_are_rows_of_it(capsys):
+    views = main("mixed_table")(epochs=1)
+    assert list(views) == ["age", "plan", "active", "joined"] and len(views) == 6
+    assert "left out customer (identifier)" in capsys.readouterr().out
 
 
 def test_a_search_chooses_among_representations(capsys):

@@ -218,17 +218,6 @@ def test_a_run_without_its_plugin_is_an_error_that_names_it(work, commands, in_p
 
 
 @pytest.mark.slow
-def test_a_custom_modality(work, tmp_path):
-    found = work("modality", tmp_path)
-    assert {name for name, result in found.items() if result is True} == {"contrastive", "metaug"}
-    assert "no transformations are registered for spectra" in found["crl-tac"]
-    assert "there is no generator of views for spectra" in found["diffaug"] == found["genview"]
-    assert "there is no noise generator for spectra" in found["pinda"]
-    assert found["its generator"] == "only"
-    assert "no transformations are known for spectra" in found["symmetries"]
-
-
-@pytest.mark.slow
 def test_a_plug_in_that_cannot_be_imported_is_skipped(work, tmp_path):
     broken = install(tmp_path)
     (broken / PACKAGE / "drift.py").write_text("import no_such_package\n")
@@ -259,3 +248,6 @@ def test_float_images_of_five_channels(work, tmp_path):
     said = "spectral: reflectance in five bands; float32 (n, height, width, channel 5), 0 to 1"
     assert said in found["commands"]["methods"]["out"]
     assert found["commands"]["shape"]["code"] == 2 and "channel 5" in found["commands"]["shape"]["err"]
+    noise, generator, transforms = found["lacks"]
+    assert "there is no noise generator for spectral" in noise and "no generator of views for spectral" in generator
+    assert "no transformations are registered for spectral" in transforms

@@ -23,12 +23,14 @@ NEGATIVES = ("all", "cross")
 IDS = (torch.tensor([0, 1, 2, 3, 4]), torch.tensor([1, 2, 2, 7, 1]))
 
 
-@pytest.fixture(params=["plain", "chunked", "auto"], autouse=True)
+@pytest.fixture(params=["plain", "chunked", "auto"])
 def form(request, monkeypatch):
-    """Run every test of nt_xent in all forms. Tiles have three rows, so that small batches need several tiles."""
+    """Run a test of nt_xent in all forms. Tiles have three rows, so that small batches need several tiles."""
     monkeypatch.setattr(sys.modules[__name__], "nt_xent", partial(nt_xent, form=request.param))
     monkeypatch.setattr(chunked, "TILE_CPU", 3)
-    return request.param
+
+
+in_all_forms = pytest.mark.usefixtures("form")
 
 
 def close(one, other):
@@ -86,12 +88,20 @@ def slow_nt_xent(z0, z1, temperature, kernel, negatives, ids=None):
     return torch.stack(losses)
 
 
+def same(one, other, *inputs):
+    """Two losses are equal in value and gradient."""
+    close(one, other)
+    for gradient, expected in zip(gradients(one, *inputs), gradients(other, *inputs), strict=True):
+        close(gradient, expected)
+
+
 def gradients(losses, *inputs):
     # With different weights, losses in a wrong order change the gradient.
     weights = torch.arange(1, len(losses) + 1, dtype=losses.dtype)
     return torch.autograd.grad((weights * losses).sum(), inputs)
 
 
+@in_all_forms
 @pytest.mark.parametrize(
     ("kernel", "temperature", "negatives", "ids", "dtype"),
     covering(itertools.product(("cosine", "cauchy"), (1.0, 0.4, 0.1), NEGATIVES, (None, IDS), DTYPES)),
@@ -101,9 +111,7 @@ def test_nt_xent_equals_the_double_loop(kernel, temperature, negatives, ids, dty
     fast = nt_xent(z0, z1, temperature=temperature, kernel=kernel, negatives=negatives, ids=ids)
     slow = slow_nt_xent(z0, z1, temperature, kernel, negatives, ids)
     assert fast.shape == (5,) and fast.dtype == dtype
-    close(fast, slow)
-    for one, other in zip(gradients(fast, z0, z1), gradients(slow, z0, z1), strict=True):
-        close(one, other)
+    same(fast, slow, z0, z1)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -117,12 +125,11 @@ def test_info_nce_equals_the_double_loop_for_any_columns(kernel, dtype):
     for mask in (None, excluded):
         fast = info_nce(anchors, candidates, positive, temperature=0.7, kernel=kernel, excluded=mask)
         slow = slow_info_nce(anchors, candidates, positive, 0.7, kernel, mask)
-        close(fast, slow)
+        same(fast, slow, anchors, candidates)
         assert (fast >= 0).all()
-        for one, other in zip(gradients(fast, anchors, candidates), gradients(slow, anchors, candidates), strict=True):
-            close(one, other)
 
 
+@in_all_forms
 @pytest.mark.parametrize("negatives", NEGATIVES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_positive_is_never_excluded(kernel, negatives):
@@ -135,6 +142,7 @@ def test_the_positive_is_never_excluded(kernel, negatives):
         close(gradient, torch.zeros_like(gradient))
 
 
+@in_all_forms
 @pytest.mark.parametrize("ids", [None, IDS], ids=["no ids", "ids"])
 @pytest.mark.parametrize("negatives", NEGATIVES)
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -149,16 +157,14 @@ def test_gathered_parts_equal_rows_of_the_whole(kernel, negatives, ids):
             nt_xent(z0[part], z1[part], ids=part_ids, gathered=(z0, z1), gathered_ids=ids, offset=part.start, **options)
         )
     joined = torch.cat(parts)
-    close(joined, whole)
-    for one, other in zip(gradients(joined, z0, z1), gradients(whole, z0, z1), strict=True):
-        close(one, other)
+    same(joined, whole, z0, z1)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@in_all_forms
 @pytest.mark.parametrize("negatives", NEGATIVES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_rows_of_zeros_are_legal(kernel, negatives, dtype):
-    z0, z1 = (z.detach() for z in projections(dtype))
+def test_rows_of_zeros_are_legal(kernel, negatives):
+    z0, z1 = (z.detach() for z in projections(torch.float32))
     z0[1], z1[1], z1[3] = 0, 0, 0
     z0.requires_grad_()
     z1.requires_grad_()
@@ -168,6 +174,7 @@ def test_rows_of_zeros_are_legal(kernel, negatives, dtype):
         assert gradient.isfinite().all()
 
 
+@in_all_forms
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_loss_of_zero_projections(kernel):
     z = torch.zeros(4, 3, requires_grad=True)
@@ -176,6 +183,7 @@ def test_the_loss_of_zero_projections(kernel):
     assert torch.autograd.grad(losses.sum(), z)[0].isfinite().all()
 
 
+@in_all_forms
 def test_the_cauchy_kernel_depends_on_lengths_and_the_cosine_kernel_does_not():
     z0, z1 = projections(torch.float64)
     scale = torch.tensor([[1e-6], [1.0], [3.0], [1e3], [1e6]], dtype=torch.float64)
@@ -183,6 +191,7 @@ def test_the_cauchy_kernel_depends_on_lengths_and_the_cosine_kernel_does_not():
     assert (nt_xent(scale * z0, z1, kernel="cauchy") - nt_xent(z0, z1, kernel="cauchy")).abs().max() > 1
 
 
+@in_all_forms
 @pytest.mark.parametrize("norm", [3, 30])
 def test_cauchy_kernel_is_precise_for_close_views(norm):
     # At length 30 a squared distance of 1e-4 is lost in the product form of float32, 900 + 900 - 2 * 900.
@@ -198,6 +207,7 @@ def test_cauchy_kernel_is_precise_for_close_views(norm):
     assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
+@in_all_forms
 def test_cauchy_kernel_is_finite_for_distant_projections():
     z0, z1 = (1e6 * z.detach() for z in projections(torch.float32))
     z0.requires_grad_()
@@ -206,7 +216,8 @@ def test_cauchy_kernel_is_finite_for_distant_projections():
     assert torch.autograd.grad(losses.sum(), z0)[0].isfinite().all()
 
 
-@pytest.mark.parametrize("temperature", [0.5, 0.07, 0.02, 1e-4])
+@in_all_forms
+@pytest.mark.parametrize("temperature", [0.07, 1e-4])
 @pytest.mark.parametrize("negatives", NEGATIVES)
 def test_cauchy_kernel_at_low_temperatures(negatives, temperature):
     # The kernel itself is far below the range of float32: (1 + 2000) ** (-1 / 0.02).
@@ -228,9 +239,9 @@ def test_cauchy_kernel_at_low_temperatures(negatives, temperature):
         torch.testing.assert_close(one.double(), other, rtol=2e-3, atol=2e-3 * float(other.abs().max()))
 
 
+@in_all_forms
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("negatives", NEGATIVES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("kernel", "negatives"), [("cosine", "all"), ("cauchy", "cross")])
 def test_a_row_that_is_not_finite_is_not_left_out(kernel, negatives, value):
     z0, z1 = (z.detach() for z in projections(torch.float32))
     z1[3, 1] = value
@@ -243,6 +254,7 @@ def test_a_row_that_is_not_finite_is_not_left_out(kernel, negatives, value):
     assert moco_info_nce(z0, z0, queue).isnan().all()
 
 
+@in_all_forms
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("negatives", NEGATIVES)
 def test_autocast_does_not_change_losses(kernel, negatives):
@@ -299,6 +311,7 @@ def test_squared_distances_equal_the_double_loop(dtype):
     assert_value_and_gradient(fast, slow, (a, b), **TOLERANCE[dtype])
 
 
+@in_all_forms
 @pytest.mark.parametrize("negatives", NEGATIVES)
 def test_low_temperatures(negatives):
     # exp(1 / 0.01) is beyond float32.
@@ -337,9 +350,7 @@ def test_moco_equals_the_double_loop(with_ids, dtype):
     queue_ids = torch.tensor([2, 2, -1, 9, 4, 5, -1, 2]) if with_ids else None
     fast = moco_info_nce(queries, keys, queue, temperature=0.2, ids=ids, queue_ids=queue_ids)
     slow = slow_moco(queries, keys, queue, 0.2, ids, queue_ids)
-    close(fast, slow)
-    for one, other in zip(gradients(fast, queries, keys, queue), gradients(slow, queries, keys, queue), strict=True):
-        close(one, other)
+    same(fast, slow, queries, keys, queue)
 
 
 @pytest.mark.parametrize("ids", [[3, 1, 1, 9], [5, 5, 5, 5], []])

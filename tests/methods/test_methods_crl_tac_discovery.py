@@ -115,7 +115,7 @@ def test_a_resumed_training_has_the_same_places(trained, tmp_path):
 
 
 def test_without_anything_that_recurs_it_starts_as_published():
-    x = noise(100)
+    x = noise(50)
     model = CRLTAC(**QUICK | {"epochs": 1}).fit(x)
     none = CRLTAC(**QUICK | {"epochs": 1}, start="none").fit(x)
     assert model.options_.start == "none" and model.facts_.discovered.startswith("nothing recurs: ")

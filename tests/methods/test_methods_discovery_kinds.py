@@ -234,7 +234,7 @@ def test_large_small_and_many_discs_are_three_kinds(tmp_path):
 
 @pytest.mark.slow
 def test_images_full_of_one_kind_of_thing(tmp_path):
-    x, discs = scene(40, 0, many_alone=True)
+    x, discs = scene(24, 0, many_alone=True)
     with pytest.warns(UserWarning, match="for images full of one kind of thing, give max_parts=12"):
         assert not Discovery(features="patches").fit(x).recurs_
     model = Discovery(features="patches", max_parts=14).fit(x)
@@ -243,5 +243,5 @@ def test_images_full_of_one_kind_of_thing(tmp_path):
     parts = model.locate(x)
     middle = np.stack([parts["top"] + parts["bottom"], parts["left"] + parts["right"]], 1) / 2
     inside = [(np.hypot(*(discs[p["sample"]][:, :2] - m).T) <= 8).any() for p, m in zip(parts, middle, strict=True)]
-    assert np.mean(inside) > 0.9 and len(parts) > 40 * 8
+    assert np.mean(inside) > 0.9 and len(parts) > 24 * 8
     assert (Discovery.load(model.save(tmp_path / "run") or tmp_path / "run").locate(x) == parts).all()

@@ -12,7 +12,7 @@ from viewsmith.views import PiNoise
 
 
 @pytest.mark.parametrize("level", ["fixed", "free"])
-@pytest.mark.parametrize("strength", [1e-3, 0.5, 1.0, 3.0, 1000.0])
+@pytest.mark.parametrize("strength", [1e-3, 0.5, 1000.0])
 def test_initial_noise_has_the_given_strength(strength, level):
     sigma, mean = PiNoise.for_vectors(D, strength=strength, level=level, learn_mean=True).noise_parameters(X.float())
     torch.testing.assert_close(sigma, torch.full((7, D), strength), rtol=1e-5, atol=2e-6)
@@ -180,23 +180,21 @@ def slow_sigma(maker, x):
 
 
 @every_network
-@pytest.mark.parametrize("level", ["fixed", "free"])
-def test_initial_noise_of_every_network_has_the_given_strength(name, level):
+def test_initial_noise_of_every_network_has_the_given_strength(name):
     x = samples(name, torch.float32)
-    maker = maker_of(name, trained=False, dtype=torch.float32, strength=0.4, level=level, learn_mean=True)
+    maker = maker_of(name, trained=False, dtype=torch.float32, strength=0.4, learn_mean=True)
     sigma, mean = maker.noise_parameters(x)
     torch.testing.assert_close(sigma, 0.4 * real_of(x), rtol=1e-5, atol=2e-6)
     assert sigma.shape == mean.shape == x.shape and (mean == 0).all()
 
 
 @every_network
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-4)])
-def test_a_fixed_level_equals_a_slow_loop(name, dtype, tolerance):
-    x = samples(name, dtype)
-    maker = maker_of(name, dtype=dtype, strength=0.5, random_fraction=0.2, learn_mean=name == "unet")
+def test_a_fixed_level_equals_a_slow_loop(name):
+    x, tolerance = samples(name), 1e-9
+    maker = maker_of(name, strength=0.5, random_fraction=0.2, learn_mean=name == "unet")
     fast, slow = maker.noise_parameters(x)[0], slow_sigma(maker, x)
     torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance)
-    weights = torch.randn(x.shape, generator=draw(9), dtype=torch.float64).to(dtype)
+    weights = torch.randn(x.shape, generator=draw(9), dtype=torch.float64)
     last = list(maker.network.last.parameters())
     for one, other in zip(
         torch.autograd.grad((weights * fast).sum(), last),
@@ -205,17 +203,6 @@ def test_a_fixed_level_equals_a_slow_loop(name, dtype, tolerance):
     ):
         torch.testing.assert_close(one, other, rtol=10 * tolerance, atol=10 * tolerance)
         assert one.abs().max() > 0
-
-
-@every_network
-def test_a_fixed_level_holds_for_every_shape(name):
-    x = samples(name)
-    sigma, _ = maker_of(name, strength=2.0).noise_parameters(x)
-    real = real_of(x)
-    for i in range(len(x)):
-        if real[i].any():
-            assert sigma[i][real[i]].square().mean().sqrt().item() == pytest.approx(2.0, rel=1e-12)
-            assert sigma[i][real[i]].std() > 0.01
 
 
 @every_network
@@ -243,15 +230,6 @@ def test_the_gradient_reaches_every_weight_of_every_network(name):
     assert all(p.grad.abs().max() > 0 for p in maker.parameters())
     if name == "shared":
         assert all(p.grad is None for p in maker.network.stem.__self__.parameters())
-
-
-@every_network
-def test_adversarial_reverses_the_gradient_for_every_shape(name):
-    x, gradients = samples(name), []
-    for adversarial in (False, True):
-        maker = maker_of(name, adversarial=adversarial)
-        gradients.append(torch.autograd.grad(maker(x, generator=draw()).pow(4).sum(), maker.network.last.weight)[0])
-    torch.testing.assert_close(gradients[0], -gradients[1], rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("level", ["fixed", "free"])

@@ -51,7 +51,7 @@ def train(network, steps, n=32, learning_rate=5e-3):
     return losses
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 70, 251])
+@pytest.mark.parametrize("length", [1, 4, 5, 251])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_predictions_have_the_shape_and_dtype_of_the_codes(length, dtype):
     x, t, condition = batch(2, length, dtype)
@@ -66,13 +66,12 @@ def test_it_predicts_zero_before_training():
 
 
 @pytest.mark.parametrize("extra", [1, 2, 3, 4, 50])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-def test_predictions_do_not_depend_on_padding_and_are_zero_there(extra, dtype, tolerance):
-    x, t, condition = batch(3, 37, dtype)
-    network = randomized(dtype)
+def test_predictions_do_not_depend_on_padding_and_are_zero_there(extra):
+    x, t, condition = batch(3, 37, torch.float64)
+    network = randomized(torch.float64)
     found = network(torch.nn.functional.pad(x, (0, extra)), t, condition)
     assert not found[:, :, 37:].any()
-    torch.testing.assert_close(found[:, :, :37], network(x, t, condition), atol=tolerance, rtol=0)
+    torch.testing.assert_close(found[:, :, :37], network(x, t, condition), atol=1e-12, rtol=0)
 
 
 def test_sequences_of_several_lengths_in_one_batch():

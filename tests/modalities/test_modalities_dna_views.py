@@ -188,29 +188,16 @@ def test_a_recipe_without_edits_has_the_reverse_complement():
 
 
 @every_maker
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_shape_padding_and_columns_stay_valid(name, dtype):
+def test_padding_and_columns_stay_valid(name):
     words = [*random_words([60, 41, 5, 1, 33] * 8), ""]
-    x = encode(words, 64, dtype)
-    before, state = x.clone(), torch.get_rng_state()
+    x = encode(words, 64)
     view = prepared(name, x)(x, generator=draw())
-    assert view.shape == x.shape and view.dtype == dtype
     assert not torch.equal(view, x)
     assert torch.equal((view != 0).any(dim=1), (x != 0).any(dim=1))
     if name not in NOT_ONE_HOT:
         assert [len(word) for word in decode(view)] == [len(word) for word in words]
     if name not in ("noise", "recipe with noise"):
         torch.testing.assert_close(view.sum(dim=1), x.sum(dim=1))
-    view += 1
-    assert torch.equal(x, before) and torch.equal(torch.get_rng_state(), state)
-
-
-@every_maker
-def test_a_draw_can_be_replayed(name):
-    x = encode(random_words([60, 41] * 10))
-    maker = prepared(name, x)
-    one, again, other = (maker(x, generator=draw(seed)) for seed in (0, 0, 1))
-    assert torch.equal(one, again) and not torch.equal(one, other)
 
 
 @every_maker

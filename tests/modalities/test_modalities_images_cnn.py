@@ -11,8 +11,7 @@ def images(n, channels, height, width, dtype=torch.float32):
     return torch.randn(n, channels, height, width, generator=torch.Generator().manual_seed(0), dtype=dtype)
 
 
-@pytest.mark.parametrize(("height", "width"), [(8, 8), (28, 28), (33, 30), (64, 64)])
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("channels", "height", "width"), [(1, 8, 8), (3, 28, 28), (1, 33, 30), (3, 64, 64)])
 def test_images_of_any_size(channels, height, width):
     torch.manual_seed(0)
     network, x = SmallCNN(channels, 40), images(5, channels, height, width)

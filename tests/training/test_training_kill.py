@@ -57,7 +57,7 @@ def test_killed_after_a_step(in_process, tmp_path, which, step, uninterrupted):
 
 # Every save replaces two files: tensors (odd numbers) and their pointer (even). The 8th step is saved twice, as the
 # last step of its phase (15, 16) and at the start of the next phase (17, 18); so is the last step (43, 44).
-WRITES = [1, 2, 9, 15, 16, 17, 18, 19, 43, 44]
+WRITES = [1, 2, 15, 16, 17, 18, 43, 44]
 MOMENTS = [(number, when) for number in WRITES for when in ("before", "after")]
 
 
@@ -73,7 +73,7 @@ def test_killed_within_a_checkpoint_write(in_process, tmp_path, number, when, un
 
 @pytest.mark.parametrize("which", METHODS)
 def test_killed_again_and_again(in_process, tmp_path, which, uninterrupted):
-    for step in (2, 5, 8, 9, 13, 17):
+    for step in (2, 8, 13):
         assert in_process(train, tmp_path, which, kill=step, resume=True) == KILLED
     resume_and_compare(in_process, tmp_path, which, uninterrupted)
     # Partly written files are removed: one state and its pointer remain.
@@ -85,9 +85,4 @@ def test_resuming_from_an_old_checkpoint_gives_the_same_result(in_process, tmp_p
     # Saved only between the phases: the process was killed six steps and one row of metrics later.
     assert in_process(train, tmp_path, "players", kill=14, every=1e9) == KILLED
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
-    resume_and_compare(in_process, tmp_path, "players", uninterrupted)
-
-
-def test_a_finished_training_stays_finished(in_process, tmp_path, uninterrupted):
-    assert in_process(train, tmp_path, "players") == 0
     resume_and_compare(in_process, tmp_path, "players", uninterrupted)

@@ -131,19 +131,6 @@ def test_damaged_files_are_named(run):
     assert str(run.summary) in refusal(run.read_summary)
 
 
-def test_equal_weights_are_equal_files(tmp_path):
-    weights = {"b": torch.arange(6.0).view(2, 3), "a": torch.tensor(3), "c": torch.tensor([True])}
-    one, other = RunFolder(tmp_path / "one"), RunFolder(tmp_path / "other")
-    for folder, content in ((one, weights), (other, {name: weights[name].clone() for name in "cab"})):
-        folder.path.mkdir()
-        folder.write_model(content)
-        folder.write_initial(content)
-    assert one.model.read_bytes() == other.model.read_bytes() == one.initial.read_bytes()
-    one.write_config(CONFIG)
-    for part in one.read_weights():
-        assert part.keys() == weights.keys() and all(torch.equal(part[name], weights[name]) for name in weights)
-
-
 def test_metrics_and_summaries_are_read_without_values_that_json_lacks(run):
     assert run.read_metrics() == [] and run.read_summary() == {} and run.read_evaluation() is None
     rows = [{"epoch": 1, "loss": 0.1, "phase": "é"}, {"epoch": 2, "loss": math.nan, "phase": "a"}]

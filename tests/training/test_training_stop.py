@@ -59,8 +59,15 @@ def whole():
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("which", "at"), [("players", 3), ("players", 8), ("players", 12), ("pinda", 10)])
+@pytest.mark.parametrize(
+    ("which", "at", "number"),
+    [
+        ("players", 3, signal.SIGINT),
+        ("players", 8, signal.SIGTERM),
+        ("players", 12, signal.SIGINT),
+        ("pinda", 10, signal.SIGTERM),
+    ],
+)
 def test_a_signal_stops_after_the_step_and_training_can_be_resumed(tmp_path, whole, which, at, number):
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     first = trainer_for(which, tmp_path, [send := Send(at, number)], interruptible=True)

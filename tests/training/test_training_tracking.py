@@ -144,15 +144,6 @@ def test_a_store_that_does_not_answer_is_said_once_and_the_training_goes_on(
     assert model.status_ == "finished" and equal_weights(model, plain)
 
 
-@pytest.mark.slow
-def test_mlflow_without_a_server(digits, monkeypatch):
-    pytest.importorskip("mlflow")
-    monkeypatch.setattr(callbacks, "PATIENCE", 1.0)
-    with pytest.warns(UserWarning, match="logging to mlflow has ended"):
-        model = Contrastive(**SMALL, callbacks=[Tracker("mlflow", "http://127.0.0.1:9")]).fit(digits[:128])
-    assert model.status_ == "finished"
-
-
 def test_callbacks_see_the_training_and_add_to_its_metrics(digits, tmp_path):
     calls = []
 

@@ -9,7 +9,7 @@ from training_toys import BATCH, SEED, D, rows
 from viewsmith.core import Batch, InputError, Method, Optimizer, Phase, TrainingError, Update
 from viewsmith.modalities.dna.networks import SequenceBatchNorm, SequenceCNN
 from viewsmith.training import Trainer
-from viewsmith.training.updates import frozen, prepare_update, synchronize_batch_norm
+from viewsmith.training.updates import prepare_update, synchronize_batch_norm
 
 
 class Parts(Method):
@@ -94,14 +94,6 @@ def test_parameters_are_unfrozen_after_an_error():
     with pytest.raises(KeyError, match="of the step"):
         train(method)
     assert all(p.requires_grad for p in method.parameters())
-
-
-def test_freezing_and_unfreezing():
-    weights = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
-    with pytest.raises(KeyError), frozen(weights):
-        assert not any(p.requires_grad for p in weights)
-        raise KeyError
-    assert all(p.requires_grad for p in weights)
 
 
 def test_synchronized_batch_norm_has_the_same_parameters():

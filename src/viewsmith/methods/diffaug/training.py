@@ -20,7 +20,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks.soft import SoftContrastive
-from viewsmith.methods.pairs import PairMethod
+from viewsmith.methods.contrastive.training import PairMethod
 from viewsmith.training.callbacks import left_the_data
 from viewsmith.views.base import PairMaker, PositivePair
 from viewsmith.views.generated.diffusion_views import GeneratedViews, generator_update

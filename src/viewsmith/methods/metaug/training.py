@@ -21,9 +21,9 @@ from viewsmith.frameworks.unified import Views, check_batch
 from viewsmith.losses.diagnostics import told_apart
 from viewsmith.losses.nt_xent import unit
 from viewsmith.losses.oucl import Margin
+from viewsmith.methods.contrastive.training import PairMethod
 from viewsmith.methods.metaug import objective
 from viewsmith.methods.metaug.networks import MetaFeatures
-from viewsmith.methods.pairs import PairMethod
 from viewsmith.networks.base import ViewEncoders
 from viewsmith.views.base import PairMaker, PositivePair
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError
 from viewsmith.core.schedule import Batch, Optimizer, Phase, Update
 from viewsmith.frameworks import Framework
-from viewsmith.methods.pairs import PairMethod
+from viewsmith.methods.contrastive.training import PairMethod
 from viewsmith.methods.pinda.views import PiNoise, inverse_norm, log_barrier
 from viewsmith.networks.base import is_static
 from viewsmith.training.callbacks import left_the_data
