@@ -177,6 +177,23 @@ def test_what_is_refused(put, options, part):
     assert part in refusal(load_dataset, put(scene()), **options)
 
 
+@pytest.mark.parametrize("ending", ["npy", "mat"])
+def test_a_scene_in_an_array(tmp_path, capsys, ending):
+    import scipy.io
+
+    x, path = scene(40, 50, 30).transpose(1, 2, 0), tmp_path / f"scene.{ending}"
+    np.save(path, x) if ending == "npy" else scipy.io.savemat(path, {"scene": x, "gt": x[:, :, 0]})
+    assert load_dataset(path).x.shape == (40, 50, 30)
+    hint = "40 images of 50 x 30 pixels and one channel; if it is one scene of 30 channels: --axes YXC --tile 5"
+    assert hint in capsys.readouterr().err
+    data = load_dataset(path, tile=16, overlap=0, channels=["3", "7"])
+    np.testing.assert_array_equal(data.x[5], x[16:32, 16:32, [3, 7]])
+    np.testing.assert_array_equal(load_dataset(path, schema=data.schema).x, data.x)
+    several = load_dataset(path, axes="IYX")
+    np.testing.assert_array_equal(several.x[..., 0], x)
+    assert "is one image (YXC 40 x 50 x 30 uint16), expected several" in refusal(load_dataset, path, axes="YXC")
+
+
 def test_tiles_are_of_images_alone(tmp_path):
     np.savetxt(tmp_path / "a.csv", np.eye(4), delimiter=",", header="a,b,c,d", comments="")
     assert "tile=32 has no effect" in refusal(load_dataset, tmp_path / "a.csv", tile=32)

@@ -40,6 +40,21 @@ def test_dictionaries_then_statistics_side_by_side():
     torch.testing.assert_close(plain(x), first(x))
 
 
+def test_many_channels_that_are_mixtures_of_few():
+    few, mixing = images(40, 3, 12, 12), torch.linalg.qr(images(30, 3)).Q  # orthonormal: the same geometry
+    many = torch.einsum("bkhw,ck->bchw", few, mixing)
+    features = ImagePatches(PartContext((12, 12, 30), 30), centers=6)
+    features.fit(many, torch.Generator().manual_seed(0))
+    assert features.dictionaries[0].filters.shape == (6, 24, 6, 6)
+    assert features.n_features == 6 * (9 + 1 + 4) + 24 * (7 + 64)
+    mixed = torch.einsum("bchw,ck->bkhw", many, features.axes)
+    torch.testing.assert_close(torch.einsum("bkhw,ck->bchw", mixed, features.axes), many, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(features(many)[:, -24 * 71 :], channel_statistics(mixed, (8, 8)))
+    again = ImagePatches(PartContext((12, 12, 30), 30), centers=6)
+    again.load_state_dict(features.state_dict())
+    torch.testing.assert_close(again(many), features(many))
+
+
 def test_brightness_of_a_constant_image_is_in_the_statistics():
     features = ImagePatches(PartContext((16, 16), 1), centers=5)
     features.fit(images(30, 1, 16, 16), torch.Generator().manual_seed(0))

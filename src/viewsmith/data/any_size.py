@@ -129,8 +129,8 @@ def read_samples(
     tile, folder = read.get("tile"), path.is_dir() and modality in ("auto", "images") and path.suffix != ".zarr"
     whole = (folder and "images" in find_reader(path).modalities) or (modality in ("auto", "images") and _is_one(path))
     if whole and tile is None:
-        known = {**as_before, **read}
-        given = {name: known[name] for name in ("axes", "channels", "channel_files") if name in known}
+        before = {**as_before, **read}
+        given = {name: before[name] for name in ("axes", "channels", "channel_files") if name in before}
         images = _folder(path, DataOptions(**given))
         return Samples(images, list(images.names), "images")
     series = modality == "series"

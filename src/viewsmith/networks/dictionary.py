@@ -12,9 +12,18 @@ from torch import Tensor, nn
 
 SAMPLED = 40_000  # patches that the centers are fitted to
 ROUNDS = 15  # of k-means
+#: Of more channels, such as the bands of a spectrometer, patches see as many principal ones: neighbors are alike, and
+#: the cost of the dictionary grows with the third power of the numbers in a patch.
+CHANNELS = 24
 #: Responses that are computed at once, on a CPU and on a GPU. On a CPU they stay in the cache: a block 16 times as
 #: large takes half as long again.
 VALUES, VALUES_ON_GPU = 2**20, 2**27
+
+
+def channel_axes(pixels: Tensor) -> Tensor:
+    """The `CHANNELS` leading principal axes of the channels of pixels (m, C), (C, CHANNELS)."""
+    _, axes = torch.linalg.eigh(torch.cov(pixels.T.double()))
+    return axes.flip(1)[:, :CHANNELS].float().contiguous()
 
 
 def fit_dictionary(patches: Tensor, start: Tensor, rounds: int = ROUNDS) -> tuple[Tensor, Tensor]:

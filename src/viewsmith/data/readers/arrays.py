@@ -11,10 +11,12 @@ from viewsmith.core.errors import InputError, name_list, say, warn
 from viewsmith.core.memory import memory_limit
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.formats import reader
+from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
+from viewsmith.data.tiles import read_file
 from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.letters import letter_rows
@@ -25,14 +27,63 @@ _ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
-@reader("npy", ".npy", help="an array, numbers (n, ...) or text of DNA (n,)", noun="an .npy file", example="x.npy")
+#: Of images in a file of arrays; those of `fit` alone resize them without it.
+OF_SCENES = ("axes", "channels", "tile", "overlap")
+
+
+def _is_scene(request: DataOptions) -> bool:
+    """Whether an array is read as images whose axes are given, or as one that is cut into tiles."""
+    return bool(request.axes or request.or_fitted("tile") or (request.schema or {}).get("signal", {}).get("axes"))
+
+
+def _scene(path: Path, x: np.ndarray) -> ImageFile:
+    """An array as an image: rows, columns and channels; or of four axes several of them."""
+    axes = {2: "YX", 3: "YXC", 4: "IYXC"}.get(x.ndim)
+    if axes is None or x.dtype.kind not in "biuf":
+        raise InputError(f"{path} is {x.dtype} of shape {x.shape}, expected numbers with two to four axes (YXC)")
+    return ImageFile(path, x.shape, axes, x.dtype.newbyteorder("="), lambda: x, opened=lambda: x)
+
+
+def npy_scene(path: Path) -> ImageFile:
+    """An array of a .npy file, mapped, as an image."""
+    with _open(path, b"\x93NUMPY", "an .npy file"), reading(str(path), "an .npy file"):
+        return _scene(path, np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def mat_scene(path: Path) -> ImageFile:
+    """The largest array of numbers of a .mat file as an image."""
+    _, numbers, _ = _arrays_of(path)
+    return _scene(path, max(numbers.values(), key=np.size))
+
+
+@reader(
+    "npy",
+    ".npy",
+    help="an array, numbers (n, ...) or text of DNA (n,); with --axes or --tile images of any axes",
+    noun="an .npy file",
+    options=OF_SCENES,
+    header=npy_scene,
+    example="x.npy",
+)
 def read_npy(path: Path, request: DataOptions) -> FileContents:
     """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
+    if _is_scene(request):
+        return read_file(path, request)
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
         mapped = map_array(path, 0, request)
         rows = np.load(file, allow_pickle=False) if mapped is None else mapped
+    _say_axes(path, rows, request)
     return FileContents(_letters(rows, str(path), request))
+
+
+def _say_axes(path: Path, x: np.ndarray, request: DataOptions) -> None:
+    """Say that numbers of three axes and more than 8 bits are images of one channel, which may be a scene."""
+    if x.ndim == 3 and x.dtype.kind in "iu" and x.dtype.itemsize > 1 and request.schema is request.modality is None:
+        say(
+            f"{path}: {len(x):,} images of {x.shape[1]} x {x.shape[2]} pixels and one channel; if it is one scene of "
+            f"{x.shape[2]} channels: --axes YXC --tile {max(4, min(x.shape[:2]) // 8)}"
+        )
 
 
 @reader(
@@ -228,26 +279,16 @@ RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
     ".mat",
     help="arrays of MATLAB: X with y, or the largest one; with --modality series or --length recordings",
     noun="a .mat file",
-    options=OPTIONS[:-1],
+    options=tuple(dict.fromkeys((*OPTIONS[:-1], *OF_SCENES))),
+    header=mat_scene,
     example="emg.mat --length 2s --rate 1000",
 )
 def read_mat(path: Path, request: DataOptions) -> FileContents:
     """``X``, or the largest array of numbers, with ``y``; a cell array of recordings (channels, time)."""
     request.check_no_table_options(str(path), "labels are the array y")
-    import scipy.io
-
-    if (header := path.with_suffix(".hea")).is_file() and path.name in header.read_text(errors="replace"):
-        raise InputError(f"{path} belongs to the record {header.name}: give {header}")
-    with path.open("rb") as file:
-        if b"MATLAB 7.3" in file.read(64):
-            raise InputError(f"{path} is a file of MATLAB 7.3 (HDF5): save it by save('x.mat', 'X', 'y', '-v7')")
-    with reading(str(path), "a file of MATLAB"):
-        found = scipy.io.loadmat(path)
-    arrays = {
-        name: value for name, value in found.items() if not name.startswith("_") and isinstance(value, np.ndarray)
-    }
-    cells = {name: value.ravel() for name, value in arrays.items() if _is_cell_array(value)}
-    numbers = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf"}
+    if _is_scene(request):
+        return read_file(path, request)
+    arrays, numbers, cells = _arrays_of(path)
     large = {name: value for name, value in (numbers | cells).items() if name != "y" and value.size > 1}
     if structs := [name for name, value in arrays.items() if value.dtype.names and not large]:
         fields = name_list(list(arrays[structs[0]].dtype.names or ()))
@@ -267,9 +308,29 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     rate = next((float(value.ravel()[0]) for key, value in numbers.items() if key.lower() in RATES), None)
     if name not in cells and not (request.modality == "series" or cut):
         if rate is None or request.modality is not None or not (x.ndim == 3 or (x.ndim == 2 and y is None)):
+            _say_axes(path, x, request)
             return FileContents(x, y)
         say(f"{path}: {name} is read as recordings of {rate:g} points per second; else give --modality")
     return samples_of(_recordings(x, name, y, rate, str(path)), request, str(path))
+
+
+def _arrays_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """All arrays of a .mat file, those of numbers, and cell arrays of them."""
+    import scipy.io
+
+    if (header := path.with_suffix(".hea")).is_file() and path.name in header.read_text(errors="replace"):
+        raise InputError(f"{path} belongs to the record {header.name}: give {header}")
+    with path.open("rb") as file:
+        if b"MATLAB 7.3" in file.read(64):
+            raise InputError(f"{path} is a file of MATLAB 7.3 (HDF5): save it by save('x.mat', 'X', 'y', '-v7')")
+    with reading(str(path), "a file of MATLAB"):
+        found = scipy.io.loadmat(path)
+    arrays = {
+        name: value for name, value in found.items() if not name.startswith("_") and isinstance(value, np.ndarray)
+    }
+    cells = {name: value.ravel() for name, value in arrays.items() if _is_cell_array(value)}
+    numbers = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf"}
+    return arrays, numbers, cells
 
 
 def _is_cell_array(value: np.ndarray) -> bool:

@@ -13,11 +13,12 @@ from viewsmith.core.registry import Bounds, register
 from viewsmith.core.tensors import on_host
 from viewsmith.modalities.images.encoders import load_timm_weights, timm_encoder, timm_scaling
 from viewsmith.networks.base import EncoderContext, PartContext, Reference
-from viewsmith.networks.dictionary import PatchResponses
+from viewsmith.networks.dictionary import CHANNELS, PatchResponses, channel_axes
 from viewsmith.networks.features import Features, NetworkFeatures
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SMALL = 8  # pixels of a side of the small image
+PIXELS = 100_000  # of which the principal channels are found
 
 
 @register(
@@ -31,7 +32,8 @@ class ImagePatches(Features):
     """Responses to dictionaries of patches, averaged over regions, with statistics of channels: images (B, C, H, W).
 
     After Coates, Lee and Ng (2011), sections 3 and 4, with the threshold of a response by the place's own mean and
-    deviation. Patches ignore the brightness and the size of contrasts, which statistics of channels add.
+    deviation. Patches ignore the brightness and the size of contrasts, which statistics of channels add. Of more than
+    24 channels the principal ones are taken.
 
     Parameters
     ----------
@@ -57,6 +59,8 @@ class ImagePatches(Features):
         No size of patches.
     """
 
+    axes: Tensor | None
+
     def __init__(
         self,
         context: PartContext,
@@ -74,9 +78,11 @@ class ImagePatches(Features):
             raise InputError("sizes is empty, expected the sides of patches in pixels, such as 6")
         height, width = context.row_shape[:2]
         self.small = min(SMALL, height), min(SMALL, width)
+        channels = min(context.channels, CHANNELS)
+        self.register_buffer("axes", torch.zeros(context.channels, channels) if channels < context.channels else None)
         self.dictionaries: Iterable[PatchResponses] = nn.ModuleList(  # type: ignore[assignment]
             PatchResponses(
-                context.channels,
+                channels,
                 (height, width),
                 patch=(side, side),
                 centers=centers,
@@ -90,16 +96,24 @@ class ImagePatches(Features):
         self.channel_statistics = channel_statistics
         of_channel = 2 + len(QUANTILES) + self.small[0] * self.small[1]
         self.n_features = sum(each.n_features for each in self.dictionaries)
-        self.n_features += context.channels * of_channel if channel_statistics else 0
+        self.n_features += channels * of_channel if channel_statistics else 0
 
     def fit(self, x: Tensor, generator: torch.Generator) -> None:
+        if self.axes is not None:
+            pixels = x.float().cpu().movedim(1, -1).flatten(0, -2)
+            self.axes.copy_(channel_axes(pixels[:: -(-len(pixels) // PIXELS)]))
         for each in self.dictionaries:
-            each.fit(x, generator)
+            each.fit(self._principal(x), generator)
+
+    def _principal(self, x: Tensor) -> Tensor:
+        """Images with their channels on the principal axes, where these are many."""
+        return x if self.axes is None else torch.einsum("bchw,ck->bkhw", x.float(), self.axes.to(x.device))
 
     def block_size(self, x: Tensor) -> int:
         return min(each.block_size(x) for each in self.dictionaries)
 
     def of_block(self, x: Tensor) -> Tensor:
+        x = self._principal(x)
         found = [each(x) for each in self.dictionaries]
         return torch.cat([*found, *([channel_statistics(x, self.small)] if self.channel_statistics else [])], dim=1)
 

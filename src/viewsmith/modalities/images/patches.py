@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from viewsmith.modalities.images.channels import channel_ranges
-from viewsmith.networks.dictionary import fit_dictionary, patches_at
+from viewsmith.networks.dictionary import CHANNELS, channel_axes, fit_dictionary, patches_at
 
 CELL = 4  # pixels of a side of a cell
 PATCH = 6  # pixels of a side of a patch
@@ -37,7 +37,7 @@ class Patches:
     axes: Tensor  # its principal axes, (COMPONENTS, CENTERS)
     # Images are reduced by this factor before, 1 or 2, so that patches are larger.
     reduction: Tensor = field(default_factory=lambda: torch.tensor(1))
-    unit: Tensor | None = None  # of images of instruments, the range of each channel, (C,), in place of 255
+    unit: Tensor | None = None  # of images of instruments, in place of 255: see `unit_of`
 
     def to(self, device: torch.device) -> "Patches":
         """On a device, where maps are computed then."""
@@ -73,11 +73,14 @@ def cells(
 def as_pixels(
     images: np.ndarray, reduction: int = 1, device: torch.device | None = None, unit: Tensor | None = None
 ) -> Tensor:
-    """Pixels of images (b, H, W) or (b, H, W, C) as float32 (b, C, H, W), reduced: over 255, or the `unit` of each
-    channel."""
+    """Pixels of images (b, H, W) or (b, H, W, C) as float32 (b, C, H, W), reduced: over 255, or the `unit` of their
+    channels."""
     x = torch.from_numpy(np.ascontiguousarray(images)).to(device)
     x = (x if x.ndim == 4 else x[..., None]).permute(0, 3, 1, 2).float()
-    x = x / 255 if unit is None else x / unit.to(x.device)[:, None, None]
+    if unit is not None and unit.ndim == 2:
+        x = torch.einsum("bchw,ck->bkhw", x, unit.to(x.device))
+    else:
+        x = x / 255 if unit is None else x / unit.to(x.device)[:, None, None]
     return x if reduction == 1 else F.interpolate(x, scale_factor=1 / reduction, mode="bilinear", antialias=True)
 
 
@@ -102,10 +105,13 @@ def fit_patches(
 
 def unit_of(batches: Iterable[np.ndarray]) -> Tensor:
     """The range of each channel, (C,), of images (b, H, W, C) of some batches. Of one or three channels all have the
-    largest one: what is found then is the same for the same pixels at any depth, because only ratios matter."""
+    largest one: what is found then is the same for the same pixels at any depth, because only ratios matter. Of many
+    channels, their principal axes (C, k) in these ranges."""
     some = np.concatenate([images.reshape(-1, images.shape[3])[:: max(1, len(images))] for images in batches])
     low, high = channel_ranges(some)
     span = np.where(high > low, high - low, 1)
+    if len(span) > CHANNELS:
+        return channel_axes(torch.from_numpy(some / span)) / torch.from_numpy(span)[:, None]
     return torch.from_numpy(np.full_like(span, span.max()) if len(span) in (1, 3) else span)
 
 
