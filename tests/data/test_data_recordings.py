@@ -199,6 +199,16 @@ def test_records_of_wfdb_with_gaps(tmp_path):
     with pytest.warns(UserWarning, match=r"1 sample of 40 without a value \(all NaN\) is left out"):
         assert load_dataset(tmp_path / "102.hea", length="0.5s").row_names[0] == "102@0.5 s"
     assert "belongs to the record 100.hea" in refusal(load_dataset, tmp_path / "100.dat")
+    for name in ("101", "102"):
+        (tmp_path / f"{name}.hea").unlink()
+    (tmp_path / "both.hea").write_text("both/1 2 360 7200\n100 7200\n")
+    with pytest.warns(UserWarning, match="gaps"):  # the segment is read with its record alone
+        data = load_dataset(tmp_path, length="0.5s")
+    assert data.row_names[0] == "both@0 s" and len(data.x) == 40
+    message = refusal(load_dataset, tmp_path, length="20s")
+    assert message.endswith(
+        "expected at least 2; windows are cut from it by a length in points or seconds (--length 900)"
+    )
 
 
 def test_windows_of_a_recording_are_not_divided_between_train_and_test(tmp_path):

@@ -220,10 +220,13 @@ def _check_train_rows(dataset: Dataset) -> None:
     """Check rows to fit on. Rows for a fitted run are not checked: they may be a single row, or all equal."""
     x, names, source_name = dataset.x_train, dataset.feature_names, dataset.source
     if len(x) < 2:
-        long = dataset.modality == "series" and x.shape[2] >= LONG
+        way = ""
+        if dataset.modality == "series" and "signal" in dataset.schema:
+            way = f"; windows are cut from it by a length in points or seconds (--length {x.shape[2] // 8})"
+        elif dataset.modality == "series" and x.shape[2] >= LONG:
+            way = f"; one long recording, X[0]: {in_pieces(*x.shape[1:])}".replace("X[:", "X[0][:")
         raise InputError(
-            f"{source_name} has {pluralize(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2"
-            + (f"; one long recording, X[0]: {in_pieces(*x.shape[1:])}".replace("X[:", "X[0][:") if long else "")
+            f"{source_name} has {pluralize(len(x), 'row')} for training (n_samples={len(x)}), expected at least 2{way}"
         )
     modality_of(dataset.modality).check_training_rows(x, names, source_name)
 

@@ -32,11 +32,15 @@ def _samples(
     header: Callable[[Path], Recording],
     *,
     stored: Callable[[Path], list[Path]] = lambda file: [file],
+    parts: Callable[[Path], Collection[Path]] = lambda file: (),
     sound: bool = False,
 ) -> FileContents:
     """Recordings by their headers as samples; they stay in their files, of which `stored` has the numbers, if these are
-    large."""
+    large. Files that are `parts` of another one are read with that alone."""
     files, n_train = files_of(path, endings)
+    held = {part for file, _ in files for part in parts(file)}
+    n_train = None if n_train is None else sum(file not in held for file, _ in files[:n_train])
+    files = [each for each in files if each[0] not in held]
     on_disk = stay_on_disk([each for file, _ in files for each in stored(file)], request)
     recordings = []
     for file, label in files:
@@ -151,7 +155,14 @@ def _edf_points(signals: Sequence[Any], rate: float, start: int, stop: int) -> n
 def read_wfdb(path: Path, request: DataOptions) -> FileContents:
     """Signals as recordings (n, channels, time) in physical units, NaN where they are not valid."""
     require("wfdb", "signals", "reading WFDB records")
-    return _samples(path, request, (".hea",), "a WFDB record", _wfdb, stored=_files_of_record)
+    return _samples(path, request, (".hea",), "a WFDB record", _wfdb, stored=_files_of_record, parts=_segments)
+
+
+def _segments(header: Path) -> list[Path]:
+    """Headers of the segments of a record of several, whose first line is NAME/NUMBER."""
+    lines = [line.split() for line in header.read_text(errors="replace").splitlines() if line[:1] not in ("", "#")]
+    several = bool(lines) and "/" in lines[0][0]
+    return [header.with_name(f"{line[0]}.hea") for line in lines[1:] if several and line[0] != "~"]
 
 
 def _files_of_record(file: Path) -> list[Path]:
@@ -165,7 +176,7 @@ def _wfdb(file: Path) -> Recording:
         raise InputError(f"{file} has no signals, expected a record with them")
     segments = [f"{name}.hea" for name in getattr(header, "seg_name", None) or () if name != "~"]
     named = dict.fromkeys([*(getattr(header, "file_name", None) or ()), *segments])
-    if absent := [name for name in named if not (file.parent / name).is_file()]:
+    if absent := [name for name in named if name != "~" and not (file.parent / name).is_file()]:
         raise InputError(f"{file}: its files {name_list(absent)} are not beside it: put them there")
     if header.sig_len is None:
         points = library.rdrecord(str(file.with_suffix(""))).sig_len
