@@ -13,8 +13,7 @@ from viewsmith.views.generated.diffusion import Schedule
 # --- the loss
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("prediction", ["eps", "v", "x0"])
+@pytest.mark.parametrize(("prediction", "dtype"), [("eps", torch.float32), ("v", torch.float64), ("x0", torch.float64)])
 @pytest.mark.parametrize("modality", MODALITIES)
 def test_the_loss_against_a_loop(modality, prediction, dtype):
     model, (x, y) = model_of(modality, dtype, prediction=prediction, schedule="cosine"), data_of(modality, dtype=dtype)

@@ -158,9 +158,8 @@ def read_samples(
         kinds = [EXPECTED.get(modality, modality)] if fitted else list(EXPECTED.values())
         raise InputError(f"{data} has {dataset.modality}, expected {' or '.join(kinds)}")
     if _is_letters(found):
-        names = dataset.row_names
-        known = None if names is None else [name or str(i) for i, name in enumerate(names)]
-        return Samples(x, known, found, rna=dataset.rna)
+        names = dataset.row_names and [name or str(i) for i, name in enumerate(dataset.row_names)]
+        return Samples(x, names, found, rna=dataset.rna)
     samples = as_images(x) if found == "images" else x[:, None] if x.ndim == 2 else x
     return Samples(samples, dataset.row_names, found, dataset.windows)
 
