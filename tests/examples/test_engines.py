@@ -15,6 +15,7 @@ from engine_examples import ENGINES, EXAMPLES, NAMES, engine
 import viewsmith
 from viewsmith import Contrastive, Discovery
 from viewsmith.core.errors import InputError
+from viewsmith.workflows import over_files
 from viewsmith.workflows.over_files import OverFiles
 
 pytest.importorskip("pyarrow")
@@ -177,6 +178,15 @@ def test_files_that_cannot_be_read_or_written_are_named(place, tmp_path):
             plain(folder / "run", tmp_path / "out", [tmp_path / name], keep=keep)
         assert "\n" not in str(caught.value)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_each_place_has_the_key_of_its_row(place, tmp_path, monkeypatch):
+    folder, _, files = place
+    places = pd.DataFrame({"sample": [2, 2, 0], "start": [1, 5, 3]}, index=[7, 8, 9])
+    monkeypatch.setitem(over_files._TASKS, "locate", lambda work, samples: places.reset_index(drop=True))
+    plain(folder / "run", tmp_path, files[1:2], "locate", keep=["key"])
+    made = pd.read_parquet(tmp_path / files[1].name)
+    assert made.to_dict("list") == {"key": ["r62", "r62", "r60"], "sample": [2, 2, 0], "start": [1, 5, 3]}
 
 
 def test_a_worker_has_as_many_threads_as_it_is_given(tmp_path):

@@ -13,9 +13,16 @@ from viewsmith.losses import soft_contrastive
 from viewsmith.losses.soft_contrastive import default_negative_weight, log_kernel
 
 
-@pytest.mark.parametrize("form", ["chunked", "plain"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("paired", [True, False], ids=["targets of both views", "targets of the first views"])
+@pytest.mark.parametrize(
+    ("paired", "dtype", "form"),
+    [
+        (True, DTYPES[0], "chunked"),
+        (False, DTYPES[1], "chunked"),
+        (True, DTYPES[1], "plain"),
+        (False, DTYPES[0], "plain"),
+    ],
+    ids=str,
+)
 @every_setting
 def test_the_loss_equals_the_double_loop(setting, paired, dtype, form):
     z0, z1, y0, y1 = inputs(dtype=dtype)
