@@ -8,18 +8,19 @@ xqrs              records: the detector of wfdb, on the first channel
 ostinato          recordings: the consensus motif of 100 pieces (Kamgar et al. 2019; stumpy.ostinato) of the width
                   that discovery chooses, and its nearest window in every piece (extra bench)
 
-Sets: bccd (blood smears), bccd_gray; mnist, fashion and cifar (an object among fragments of others, clutter.py: fitted
-to the 1,500 training images, scored on 500 others); crp (binding sites); ecg100 (as it is, with drift, with noise);
-syllables of birdsong (birdsong_wav_events: F1 at half of the union, and of those NMI of the kinds); records 100, 106
-and 108 of MIT-BIH (beats within 150 ms); planted (a word of 15 letters with 4 changed in each of 20 sequences of 600,
-Pevzner and Sze 2000); half (10,000 sequences of 200, half of them with a word of 15, 2 letters changed); and nothing:
-textures of five spectra, the fragments of mnist and fashion without an object, sequences with shuffled letters that
-keep their pairs, recordings with random phases. Cost, with smears mirrored and turned: many (10,000 images of 96 x 128;
-also 2,500 and 5,000 of them) and large (1,000 of 1,024 x 1,024); smears (as they are, reading included). Choice on the
-smears: parts of them (crop), one window or another longer side given (windows, sizes), every other one (half 0, half
-1), at 16 bits; three kinds sought (kinds; one
-kind: in textures with a disc in each, so that there is one), average precision over all white cells with one part in an
-image or up to three (precision).
+Sets: bccd (blood smears), bccd_gray; cards (photographs of playing cards on tables, one to five in each, with boxes in
+VOC XML: `images` of EdjeElectronics' public tutorial on object detection, as the folder `cards`); mnist, fashion and
+cifar (an object among fragments of others, clutter.py: fitted to the 1,500 training images, scored on 500 others); crp
+(binding sites); ecg100 (as it is, with drift, with noise); syllables of birdsong (birdsong_wav_events: F1 at half of
+the union, and of those NMI of the kinds); records 100, 106 and 108 of MIT-BIH (beats within 150 ms); planted (a word of
+15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000); half (10,000 sequences of 200, half of
+them with a word of 15, 2 letters changed); and nothing: textures of five spectra, the fragments of mnist and fashion
+without an object, sequences with shuffled letters that keep their pairs, recordings with random phases. Cost, with
+smears mirrored and turned: many (10,000 images of 96 x 128; also 2,500 and 5,000 of them) and large (1,000 of 1,024 x
+1,024); smears (as they are, reading included). Choice on the smears: parts of them (crop), one window given (windows),
+and, also on cards, another longer side (sizes), every other one (half 0, half 1), 16 bits; three kinds sought (kinds;
+one kind: in textures with a disc in each, so that there is one), average precision over all white cells with one part
+in an image or up to three (precision).
 Known places are read for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_discovery [minutes] [set ...]
@@ -32,6 +33,7 @@ import itertools
 import multiprocessing
 import os
 import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
@@ -61,6 +63,7 @@ PATH = RESULTS / "study_discovery.jsonl"
 DRAWS = 20
 LEAST_SIMILAR, AFFINITY, SEED_PATCHES = 0.2, 1e-5, 100  # of TokenCut, and of LOST
 SIDES = ("left", "top", "right", "bottom")
+CORNERS = ("xmin", "ymin", "xmax", "ymax")
 CONSENSUS = 100  # pieces in which ostinato looks for a motif
 IMAGE_ROWS = ("discovery", "farthest", "center", "lost", "tokencut")
 
@@ -85,6 +88,18 @@ def smears(thing: str = "WBC") -> tuple[Any, list[np.ndarray]]:
     return images, [np.array(own).reshape(-1, 4) for own in boxes.values()]
 
 
+@lru_cache(maxsize=1)
+def cards() -> tuple[Any, list[np.ndarray]]:
+    """Photographs of playing cards, and the boxes (k, 4) of those in each."""
+    images, names, *_ = read_samples(str(folder() / "cards"))
+    known = []
+    for name in names or []:
+        root = ElementTree.parse((folder() / "cards" / name).with_suffix(".xml")).getroot()
+        corners = [[float(box.findtext(key, "")) for key in CORNERS] for box in root.iter("bndbox")]
+        known.append(np.array(corners).reshape(-1, 4))
+    return images, known
+
+
 def overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Intersection over union of a box (4,) with others (k, 4)."""
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
@@ -103,31 +118,41 @@ def places(found: list[np.ndarray], known: list[np.ndarray]) -> dict[str, float]
     return {"center": float(np.mean(centers)), "corloc": float(np.mean(halves)), "images": len(centers)}
 
 
-def in_smears(row: str, gray: bool, seed: int) -> dict[str, Any]:
-    """Center and CorLoc of a row on the smears, and CPU seconds."""
-    images, known = smears()
-    if gray:
+def in_photographs(name: str, row: str, seed: int) -> dict[str, Any]:
+    """Center and CorLoc of a row on smears or cards, and CPU seconds."""
+    images, known = cards() if name == "cards" else smears()
+    if name == "bccd_gray":
         images = [images.read(i, (96, 128)).mean(2).round().astype(np.uint8) for i in range(len(images))]
         known = [own / 5 for own in known]  # 640 x 480 to 128 x 96
-    began = time.process_time()
     if row == "discovery":
-        model = Discovery(random_state=seed).fit(images)
-        parts = model.search_.candidates(images)
-        if not model.recurs_:
-            return {"recurs": False, "cpu_seconds": time.process_time() - began}
-        found = [parts[parts["sample"] == i] for i in range(len(known))]
-        boxes = [np.array([p[0][s] for s in SIDES], float) for p in found]
-        return places(boxes, known) | {"recurs": True, "cpu_seconds": time.process_time() - began}
-    shape = np.array([96, 128])
+        return _scores(images, known, random_state=seed)
+    images = as_images(images)
+    began = time.process_time()
+    shapes = np.array(images.shapes)
     if row == "center":
-        boxes = [np.array([128 / 3, 96 / 3, 256 / 3, 64.0])] * len(known)
+        boxes = [np.array([width, height, 2 * width, 2 * height]) / 3 for height, width in shapes]
     else:
-        maps, _ = ImageSearch(seed=seed)._features(as_images(images), np.arange(len(known)))
+        maps, valid = ImageSearch(seed=seed)._features(images, np.arange(len(known)))
         method = {"farthest": farthest, "lost": lost, "tokencut": tokencut}[row]
-        flat = maps.reshape(-1, maps.shape[-1])
-        boxes = [method(m - flat.mean(0)) * np.tile((shape / maps.shape[1:3])[::-1], 2) for m in maps]
-    scale = 1 if gray else 5
-    return places([box * scale for box in boxes], known) | {"cpu_seconds": time.process_time() - began}
+        mean, boxes = maps[valid].mean(0), []
+        for own, cells_, shape in zip(maps, valid, shapes, strict=True):
+            height, width = cells_[:, 0].sum(), cells_[0].sum()
+            boxes.append(method(own[:height, :width] - mean) * np.tile((shape / (height, width))[::-1], 2))
+    return places(boxes, known) | {"cpu_seconds": time.process_time() - began}
+
+
+def _scores(images: Any, known: list[np.ndarray], **options: Any) -> dict[str, Any]:
+    """Center and CorLoc of the best place of discovery in every image, whether it is listed or not."""
+    began = time.process_time()
+    model = Discovery(**options).fit(images)
+    result: dict[str, Any] = {"recurs": model.recurs_, "kinds": len(model.parts_)}
+    if model.recurs_:
+        parts = model.search_.candidates(images)
+        parts = parts[parts["kind"] == 0][::-1]
+        found = np.full((len(known), 4), -1.0)
+        found[parts["sample"]] = np.stack([parts[side] for side in SIDES], 1)  # the best one is written last
+        result |= places(list(found), known)
+    return result | {"cpu_seconds": time.process_time() - began}
 
 
 def composed(name: str, row: str, seed: int) -> dict[str, Any]:
@@ -198,10 +223,10 @@ def tokencut(features: np.ndarray) -> np.ndarray:
     return _box_of((vector > vector.mean()).reshape(height, width), largest)
 
 
-def in_smears_with(half: int | None = None, bits: int = 8, **options: Any) -> dict[str, Any]:
-    """Center and CorLoc of discovery with other options than the defaults, on the smears, or every other one of them,
-    with as many bits."""
-    images, known = smears()
+def photographs_with(name: str, half: int | None = None, bits: int = 8, **options: Any) -> dict[str, Any]:
+    """Center and CorLoc of discovery with other options than the defaults, on smears or cards, or every other one of
+    them, with as many bits."""
+    images, known = cards() if name == "cards" else smears()
     if half is not None or bits != 8:
         rows_, factor = np.arange(len(images))[slice(half, None, 1 if half is None else 2)], 2 ** (bits - 8)
         x, known = images, [known[i] for i in rows_]
@@ -211,15 +236,7 @@ def in_smears_with(half: int | None = None, bits: int = 8, **options: Any) -> di
             return pixels if bits == 8 else pixels.astype(np.uint16) * factor
 
         images = ImageList([x.shapes[i] for i in rows_], read, 3, dtype=f"uint{bits}")
-    began = time.process_time()
-    model = Discovery(**options).fit(images)
-    result: dict[str, Any] = {"recurs": model.recurs_, "kinds": len(model.parts_)}
-    if model.recurs_:
-        parts = model.search_.candidates(images)
-        found = [parts[(parts["sample"] == i) & (parts["kind"] == 0)] for i in range(len(known))]
-        boxes = [np.array([p[0][s] for s in SIDES], float) for p in found]
-        result |= places(boxes, known)
-    return result | {"cpu_seconds": time.process_time() - began}
+    return _scores(images, known, **options)
 
 
 #: Parts of the smears, as fractions of width and height: left, top, right, bottom.
@@ -242,15 +259,7 @@ def in_crops(part: str) -> dict[str, Any]:
     middles = [(own[:, :2] + own[:, 2:]) / 2 for own in known]
     inside = [((m >= low[:2]) & (m < high[:2])).all(1) for m in middles]
     known = [np.clip(own[kept], low, high) - low for own, kept in zip(known, inside, strict=True)]
-    began = time.process_time()
-    model = Discovery().fit(x)
-    result: dict[str, Any] = {"recurs": model.recurs_}
-    if model.recurs_:
-        parts = model.search_.candidates(x)
-        found = np.full((len(x), 4), -1.0)
-        found[parts["sample"]] = np.stack([parts[side] for side in SIDES], 1)
-        result |= places(list(found), known)
-    return rounded(result | {"cpu_seconds": time.process_time() - began})
+    return rounded(_scores(x, known))
 
 
 def precision_in_smears(max_parts: int) -> dict[str, Any]:
@@ -645,9 +654,13 @@ def cells(quick: bool = False) -> list[Cell]:
 
     if quick:
         return [Cell("planted", "discovery", 0, work(planted, 0, 8, 60, 10, 1))]
-    found = [Cell("bccd", row, 0, work(in_smears, row, False, 0)) for row in IMAGE_ROWS]
-    found += [Cell("bccd", "discovery", seed, work(in_smears, "discovery", False, seed)) for seed in range(1, 5)]
-    found += [Cell("bccd_gray", row, 0, work(in_smears, row, True, 0)) for row in IMAGE_ROWS]
+    sets = ("bccd", "bccd_gray", "cards")
+    found = [Cell(name, row, 0, work(in_photographs, name, row, 0)) for name in sets for row in IMAGE_ROWS]
+    found += [
+        Cell(name, "discovery", seed, work(in_photographs, name, "discovery", seed))
+        for name in ("bccd", "cards")
+        for seed in range(1, 5)
+    ]
     found += [Cell(f"crop, {part}", "discovery", 0, work(in_crops, part)) for part in CROPS]
     found += [Cell("crp", "discovery", seed, work(in_crp, seed)) for seed in range(5)]
     found += [Cell("crp, windows 18", "discovery", seed, work(in_crp, seed, [18])) for seed in range(5)]
@@ -680,7 +693,10 @@ def cells(quick: bool = False) -> list[Cell]:
     given |= {f"half {half}": {"half": half} for half in (0, 1)} | {"16 bits": {"bits": 16}}
     found += [Cell("kinds", "discovery", seed, work(kinds_in_smears, seed)) for seed in range(3)]
     found += [Cell(f"precision, {n} parts", "discovery", 0, work(precision_in_smears, n)) for n in (1, 3)]
-    found += [Cell(name, "discovery", 0, work(partial(in_smears_with, **options))) for name, options in given.items()]
+    for what, options in given.items():
+        found.append(Cell(what, "discovery", 0, work(partial(photographs_with, "smears", **options))))
+        if not what.startswith("windows"):
+            found.append(Cell(f"cards, {what}", "discovery", 0, work(partial(photographs_with, "cards", **options))))
     return found
 
 

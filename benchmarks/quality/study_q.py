@@ -1,9 +1,10 @@
 """Do the q-values of `Discovery` hold? Share of wrong parts among those listed at q of at most .05, .1 and .2.
 
-smears, up to three parts in an image (wrong: the center in no labeled white cell); objects among fragments, 400 images
-of each of three sources, up to two parts (wrong: the center not in the object); 601 pieces of an electrocardiogram
-(wrong: more than 50 ms from the most frequent distance to a beat); CRP, 18 sequences (wrong: more than 3 letters from a
-known site). Rows of nuclei are those of study_pieces.py; `docs/pictures/q_values.py` draws all of them.
+smears and cards, up to three parts in an image (wrong: the center in no labeled white cell, or card); objects among
+fragments, 400 images of each of three sources, up to two parts (wrong: the center not in the object); 601 pieces of an
+electrocardiogram (wrong: more than 50 ms from the most frequent distance to a beat); CRP, 18 sequences (wrong: more
+than 3 letters from a known site). Rows of nuclei are those of study_pieces.py; `docs/pictures/q_values.py` draws all of
+them.
 
     VIEWSMITH_DATA=folder OMP_NUM_THREADS=1 python -m benchmarks.quality.study_q [minutes] [set ...]
 """
@@ -19,14 +20,15 @@ import numpy as np
 from benchmarks.common.runner import RESULTS, Cell, rows
 from benchmarks.quality import study_pieces
 from benchmarks.quality.crl_tac import clutter
-from benchmarks.quality.study_discovery import binding_sites, folder, smears
+from benchmarks.quality.study_discovery import binding_sites, cards, folder, smears
 from benchmarks.quality.suite import command, rounded
 from viewsmith import Discovery
 
 PATH = RESULTS / "study_q.jsonl"
 LEVELS = study_pieces.LEVELS
 IMAGES = 400
-SETS = ("smears", *clutter.FILES, "crp", "ecg100")
+PHOTOGRAPHS = {"smears": smears, "cards": cards}
+SETS = (*PHOTOGRAPHS, *clutter.FILES, "crp", "ecg100")
 
 
 def judged(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,12 +46,12 @@ def judged(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         offsets = [s - known[i][known[i] >= 0] for i, s in zip(parts["sample"], parts["start"], strict=True)]
         near = [[(abs(own - d) <= rate / 20).any() for own in offsets] for d in range(-x.shape[1] // 4, 60)]
         return parts["q"], np.array(max(near, key=sum), bool)
-    if name == "smears":
-        x, boxes = smears()
+    if name in PHOTOGRAPHS:
+        x, boxes = PHOTOGRAPHS[name]()
     else:
         x, corners = clutter.make(name, IMAGES, seed)
         boxes = [np.array([[left, top, left + width, top + height]]) for top, left, height, width in corners]
-    model = Discovery(max_parts=3 if name == "smears" else 2, max_q=1, random_state=seed).fit(x)
+    model = Discovery(max_parts=3 if name in PHOTOGRAPHS else 2, max_q=1, random_state=seed).fit(x)
     parts = model.locate(x)
     middle = np.stack([parts["left"] + parts["right"], parts["top"] + parts["bottom"]], 1) / 2
     labeled = np.array([len(boxes[i]) > 0 for i in parts["sample"]], bool)

@@ -48,6 +48,17 @@ def test_stands_out_against_a_loop():
     assert shares_below(np.array([1.0, 2, 3]), np.array([2.0, 2, 1, 4])).tolist() == [0.125, 0.5, 0.75]  # equal: half
 
 
+@pytest.mark.parametrize(("columns", "outside", "share"), [(10, 0.6, 0.0), (4, 0.1, (40 / 46 - 0.4) / 0.6)])
+def test_what_a_box_as_large_holds_by_chance_does_not_count(monkeypatch, columns, outside, share):
+    maps, valid = np.random.default_rng(0).normal(size=(12, 10, 10, 3)).astype(np.float32), np.ones((12, 10, 10), bool)
+    posterior = np.where(np.arange(10) < columns, 0.6 if columns == 10 else 1.0, outside) * valid
+    plain = image_parts.cell_posteriors
+    monkeypatch.setattr(image_parts, "cell_posteriors", lambda *given: (posterior, plain(*given)[1]))
+    (part,) = image_parts.discover(maps, valid, windows=[4])
+    assert part.consistency == pytest.approx(0.6 if columns == 10 else 40 / 46)
+    assert part.shares == pytest.approx(np.full(12, share))
+
+
 @pytest.mark.slow
 def test_whole_digits_among_tiles_of_digits(tmp_path):
     x, corners = tiles(300, 0, objects=True)

@@ -9,9 +9,9 @@ something recurs. The mean difference in nats says how much: real data are not q
     kept if  p(mean rank) <= ALPHA / candidates  and  mean difference >= LEAST
 
 In images a score would say little: fragments of things, too, are unlike random phases. There a sample has the share of
-the part that lies at one place (`viewsmith.methods.discovery.image_parts`), held out as well. The surrogates, images
-with random phases, have that of the same search in them. The difference is that of the log odds of the mean shares, and
-p that of `LEAST` or less. So it is sure that places are clearer than in random phases, and by how much.
+the part that lies at one place (`viewsmith.methods.discovery.image_parts`), held out as well, above what a box as large
+holds by chance: smooth images have large bright regions, whatever their phases are. Surrogates, images with random
+phases, have that of the same search. The difference is of the log odds of mean shares, and p that of `LEAST` or less.
 
 Of several candidates the surest one is taken, and of equally sure ones that with the largest mean difference; in images
 the one whose places are clearest beside those in random phases.

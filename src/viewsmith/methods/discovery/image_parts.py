@@ -69,10 +69,10 @@ class Part:
     windows: tuple[Whitening, Contrast]
     cells: tuple[Whitening, Contrast]
     posterior: float  # mean of all cells, held out
-    consistency: float  # mean of `shares`, of windows without boxes of `stands`
+    consistency: float  # mean `agreement`, of windows without boxes of `stands`
     objective: float  # E log p_P(z) / p_U(z) of the best window of each image, held out, in nats
     evidence: Evidence = field(default_factory=Evidence)
-    shares: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of each image, held out, see `agreement`
+    shares: np.ndarray = field(default_factory=lambda: np.zeros(0))  # held-out `agreement` above chance (Cohen 1960)
     stands: np.ndarray = field(default_factory=lambda: np.zeros(0))  # see `stands_out`
     left: float = 1.0  # of windows: how often another place is as good, of how often it is in random phases
     boxed: bool = True  # by cells; otherwise boxes are the windows
@@ -149,7 +149,7 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
         posterior, of_cells = cell_posteriors(cells, valid, inside, fold)
         inside = inside_boxes(best_boxes(np.where(valid, 2 * posterior - 1, OUTSIDE))[0], valid.shape[1:])
     held = np.where(valid, posterior, 0)
-    shares = agreement(held, inside)
+    shares, by_chance = agreement(held, inside), inside.sum((1, 2)) / valid.sum((1, 2))
     return Part(
         window=side,
         windows=(whitening, contrast),
@@ -157,7 +157,7 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
         posterior=float(held.sum() / valid.sum()),
         consistency=float(shares.mean()),
         objective=float(score.max(1).mean()),
-        shares=shares,
+        shares=np.clip((shares - by_chance) / np.maximum(1 - by_chance, 1e-12), 0, 1),
         stands=stands_out(score, side, columns),
     )
 
