@@ -290,6 +290,13 @@ def test_decimal_commas_with_exponents_are_read(csv):
     np.testing.assert_array_equal(found.x, np.float32([[1, 1.5e-7], [3, -2500], [2, 0.25]]))
 
 
+def test_blanks_are_empty_and_lists_of_numbers_are_text(csv):
+    lists = ",".join(map(str, range(290, 350)))
+    rows = "".join(f'{i * 7 % 11},{" " if i % 9 == 2 else i / 2},"{lists}"\n' for i in range(40))
+    data = load_dataset(csv("a,total,waves\n" + rows), columns={"waves": "drop"})
+    assert [name for name in data.feature_names if name.startswith("total")] == ["total", "total missing"]
+
+
 def test_commas_between_thousands_are_read_and_said(csv):
     with pytest.warns(UserWarning, match="commas are read as marks of thousands in b"):
         found = load_dataset(csv('a,b\n1,"1,234.5"\n2,"-1,000,000"\n3,10\n'))

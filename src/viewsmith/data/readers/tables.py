@@ -48,9 +48,10 @@ from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts
 # Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
 # separator; and numbers with commas between thousands.
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3}){1,5}(\.\d+)?\s*")  # more are a list
 _PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
+_BLANK = [" " * n for n in range(1, 9)]  # cells of spaces alone are empty
 _NEARLY = 0.9  # of the cells are numbers: the others are named later
 _LARGE = "save it as .parquet, of which a part at a time is read"
 
@@ -450,7 +451,7 @@ def _text_table(path: Path, request: DataOptions, separator: str, text: str | No
         _check_header(header.iloc[0].tolist(), separator, str(path))
         # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
         as_text += [name for name in text_columns(source(), separator, skipped, request) if name not in as_text]
-        options = {"dtype": dict.fromkeys(as_text, str), "low_memory": False, "skiprows": skipped}
+        options = {"dtype": dict.fromkeys(as_text, str), "low_memory": False, "skiprows": skipped, "na_values": _BLANK}
         frame = pd.read_csv(source(), sep=separator, **options)
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas uses additional leading fields as row names, which would silently drop a column.
