@@ -156,7 +156,9 @@ def test_words_by_hand():
 # --- FASTA
 
 
-@pytest.mark.parametrize("name", ["r.fa", "r.fasta", "r.fna", "r.FA", "r.fa.gz", "r.fasta.gz", "r.fna.gz", "r.FA.GZ"])
+@pytest.mark.parametrize(
+    "name", ["r.fa", "r.fasta", "r.fna", "r.FA", "r.fa.gz", "r.fasta.gz", "r.fna.gz", "r.FA.GZ", "r.faa", "r.ffn.gz"]
+)
 def test_records_plain_and_compressed(fasta, name):
     path = fasta("".join(f">{header}\n{sequence}\n" for header, sequence in RECORDS.items()), name.lower())
     data = load_dataset(path.rename(path.with_name(name)))

@@ -107,6 +107,15 @@ FORMATS: dict[str, Format] = {
             ".fasta",
         ),
     ),
+    **{
+        f".{suffix}": Format(
+            "a file of sequences",
+            f"from Bio import SeqIO; SeqIO.convert({{path}}, '{name}', {{out}}, 'fasta')",
+            "biopython",
+            ".fasta",
+        )
+        for suffix, name in (("embl", "embl"), ("pir", "pir"), ("sff", "sff"), ("ab1", "abi"), ("2bit", "twobit"))
+    },
 }
 
 _HDF5 = Format(

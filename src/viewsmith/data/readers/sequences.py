@@ -86,7 +86,8 @@ def _column(frame: pd.DataFrame, alphabet: Alphabet, source_name: str) -> str:
     return max(found, key=lambda name: found[name])
 
 
-FASTA = (".fa", ".fasta", ".fna", ".fa.gz", ".fasta.gz", ".fna.gz")
+_FASTA = (".fa", ".fasta", ".fas", ".fna", ".ffn", ".faa")
+FASTA = (*_FASTA, *(f"{ending}.gz" for ending in _FASTA))
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -336,7 +337,7 @@ def read_fastq(path: Path, request: DataOptions) -> FileContents:
 
 @of_records(
     "genbank",
-    *(".gb", ".gbk", ".genbank"),
+    *(".gb", ".gbk", ".gbff", ".genbank"),
     help="records of GenBank, their sequences",
     noun="a GenBank file",
     modality=("dna", "proteins"),
