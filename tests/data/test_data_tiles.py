@@ -189,9 +189,14 @@ def test_a_scene_in_an_array(tmp_path, capsys, ending):
     data = load_dataset(path, tile=16, overlap=0, channels=["3", "7"])
     np.testing.assert_array_equal(data.x[5], x[16:32, 16:32, [3, 7]])
     np.testing.assert_array_equal(load_dataset(path, schema=data.schema).x, data.x)
+    assert "overlap is for tiles" in refusal(load_dataset, path, overlap=4)
     several = load_dataset(path, axes="IYX")
     np.testing.assert_array_equal(several.x[..., 0], x)
     assert "is one image (YXC 40 x 50 x 30 uint16), expected several" in refusal(load_dataset, path, axes="YXC")
+    np.save(tmp_path / "many.npy", x.reshape(4, 10, 10, 150))
+    np.testing.assert_array_equal(
+        load_dataset(tmp_path / "many.npy", channels=["149"]).x, x.reshape(4, 10, 10, 150)[..., [149]]
+    )
 
 
 def test_tiles_are_of_images_alone(tmp_path):

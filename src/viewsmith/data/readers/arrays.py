@@ -33,7 +33,8 @@ OF_SCENES = ("axes", "channels", "tile", "overlap")
 
 def _is_scene(request: DataOptions) -> bool:
     """Whether an array is read as images whose axes are given, or as one that is cut into tiles."""
-    return bool(request.axes or request.or_fitted("tile") or (request.schema or {}).get("signal", {}).get("axes"))
+    of_tiles = request.or_fitted("tile") or request.overlap is not None
+    return bool(request.axes or of_tiles or (request.schema or {}).get("signal", {}).get("axes"))
 
 
 def _scene(path: Path, x: np.ndarray) -> ImageFile:
@@ -68,7 +69,7 @@ def mat_scene(path: Path) -> ImageFile:
 def read_npy(path: Path, request: DataOptions) -> FileContents:
     """An array, shape (n, ...), or strings of DNA, shape (n,), without labels."""
     request.check_no_table_options(str(path))
-    if _is_scene(request):
+    if _is_scene(request) or request.channels:
         return read_file(path, request)
     with _open(path, b"\x93NUMPY", "an .npy file") as file, reading(str(path), "an .npy file"):
         mapped = map_array(path, 0, request)
