@@ -194,9 +194,9 @@ def test_a_scene_in_an_array(tmp_path, capsys, ending):
     np.testing.assert_array_equal(several.x[..., 0], x)
     assert "is one image (YXC 40 x 50 x 30 uint16), expected several" in refusal(load_dataset, path, axes="YXC")
     np.save(tmp_path / "many.npy", x.reshape(4, 10, 10, 150))
-    np.testing.assert_array_equal(
-        load_dataset(tmp_path / "many.npy", channels=["149"]).x, x.reshape(4, 10, 10, 150)[..., [149]]
-    )
+    data = load_dataset(tmp_path / "many.npy", channels=["149"])
+    np.testing.assert_array_equal(data.x, x.reshape(4, 10, 10, 150)[..., [149]])
+    np.testing.assert_array_equal(load_dataset(tmp_path / "many.npy", schema=data.schema).x, data.x)
 
 
 def test_tiles_are_of_images_alone(tmp_path):

@@ -34,7 +34,8 @@ OF_SCENES = ("axes", "channels", "tile", "overlap")
 def _is_scene(request: DataOptions) -> bool:
     """Whether an array is read as images whose axes are given, or as one that is cut into tiles."""
     of_tiles = request.or_fitted("tile") or request.overlap is not None
-    return bool(request.axes or of_tiles or (request.schema or {}).get("signal", {}).get("axes"))
+    fitted = (request.schema or {}).get("signal", {}).keys() & {"axes", "wanted"}
+    return bool(request.axes or of_tiles or fitted)
 
 
 def _scene(path: Path, x: np.ndarray) -> ImageFile:
