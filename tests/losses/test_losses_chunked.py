@@ -88,8 +88,7 @@ def test_auto_uses_the_chunked_form_only_for_large_batches():
         twice(300)
 
 
-@pytest.mark.parametrize("ids", ["none", "same", "other"])
-@pytest.mark.parametrize("negatives", ["all", "cross"])
+@pytest.mark.parametrize(("negatives", "ids"), [("all", "none"), ("cross", "same"), ("all", "other")])
 @pytest.mark.parametrize(("kernel", "temperature"), [("cosine", 0.5), ("cauchy", 1.0), ("cauchy", 0.5)])
 def test_no_tensor_grows_quadratically_with_the_batch(kernel, temperature, negatives, ids, monkeypatch):
     monkeypatch.setattr(chunked, "TILE_CPU", 64)

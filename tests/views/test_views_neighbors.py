@@ -21,8 +21,9 @@ def reference(points, k, metric, queries=None):
     return model.kneighbors(queries, return_distance=False)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("block", [1, 7, 150, 2048])
+@pytest.mark.parametrize(
+    ("block", "dtype"), [(1, torch.float32), (7, torch.float64), (150, torch.float64), (2048, torch.float32)]
+)
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_neighbors_equal_those_of_scikit_learn(points, metric, block, dtype):
     x = torch.from_numpy(points).to(dtype)

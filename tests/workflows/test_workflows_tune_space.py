@@ -9,7 +9,6 @@ import pytest
 from viewsmith import Contrastive
 from viewsmith.core.registry import entries, register
 from viewsmith.estimator.options import check_options
-from viewsmith.modalities import modality_of
 from viewsmith.workflows.tune import check_space, default_space, next_values, read_space, shown
 
 optuna = pytest.importorskip("optuna")
@@ -96,12 +95,12 @@ def test_optuna_says_nothing_and_keeps_its_settings(capfd):
 
 
 @pytest.mark.parametrize("entry", entries("method"), ids=lambda entry: entry.name)
-@pytest.mark.parametrize("modality", ["vectors", "images", "dna"])
-def test_every_method_has_a_default_search(entry, modality):
-    space = read_space(default_space(entry.name, modality))
-    check_space(space, lambda values: check_options(entry.build, dict(values)), modality)
-    assert 1 <= len(space) <= 4
-    assert set(entry.tag("search", {})) <= {"*", *(e.name for e in entries("modality"))} and modality_of(modality)
+def test_every_method_has_a_default_search(entry):
+    for modality in ("vectors", "images", "dna"):
+        space = read_space(default_space(entry.name, modality))
+        check_space(space, lambda values: check_options(entry.build, dict(values)), modality)
+        assert 1 <= len(space) <= 4
+    assert set(entry.tag("search", {})) <= {"*", *(e.name for e in entries("modality"))}
 
 
 def test_a_method_of_another_package_has_the_search_it_declares(monkeypatch):
