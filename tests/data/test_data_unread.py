@@ -122,6 +122,14 @@ def test_pictures_and_volumes(tmp_path, monkeypatch):
         follow(refusal(load_dataset, tmp_path / "a.jp2"), tmp_path, monkeypatch)
     nibabel.save(nibabel.MGHImage(rng.normal(size=(9, 8, 6)).astype("f4"), np.eye(4)), tmp_path / "v.mgz")
     assert follow(refusal(load_dataset, tmp_path / "v.mgz"), tmp_path, monkeypatch).x.shape == (6, 8, 9, 1)
+    import h5py
+
+    with h5py.File(tmp_path / "m.mat", "w", userblock_size=512) as file:
+        file["X"] = np.arange(60.0).reshape(4, 15)  # as MATLAB writes an array of 15 x 4
+    with (tmp_path / "m.mat").open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file")
+    message = refusal(load_dataset, tmp_path / "m.mat").replace("pip install h5py, then ", "")
+    np.testing.assert_array_equal(follow(message, tmp_path, monkeypatch).x, np.arange(60.0).reshape(4, 15).T)
     (tmp_path / "s.hdr").write_text("ENVI\nsamples = 3")
     code = advised(refusal(load_dataset, tmp_path / "s.hdr"))[1]
     compile(code, "s", "exec")

@@ -10,7 +10,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, say, warn
 from viewsmith.core.memory import memory_limit
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
-from viewsmith.data.formats import reader
+from viewsmith.data.formats import Format, command, reader
 from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.sequences import alphabet_given
@@ -273,6 +273,14 @@ def read_builtin(name: str, request: DataOptions) -> FileContents:
     return FileContents(bunch.data, bunch.target, names=[str(feature) for feature in bunch.feature_names])
 
 
+#: What writes an array of MATLAB 7.3, whose axes are in reverse, as the files before it.
+_HDF5 = Format(
+    "",
+    "import h5py, scipy.io; f = h5py.File({path}); "
+    "scipy.io.savemat({out}, dict((k, f[k][()].T) for k in f if hasattr(f[k], 'dtype')))",
+    "h5py",
+    "_v7.mat",
+)
 RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
 
 
@@ -324,7 +332,8 @@ def _arrays_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
     with path.open("rb") as file:
         if b"MATLAB 7.3" in file.read(64):
-            raise InputError(f"{path} is a file of MATLAB 7.3 (HDF5): save it by save('x.mat', 'X', 'y', '-v7')")
+            way = f"save it by save('x.mat', 'X', 'y', '-v7'), or: {command(path, _HDF5)}"
+            raise InputError(f"{path} is a file of MATLAB 7.3 (HDF5): {way}")
     with reading(str(path), "a file of MATLAB"):
         found = scipy.io.loadmat(path)
     arrays = {
