@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from refusals import refusal
-from viewsmith.core.errors import InputError
 from viewsmith.data import formats, load_dataset
 from viewsmith.data.formats import by_ending
 
@@ -31,7 +30,7 @@ def advised(message):
 def follow(message, folder, monkeypatch, **more):
     """Run the line of a message in a folder, and read what it has written."""
     packages, code, out, options = advised(message)
-    assert packages in (None, "'viewsmith[omics]'", "nibabel")  # what the tests have
+    assert packages in (None, "'viewsmith[omics]'", "'viewsmith[microscopy]'", "nibabel")  # what the tests have
     monkeypatch.chdir(folder)
     exec(code, {"__name__": "line"})
     return load_dataset(out, **options, **more)
@@ -114,12 +113,16 @@ def test_tables_of_other_programs(tmp_path, monkeypatch):
 
 def test_pictures_and_volumes(tmp_path, monkeypatch):
     import nibabel
+    import tifffile
 
-    for name in ("a", "b"):
-        Image.fromarray(rng.integers(0, 255, (8, 9), dtype=np.uint8)).save(tmp_path / f"{name}.jp2")
-    assert "is an image, which is not read yet" in refusal(load_dataset, tmp_path / "a.jp2")
-    with pytest.raises(InputError, match="one image"):
-        follow(refusal(load_dataset, tmp_path / "a.jp2"), tmp_path, monkeypatch)
+    x = rng.integers(0, 60_000, (8, 9), dtype=np.uint16)
+    Image.fromarray(x).save(tmp_path / "a.jp2")
+    follow(refusal(load_dataset, tmp_path / "a.jp2"), tmp_path, monkeypatch, tile=8, overlap=0)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "a.tif"), x)
+    Image.fromarray((x >> 8).astype("u1")).save(tmp_path / "p.tga")
+    message = refusal(load_dataset, tmp_path / "p.tga")
+    follow(message, tmp_path, monkeypatch, tile=8, overlap=0)
+    np.testing.assert_array_equal(Image.open(tmp_path / "p.png"), x >> 8)
     nibabel.save(nibabel.MGHImage(rng.normal(size=(9, 8, 6)).astype("f4"), np.eye(4)), tmp_path / "v.mgz")
     assert follow(refusal(load_dataset, tmp_path / "v.mgz"), tmp_path, monkeypatch).x.shape == (6, 8, 9, 1)
     import h5py

@@ -73,6 +73,12 @@ _EEG = Format(
 )
 _FRAMES = {".dta": "read_stata({path})", ".sas7bdat": "read_sas({path})", ".xpt": "read_sas({path})"}
 _PICTURE = Format("an image", "from PIL import Image; Image.open({path}).save({out})", suffix=".png")
+_JPEG2000 = Format(  # of any depth, which Pillow would reduce to 8 bits in color
+    "a JPEG 2000 image",
+    "import imagecodecs, tifffile; tifffile.imwrite({out}, imagecodecs.imread({path}))",
+    "'viewsmith[microscopy]'",
+    ".tif",
+)
 _VOLUME = Format("a volume", "import nibabel; nibabel.save(nibabel.load({path}), {out})", "nibabel", ".nii")
 _ENVI = Format(
     "a scene of ENVI",
@@ -89,7 +95,8 @@ ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
 
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
-    **dict.fromkeys((".jp2", ".j2k", ".avif", ".tga", ".psd", ".dds", ".sgi", ".pcx", ".ico", ".mpo"), _PICTURE),
+    **dict.fromkeys((".jp2", ".j2k"), _JPEG2000),
+    **dict.fromkeys((".avif", ".tga", ".psd", ".dds", ".sgi", ".pcx", ".ico", ".mpo"), _PICTURE),
     **dict.fromkeys((".mgz", ".mgh", ".mnc", ".hdr"), _VOLUME),
     **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv"), _VIDEO),
     **{
