@@ -6,6 +6,7 @@ import torch
 
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.images.features import ImagePatches, channel_statistics
+from viewsmith.modalities.images.patches import as_pixels, unit_of
 from viewsmith.networks import PartContext
 
 
@@ -53,6 +54,16 @@ def test_many_channels_that_are_mixtures_of_few():
     again = ImagePatches(PartContext((12, 12, 30), 30), centers=6)
     again.load_state_dict(features.state_dict())
     torch.testing.assert_close(again(many), features(many))
+
+
+def test_dense_patches_of_many_channels_see_the_principal_ones():
+    x = (images(6, 3, 8, 8).movedim(1, 3) @ images(3, 30)).numpy() * 1000 + 5000
+    unit = unit_of([x])
+    low, high = np.percentile(x.reshape(-1, 30), (0.1, 99.9), axis=0)
+    assert unit.shape == (30, 24)
+    variance = as_pixels(x, unit=unit).movedim(1, 3).reshape(-1, 24).var(0)
+    whole = (x.reshape(-1, 30)[::6] / (high - low)).var(0).sum()
+    assert variance[3:].sum() < 1e-4 * variance.sum() and 0.5 < variance.sum() / whole < 2
 
 
 def test_brightness_of_a_constant_image_is_in_the_statistics():
