@@ -106,12 +106,6 @@ def test_umap_needs_four_rows(wine, umap_calls):
         umap(wine[:3], wine[3:6])
 
 
-def test_missing_umap_names_its_extra(wine, monkeypatch):
-    monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(MissingExtra, match=r"UMAP baseline needs the package 'umap-learn'.*viewsmith\[viz\]"):
-        umap(wine[:20], wine[20:])
-
-
 def test_equal_rows_have_zero_coordinates_and_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -193,7 +187,7 @@ def test_what_is_neither_counts_nor_log_normalized_is_refused(wine):
     ("name", "module", "extra"),
     [
         *(("pacmap", "pacmap", "baselines"), ("scvi", "scvi", "scvi"), ("tabicl", "tabicl", "baselines")),
-        ("catch22", "pycatch22", "baselines"),
+        *(("catch22", "pycatch22", "baselines"), ("umap", "umap", "viz")),
     ],
 )
 def test_a_package_that_is_missing_is_named_with_its_extra(name, module, extra, monkeypatch):
