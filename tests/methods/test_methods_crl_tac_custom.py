@@ -17,7 +17,7 @@ from viewsmith import CRLTAC, Contrastive, PiNDA
 from viewsmith.cli import main
 from viewsmith.methods.crl_tac.figures import channel_figures
 from viewsmith.networks import ImageScores, MaskScores, SequenceScores
-from viewsmith.views import Crops, Family, Functions
+from viewsmith.views import Crops, Family
 from viewsmith.workflows import runs as sessions
 from viewsmith.workflows.report import report_content
 
@@ -328,7 +328,3 @@ def test_a_function_that_fails_on_a_later_sample_is_named():
     x[599] = -50.0
     message = refusal(CRLTAC(family=[same, lambda x: (x + 30).sqrt()], scaling="none", **TINY).fit, x)
     assert "transformation 1 (<lambda>) returned values that are not finite" in message
-
-
-def test_functions_are_exported_with_the_other_transforms():
-    assert issubclass(Functions, Family)

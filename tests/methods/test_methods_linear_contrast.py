@@ -6,13 +6,12 @@ import pytest
 import torch
 from linear_contrast_cases import D, Linear, draw, fitted, method, samples
 
-from viewsmith.core.errors import InputError
 from viewsmith.losses.gaussian_contrast import critic_weights, gaussian_contrast
 from viewsmith.methods.linear_contrast import training
 from viewsmith.methods.linear_contrast.training import FOLDS, Moments, Sums, choose, held_out, solve
 from viewsmith.networks import projected
 from viewsmith.networks.projected import ProjectedFeatures
-from viewsmith.views import GaussianNoise, Identity
+from viewsmith.views import GaussianNoise
 
 pytestmark = pytest.mark.full_size
 
@@ -216,39 +215,6 @@ def test_the_first_form_is_a_principal_component_analysis():
     cosines = (encoder.weights.T @ axes[:2].T).abs()
     assert cosines.max(1).values.min() > 0.999
     assert encoder.n_components == 2
-
-
-def test_views_that_change_nothing_are_refused():
-    with pytest.raises(InputError, match="the views change nothing that the features see"):
-        fitted(samples(), Identity())
-
-
-class Forget(GaussianNoise):
-    """Views that have nothing of the sample."""
-
-    def forward(self, x, *, index=None, generator=None):
-        return torch.randn(x.shape, generator=generator)
-
-
-def test_views_that_destroy_everything_are_refused(monkeypatch):
-    monkeypatch.setattr(training, "LEAST", 0.2)
-    with pytest.raises(InputError, match="no column of the features is shared by two views"):
-        fitted(samples(), Forget(1.0))
-
-
-def test_views_that_destroy_nearly_everything_are_a_warning():
-    with pytest.warns(UserWarning, match=r"correlate by 0.0\d at most: the views destroy nearly everything"):
-        fitted(samples(2000), Forget(1.0))
-
-
-def test_equal_samples_are_refused():
-    with pytest.raises(InputError, match="the features do not vary: all samples are equal"):
-        fitted(torch.ones(50, D), GaussianNoise(0.5))
-
-
-def test_more_columns_than_samples_are_refused():
-    with pytest.raises(InputError, match="n_components is 5, and 4 samples of 5 features give at most 3 columns"):
-        fitted(samples(4), GaussianNoise(0.5), n_components=5)
 
 
 def test_the_loss_of_the_framework_is_the_objective():

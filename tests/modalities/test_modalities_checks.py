@@ -54,9 +54,9 @@ def test_rows_of_any_kind(given):
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr"])
-@pytest.mark.parametrize("maker", [scipy.sparse.csr_matrix, scipy.sparse.csr_array])
-def test_sparse_rows_become_dense_float32(form, maker):
+def test_sparse_rows_become_dense_float32(form):
     values = np.random.default_rng(0).random((8, 5))
+    maker = scipy.sparse.csr_matrix if form in ("csr", "coo", "dok") else scipy.sparse.csr_array
     given = maker(np.where(values < 0.4, values, 0)).asformat(form)
     rows, names = to_rows(given)
     assert rows.dtype == np.float32 and rows.flags.c_contiguous and names is None
@@ -242,8 +242,7 @@ def test_at_most_five_columns_are_named():
     )
 
 
-@pytest.mark.parametrize("impute", ["none", "median"])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("impute", "dtype"), [("none", np.float16), ("median", np.float32), ("median", np.float64)])
 def test_infinite_values_are_refused_even_beside_missing_ones(impute, dtype):
     x = FLOATS.astype(dtype)
     x[0, 1], x[3, 1], x[2, 2] = np.inf, -np.inf, np.nan
