@@ -3,16 +3,16 @@
 import pytest
 
 
-@pytest.fixture(params=[".csv", ".tsv", ".parquet"])
+@pytest.fixture(params=[".tsv", ".parquet"])
 def save(tmp_path, request):
-    """Write a frame under a name, in each of the formats."""
+    """Write a frame under a name, in each of the formats but .csv, which the fixture `csv` writes."""
 
     def write(table, name="table"):
         path = tmp_path / (name + request.param)
         if request.param == ".parquet":
             table.to_parquet(path, index=False)
         else:
-            table.to_csv(path, index=False, sep="," if request.param == ".csv" else "\t")
+            table.to_csv(path, index=False, sep="\t")
         return path
 
     return write
