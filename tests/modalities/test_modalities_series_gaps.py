@@ -132,6 +132,7 @@ def test_windows_and_speeds_of_shorter_recordings_equal_slow_interpolation():
     for row, each in zip(x, given, strict=True):
         row[:, : each.shape[1]] = torch.from_numpy(each)
     window = TimeWindow(0.4)(x, generator=torch.Generator().manual_seed(1))
+    as_fast = TimeWindow(0.4, stretch=False)(x, generator=torch.Generator().manual_seed(1))
     speed = Speed(1.5)(x, generator=torch.Generator().manual_seed(1))
     generator = torch.Generator().manual_seed(1)
     fraction = 0.4 + 0.6 * torch.rand(8, 1, generator=generator, dtype=torch.float64)
@@ -144,6 +145,10 @@ def test_windows_and_speeds_of_shorter_recordings_equal_slow_interpolation():
         for channel, values in enumerate(each):
             expected = np.interp(at, np.arange(last + 1), values)
             np.testing.assert_allclose(window[row, channel, : last + 1], expected, atol=1e-12)
+            kept = np.arange(points) <= last * float(fraction[row])
+            expected = np.interp(last * float(start[row]) + np.arange(points), np.arange(last + 1), values)
+            np.testing.assert_allclose(as_fast[row, channel, kept], expected[kept], atol=1e-12)
+            assert as_fast[row, channel, ~kept].isnan().all()
             expected = np.interp(faster, np.arange(last + 1), values, right=np.nan)
             np.testing.assert_allclose(speed[row, channel], expected, atol=1e-12)
 

@@ -193,7 +193,10 @@ class Series(Modality):
     help = "recordings, arrays (n, channels, time), only with modality='series' (--modality series)"
     default_views = "window+jitter+scale+channel-mask"
     default_method = "linear-contrast"
-    mild_views = ("window+jitter+scale", MappingProxyType({"window_minimum": 0.7, "jitter_strength": 0.05}))
+    mild_views = (
+        "window+jitter+scale",
+        MappingProxyType({"window_minimum": 0.7, "window_stretch": False, "jitter_strength": 0.05}),
+    )
     default_encoder = default_encoder_on_gpu = "cnn"
     default_features = "minirocket"
     defaults = MappingProxyType({"directions": True})

@@ -21,7 +21,7 @@ view = partial(register, "view maker", modalities="series")
 
 
 class TimeWindow(ViewMaker):
-    """A random part of the recording, stretched to its own length (window slicing: Le Guennec et al. 2016).
+    """A random part of the recording (window slicing: Le Guennec et al. 2016).
 
     Parameters
     ----------
@@ -29,15 +29,17 @@ class TimeWindow(ViewMaker):
         Least length of the part, as a fraction, more than 0 and at most 1; uniform up to 1.
     reversal : float
         Probability that the part runs backward.
+    stretch : bool
+        Stretch the part to the length of the recording; else it keeps its speed, and its rest is not known (NaN).
     """
 
     static_step = True
 
-    def __init__(self, minimum: float = 0.5, reversal: float = 0.0) -> None:
+    def __init__(self, minimum: float = 0.5, reversal: float = 0.0, stretch: bool = True) -> None:
         super().__init__()
         check_fraction("minimum", minimum)
         check_fraction("reversal", reversal)
-        self.minimum, self.reversal = minimum, reversal
+        self.minimum, self.reversal, self.stretch = minimum, reversal, stretch
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         n, _, length = x.shape
@@ -45,16 +47,17 @@ class TimeWindow(ViewMaker):
         start = (1 - fraction) * rand((n, 1), x, generator)
         known = known_points(x)
         last = last_points(x, known)
-        if known is None:
+        if known is None and self.stretch:
             steps = torch.linspace(0, 1, length, device=x.device, dtype=x.dtype)
         else:
             steps = torch.arange(length, device=x.device, dtype=x.dtype) / last.clamp_min(1)
+        steps = steps if self.stretch else steps / fraction
         ended = steps > 1
         if self.reversal:
             steps = torch.where(rand((n, 1), x, generator) < self.reversal, 1 - steps, steps)
         position = ((start + fraction * steps) * last).clamp(0, length - 1)
         view = interpolated(x, position, last)
-        return view if known is None else view.masked_fill(ended[:, None], torch.nan)
+        return view if known is None and self.stretch else view.masked_fill(ended[:, None], torch.nan)
 
 
 def interpolated(x: Tensor, position: Tensor, last: Tensor) -> Tensor:
@@ -166,9 +169,13 @@ class ChannelMask(ViewMaker):
     alone={"time_reversal": 0.0},
 )
 def _window(
-    context: ViewContext, *, window_minimum: float = 0.5, time_reversal: float | Literal["auto"] = "auto"
+    context: ViewContext,
+    *,
+    window_minimum: float = 0.5,
+    time_reversal: float | Literal["auto"] = "auto",
+    window_stretch: bool = True,
 ) -> TimeWindow:
-    return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal)
+    return TimeWindow(window_minimum, 0.0 if time_reversal == "auto" else time_reversal, window_stretch)
 
 
 @view("speed", help="faster or slower, with its pitch", source="Ko et al. 2015", strengths=at(speed_limit=(1.18,)))
