@@ -165,13 +165,13 @@ def test_statistics_of_a_channel_are_of_what_is_known():
 
 @pytest.mark.parametrize("estimator", [LinearContrast, Contrastive])
 def test_a_model_of_recordings_of_any_length(estimator, tmp_path):
-    given = uneven(40)
+    given = uneven(50)
     options = {"epochs": 1, "batch_size": 8} if estimator is Contrastive else {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*(epochs|rows|n_components|batch).*")
         model = estimator(modality="series", random_state=0, **options).fit(given)
     h = model.transform(given)
-    assert np.isfinite(h).all() and h.shape[0] == 40
+    assert np.isfinite(h).all() and h.shape[0] == 50
     np.testing.assert_allclose(model.transform(given[:3]), h[:3], rtol=1e-4, atol=1e-5)
     views = model.views(given[:3], 2)
     assert views.shape[:2] == (3, 2) and np.isnan(views[0, :, :, given[0].shape[1] :]).all()

@@ -30,7 +30,8 @@ class TimeWindow(ViewMaker):
     reversal : float
         Probability that the part runs backward.
     stretch : bool
-        Stretch the part to the length of the recording; else it keeps its speed, and its rest is not known (NaN).
+        Stretch all parts to the length of their recordings. Else parts of recordings of unequal length keep their
+        speed, which is a fact about them, and end earlier.
     """
 
     static_step = True
@@ -47,17 +48,17 @@ class TimeWindow(ViewMaker):
         start = (1 - fraction) * rand((n, 1), x, generator)
         known = known_points(x)
         last = last_points(x, known)
-        if known is None and self.stretch:
+        if known is None:
             steps = torch.linspace(0, 1, length, device=x.device, dtype=x.dtype)
         else:
             steps = torch.arange(length, device=x.device, dtype=x.dtype) / last.clamp_min(1)
-        steps = steps if self.stretch else steps / fraction
+            steps = steps if self.stretch else steps / fraction
         ended = steps > 1
         if self.reversal:
             steps = torch.where(rand((n, 1), x, generator) < self.reversal, 1 - steps, steps)
         position = ((start + fraction * steps) * last).clamp(0, length - 1)
         view = interpolated(x, position, last)
-        return view if known is None and self.stretch else view.masked_fill(ended[:, None], torch.nan)
+        return view if known is None else view.masked_fill(ended[:, None], torch.nan)
 
 
 def interpolated(x: Tensor, position: Tensor, last: Tensor) -> Tensor:
@@ -99,17 +100,23 @@ class Jitter(ViewMaker):
     ----------
     strength : float
         s, in scaled units: 1 is the standard deviation of a channel.
+    relative : bool
+        1 is the standard deviation of a channel of this recording, so that noise does not hide quiet ones.
     """
 
     static_step = True
 
-    def __init__(self, strength: float = 0.1) -> None:
+    def __init__(self, strength: float = 0.1, relative: bool = False) -> None:
         super().__init__()
         check_weight("strength", strength)
-        self.strength = strength
+        self.strength, self.relative = strength, relative
 
     def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        return x + self.strength * randn(x, generator)
+        noise = self.strength * randn(x, generator)
+        if not self.relative:
+            return x + noise
+        mean = x.nanmean(2, keepdim=True)
+        return x + noise * (x - mean).square().nanmean(2, keepdim=True).sqrt().nan_to_num()
 
 
 class Amplitude(ViewMaker):
@@ -184,8 +191,8 @@ def _speed(context: ViewContext, *, speed_limit: Annotated[float, Bounds(ge=1)] 
 
 
 @view("jitter", help="Gaussian noise", source="Um et al. 2017", strengths=at(jitter_strength=(0.1, 0.03, 0.3)))
-def _jitter(context: ViewContext, *, jitter_strength: float = 0.1) -> Jitter:
-    return Jitter(jitter_strength)
+def _jitter(context: ViewContext, *, jitter_strength: float = 0.1, jitter_relative: bool = False) -> Jitter:
+    return Jitter(jitter_strength, jitter_relative)
 
 
 @view(
