@@ -14,7 +14,7 @@ from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.features import LogMelPatches, MiniRocket
 from viewsmith.modalities.series.modality import channel_statistics, lengths, padded, reversed_in_time
 from viewsmith.modalities.series.networks import ChannelScaler, RecordingCNN, known_points, last_points
-from viewsmith.modalities.series.views import Speed, TimeWindow
+from viewsmith.modalities.series.views import Jitter, Speed, TimeWindow
 from viewsmith.networks.base import PartContext
 from viewsmith.views.base import ViewContext
 
@@ -151,6 +151,17 @@ def test_windows_and_speeds_of_shorter_recordings_equal_slow_interpolation():
             assert as_fast[row, channel, ~kept].isnan().all()
             expected = np.interp(faster, np.arange(last + 1), values, right=np.nan)
             np.testing.assert_allclose(speed[row, channel], expected, atol=1e-12)
+
+
+def test_windows_of_one_length_are_stretched_and_noise_may_follow_the_recording():
+    x = torch.randn(6, 2, 400, generator=torch.Generator().manual_seed(0))
+    x *= torch.tensor([1e-3, 1, 0, 1, 1, 9])[:, None, None]
+    views = [TimeWindow(0.4, stretch=each)(x, generator=torch.Generator().manual_seed(1)) for each in (True, False)]
+    assert torch.equal(*views)
+    x[0, :, 300:] = torch.nan
+    noise = Jitter(0.1, relative=True)(x, generator=torch.Generator().manual_seed(1)) - x
+    assert torch.equal(noise.isnan(), x.isnan()) and not noise[2].any()
+    torch.testing.assert_close(noise[0, :, :300].std(1), 0.1 * x[0, :, :300].std(1), rtol=0.2, atol=0)
 
 
 def test_statistics_of_a_channel_are_of_what_is_known():
