@@ -93,10 +93,10 @@ def table() -> str:
 
 
 def by_set() -> dict[str, list[dict[str, Any]]]:
-    """Rows of discovery, of this study and of pieces, by set."""
+    """Rows of discovery in which parts are listed, of this study and of pieces, by set."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in [*rows(PATH), *rows(study_pieces.PATH)]:
-        if row["method"] == "discovery" and f"wrong_at_{LEVELS[0]:g}" in row:
+        if row["method"] == "discovery" and row.get(f"listed_at_{LEVELS[-1]:g}"):
             found.setdefault(row["dataset"], []).append(row)
     return found
 

@@ -122,8 +122,21 @@ def test_the_choice_is_the_best_one():
         sets = np.array(list(itertools.product([False, True], repeat=10)))
         apart = [not (above & s[:, None] & s).any() for s in sets]
         value = area * np.exp(z[:, 3]) * p
-        chosen = Pieces(parent, np.zeros((10, 4)), area, area, z).choose(p)
-        assert chosen.tolist() == sets[apart][(sets[apart] @ value).argmax()].tolist()
+        made = Pieces(parent, np.zeros((10, 4)), area, area, z)
+        best = sets[apart][(sets[apart] @ value).argmax()]
+        assert made.apart(p).tolist() == best.tolist()
+        assert made.widest.tolist() == [0, 1, 2, 3, 4, 2, 6, 7, 8, 7]  # 5 and 9 have no other piece beside them
+        things = [np.flatnonzero(made.widest == made.widest[i]) for i in np.flatnonzero(best)]
+        sharpest = [int(own[(np.exp(z[own, 3]) * p[own]).argmax()]) for own in things]
+        assert np.flatnonzero(made.choose(p)).tolist() == sorted(sharpest)
+
+
+def test_the_border_of_a_small_blurred_thing_is_at_half_its_height():
+    x, row, column = np.full((200, 200), 20.0), *np.mgrid[:200, :200]
+    for down, across in itertools.product(range(20, 181, 40), repeat=2):
+        x += 100 / (1 + np.exp((np.hypot(row - down, column - across) - 5) / 1.5))
+    parts = Discovery().fit([x.astype(np.uint8)]).locate([x.astype(np.uint8)])
+    assert len(parts) == 25 and np.median(parts["right"] - parts["left"]) <= 12
 
 
 def test_the_report_the_file_and_the_threshold(tmp_path):

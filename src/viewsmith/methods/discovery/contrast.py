@@ -18,9 +18,6 @@ with one template it is the consensus motif of recordings (Kamgar et al. 2019); 
 al. 2015; LOST, Simeoni et al. 2021). Here both densities are Gaussians with full covariance.
 
 Symbols: z features of a window; P chosen windows; U all windows; n samples, m windows of a sample, d features.
-
-Also here: the rectangle in which the cells of a map sum to the most, of any size, or rather of the typical one; what a
-search in each kind of data gives to `viewsmith.Discovery`, and the q-values of what it finds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -347,9 +347,6 @@ def part_from(tensors: Mapping[str, Tensor], fitted: Mapping[str, Any], i: int) 
         own = {rest.removeprefix(start): t.numpy() for rest, t in tensors.items() if rest.startswith(start)}
         return Whitening(own["mean"], own["axes"]), Contrast.from_arrays(own)
 
-    numbers: dict[str, Any] = {name: float(fitted[name][i]) for name in NUMBERS}
-    boxed = bool(fitted.get("boxed", [True] * (i + 1))[i])
-    numbers |= {name: fitted[name][i] for name in ("count", "border") if name in fitted}
+    numbers: dict[str, Any] = {name: fitted[name][i] for name in (*NUMBERS, "boxed", "count", "border")}
     size = tensors[f"{i}.size"].numpy() if f"{i}.size" in tensors else None
-    side, windows, cells = int(fitted["windows"][i]), of("windows"), of("cells")
-    return Part(window=side, windows=windows, cells=cells, boxed=boxed, size=size, **numbers)
+    return Part(window=int(fitted["windows"][i]), windows=of("windows"), cells=of("cells"), size=size, **numbers)

@@ -46,11 +46,8 @@ FITTED = 600_000  # cells of the images that parts are fitted to; all others are
 #: One row for each part: number of the sample and kind, box in pixels (right and bottom outside), score, q-value
 #: and whether it is unlike the others of its kind.
 PARTS = np.dtype(
-    [
-        *(("sample", np.int64), ("kind", np.int64)),
-        *((side, np.int64) for side in ("left", "top", "right", "bottom")),
-        *(("score", np.float64), ("q", np.float64), ("outlier", np.bool_)),
-    ]
+    [(name, np.int64) for name in ("sample", "kind", "left", "top", "right", "bottom")]
+    + [("score", np.float64), ("q", np.float64), ("outlier", np.bool_)]
 )
 
 
@@ -287,7 +284,6 @@ class ImageSearch(Search):
         """What recurs, or why nothing does, in plain words."""
         if self.parts:
             return "; ".join(self._of_kind(part, number) for number, part in enumerate(self.parts))
-
         best = max(self.tried[0], key=lambda part: (part.posterior <= image_parts.BACKGROUND, part.evidence.gain))
         if best.posterior > image_parts.BACKGROUND:
             why = f"it fills {best.posterior:.0%} of the images, expected at most {image_parts.BACKGROUND:.0%}"
@@ -351,8 +347,7 @@ class ImageSearch(Search):
         dense: Any = dataclasses.replace(self.features, **state) if given else Patches(**state)
         self.dense = dense.to(self.device)
         self.parts = [image_parts.part_from(tensors, fitted, i) for i in range(len(fitted["windows"]))]
-        nulls = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
-        self.null = [null.reshape(len(null), -1) for null in nulls]
+        self.null = [tensors[f"{i}.null"].numpy() for i in range(len(self.parts))]
         self.tried = [[part] for part in self.parts]
 
     @property
@@ -363,7 +358,7 @@ class ImageSearch(Search):
     def _batches(self, images: ImageList, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Reduced images in batches of one size, (b, h, w, channels)."""
         for at, size in self._sized(images, rows):
-            yield _batch(images, rows[at], size)
+            yield np.stack([images.read(int(i), size) for i in rows[at]])
 
     def _sized(self, images: ImageList, rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, int]]]:
         """Positions in `rows`, and the size to which the images there are reduced, by size and block."""
@@ -399,7 +394,7 @@ class ImageSearch(Search):
             own = None if cache is None else cache.read(rows[at], *cells)
             if own is None:
                 assert self.dense is not None
-                maps = self.dense(_batch(images, rows[at], size))
+                maps = self.dense(np.stack([images.read(int(i), size) for i in rows[at]]))
                 if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(at):
                     given = tuple(getattr(maps, "shape", ())) or type(maps).__name__
                     raise InputError(f"the features give {given} for {len(at)} images, expected maps (n, d, h, w)")
@@ -455,11 +450,6 @@ class ImageSearch(Search):
                         box = _in_pixels(boxes[i] + around, valid[i], shape)
                         found.append((rows[i], kind, *box, scores[i], 1.0, outlier[i]))
         return self.with_q_values(np.array(found, PARTS), len(images))
-
-
-def _batch(images: ImageList, rows: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Images reduced to a size, (b, height, width, channels)."""
-    return np.stack([images.read(int(i), size) for i in rows])
 
 
 def _in_pixels(box: np.ndarray, valid: np.ndarray, shape: tuple[int, int]) -> tuple[int, int, int, int]:

@@ -5,18 +5,20 @@
 2. Features z of a piece: log side, log of the share of its own ellipse that it fills, log elongation, log sharpness of
    its border, which is the mean gradient there over the height of the thing.
 3. Choice: one of nested pieces is taken; the sum of area x sharpness x p(kind given z) is maximized exactly, by
-   dynamic programming from the smallest pieces up (Arteta et al. 2012, who learn p from labels).
+   dynamic programming from the smallest pieces up (Arteta et al. 2012, who learn p from labels). That says which are
+   one thing. A larger area is in part blur, so of the pieces of a thing that with the largest sharpness x p is taken.
 4. p(kind given z) = sigmoid(log p_P(z) / p_U(z)), the contrast of `viewsmith.methods.discovery.contrast`: p_P has the
    features of chosen pieces, p_U those of all candidates; both are normal, with medians as moments. In rounds; at first
    p is the share of the ellipse to the power of `ROUND`.
 5. q: the same choice, with the same p_P and p_U, in the images with random phases. These scatter all brightness; what
-   is in parts cannot also make wrong ones, so that they count by the share of the brightness that is in none.
+   is in parts or their blur makes no wrong ones, so that they count by the share of the brightness that is in none.
 
 Symbols: z features of a piece; P chosen pieces; U all candidates.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,7 +59,22 @@ class Pieces:
     height: np.ndarray
     z: np.ndarray
 
+    @cached_property
+    def widest(self) -> np.ndarray:
+        """For each piece (m,), the largest one that is the same thing: no other piece is beside it there."""
+        alone = np.bincount(self.parent + 1, minlength=len(self.parent) + 1)[1:] == 1
+        found = np.arange(len(self.parent))
+        for i, parent in enumerate(self.parent):
+            found[i] = found[parent] if parent >= 0 and alone[parent] else i
+        return found
+
     def choose(self, p: np.ndarray) -> np.ndarray:
+        """Of each thing of `apart` the piece with the largest sharpness x p, bool (m,)."""
+        order = np.lexsort((-np.exp(self.z[:, 3]) * p, self.widest))
+        sharpest = order[np.unique(self.widest[order], return_index=True)[1]]
+        return np.isin(np.arange(len(p)), sharpest) & np.isin(self.widest, self.widest[self.apart(p)])
+
+    def apart(self, p: np.ndarray) -> np.ndarray:
         """Pieces apart from each other, bool (m,), with the largest sum of area x sharpness x p."""
         value = self.area * np.exp(self.z[:, 3]) * p
         within = np.zeros(len(value))  # the best sum of pieces inside each
@@ -71,9 +88,9 @@ class Pieces:
             taken[i] |= chosen[i]
         return chosen
 
-    def round_ones(self) -> np.ndarray:
-        """The choice before there is a model."""
-        return self.choose(np.exp(ROUND * np.minimum(self.z[:, 1], 0)))
+    def roundness(self) -> np.ndarray:
+        """p before there is a model."""
+        return np.asarray(np.exp(ROUND * np.minimum(self.z[:, 1], 0)))
 
 
 def plain_range(plane: np.ndarray) -> tuple[float, float, float]:
@@ -208,7 +225,7 @@ class PieceSearch(ImageSearch):
         self.bright = np.median([_tail(self._scaled(pixels)) for pixels in middles]) > 0
         planes = [self._plane(pixels)[0] for pixels in middles]
         candidates = [pieces_of(plane) for plane in planes]
-        chosen = [each.round_ones() for each in candidates]
+        chosen = [each.apart(each.roundness()) for each in candidates]
         if not any(kept.any() for kept in chosen):
             return False
         above = sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes)
@@ -227,16 +244,15 @@ class PieceSearch(ImageSearch):
         rows = np.unique(np.linspace(0, len(images) - 1, FITTED).astype(int))
         planes = [self._read(images, int(i))[0] for i in rows]
         candidates = [pieces_of(plane) for plane in planes]
-        chosen = [each.round_ones() for each in candidates]
+        chosen = [each.choose(each.roundness()) for each in candidates]
         for _ in range(ROUNDS):
             kind = Kind.of(candidates, chosen)
             chosen = [each.choose(expit(kind(each.z))) for each in candidates]
         above = sum(np.maximum(plane - plain_range(plane)[0], 0).sum() for plane in planes)
-        in_parts = [
-            (each.area * each.height)[kept & (kind(each.z) > 0)].sum()
-            for each, kept in zip(candidates, chosen, strict=True)
-        ]
-        self.rest = float(1 - sum(in_parts) / above)
+        self.rest = 1.0
+        for each, kept in zip(candidates, chosen, strict=True):
+            things = np.unique(each.widest[kept & (kind(each.z) > 0)])
+            self.rest -= float((each.area * each.height)[things].sum() / above)
         rng, null = np.random.default_rng(self.seed), []
         for i in range(_enough(images)):
             drawn = random_phases(planes[i % len(planes)][..., None], rng)[..., 0]
