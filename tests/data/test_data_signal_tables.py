@@ -88,7 +88,7 @@ def test_moments_that_are_refused(tmp_path):
     frame.assign(t="soon").to_csv(tmp_path / "s.csv", index=False)
     assert "neither numbers nor dates" in refusal(load_dataset, tmp_path / "s.csv", **options)
     assert "is a table, of which length=2s needs recordings" in refusal(load_dataset, tmp_path / "l.csv", length="2s")
-    assert "so time=t has no effect" in refusal(load_dataset, tmp_path / "l.csv", time="t")
+    assert "of which time=t needs recordings" in refusal(load_dataset, tmp_path / "l.csv", time="t")
 
 
 def test_arrays_of_matlab(tmp_path, capsys):

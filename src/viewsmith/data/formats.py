@@ -555,13 +555,14 @@ def check_options(name: str, request: DataOptions, chosen: Entry | None) -> None
         for option in entry.tag("takes"):
             nouns.setdefault(option, []).append(entry.tag("noun"))
     takes = set() if chosen is None else set(chosen.tag("takes"))
+    of_recordings = {"time", "recording", "length", "step", "rate", "channels"}
     if request.modality == "series" and chosen is not None and chosen.tag("table"):
-        takes |= {"time", "recording", "length", "step", "rate", "channels"}
+        takes |= of_recordings
     nouns |= {option: ["a table of recordings (--modality series)"] for option in ("time", "recording")}
     for option, known in nouns.items():
         value = getattr(request, option)
         if value is not None and option not in takes:
-            if option in ("length", "step", "rate", "channels") and chosen is not None and chosen.tag("table"):
+            if option in of_recordings and chosen is not None and chosen.tag("table"):
                 raise InputError(
                     f"{name} is a table, of which {option}={one_line(value, 60)} needs recordings: give --modality "
                     "series, and --time COLUMN if each row is a moment; or leave it out"
