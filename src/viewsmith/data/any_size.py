@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -190,7 +190,7 @@ def _deep_folder(path: Path, files: list[Path], request: DataOptions) -> ImageLi
     """Images of instruments under a folder, each file one image."""
     from PIL import Image
 
-    names, sources = [file.relative_to(path).as_posix() for file in files], cast("list[Any]", files)
+    names, sources = [file.relative_to(path).as_posix() for file in files], list[Any](files)
     if request.channel_files:
         sources, names, _ = channels_joined(files, names, request.channel_files, str(path))
     stack = stack_of(sources, request, None, any_size=True)

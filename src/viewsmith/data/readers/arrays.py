@@ -27,7 +27,7 @@ _ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
 
 
-#: Of images in a file of arrays; those of `fit` alone resize them without it.
+#: Options of arrays that are read as images whose axes are given, or as a scene that is cut into tiles.
 OF_SCENES = ("axes", "channels", "tile", "overlap")
 
 
