@@ -214,9 +214,10 @@ def _deep_folder(path: Path, files: list[Path], request: DataOptions) -> ImageLi
         return np.rint(pixels).clip(0, np.iinfo(stack.dtype).max).astype(stack.dtype)
 
     def contents() -> Iterator[bytes]:
+        yield f"{request.axes} {request.channel_files} {stack.chosen}".encode()
         for file in files:
             status = file.stat()
-            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns} {stack.chosen}".encode()
+            yield f"{file.relative_to(path)} {status.st_size} {status.st_mtime_ns}".encode()
 
     say(stack.described(path))
     shapes = [file.sides for file in stack.files]

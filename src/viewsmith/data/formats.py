@@ -511,8 +511,9 @@ def find_reader(path: Path) -> Entry:
             return find("reader", "ome-zarr")
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
     check_source(path)
-    of_tenx = all(any(path.parent.glob(name)) for name in ("matrix.mtx*", "barcodes.tsv*"))
-    if of_tenx and path.name.split(".")[0] in ("matrix", "barcodes", "features", "genes"):
+    if path.name.split(".")[0] in ("matrix", "barcodes", "features", "genes") and all(
+        any(path.parent.glob(name)) for name in ("matrix.mtx*", "barcodes.tsv*")
+    ):
         raise InputError(f"{path} belongs to its folder, which is read as a whole: give {path.parent}")
     ending = extension_of(path)
     found = by_ending().get(ending.lower())

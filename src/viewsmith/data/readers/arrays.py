@@ -21,6 +21,7 @@ from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.letters import letter_rows
 from viewsmith.modalities.dna.modality import alphabet_of_texts
+from viewsmith.modalities.images.channels import is_photograph
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _ZIP_HEADER = 30  # bytes
@@ -81,7 +82,8 @@ def read_npy(path: Path, request: DataOptions) -> FileContents:
 
 def _say_axes(path: Path, x: np.ndarray, request: DataOptions) -> None:
     """Say that numbers of three axes and more than 8 bits are images of one channel, which may be a scene."""
-    if x.ndim == 3 and x.dtype.kind in "iu" and x.dtype.itemsize > 1 and request.schema is request.modality is None:
+    deep = x.ndim == 3 and x.dtype.kind in "iu" and not is_photograph(x.shape[1:], x.dtype)
+    if deep and request.schema is request.modality is None:
         say(
             f"{path}: {len(x):,} images of {x.shape[1]} x {x.shape[2]} pixels and one channel; if it is one scene of "
             f"{x.shape[2]} channels: --axes YXC --tile {max(4, min(x.shape[:2]) // 8)}"
