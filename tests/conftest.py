@@ -105,9 +105,9 @@ def less_care():
 @pytest.fixture
 def no_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the code path of a GPU, which skips no work that depends on values of tensors."""
-    from viewsmith.core import tensors
+    from viewsmith.core import device
 
-    monkeypatch.setattr(tensors, "HOST", set())
+    monkeypatch.setattr(device, "HOST", set())
 
 
 @pytest.fixture(scope="session")

@@ -72,12 +72,12 @@ def test_what_waits_is_found():
 
 def both(work):
     """What a function gives where values of tensors may be looked at, and where not."""
-    from viewsmith.core import tensors
+    from viewsmith.core import device
 
     found = []
     for host in ({"cpu"}, set()):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tensors, "HOST", host)
+            patch.setattr(device, "HOST", host)
             found.append(work())
     return found
 

@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.device import HostNumbers, constant
 from viewsmith.core.distributed import broadcast_module, broadcast_tensors
 from viewsmith.core.errors import InputError
 from viewsmith.core.samples import Rows, apply_in_blocks, evenly_spaced
-from viewsmith.core.tensors import HostNumbers, constant
 from viewsmith.losses.quality import Pools, attention_pools, foreground_map, map_pools, pair_quality
 from viewsmith.modalities.images.operations import crop
 from viewsmith.networks.feature_maps import FeatureMap, FrozenMaps

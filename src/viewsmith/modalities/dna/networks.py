@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from viewsmith.core.device import on_host
 from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
-from viewsmith.core.tensors import on_host
 from viewsmith.modalities.dna.letters import NUCLEOTIDES, Alphabet, word_length
 from viewsmith.networks.base import EncoderContext, Latents, Modulation, TimestepEmbedding, zero_initialized
 from viewsmith.networks.scaling import SkipCoordinates, SkipKinds, WithSkip, learned_columns

@@ -7,9 +7,9 @@ and views keep them; what reads values derives the mask here.
 import torch
 from torch import Tensor, nn
 
+from viewsmith.core.device import on_host
 from viewsmith.core.registry import register
 from viewsmith.core.rows import RowSource
-from viewsmith.core.tensors import on_host
 from viewsmith.modalities.dna.networks import SequenceCNN
 from viewsmith.networks.base import EncoderContext
 from viewsmith.networks.scaling import Moments, Scaler, Scaling, column_moments, tensor_blocks
