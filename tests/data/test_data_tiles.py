@@ -193,6 +193,8 @@ def test_a_scene_in_an_array(tmp_path, capsys, ending):
     several = load_dataset(path, axes="IYX")
     np.testing.assert_array_equal(several.x[..., 0], x)
     assert "is one image (YXC 40 x 50 x 30 uint16), expected several" in refusal(load_dataset, path, axes="YXC")
+    scipy.io.savemat(tmp_path / "text.mat", {"note": "text"})
+    assert "text.mat has note, expected an array of numbers" in refusal(load_dataset, tmp_path / "text.mat", tile=8)
     np.save(tmp_path / "many.npy", x.reshape(4, 10, 10, 150))
     data = load_dataset(tmp_path / "many.npy", channels=["149"])
     np.testing.assert_array_equal(data.x, x.reshape(4, 10, 10, 150)[..., [149]])

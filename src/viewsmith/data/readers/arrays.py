@@ -54,9 +54,11 @@ def npy_scene(path: Path) -> ImageFile:
 
 
 def mat_scene(path: Path) -> ImageFile:
-    """The largest array of numbers of a .mat file as an image."""
-    _, numbers, _ = _arrays_of(path)
-    return _scene(path, max(numbers.values(), key=np.size))
+    """``X``, or the largest array of numbers, of a .mat file as an image."""
+    arrays, numbers, _ = _arrays_of(path)
+    if not numbers:
+        raise InputError(f"{path} has {name_list(list(arrays)) or 'nothing'}, expected an array of numbers, such as X")
+    return _scene(path, numbers["X"] if "X" in numbers else max(numbers.values(), key=np.size))
 
 
 @reader(
