@@ -374,17 +374,19 @@ def _projected(windows: Windows, rng: np.random.Generator) -> Tensor:
     weights = np.zeros((len(chosen), width), np.float32)  # of letters, to numbers of groups, which are exact in float32
     np.put_along_axis(weights, chosen, float(c) ** np.arange(size, dtype=np.float32)[None], axis=1)
     kept, values = [], letters.astype(np.float32)
-    number = np.zeros(c**size, np.int64)  # of the large groups among them
+    at = letters + c * np.arange(width)  # of letters in the counts of a group
+    number = np.zeros(c**size, np.int64)  # of the large groups among them: where their counts begin
     for keys in _keys(values, weights):
         large = np.bincount(keys) >= AT_LEAST
         groups, rows = np.flatnonzero(large), np.flatnonzero(large[keys])
-        number[groups] = np.arange(len(groups))
-        place = (number[keys[rows]][:, None] * width + np.arange(width)) * c + letters[rows]
+        number[groups] = np.arange(len(groups)) * width * c
+        place = at[rows]
+        place += number[keys[rows]][:, None]
         counts = np.bincount(place.ravel(), minlength=len(groups) * width * c).reshape(-1, c * width)
         kept.append(counts[np.argsort(-_evidence(counts, width))[:OF_EACH]].astype(np.float32))
     every = np.concatenate(kept)
     distinct = every[np.unique(every.view(f"V{every.itemsize * every.shape[1]}"), return_index=True)[1]]
-    best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct, width), kind="stable")[:ALIKE]])
+    best = torch.from_numpy(distinct[np.argsort(-_evidence(distinct.astype(np.int64), width), kind="stable")[:ALIKE]])
     p = best.reshape(-1, width, c) + PRIOR_ALIKE
     return torch.log(p / p.sum(2, keepdim=True)).flatten(1)
 
@@ -404,10 +406,11 @@ def _positions(width: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 def _evidence(counts: np.ndarray, width: int) -> np.ndarray:
     """Log marginal likelihood, prior Dirichlet(1/2), of letters counted in windows (S, C w), against 1/C for each."""
-    c = counts.reshape(len(counts), width, -1).astype(np.int64)
-    n, size = c[:, 0].sum(1), c.shape[2]  # windows of a group, letters
+    size = counts.shape[1] // width  # letters
+    n = counts[:, :size].sum(1)  # windows of a group
     table = gammaln(np.arange(n.max(initial=0) + 1) + 0.5) - gammaln(0.5)
-    return np.asarray(table[c].sum((1, 2)) + width * (n * np.log(size) - gammaln(n + size / 2) + gammaln(size / 2)))
+    of_letters = np.take(table, counts, mode="clip").sum(1)
+    return np.asarray(of_letters + width * (n * np.log(size) - gammaln(n + size / 2) + gammaln(size / 2)))
 
 
 def _blocks(windows: Windows, motifs: int) -> Iterator[slice]:
