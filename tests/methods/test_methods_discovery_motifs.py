@@ -255,7 +255,7 @@ def test_one_frequency_against_a_loop():
 @pytest.mark.parametrize("size", [4, 20])
 def test_the_evidence_of_groups_against_one_letter_after_the_other(size):
     words = np.random.default_rng(0).integers(0, size, (3, 5, 4))  # groups of five windows of four letters
-    counts = np.stack([np.eye(size)[group].sum(0).ravel() for group in words])
+    counts = np.stack([np.eye(size, dtype=int)[group].sum(0).ravel() for group in words])
     for group, found in zip(words, _evidence(counts, 4), strict=True):
         expected = 0.0
         for column in group.T:
