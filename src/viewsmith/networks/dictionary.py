@@ -40,9 +40,10 @@ def _centers(white: Tensor, start: Tensor, rounds: int) -> Tensor:
     """Unit-length centers of whitened patches by k-means on similarities."""
     centers = F.normalize(white[start], dim=1)
     for _ in range(rounds):
-        similarity = white @ centers.T
-        best = similarity.argmax(1)
-        total = torch.zeros_like(centers).index_add_(0, best, white * similarity.gather(1, best[:, None]))
+        total = torch.zeros_like(centers)
+        for some in white.split(VALUES // (4 * len(centers))):
+            highest, best = (some @ centers.T).max(1)
+            total.index_add_(0, best, some * highest[:, None])
         empty = total.norm(dim=1) < 1e-6
         centers = torch.where(empty[:, None], centers, F.normalize(total, dim=1))
     return centers

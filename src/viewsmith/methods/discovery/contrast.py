@@ -35,7 +35,7 @@ KEPT = 24  # whitened components of a window
 SURE = 0.05  # q-value of places that surely are parts
 FAR = 3.0  # interquartile ranges above the upper quartile, where outliers begin ("far out", Tukey 1977)
 STEADY = 0.9  # of the samples, in which two halves agree; with fewer the report says so
-BLOCK, CACHED = 2**16, 2**13  # rows
+CACHED = 2**13  # rows that stay in the cache of a CPU
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,16 @@ class Moments:
     products: np.ndarray
 
     @classmethod
-    def of(cls, z: np.ndarray) -> "Moments":
-        """The moments of rows z (n, d); in blocks, because float64 takes twice the memory of all features."""
+    def of(cls, z: np.ndarray, kept: np.ndarray | None = None) -> "Moments":
+        """The moments of the kept rows of z (..., d); in blocks, because float64 takes twice the memory of all."""
+        z = z.reshape(-1, z.shape[-1])
+        at = np.arange(len(z)) if kept is None else np.flatnonzero(kept)
         total, products = np.zeros(z.shape[1]), np.zeros((z.shape[1], z.shape[1]))
-        for start in range(0, len(z), BLOCK):
-            rows = z[start : start + BLOCK].astype(np.float64)
+        for start in range(0, len(at), CACHED):
+            rows = z[at[start : start + CACHED]].astype(np.float64)
             total += rows.sum(0)
             products += rows.T @ rows
-        return cls(float(len(z)), total, products)
+        return cls(float(len(at)), total, products)
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(self.count + other.count, self.total + other.total, self.products + other.products)
@@ -115,9 +117,8 @@ class Whitening:
     axes: np.ndarray
 
     @classmethod
-    def of(cls, z: np.ndarray) -> "Whitening":
-        """Fitted to rows z (m, d)."""
-        moments = Moments.of(z)
+    def of(cls, moments: Moments) -> "Whitening":
+        """Fitted to features with these moments."""
         variance, axes = np.linalg.eigh(moments.covariance)
         count = int(min(KEPT, (variance > 1e-9 * max(variance[-1], 1e-12)).sum()))
         kept = slice(None, -count - 1, -1)
@@ -129,7 +130,11 @@ class Whitening:
 
     def __call__(self, z: np.ndarray) -> np.ndarray:
         """Components (..., KEPT) of features (..., d), float32."""
-        return np.asarray((z - self.mean.astype(np.float32)) @ self.axes.astype(np.float32))
+        rows, mean, axes = z.reshape(-1, z.shape[-1]), self.mean.astype(np.float32), self.axes.astype(np.float32)
+        found = np.empty((len(rows), axes.shape[1]), np.float32)
+        for start in range(0, len(rows), CACHED):
+            found[start : start + CACHED] = (rows[start : start + CACHED] - mean) @ axes
+        return found.reshape(*z.shape[:-1], -1)
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,8 @@ def folds(n: int, seed: int, count: int = 4) -> np.ndarray:
 
 def moments_by_fold(z: np.ndarray, kept: np.ndarray, fold: np.ndarray) -> list[Moments]:
     """Moments of the kept rows of z (n, ..., d), by fold."""
-    return [Moments.of(z[fold == f][kept[fold == f]]) for f in range(int(fold.max()) + 1)]
+    fold = fold.reshape(-1, *[1] * (kept.ndim - 1))
+    return [Moments.of(z, kept & (fold == f)) for f in range(int(fold.max()) + 1)]
 
 
 def choose_windows(
@@ -238,6 +244,7 @@ def choose_windows(
         start = ((z - center) ** 2).sum(-1).astype(np.float64)
     score = np.where(whole, start, -np.inf)
     everything = moments_by_fold(z, whole, fold)
+    by_fold = [z[fold == f].reshape(-1, z.shape[-1]) for f in range(len(everything))]
     chosen = np.zeros_like(whole)
     for _ in range(ROUNDS):
         best = np.argpartition(-score, count - 1, 1)[:, :count]
@@ -249,7 +256,6 @@ def choose_windows(
         if np.array_equal(before, chosen):
             break
         moments = moments_by_fold(z, chosen, fold)
-        by_fold = [z[fold == f].reshape(-1, z.shape[-1]) for f in range(len(moments))]
         for f, rows in enumerate(held_out_scores(moments, everything, by_fold)):
             score[fold == f] = np.where(whole[fold == f], rows.reshape(-1, score.shape[1]), -np.inf)
     return score, Contrast.of(sum(moments[1:], moments[0]), sum(everything[1:], everything[0]))
@@ -275,11 +281,10 @@ def best_boxes(maps: np.ndarray, smallest: int = 4) -> tuple[np.ndarray, np.ndar
             ends, starts = prefix[:, wide:], np.minimum.accumulate(prefix[:, : w - wide + 1], 1)
             right = np.argmax(ends - starts, 1)
             value = ends[each, right] - starts[each, right]
-            better = np.flatnonzero(value > best)
-            for i in better:
-                left = int(np.argmin(prefix[i, : right[i] + 1]))
-                boxes[i] = top, left, bottom, right[i] + wide
-            best[better] = value[better]
+            i = np.flatnonzero(value > best)
+            left = np.where(np.arange(w) <= right[i, None], prefix[i, :-1], np.inf).argmin(1)
+            boxes[i] = np.stack([0 * i + top, left, 0 * i + bottom, right[i] + wide], 1)
+            best[i] = value[i]
     return boxes, best
 
 
@@ -288,20 +293,24 @@ def sized_boxes(maps: np.ndarray, size: np.ndarray, smallest: int = 4) -> tuple[
     its sides are away from `size`, the typical height and width. With none above 0 it is empty, and the value 0."""
     n, h, w = maps.shape
     tall, wide = min(smallest, h), min(smallest, w)
-    best, boxes, each = np.zeros(n), np.zeros((n, 4), np.int64), np.arange(n)
+    best, boxes = np.zeros(n), np.zeros((n, 4), np.int64)
     sums = np.pad(np.cumsum(np.cumsum(maps, 1, dtype=np.float64), 2), [(0, 0), (1, 0), (1, 0)])
     left, right = np.triu_indices(w + 1, wide)
     doublings = np.log2((right - left) / size[1])
-    for height in range(tall, h + 1):
+    most = maps.clip(0).sum((1, 2))  # no rectangle has a larger sum, so that those of other sizes are left out soon
+    for height in sorted(range(tall, h + 1), key=lambda height: abs(np.log2(height / size[0]))):
         factor = np.exp(-0.5 * (np.log2(height / size[0]) ** 2 + doublings**2))
-        rows = sums[:, height:] - sums[:, :-height]
-        values = ((rows[:, :, right] - rows[:, :, left]) * factor).reshape(n, -1)
-        found = values.argmax(1)
-        value = values[each, found]
-        better = value > best
-        top, pair = np.divmod(found, len(left))
-        boxes[better] = np.stack([top, left[pair], top + height, right[pair]], 1)[better]
-        best[better] = value[better]
+        i = np.flatnonzero(most * factor.max() > best)
+        if not len(i):
+            break
+        a, b, factor = (each[factor > (best[i] / most[i]).min()] for each in (left, right, factor))
+        rows = sums[i, height:] - sums[i, :-height]
+        values = ((rows[:, :, b] - rows[:, :, a]) * factor).reshape(len(i), -1)
+        found, value = values.argmax(1), values.max(1)
+        top, pair = np.divmod(found, len(a))
+        better = value > best[i]
+        boxes[i[better]] = np.stack([top, a[pair], top + height, b[pair]], 1)[better]
+        best[i[better]] = value[better]
     return boxes, best
 
 

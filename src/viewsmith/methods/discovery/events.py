@@ -129,7 +129,7 @@ def grown(event: Event, x: np.ndarray, free: np.ndarray, rng: np.random.Generato
     random phases, however many are listed."""
     starts, values = window_values(x, event.width, event.least)
     whitening, z, chosen = event.windows[0], event.windows[0](values), np.zeros((0, 0), bool)
-    everything, anywhere = Moments.of(z[free_windows(free, starts, event.width)]), np.ones((len(x), x.shape[2]), bool)
+    everything, anywhere = Moments.of(z, free_windows(free, starts, event.width)), np.ones((len(x), x.shape[2]), bool)
     empty = random_phases(x, rng)
     for _ in range(ROUNDS):
         found = np.stack(_places(event, x, free, PLACES), 2)
@@ -156,7 +156,7 @@ def _search(
     """What windows of one width lead to."""
     starts, values = window_values(x, width, least, FITTED_STEPS)
     whole = free_windows(free, starts, width)
-    whitening = Whitening.of(values[whole])
+    whitening = Whitening.of(Moments.of(values, whole))
     z = whitening(values)
     scores, contrast = choose_windows(z, whole, fold)
     found, enough = [(_gain(scores), contrast)], ONE_VIEW * _gain(scores)

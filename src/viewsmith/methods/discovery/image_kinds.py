@@ -27,7 +27,7 @@ from viewsmith.methods.discovery.image_parts import (
     agreement,
     cell_posteriors,
     shares_below,
-    whole_windows,
+    whole_components,
     window_means,
     windows_apart,
 )
@@ -46,9 +46,9 @@ PRESENT = 0.5  # of the images, to whose best windows a small kind is fitted
 def filling(maps: np.ndarray, free: np.ndarray, side: int, seed: int) -> Part:
     """The kind that squares of one side lead to, up to `COUNT` in an image."""
     fold = folds(len(maps), seed)
-    means, whole = window_means(maps, side), whole_windows(free, side)
-    whitening, cell_whitening = Whitening.of(means[whole]), Whitening.of(maps[free])
-    z, cells = whitening(means), cell_whitening(maps)
+    whitening, z, whole = whole_components(maps, free, side)
+    cell_whitening = Whitening.of(Moments.of(maps, free))
+    cells = cell_whitening(maps)
     rows = z.reshape(len(z), -1, z.shape[-1])
     score, _ = choose_windows(rows, whole.reshape(len(z), -1), fold, count=min(COUNT, rows.shape[1]))
     chosen = _chosen(score.reshape(whole.shape), side)
@@ -60,7 +60,7 @@ def filling(maps: np.ndarray, free: np.ndarray, side: int, seed: int) -> Part:
     held = np.where(free, posterior, 0)
     return Part(
         window=side,
-        windows=(whitening, Contrast.of(Moments.of(z[chosen]), Moments.of(z[whole]))),
+        windows=(whitening, Contrast.of(Moments.of(z, chosen), Moments.of(z, whole))),
         cells=(cell_whitening, of_cells),
         posterior=float(held.sum() / free.sum()),
         consistency=float(agreement(held, _covered(chosen, side)).mean()),
@@ -97,10 +97,10 @@ def small(
     images with random phases; its consistency is the probability that the best window of an image has a higher score
     than one of those."""
     fold = folds(len(maps), seed)
-    means, whole = window_means(maps, side), whole_windows(free, side)
-    whitening = Whitening.of(means[whole])
-    z = whitening(means).reshape(len(maps), -1, len(whitening.axes.T))
-    score, contrast = choose_windows(z, whole.reshape(len(maps), -1), fold, count=1, present=PRESENT)
+    whitening, z, whole = whole_components(maps, free, side)
+    score, contrast = choose_windows(
+        z.reshape(len(z), -1, z.shape[-1]), whole.reshape(len(maps), -1), fold, count=1, present=PRESENT
+    )
     pair = whitening, contrast
     plain: dict[str, Any] = {"posterior": 0.0, "consistency": 0.0, "objective": 0.0, "boxed": False}
     part = Part(window=side, windows=pair, cells=pair, border=BORDER, **plain)

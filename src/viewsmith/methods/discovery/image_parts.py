@@ -83,7 +83,7 @@ class Part:
     def window_scores(self, maps: np.ndarray) -> np.ndarray:
         """The score of every window as one of the kind, (n, h - k + 1, w - k + 1), for maps (n, h, w, d)."""
         whitening, contrast = self.windows
-        z = whitening(window_means(maps, self.window))
+        z = whitened(whitening, maps, self.window)
         # A small kind is whatever is rare, and one that fills the images is among its own: they have the plain ratio.
         rows = z.reshape(-1, z.shape[-1])
         plain = self.border > 0 or self.count > 1
@@ -116,6 +116,19 @@ def window_means(maps: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(F.avg_pool2d(torch.from_numpy(maps).permute(0, 3, 1, 2), side, stride=1).permute(0, 2, 3, 1))
 
 
+def whitened(whitening: Whitening, maps: np.ndarray, side: int) -> np.ndarray:
+    """Components of all windows, (n, h - side + 1, w - side + 1, KEPT), without their means in memory at once."""
+    return np.concatenate([whitening(window_means(maps[a : a + BLOCK], side)) for a in range(0, len(maps), BLOCK)])
+
+
+def whole_components(maps: np.ndarray, free: np.ndarray, side: int) -> tuple[Whitening, np.ndarray, np.ndarray]:
+    """A whitening fitted to the windows of free cells, components of all windows, and which are of free cells."""
+    whole, blocks = whole_windows(free, side), [slice(a, a + BLOCK) for a in range(0, len(maps), BLOCK)]
+    first, *rest = (Moments.of(window_means(maps[some], side), whole[some]) for some in blocks)
+    whitening = Whitening.of(sum(rest, first))
+    return whitening, whitened(whitening, maps, side), whole
+
+
 def discover(maps: np.ndarray, valid: np.ndarray, *, windows: Sequence[int] = WINDOWS, seed: int = 0) -> list[Part]:
     """Find what recurs in dense features: a solution for each side of windows, see `likely`."""
     fold = folds(len(maps), seed)
@@ -136,14 +149,12 @@ def whole_windows(valid: np.ndarray, side: int) -> np.ndarray:
 
 def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) -> Part:
     """The part that windows of one side lead to (steps 1 to 4)."""
-    means, whole = window_means(maps, side), whole_windows(valid, side)
-    n, _, columns, _ = means.shape
-    whitening = Whitening.of(means[whole])
-    z, whole = whitening(means).reshape(n, -1, len(whitening.axes.T)), whole.reshape(n, -1)
-    score, contrast = choose_windows(z, whole, fold)
+    whitening, z, whole = whole_components(maps, valid, side)
+    n, _, columns, d = z.shape
+    score, contrast = choose_windows(z.reshape(n, -1, d), whole.reshape(n, -1), fold)
     top, left = np.divmod(score.argmax(1), columns)
     inside = inside_boxes(np.stack([top, left, top + side, left + side], 1), valid.shape[1:])
-    cell_whitening = Whitening.of(maps[valid])
+    cell_whitening = Whitening.of(Moments.of(maps, valid))
     cells = cell_whitening(maps)
     for _ in range(BOX_ROUNDS):
         posterior, of_cells = cell_posteriors(cells, valid, inside, fold)
@@ -190,9 +201,9 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
         return part
     of_cells = cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold)[1]
     whole = whole_windows(free, part.window)
-    z = part.windows[0](window_means(maps, part.window))
+    z = whitened(part.windows[0], maps, part.window)
     middle = _in_the_middle(boxes, whole, part.window) & (values > 0)[:, None, None]
-    of_windows = Contrast.of(Moments.of(z[middle]), Moments.of(z[whole]))
+    of_windows = Contrast.of(Moments.of(z, middle), Moments.of(z, whole))
     return dataclasses.replace(part, size=size, windows=(part.windows[0], of_windows), cells=(part.cells[0], of_cells))
 
 
@@ -263,6 +274,12 @@ def cell_posteriors(
 
 def boxes_of(part: Part, maps: np.ndarray, free: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Up to `count` boxes of a part in each image, in cells, and their scores; empty and -inf if there is no other."""
+    if len(maps) > BLOCK:
+        blocks = [slice(a, a + BLOCK) for a in range(0, len(maps), BLOCK)]
+        places = zip(*(boxes_of(part, maps[some], free[some], count) for some in blocks), strict=True)
+        return [
+            (np.concatenate(boxes), np.concatenate(scores)) for boxes, scores in (zip(*p, strict=True) for p in places)
+        ]
     k = part.window
     scores = np.where(whole_windows(free, k), part.window_scores(maps), -np.inf)
     if not part.boxed:

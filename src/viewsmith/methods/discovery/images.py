@@ -143,21 +143,23 @@ class ImageSearch(Search):
                 part = windows_only or part
             if part is None:
                 part, null = self._further(rest, maps, sorted(windows))
+                found = [] if part is None else image_parts.boxes_of(part, maps, free, self._places(part))
             elif part.boxed:
                 part = image_parts.with_typical_size(part, image_parts.likely(solutions), maps, free, self.seed)
                 # What these images have beside their best box is no part, unless most of them have something there.
-                apart = image_parts.boxes_of(part, maps, free, self.max_parts + 1)[1:]
+                found = image_parts.boxes_of(part, maps, free, self.max_parts + 1)
+                apart = found[1:]
                 if np.isfinite(apart[0][1]).mean() > ONE_EACH:
                     drawn = rest.drawn(NULL)
                     compared = self._maps(drawn, np.arange(len(drawn)), "random phases")
                     apart = image_parts.boxes_of(part, *compared, self.max_parts)
                 null = np.stack([scores for _, scores in apart], 1)
             else:
-                found = image_parts.boxes_of(part, maps, free, 1)
-                null = image_parts.null_scores(part, maps, free, found, self.max_parts)
+                found = image_parts.boxes_of(part, maps, free, self.max_parts)
+                null = image_parts.null_scores(part, maps, free, found[:1], self.max_parts)
             if part is None or null is None:
                 break
-            found = image_parts.boxes_of(part, maps, free, self._places(part))
+            found = found[: self._places(part)]
             self.keep(part, null, found[0][1], part.features(maps, free, found[0][0]))
             if len(self.parts) == 1 and part.count == 1:
                 self.steady = image_parts.agreement_of_halves(part, maps, free, self.seed)

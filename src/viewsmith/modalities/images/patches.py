@@ -22,6 +22,7 @@ SAMPLED = 40_000  # patches that the centers are fitted to
 CENTERS, ROUNDS = 256, 15
 STRIDE = 2  # pixels between patches: four times as fast as every pixel, with the same result on cells
 COMPONENTS = 64  # principal components that are kept of a cell
+VALUES = 2**21  # responses that are computed at once on a CPU
 
 #: What discovery needs of any dense features: images (b, H, W, C) -> maps float32 (b, d, h, w).
 DenseFeatures = Callable[[np.ndarray], Tensor]
@@ -60,14 +61,22 @@ def cells(
     x = F.pad(as_pixels(images, reduction, filters.device, unit), (2, 2, 2, 2), mode="replicate").contiguous(
         memory_format=torch.channels_last
     )
+    filters = filters.contiguous(memory_format=torch.channels_last)
+    # Responses of a few images stay in the cache of a CPU.
+    some = max(1, x.shape[0] if x.is_cuda else VALUES * STRIDE**2 // (len(filters) * x.shape[2] * x.shape[3]))
+    return torch.cat([_pooled(each, filters, offset, CELL // STRIDE // reduction) for each in x.split(some)])
+
+
+def _pooled(x: Tensor, filters: Tensor, offset: Tensor, side: int) -> Tensor:
+    """Responses to images (b, C, H, W), averaged over squares."""
     # In rows of centers, which are contiguous: statistics over them are several times as fast.
-    similarity = F.conv2d(x, filters.contiguous(memory_format=torch.channels_last), -offset, stride=STRIDE)
+    similarity = F.conv2d(x, filters, -offset, stride=STRIDE)
     b, centers, h, w = similarity.shape
     response = similarity.permute(0, 2, 3, 1).reshape(b * h * w, centers)
     mean = response.mean(1, keepdim=True)
     deviation = (torch.linalg.vector_norm(response, dim=1, keepdim=True).square() / centers - mean**2).clamp(min=0)
     response = response.sub_(mean + deviation.sqrt() / 2).relu_()
-    return F.avg_pool2d(response.reshape(b, h, w, centers).permute(0, 3, 1, 2), CELL // STRIDE // reduction)
+    return F.avg_pool2d(response.reshape(b, h, w, centers).permute(0, 3, 1, 2), side)
 
 
 def as_pixels(
