@@ -178,5 +178,6 @@ def test_samples_of_different_shapes_are_told():
     images = np.empty(5, dtype=object)
     images[:] = [np.zeros((8 + number, 8), np.uint8) for number in range(5)]
     assert refusal(fit, images) == (
-        "the samples have different shapes, such as (8, 8) and (9, 8), expected equal ones: resize or crop them first"
+        "the samples have different shapes, such as (8, 8) and (9, 8), expected equal ones: name recordings "
+        "(modality='series'), resize or crop others first"
     )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from located_discs import with_discs
 from refusals import refusal
@@ -88,6 +89,12 @@ def test_a_folder_of_files_of_several_sizes(tmp_path):
 )
 def test_refused_arrays(x, part):
     assert part in refusal(as_images, x)
+
+
+def test_a_list_of_images_of_pillow_is_read():
+    x = np.random.default_rng(0).integers(0, 256, (3, 20, 30, 3), dtype=np.uint8)
+    read = as_images([Image.fromarray(each) for each in x]).read
+    np.testing.assert_array_equal(np.stack([read(i, None) for i in range(3)]), x)
 
 
 def test_missing_values_and_networks_for_photographs_are_refused():

@@ -121,6 +121,12 @@ def test_column_names_with_line_breaks_stay_on_one_line():
     assert "two lines" in refusal(to_rows, pd.DataFrame({"two\nlines": ["a", "b"]}))
 
 
+class Record(list):
+    """A record of Biopython, which is read letter by letter."""
+
+    seq = "AC"
+
+
 @pytest.mark.parametrize(
     ("given", "part"),
     [
@@ -138,6 +144,8 @@ def test_column_names_with_line_breaks_stay_on_one_line():
         (np.array([["1", "2.5"]], dtype=object), "such as '1', expected numbers: give X.astype(float), because all"),
         (np.array([["1", "2.5"]]), "such as '1', expected numbers: give X.astype(float), because all"),
         ([[1, 2], [3]], "of type list, to an array of numbers"),
+        ([np.zeros(3), np.zeros(4)], "different shapes, such as (3,) and (4,), expected equal ones: name recordings"),
+        ([Record("AC")], "give letters as text, [str(record.seq) for record in X]"),
         (None, "0 dimensions"),
     ],
 )

@@ -113,9 +113,20 @@ def test_numbers_with_other_characters_are_named(cells, example):
 
 
 @pytest.mark.parametrize(
+    ("letters", "modality"), [("ACGT", "dna"), ("acgtn", "dna"), ("ACDEFGHIKLMNPQRSTVWY", "proteins")]
+)
+def test_a_column_of_sequences_is_told(letters, modality):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"s": ["".join(rng.choice([*letters], 20)) for _ in range(60)], "x": np.linspace(0, 1, 60)})
+    with pytest.warns(UserWarning, match=rf"t.csv: column s has sequences \({modality}\), and is left out: --modality"):
+        choose_roles(frame, source_name="t.csv")
+
+
+@pytest.mark.parametrize(
     "cells",
     [
         [f"p{i}" for i in range(60)],  # an id
+        [f"{'CATGCATTAGTAGACT'[: 3 + i % 9]}{'ACGT'[i % 4]}" for i in range(60)],  # short words
         [f"{i}{'abc'[i % 3]}" for i in range(60)],  # house numbers
         [f"0{i + 100}" for i in range(60)],  # a code with zeros
         [f"12:{i:02d}" for i in range(60)],

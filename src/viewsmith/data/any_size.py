@@ -53,6 +53,7 @@ def as_images(X: Any) -> ImageList:
     if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype.kind == "f":
         raise InputError(f"the data are {X.dtype} of shape {X.shape}, {expected}")
     images = list(X) if isinstance(X, list | tuple | np.ndarray) else []
+    images = [np.asarray(image) if hasattr(image, "__array_interface__") else image for image in images]  # of Pillow
     for i, image in enumerate(images):
         given = f"{getattr(image, 'dtype', type(image).__name__)} of shape {np.shape(image)}"
         plain = isinstance(image, np.ndarray) and (image.dtype.kind == "f" or Images.samples.is_type(image.dtype))

@@ -304,17 +304,17 @@ def _array_rows(X: Any) -> np.ndarray:
             text = next((value for value in rows.flat if isinstance(value, str | bytes)), None)
             if text is not None:
                 example = one_line(repr(text.item() if isinstance(text, np.generic) else text), 60)
-                raise InputError(f"the data contain text, such as {example}, expected numbers: {_advice(rows)}")
+                raise InputError(f"the data contain text, such as {example}, expected numbers: {_advice(X, rows)}")
             rows = rows.astype(np.float64)
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
-        samples: Any = X.flat if isinstance(X, np.ndarray) else []
+        samples: Any = X.flat if isinstance(X, np.ndarray) else X if isinstance(X, list | tuple) else []
         shapes = list(dict.fromkeys(getattr(sample, "shape", None) for sample in samples))
-        if len(shapes) > 1:
+        if len(shapes) > 1 and None not in shapes:
             raise _NotNumbers(
-                f"the samples have different shapes, such as {shapes[0]} and {shapes[1]}, expected equal ones: resize "
-                "or crop them first"
+                f"the samples have different shapes, such as {shapes[0]} and {shapes[1]}, expected equal ones: name "
+                "recordings (modality='series'), resize or crop others first"
             ) from error
         raise _NotNumbers(
             f"cannot convert the data, of type {type(X).__name__}, to an array of numbers: {one_line(error, 150)}; "
@@ -323,8 +323,12 @@ def _array_rows(X: Any) -> np.ndarray:
     return rows
 
 
-def _advice(rows: np.ndarray) -> str:
-    """What to do with an array of text."""
+def _advice(X: Any, rows: np.ndarray) -> str:
+    """What to do with samples of text."""
+    if isinstance(X, list) and (hasattr(X[0], "seq") or type(X[0]).__name__ == "Seq"):
+        return (
+            f"give letters as text, [str({'record.seq) for record' if hasattr(X[0], 'seq') else 'seq) for seq'} in X]"
+        )
     try:
         rows.astype(np.float64)
     except (TypeError, ValueError):

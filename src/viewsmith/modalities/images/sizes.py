@@ -29,6 +29,11 @@ def common_side(sizes: Sequence[tuple[int, int]], source_name: object, *, fitted
             "resizes its images and later ones"
         )
     side = min(MOST_SIDE, int(np.median([min(size) for size in sizes])))
+    if side < SMALLEST_SIDE:
+        raise InputError(
+            f"{both}, expected sides of at least {SMALLEST_SIDE} pixels: recordings, (channels, time) each, need "
+            "modality='series' (--modality series)"
+        )
     say(f"{both}: their center squares are resized to {side} x {side} (another side: image_size, --image-size)")
     return side
 

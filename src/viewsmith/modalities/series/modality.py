@@ -84,7 +84,7 @@ def recording_rows(X: Any, source_name: str = "the data", points: int | None = N
     ----------
     X : array-like, shape (n, C, T)
         Numbers: C channels and T points in time, at least 8, NaN in gaps. A tensor, an array, or a list of arrays
-        (C, T) of any lengths.
+        (C, T), or (T,), of any lengths.
     source_name : str
         Name of the data in messages.
     points : int or None
@@ -116,15 +116,19 @@ def recording_rows(X: Any, source_name: str = "the data", points: int | None = N
 
 def _joined(X: Any, source_name: str, points: int | None) -> np.ndarray:
     """Recordings as an array, also of a list of arrays (C, T) of unequal lengths."""
+    X = list(X) if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 else X
     try:
         return np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
     except ValueError as error:
         given = [np.asarray(each) for each in X]
+        given = [each[None] for each in given] if all(each.ndim == 1 for each in given) else given  # one channel each
         shapes = [each.shape for each in given]
         if any(each.ndim != 2 or each.dtype.kind not in "biuf" for each in given) or len({s[0] for s in shapes}) > 1:
+            time_first = all(len(shape) == 2 and shape[1] == shapes[0][1] for shape in shapes)
             raise InputError(
                 f"{source_name}: samples of shapes {', '.join(map(str, dict.fromkeys(shapes[:3])))}, expected numbers "
-                f"(channels, time) with the same channels in all ({one_line(error, 100)})"
+                "(channels, time) with the same channels in all"
+                + ("; put time last: [x.T for x in X]" if time_first else f" ({one_line(error, 100)})")
             ) from error
         longest = max(shape[1] for shape in shapes)
         return padded(given, max(longest, points or 0))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, join_names, name_list, one_line, pluralize, quoted, suggest, warn
 from viewsmith.modalities import frames
+from viewsmith.modalities.dna.letters import alphabet_of, letters_of
 
 PARTS = ("year", "month", "weekday", "hour", "elapsed")
 MICROSECONDS = 86_400e6  # in a day; in nanoseconds dates before 1677 cannot be written
@@ -179,12 +180,29 @@ def warn_mostly(column: pd.Series, role: str, source_name: str) -> None:
     )
 
 
+def warn_letters(column: pd.Series, role: str, source_name: str) -> bool:
+    """Warn of a text column of sequences of DNA or proteins, which is no feature of a table; whether it is one."""
+    texts = column.dropna().astype(str).iloc[:SAMPLE]
+    letters = letters_of("".join(texts).encode("ascii", "replace"))
+    alphabet = alphabet_of(letters)
+    if not len(texts) or texts.str.len().median() < SEQUENCE or not alphabet.known[letters].all():
+        return False
+    if texts.nunique() < len(texts) / 2 or not all(text.isupper() or text.islower() for text in texts):
+        return False
+    warn(
+        f"{source_name}: column {one_line(column.name, 60)} has sequences ({alphabet.name}), and is "
+        f"{outcome(role)[0]}: --modality {alphabet.name} takes them as the samples (in Python, fit that column alone)"
+    )
+    return True
+
+
 #: Roles that a user can give.
 GivenRole = Literal["numeric", "category", "text", "date", "drop"]
 Role = Literal["numeric", "category", "text", "date", "identifier", "constant", "drop"]
 LEFT_OUT: tuple[Role, ...] = ("identifier", "constant", "drop")
 CATEGORIES = 40  # most values of a category, as in skrub
 COVERED = 0.9  # of the rows, by the frequent values of a category with more values than that
+SEQUENCE = 16  # letters of a sequence at least: shorter ones may be words or codes
 FEW_ROWS = 20  # of fewer rows none is taken for an identifier
 NEARLY_NUMBERS = 0.9  # of the cells of a text column are numbers: the others are probably mistakes
 IDENTIFIER_NAMES = ("id", "index", "key", "uuid", "guid", "rowid", "row_id", "unnamed: 0")
@@ -230,7 +248,9 @@ def choose_roles(
             continue
         is_text = pd.api.types.is_string_dtype(frame[name].dropna().dtype)
         # One warning of a column is enough.
-        if is_text and not warn_marked_numbers(frame[name], roles[name], source_name):
+        if is_text and not any(
+            warned(frame[name], roles[name], source_name) for warned in (warn_letters, warn_marked_numbers)
+        ):
             warn_mostly(frame[name], roles[name], source_name)
     return roles
 
