@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from PIL import Image
 
 from refusals import refusal
@@ -226,6 +227,38 @@ def test_loading_a_file_runs_no_code_in_it(tmp_path):
     assert not witness.exists()
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"X": "x", "y": "Y"}, ""),
+        ({"X": "data", "y": "target", "feature_names": "feature_names"}, "data as X, target as y"),
+        ({"X": "anything"}, ""),
+        ({"X_train": "x_train", "X_test": "x_test", "y_train": "y_train", "y_test": "y_test"}, ""),
+        (
+            {"X_train": "train_images", "X_test": "test_images", "y_train": "train_labels", "y_test": "test_labels"}
+            | {"left": "val_images"},
+            "train_images as X_train, test_images as X_test, train_labels as y_train, test_labels as y_test; "
+            "val_images is not used",
+        ),
+    ],
+)
+def test_names_of_others_for_arrays_are_read(npz, capsys, names, said):
+    own = {"X": X, "y": Y[:, None], "X_train": X, "X_test": X[:9], "y_train": Y[:, None], "y_test": Y[:9], "left": X}
+    own["feature_names"] = np.array(["a", "b", "c"])
+    path = npz(**{name: own[key] for key, name in names.items()})
+    found = load_dataset(path)
+    assert capsys.readouterr().err.strip() == (f"{path}: {said}" if said else "")
+    test = 0 if found.x_test is None else len(found.x_test)
+    assert len(found.x_train) + test == len(X) + 9 * ("X_train" in names)
+    assert np.isin(found.x_train, X).all()
+    assert found.y_train is None or found.y_train.shape == (len(found.x_train),)
+
+
+def test_a_sparse_matrix_of_scipy_is_read(tmp_path):
+    scipy.sparse.save_npz(tmp_path / "x.npz", scipy.sparse.csr_array(X))
+    np.testing.assert_array_equal(load_dataset(tmp_path / "x.npz").x_train, X)
+
+
 def test_object_labels_say_how_to_save_them(npz):
     message = refusal(load_dataset, npz(X=X, y=np.array(["a"] * 20, dtype=object)))
     assert message.startswith("y in ") and "astype(str)" in message
@@ -249,7 +282,7 @@ def test_object_labels_say_how_to_save_them(npz):
         ({"X_train": X, "X_test": X, "y_train": Y[:5], "y_test": Y}, "y_train has shape (5,)"),
         ({"X_train": X, "X_test": X, "y_train": Y, "y_test": Y.astype(str)}, "expected the same"),
         ({"X": X, "y": Y[:5]}, "5 labels for 20 rows"),
-        ({"X": X, "y": Y[:, None]}, "shape (20, 1), expected one label per row"),
+        ({"X": X, "y": np.stack([Y, Y], 1)}, "shape (20, 2), expected one label per row"),
         ({"X": X, "y": np.array(1)}, "expected one label per row"),
         ({"X": X, "y": np.where(X[:, 0] > 1, np.inf, X[:, 0])}, "infinite number"),
         ({"X": X, "y": np.arange(20)}, "20 labeled rows of 20 classes"),

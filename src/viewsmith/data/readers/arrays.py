@@ -2,13 +2,14 @@
 
 import struct
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, say, warn
-from viewsmith.core.memory import memory_limit
+from viewsmith.core.memory import check_size, memory_limit
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.formats import Format, command, reader
 from viewsmith.data.image_files import ImageFile
@@ -26,6 +27,16 @@ from viewsmith.modalities.images.channels import is_photograph
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _ZIP_HEADER = 30  # bytes
 _LABELS_OF = {"y_train": "X_train", "y_test": "X_test", "y": "X"}
+#: What others call the arrays, in any case: keras, MedMNIST, bunches of scikit-learn.
+_OTHERS = {
+    "X_train": ("train_x", "train_images", "train_data"),
+    "X_test": ("test_x", "test_images", "test_data"),
+    "y_train": ("train_y", "train_labels"),
+    "y_test": ("test_y", "test_labels"),
+    "X": ("data", "images"),
+    "y": ("target", "labels", "label"),
+}
+_SPARSE = {"format", "shape", "data"}  # names that scipy.sparse.save_npz writes
 
 
 #: Options of arrays that are read as images whose axes are given, or as a scene that is cut into tiles.
@@ -95,7 +106,7 @@ def _say_axes(path: Path, x: np.ndarray, request: DataOptions) -> None:
 @reader(
     "npz",
     ".npz",
-    help="arrays X_train and X_test with y_train and y_test, or X with y",
+    help="arrays X_train and X_test with y_train and y_test, or X with y; also as keras, MedMNIST and scipy name them",
     noun="an .npz file",
     example="x.npz --modality series",
 )
@@ -106,20 +117,22 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
     with _open(path, b"PK", "an .npz archive") as file:
         with reading(str(path), "an .npz archive"):
             archive = np.load(file, allow_pickle=False)
-        keys = set(archive.files)
+        if set(archive.files) >= _SPARSE:
+            return _sparse(path)
+        keys = _names_of(path, archive.files)
         for label, rows in _LABELS_OF.items():
             if label in keys and rows not in keys:
-                raise InputError(f"{path} has {label} without {rows}; expected X_train and X_test, or X")
-        if keys & {"X_train", "X_test"}:
-            if unused := [key for key in ("X", "y") if key in keys]:
+                raise InputError(f"{path} has {keys[label]} without {rows}; expected X_train and X_test, or X")
+        if keys.keys() & {"X_train", "X_test"}:
+            if unused := [keys[key] for key in ("X", "y") if key in keys]:
                 warn(
                     f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out "
                     "what is not meant"
                 )
             found = _given_split(path, archive, keys, request)
         elif "X" in keys:
-            x = _letters(_load_rows(path, archive, "X", request), f"X in {path}", request)
-            found = FileContents(x, _load(path, archive, "y") if "y" in keys else None)
+            x = _letters(_load_rows(path, archive, keys["X"], request), f"{keys['X']} in {path}", request)
+            found = FileContents(x, _load_labels(path, archive, keys["y"]) if "y" in keys else None)
         else:
             names_in_file = name_list(archive.files) or "no arrays"
             raise InputError(f"{path} has {names_in_file}; expected X_train and X_test (y_train, y_test), or X (y)")
@@ -128,26 +141,52 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
     return FileContents(found.x, found.y, found.n_train, names, groups=groups)
 
 
-def _groups(path: Path, archive: Any, keys: set[str], request: DataOptions) -> np.ndarray | None:
+def _names_of(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """Names of the arrays of an archive, by the name by which they are read; other names for the same are said."""
+    found, by_lower = {name: name for name in names}, {name.lower(): name for name in names}
+    if len(names) == 1 and not by_lower.keys() & {own.lower() for own in _OTHERS}:
+        return {"X": names[0]}
+    for own, others in _OTHERS.items():
+        if own not in found and (name := next((by_lower[o] for o in (own.lower(), *others) if o in by_lower), None)):
+            found[own] = name
+    said = [f"{name} as {own}" for own, name in found.items() if name.lower() != own.lower()]
+    if said and found.keys() & {"X", "X_train"}:
+        left = [name for name in names if name not in {found.get(own) for own in (*_OTHERS, "feature_names")}]
+        said_of_left = f"; {name_list(left)} {'is' if len(left) == 1 else 'are'} not used" * bool(left)
+        say(f"{path}: {', '.join(said)}{said_of_left}")
+    return found
+
+
+def _sparse(path: Path) -> FileContents:
+    """Rows of a sparse matrix of scipy."""
+    with reading(str(path), "a sparse matrix of scipy"):
+        from scipy import sparse
+
+        x = sparse.load_npz(path)
+    check_size(4 * x.shape[0] * x.shape[1], f"{path}, {x.shape[0]:,} x {x.shape[1]:,} values,", "save fewer columns")
+    return FileContents(x.astype(np.float32).toarray())
+
+
+def _groups(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> np.ndarray | None:
     """The array of groups: NAME_train followed by NAME_test, or NAME."""
     name = request.or_fitted("groups")
     if name is None:
         return None
     split = [f"{name}_train", f"{name}_test"]
     wanted = split if "X_train" in keys else [name]
-    if not keys >= set(wanted):
+    if not keys.keys() >= set(wanted):
         if request.groups is None:
             return None
         raise InputError(f"{path} has no {' and no '.join(wanted)}, given as groups; it has {name_list(sorted(keys))}")
-    return np.concatenate([np.asarray(_load(path, archive, key)) for key in wanted])
+    return np.concatenate([np.asarray(_load(path, archive, keys[key])) for key in wanted])
 
 
-def _given_split(path: Path, archive: Any, keys: set[str], request: DataOptions) -> FileContents:
+def _given_split(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
     for one, other in (("X_train", "X_test"), ("X_test", "X_train"), ("y_train", "y_test"), ("y_test", "y_train")):
         if one in keys and other not in keys:
             hint = "; name the array X if there is no split" if one == "X_train" else ""
-            raise InputError(f"{path} has {one} without {other}; expected both{hint}")
-    train, test = (_load_rows(path, archive, key, request) for key in ("X_train", "X_test"))
+            raise InputError(f"{path} has {keys[one]} without {other}; expected both{hint}")
+    train, test = (_load_rows(path, archive, keys[key], request) for key in ("X_train", "X_test"))
     if _is_text(train) and _is_text(test) and len(train):
         # Padded together, so that both splits have the width of the longest sequence.
         letters = _letters(np.concatenate([train, test]), f"X_train, X_test in {path}", request)
@@ -163,7 +202,7 @@ def _given_split(path: Path, archive: Any, keys: set[str], request: DataOptions)
         raise InputError(f"{path}: X_train is {train.dtype} and X_test is {test.dtype}; expected the same")
     y = None
     if "y_train" in keys:
-        y_train, y_test = (_load(path, archive, key) for key in ("y_train", "y_test"))
+        y_train, y_test = (_load_labels(path, archive, keys[key]) for key in ("y_train", "y_test"))
         for name, labels, rows in (("y_train", y_train, train), ("y_test", y_test, test)):
             if labels.shape != (len(rows),):
                 raise InputError(f"{path}: {name} has shape {labels.shape}, expected one label per row, ({len(rows)},)")
@@ -212,6 +251,12 @@ def _load(path: Path, archive: Any, key: str) -> np.ndarray:
         if not isinstance(array, np.ndarray):
             raise ValueError(f"{key} is not an array")
     return array
+
+
+def _load_labels(path: Path, archive: Any, key: str) -> np.ndarray:
+    """An array of labels; one column of them is one label per row."""
+    labels = _load(path, archive, key)
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
 def _load_rows(path: Path, archive: Any, key: str, request: DataOptions) -> np.ndarray:
