@@ -8,7 +8,7 @@ from located_discs import with_discs
 from refusals import refusal
 from small_searches import smaller
 from viewsmith import Discovery
-from viewsmith.data.any_size import Samples, as_images, read_samples
+from viewsmith.data.any_size import Samples, as_images, by_content, read_samples
 from viewsmith.modalities.images.patches import unit_of
 from viewsmith.workflows.discover import discover_to
 
@@ -40,6 +40,12 @@ def test_the_same_pixels_at_16_bits_have_the_same_boxes(discs, tmp_path):
     again = Discovery.load(tmp_path / "run")
     np.testing.assert_array_equal(places(again.locate(deep)), places(found))
     assert "images are uint8, but the model was fitted on uint16" in refusal(again.locate, x)
+
+
+def test_the_order_of_images_does_not_matter(discs):
+    x, _, expected = discs
+    np.testing.assert_array_equal(Discovery().fit(x[::-1]).locate(x), expected)
+    assert by_content([x[0], x[1], x[0]]).tolist() in ([0, 2, 1], [1, 0, 2])
 
 
 def test_floats_and_channels_of_different_ranges():

@@ -145,8 +145,7 @@ def test_events_are_located(event):
 
 def test_an_event_and_a_site_unlike_the_others_are_flagged_and_come_last(event, motif):
     x, _, model = event
-    x = np.concatenate([x[:20], recordings(1, seed=3)[0]])
-    x[20, 0:30] += np.linspace(0, 60, 30)
+    x = np.concatenate([x[:20], 4 * x[:1]])
     assert model.locate(x)["outlier"].tolist()[-1:] == [True] and not model.locate(x[:20])["outlier"].any()
     texts, _, sites = motif
     typical, kept = sites.search_.typical[0], sites.locate(texts)
@@ -163,6 +162,15 @@ def test_more_parts_never_list_fewer_samples(which, request):
         listed.append(set(model.locate(x)["sample"]))
     model.search_.max_parts = 1
     assert listed[0] <= listed[1] <= listed[2]
+
+
+@pytest.mark.parametrize("which", ["event", "motif"])
+def test_the_order_of_samples_does_not_matter(which, request):
+    x, _, model = request.getfixturevalue(which)
+    order = np.random.default_rng(0).permutation(len(x))
+    other = Discovery(windows=model.windows).fit([x[i] for i in order] if which == "motif" else x[order])
+    np.testing.assert_array_equal(other.locate(x), model.locate(x))
+    assert other.describe() == model.describe()
 
 
 def test_an_event_is_the_same_however_many_are_listed():

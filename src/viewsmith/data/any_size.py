@@ -2,7 +2,9 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,6 +28,9 @@ from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
 
 
+REMEMBERED = 2**25  # bytes of reduced images
+
+
 @dataclass(frozen=True)
 class ImageList:
     """Images of any sizes, read one by one."""
@@ -37,9 +42,39 @@ class ImageList:
     contents: Callable[[], Iterable[bytes]] = tuple  # what tells them from others, for the cache of their features
     names: Sequence[str] = ()
     dtype: str = Images.samples.dtype
+    files: Sequence[Path] = ()  # of photographs
 
     def __len__(self) -> int:
         return len(self.shapes)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Their numbers `by_content`: of their files, or of their pixels, the same at any depth."""
+        if self.files:
+            return by_content(np.fromfile(file, np.uint8) for file in self.files)
+        pixels = (self.read(i, None) for i in range(len(self)))
+        return by_content(x / np.float32(max(x.max(), 1e-30)) for x in pixels)
+
+    def remembered(self) -> "ImageList":
+        """The same images, of which those that were read reduced stay in memory, up to `REMEMBERED` bytes."""
+        kept: dict[tuple[int, tuple[int, int]], np.ndarray] = {}
+
+        def read(i: int, size: tuple[int, int] | None) -> np.ndarray:
+            if size is None or (i, size) in kept:
+                return self.read(i, None) if size is None else kept[i, size]
+            image = self.read(i, size)
+            if (1 + len(kept)) * image.nbytes <= REMEMBERED:
+                kept[i, size] = image
+            return image
+
+        return replace(self, read=read)
+
+
+def by_content(samples: Iterable[np.ndarray]) -> np.ndarray:
+    """Numbers of samples in an order that depends on nothing but what is in them: what is drawn of samples in this
+    order is the same whatever order they are given in."""
+    keys = [blake2b(np.ascontiguousarray(x).data).digest() for x in samples]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), int)
 
 
 def as_images(X: Any) -> ImageList:
@@ -295,4 +330,4 @@ def _folder(path: Path, request: DataOptions) -> ImageList:
             yield f"{file.relative_to(root)} {status.st_size} {status.st_mtime_ns}".encode()
 
     names = [file.relative_to(root).as_posix() for file in files]
-    return ImageList(shapes, read, 3 if color else 1, contents, names)
+    return ImageList(shapes, read, 3 if color else 1, contents, names, files=files)

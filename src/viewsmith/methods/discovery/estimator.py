@@ -179,7 +179,8 @@ class Discovery(DiscoveryOptions, BaseEstimator):
             checked.both_strands = not is_rna(X)
             if not checked.both_strands:
                 warn(f"{ONE_STRAND} (both_strands=True: on both)")
-        search = checked._search(self.modality_, as_images(X).channels if self.modality_ == "images" else 0)
+        X = as_images(X).remembered() if self.modality_ == "images" else X
+        search = checked._search(self.modality_, getattr(X, "channels", 0))
         if self.modality_ == "images" and self.features == "auto" and self.windows is None and self.kinds == 1:
             pieces = PieceSearch(max_parts=checked.max_parts, seed=checked.random_state)
             search = pieces if pieces.plain(X) else search

@@ -32,6 +32,7 @@ from torch import Tensor
 from viewsmith.core.errors import InputError, name_list, pluralize, warn
 from viewsmith.core.progress import with_progress
 from viewsmith.core.rows import RowSource, row_blocks
+from viewsmith.data.any_size import by_content
 from viewsmith.methods.discovery.acceptance import SURROGATES, Evidence, choose, parts_of
 from viewsmith.methods.discovery.contrast import (
     ROUNDS,
@@ -218,7 +219,8 @@ class EventSearch(Search):
                 f"pieces of {x.shape[2]} points with windows of {max(widths)}, expected windows of at most half of a "
                 "piece: give smaller windows, or longer pieces"
             )
-        x = x[np.sort(rng.permutation(len(x))[:FITTED])]
+        order = by_content(row for block in row_blocks(x) for row in np.asarray(block))
+        x = x[order[rng.permutation(len(x))[:FITTED]]]
         x = pieces(x) if isinstance(X, RowSource) else x
         if np.array_equal(x, np.broadcast_to(x[0], x.shape), equal_nan=True):
             raise InputError("all samples are equal, expected recordings that differ: there is nothing to contrast")

@@ -121,7 +121,7 @@ class ImageSearch(Search):
             )
         rng = np.random.default_rng(self.seed)
         largest = max(height for height, _ in cells) * max(width for _, width in cells)
-        rows = np.sort(rng.permutation(len(images))[: max(64, FITTED // largest)])
+        rows = images.order[rng.permutation(len(images))[: max(64, FITTED // largest)]]
         maps, valid = self._features(images, rows, "features")
         if (side := 2 * min(windows)) > min(maps.shape[1:3]):  # of an own function, whose cells may be larger
             raise InputError(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from viewsmith.core.errors import InputError
+from viewsmith.data.any_size import by_content
 from viewsmith.methods.discovery.acceptance import choose
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.motif_models import Background, Motif, as_codes, lengths_of
@@ -101,6 +102,7 @@ class MotifSearch(Search):
         """Find what recurs; raises InputError for samples or options that cannot be used."""
         alphabet, rng = self.letters.alphabet, np.random.default_rng(self.seed)
         codes = self._codes(X)
+        codes = codes[by_content(codes)]
         if len(codes) < 4:
             raise InputError(f"{len(codes)} sequences, expected at least 4: what recurs is seen across sequences")
         lengths, widths = lengths_of(codes, len(alphabet)), WIDTHS if self.windows is None else self.windows

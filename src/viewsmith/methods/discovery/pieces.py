@@ -217,7 +217,7 @@ class PieceSearch(ImageSearch):
         """Whether some of the images have a plain background with things apart on it, which are whole."""
         images = as_images(X)
         self.channels, self.dtype = images.channels, images.dtype
-        rows = np.unique(np.linspace(0, len(images) - 1, _enough(images)).astype(int))
+        rows = images.order[: _enough(images)]
         middles = [_middle(images.read(int(i), None)) for i in rows]
         if not all(np.isfinite(pixels).all() for pixels in middles):
             return False
@@ -241,7 +241,7 @@ class PieceSearch(ImageSearch):
                 "the images have no things apart on a plain background, which features='pieces' is for: use "
                 "features='patches'"
             )
-        rows = np.unique(np.linspace(0, len(images) - 1, FITTED).astype(int))
+        rows = images.order[:FITTED]
         planes = [self._read(images, int(i))[0] for i in rows]
         candidates = [pieces_of(plane) for plane in planes]
         chosen = [each.choose(each.roundness()) for each in candidates]
@@ -359,7 +359,7 @@ class PieceSearch(ImageSearch):
 
 def _enough(images: ImageList) -> int:
     """How many images say what the others are like: `CHECKED` of `MIDDLE` pixels on a side, of smaller ones more."""
-    return int(np.clip(CHECKED * MIDDLE**2 // max(1, int(np.prod(images.shapes[0]))), CHECKED, FITTED))
+    return int(np.clip(CHECKED * MIDDLE**2 // max(1, np.median(np.prod(images.shapes, 1))), CHECKED, FITTED))
 
 
 def _middle(pixels: np.ndarray) -> np.ndarray:
