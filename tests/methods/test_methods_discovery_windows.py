@@ -80,7 +80,7 @@ def test_features_of_larger_patches_are_also_those_of_random_phases(monkeypatch)
     """A second kind is sought in the patches that the first was found with, and compared with such ones."""
     seen = []
     plain = images.fit_patches
-    monkeypatch.setattr(images, "fit_patches", lambda *a: seen.append(a[4]) or plain(*a))
+    monkeypatch.setattr(images, "fit_patches", lambda *a: seen.append(a[5]) or plain(*a))
     compared = iter([Evidence(0.0), Evidence(9.0, 0.0)])  # the second one is of larger patches
     monkeypatch.setattr(
         image_parts,

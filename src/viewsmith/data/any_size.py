@@ -27,7 +27,6 @@ from viewsmith.data.tiles import TileRows
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.images.modality import MOST_CHANNELS, Images
 
-
 REMEMBERED = 2**25  # bytes of reduced images
 
 

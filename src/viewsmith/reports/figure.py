@@ -83,7 +83,7 @@ class Picture:
         from matplotlib.image import imsave
 
         buffer = io.BytesIO()
-        imsave(buffer, self.drawn, format="png", metadata=_METADATA["png"])
+        imsave(buffer, self.drawn, format="png", metadata=_METADATA["png"], pil_kwargs={"compress_level": 4})
         return buffer.getvalue()
 
     @property

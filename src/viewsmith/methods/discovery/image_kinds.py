@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.methods.discovery.acceptance import Evidence
-from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds
+from viewsmith.methods.discovery.contrast import Contrast, Moments, Whitening, choose_windows, folds, moments_by_fold
 from viewsmith.methods.discovery.image_parts import (
     BOX_ROUNDS,
     CONSISTENT,
@@ -49,12 +49,13 @@ def filling(maps: np.ndarray, free: np.ndarray, side: int, seed: int) -> Part:
     whitening, z, whole = whole_components(maps, free, side)
     cell_whitening = Whitening.of(Moments.of(maps, free))
     cells = cell_whitening(maps)
+    every = moments_by_fold(cells, free, fold)
     rows = z.reshape(len(z), -1, z.shape[-1])
     score, _ = choose_windows(rows, whole.reshape(len(z), -1), fold, count=min(COUNT, rows.shape[1]))
     chosen = _chosen(score.reshape(whole.shape), side)
     of_chosen = score.reshape(whole.shape)[chosen]
     for _ in range(BOX_ROUNDS):
-        posterior, of_cells = cell_posteriors(cells, free, _covered(chosen, side), fold)
+        posterior, of_cells = cell_posteriors(cells, free, _covered(chosen, side), fold, every)
         values = window_means(np.where(free, 2 * posterior - 1, OUTSIDE)[..., None].astype(np.float32), side)[..., 0]
         chosen = _chosen(values, side)
     held = np.where(free, posterior, 0)

@@ -113,7 +113,8 @@ class Part:
 def window_means(maps: np.ndarray, side: int) -> np.ndarray:
     """The mean features of every window of side x side cells, (n, h - side + 1, w - side + 1, d)."""
     # As they lie in memory, features of a cell beside each other: in an eighth of the time of maps of each feature.
-    return np.asarray(F.avg_pool2d(torch.from_numpy(maps).permute(0, 3, 1, 2), side, stride=1).permute(0, 2, 3, 1))
+    columns = F.avg_pool2d(torch.from_numpy(maps).permute(0, 3, 1, 2), (side, 1), stride=1)
+    return np.asarray(F.avg_pool2d(columns, (1, side), stride=1).permute(0, 2, 3, 1))
 
 
 def whitened(whitening: Whitening, maps: np.ndarray, side: int) -> np.ndarray:
@@ -156,8 +157,9 @@ def _solution(maps: np.ndarray, valid: np.ndarray, side: int, fold: np.ndarray) 
     inside = inside_boxes(np.stack([top, left, top + side, left + side], 1), valid.shape[1:])
     cell_whitening = Whitening.of(Moments.of(maps, valid))
     cells = cell_whitening(maps)
+    every = moments_by_fold(cells, valid, fold)
     for _ in range(BOX_ROUNDS):
-        posterior, of_cells = cell_posteriors(cells, valid, inside, fold)
+        posterior, of_cells = cell_posteriors(cells, valid, inside, fold, every)
         inside = inside_boxes(best_boxes(np.where(valid, 2 * posterior - 1, OUTSIDE))[0], valid.shape[1:])
     held = np.where(valid, posterior, 0)
     shares, by_chance = agreement(held, inside), inside.sum((1, 2)) / valid.sum((1, 2))
@@ -183,6 +185,7 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
     """The part with cells fitted to boxes of its typical size, by all solutions that agree with it: by their windows,
     which are too small, and by their boxes, which may hold several parts."""
     fold, cells = folds(len(maps), seed), part.cells[0](maps)
+    every = moments_by_fold(cells, free, fold)
     ((boxes, _),) = boxes_of(part, maps, free, 1)
     posteriors = []
     for other in tried:
@@ -190,16 +193,17 @@ def with_typical_size(part: Part, tried: Sequence[Part], maps: np.ndarray, free:
         center = (windows[:, :2] + windows[:, 2:]) / 2
         if ((center >= boxes[:, :2]) & (center < boxes[:, 2:])).all(1).mean() >= AGREE:
             inside = inside_boxes(windows, free.shape[1:])
-            posteriors += [cell_posteriors(cells, free, inside, fold)[0], other.posteriors(maps)]
+            posteriors += [cell_posteriors(cells, free, inside, fold, every)[0], other.posteriors(maps)]
     if not posteriors:
         return part
     weights = np.where(free, 2 * np.mean(posteriors, 0) - 1, OUTSIDE)
     boxes = best_boxes(weights)[0]
     size = np.median(boxes[:, 2:] - boxes[:, :2], 0)
-    boxes, values = sized_boxes(weights, size)
+    blocks = [sized_boxes(weights[a : a + BLOCK], size) for a in range(0, len(maps), BLOCK)]
+    boxes, values = (np.concatenate(each) for each in zip(*blocks, strict=True))
     if not values.any():
         return part
-    of_cells = cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold)[1]
+    of_cells = cell_posteriors(cells, free, inside_boxes(boxes, free.shape[1:]), fold, every)[1]
     whole = whole_windows(free, part.window)
     z = whitened(part.windows[0], maps, part.window)
     middle = _in_the_middle(boxes, whole, part.window) & (values > 0)[:, None, None]
@@ -259,11 +263,12 @@ def inside_boxes(boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def cell_posteriors(
-    cells: np.ndarray, valid: np.ndarray, inside: np.ndarray, fold: np.ndarray
+    cells: np.ndarray, valid: np.ndarray, inside: np.ndarray, fold: np.ndarray, every: list[Moments]
 ) -> tuple[np.ndarray, Contrast]:
-    """Held-out posteriors (n, h, w) of cells to lie inside, and the contrast fitted on all folds."""
-    d = cells.shape[-1]
-    ins, outs = moments_by_fold(cells, inside & valid, fold), moments_by_fold(cells, ~inside & valid, fold)
+    """Held-out posteriors (n, h, w) of cells to lie inside, and the contrast fitted on all folds; `every` has the
+    moments of all cells by fold."""
+    d, ins = cells.shape[-1], moments_by_fold(cells, inside & valid, fold)
+    outs = [own - own_in for own, own_in in zip(every, ins, strict=True)]
     total_in, total_out = sum(ins[1:], ins[0]), sum(outs[1:], outs[0])
     posterior = np.empty(valid.shape)
     for f, (own_in, own_out) in enumerate(zip(ins, outs, strict=True)):

@@ -19,7 +19,7 @@ from viewsmith.methods.discovery.acceptance import Evidence
 from viewsmith.methods.discovery.contrast import Search
 from viewsmith.methods.discovery.network_maps import MapCache, NetworkMaps, key_of
 from viewsmith.modalities.images.channels import check_photographs, is_photograph
-from viewsmith.modalities.images.patches import CELL, Patches, fit_patches, sizes_fitting, unit_of
+from viewsmith.modalities.images.patches import CELL, SAMPLED, Patches, fit_patches, sizes_fitting, unit_of
 
 
 def random_phases(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -212,19 +212,20 @@ class ImageSearch(Search):
     def _features(self, images: ImageList, rows: np.ndarray, source_name: str = "") -> tuple[np.ndarray, np.ndarray]:
         """Learn the features of images, if they are not given, and compute their maps; see `_maps`."""
         self.channels, self.dtype = images.channels, images.dtype
+        pixels = np.prod(sizes_fitting([images.shapes[i] for i in rows], self.image_size), 1).mean()
+        some = rows[: int(np.ceil(SAMPLED * CELL**2 / pixels))]
         if isinstance(self.features, NetworkMaps):
             todo = "use those of patches (features='patches')"
             check_photographs("features of a network are", images.channels, images.dtype, todo)
-            self.dense = self.features.to(self.device).fitted(lambda: self._batches(images, rows))
+            self.dense = self.features.to(self.device).fitted(self._batches(images, some))
         elif callable(self.features):
             self.dense = self.features
         else:
             plain, unit = is_photograph((images.channels,), images.dtype), None
             if not plain:
                 unit = unit_of(self._finite(images, rows)).to(self.device)
-            self.dense = fit_patches(
-                lambda: self._batches(images, rows), len(rows), self.seed, self.device, self.reduction, unit
-            )
+            batches = self._batches(images, rows), self._batches(images, some)
+            self.dense = fit_patches(*batches, len(rows), self.seed, self.device, self.reduction, unit)
         return self._maps(images, rows, source_name)
 
     def _finite(self, images: ImageList, rows: np.ndarray) -> Iterator[np.ndarray]:

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class NetworkMaps:
     def __call__(self, images: np.ndarray) -> Tensor:
         return projected(self.features(images), self.mean, self.axes)
 
-    def fitted(self, batches: Callable[[], Iterable[np.ndarray]]) -> "NetworkMaps":
+    def fitted(self, batches: Iterable[np.ndarray]) -> "NetworkMaps":
         """With the principal axes of images that come in batches of one size each."""
         mean, axes = principal_axes(self.features, batches)
         return dataclasses.replace(self, mean=mean, axes=axes)

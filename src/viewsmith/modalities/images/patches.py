@@ -94,21 +94,23 @@ def as_pixels(
 
 
 def fit_patches(
-    batches: Callable[[], Iterable[np.ndarray]],
+    batches: Iterable[np.ndarray],
+    some: Iterable[np.ndarray],
     n: int,
     seed: int,
     device: torch.device,
     reduction: int = 1,
     unit: Tensor | None = None,
 ) -> Patches:
-    """Fit patch features to images that come in batches of one size each: centers on the CPU, axes on a device."""
+    """Fit patch features to n images that come in batches of one size each, centers on the CPU, and axes to some of
+    them, on a device."""
     rng = np.random.default_rng(seed)
     each = -(-SAMPLED // n)
-    sampled = torch.cat([_patches(as_pixels(images, reduction, None, unit), each, rng) for images in batches()])
+    sampled = torch.cat([_patches(as_pixels(images, reduction, None, unit), each, rng) for images in batches])
     start = torch.from_numpy(rng.permutation(len(sampled))[:CENTERS])
     filters, offset = fit_dictionary(sampled, start, ROUNDS)
     filters, offset = filters.reshape(len(filters), -1, PATCH, PATCH).to(device), offset.to(device)
-    moments = principal_axes(lambda images: cells(images, filters, offset, reduction, unit), batches)
+    moments = principal_axes(lambda images: cells(images, filters, offset, reduction, unit), some)
     return Patches(filters, offset, *moments, torch.tensor(reduction), unit)
 
 
@@ -133,17 +135,13 @@ def _patches(x: Tensor, each: int, rng: np.random.Generator) -> Tensor:
 
 
 @torch.no_grad()
-def principal_axes(dense: DenseFeatures, batches: Callable[[], Iterable[np.ndarray]]) -> tuple[Tensor, Tensor]:
-    """Mean (d,) and first principal axes (COMPONENTS, d) of the cells of at most some hundred images."""
-    seen, count = 0, 0
-    total = products = torch.zeros((), dtype=torch.float64)
-    for images in batches():
+def principal_axes(dense: DenseFeatures, batches: Iterable[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Mean (d,) and first principal axes (COMPONENTS, d) of the cells of images that come in batches."""
+    count, total, products = 0, *torch.zeros(2, 1, dtype=torch.float64)
+    for images in batches:
         # Added up batch by batch: all rows at once would take most of the memory of a search.
-        x = dense(images[:64]).movedim(1, -1).flatten(0, -2).double()
+        x = dense(images).movedim(1, -1).flatten(0, -2).double()
         count, total, products = count + len(x), total + x.sum(0), products + x.T @ x
-        seen += len(images)
-        if seen >= 256:
-            break
     mean = total / count
     _, axes = torch.linalg.eigh(products / count - torch.outer(mean, mean))
     return mean.float(), axes.flip(1)[:, :COMPONENTS].T.float().contiguous()
@@ -151,7 +149,7 @@ def principal_axes(dense: DenseFeatures, batches: Callable[[], Iterable[np.ndarr
 
 def projected(maps: Tensor, mean: Tensor, axes: Tensor) -> Tensor:
     """Maps (b, d, h, w) on principal axes, (b, COMPONENTS, h, w)."""
-    return torch.einsum("dc,bchw->bdhw", axes, maps - mean[:, None, None])
+    return F.linear(maps.movedim(1, -1) - mean, axes).movedim(-1, 1)  # in rows of features, as they lie in memory
 
 
 def sizes_fitting(shapes: Sequence[tuple[int, int]], longest: int, stride: int = CELL) -> list[tuple[int, int]]:
