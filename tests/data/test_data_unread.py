@@ -199,6 +199,17 @@ def test_totals_that_look_like_those_of_genes_are_a_warning(tmp_path, recwarn):
     assert not any("genes" in str(w.message) for w in recwarn)
 
 
+def test_values_of_genes_in_rows_that_are_no_counts_are_a_warning(tmp_path, monkeypatch, recwarn):
+    x = rng.gamma(1, 10, (12, 80))
+    gene_table(x).to_csv(tmp_path / "t.csv")
+    assert load_dataset(tmp_path / "t.csv").x.shape == (80, 12)
+    message = next(
+        str(w.message) for w in recwarn if "rows may be genes and columns samples, by their names" in str(w.message)
+    )
+    assert follow(message, tmp_path, monkeypatch).x.shape == (12, 80)
+    assert "--normalization" not in message
+
+
 def test_an_h5ad_with_genes_in_rows_is_refused(tmp_path, monkeypatch):
     import anndata
 

@@ -31,9 +31,9 @@ _ADVICE = {
     **dict.fromkeys((".pkl", ".pickle", ".joblib"), "files are never unpickled; save an .npz file"),
     **dict.fromkeys((".rds", ".rda", ".rdata"), _IN_R),
     ".hdf5": _CELLS,
-    **dict.fromkeys(
-        (".xml", ".json"), "it has annotations rather than samples: give the file or folder of the samples"
-    ),
+    ".xml": "it has annotations rather than samples: give the file or folder of the samples",
+    ".json": "save a table as .jsonl, pandas.read_json(FILE).to_json(OUT, orient='records', lines=True); beside "
+    "annotations give the file or folder of the samples",
     **dict.fromkeys(
         (".czi", ".lif", ".nd2", ".oib", ".oif", ".svs", ".ndpi", ".mrxs"),
         "save it as OME-TIFF, which keeps depth and channels, in the program of the microscope or in Fiji",
@@ -276,8 +276,9 @@ _TRANSPOSED = {
 }
 
 
-def transposing(source_name: str, key: str = "") -> str:
-    """The line that exchanges rows and columns of a file of counts, whose column `key` has the names of its rows."""
+def transposing(source_name: str, key: str = "", counts: bool = True) -> str:
+    """The line that exchanges rows and columns of a file of counts, or other values, whose column `key` has the names
+    of its rows."""
     path = Path(source_name)
     suffix = path.suffixes[0].lower() if path.suffixes else ""
     code = _TRANSPOSED.get(suffix)
@@ -285,7 +286,7 @@ def transposing(source_name: str, key: str = "") -> str:
         return "exchange rows and columns (.T of a DataFrame or an AnnData)"
     if suffix == ".h5ad":
         return command(path, Format("", code, suffix="_cells.h5ad"))
-    return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log"), key)
+    return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log" * counts), key)
 
 
 _TIMES = (

@@ -189,24 +189,24 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     return FileContents(table.encode(features, source_name), y, names=table.features, table=described)
 
 
-FEWEST_CELLS = 50  # columns of counts, from which on they may be cells
+FEWEST_CELLS, FEWEST_SAMPLES = 50, 8  # columns of counts or other values, from which on they may be cells or samples
 
 
 def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], request: DataOptions, source_name: str) -> None:
-    """Refuse a table of counts whose rows are genes, unless the user has left its column of names out; warn where only
-    the totals say so."""
+    """Refuse a table of counts of cells whose rows are genes, unless the user has left its column of names out; warn
+    where only the totals say so, or where values are no counts of cells."""
     names = [name for name, role in roles.items() if role == "identifier" and not frames.is_numeric(frame[name])]
     counts = [name for name, role in roles.items() if role in ("numeric", "constant")]
-    if len(names) != 1 or len(counts) < FEWEST_CELLS or len(counts) + 1 < frame.shape[1]:
+    if len(names) != 1 or len(counts) < FEWEST_SAMPLES or len(counts) + 1 < frame.shape[1]:
         return
-    x = frames.values(frame[counts])
-    if not looks_like_counts(x):
+    x, named = frames.values(frame[counts]), genes_in_rows(frame[names[0]].astype(str).tolist(), counts)
+    of_cells = len(counts) >= FEWEST_CELLS and looks_like_counts(x)
+    if not (named or (of_cells and uneven_totals(x))):
         return
-    surely = genes_in_rows(frame[names[0]].astype(str).tolist(), counts)
-    if not (surely or uneven_totals(x)):
-        return
-    said = f"{source_name}: rows {'are' if surely else 'may be'} genes and columns cells, by their "
-    said += f"{'names' if surely else 'totals'}, but samples are rows: {transposing(source_name, names[0])}"
+    surely = named and of_cells
+    said = f"{source_name}: rows {'are' if surely else 'may be'} genes and columns {'cells' if of_cells else 'samples'}"
+    said += f", by their {'names' if named else 'totals'}, but samples are rows: "
+    said += transposing(source_name, names[0], counts=of_cells)
     if surely:
         raise InputError(f"{said} (--drop {one_line(names[0], 60)} takes the rows as they are)")
     warn(said)

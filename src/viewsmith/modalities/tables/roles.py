@@ -283,7 +283,7 @@ def infer_role(column: pd.Series, source_name: str = "the table") -> Role:
             f"{source_name}: column {one_line(column.name, 60)} is {column.dtype}, expected numbers, text, booleans or "
             "dates; convert it, or leave it out (--columns NAME=drop)"
         )
-    if len(counts) == len(values) and len(column) >= FEW_ROWS:
+    if len(counts) == len(values) and (len(column) >= FEW_ROWS or is_named_like_id(str(column.name))):
         return "identifier"
     frequent = counts[counts >= Rare(len(column)).least]
     few = len(counts) <= CATEGORIES
