@@ -5,8 +5,7 @@ PY     := $(VENV)/bin/python
 # At most two threads; tests use one for each worker, because OpenMP threads of several workers wait for each other.
 THREADS ?= 2
 WORKERS ?= 2
-# Always keep compiled tests: compiling them takes longer than collecting them.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 TEST_EXTRAS := test,image,microscopy,medical,astronomy,unclip,omics,parquet,excel,dna,signals,viz,track,hub,tune,export
 # What is imported is compiled then: compiling all that is installed takes a minute.
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt

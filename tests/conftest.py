@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set one thread before any test module is imported, and the number of examples of property tests."""
     if config.getoption("hypothesis_profile", None):
         import properties  # noqa: F401  registers the profiles, before hypothesis looks for one
+    # Compiling tests takes longer than collecting them.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # The process that distributes tests to workers does not need torch, which takes seconds to import.
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         gc.disable()  # until tests run: modules and tests make many objects, and hardly any garbage
@@ -42,6 +46,7 @@ def pytest_collection_finish() -> None:
     """Exclude the objects of imported modules from garbage collection, which saves time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 
@@ -76,6 +81,14 @@ def small_searches(request):
     else:
         with smaller():
             yield
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without pictures, for tests of other things."""
+    from quick_reports import without_pictures
+
+    without_pictures(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

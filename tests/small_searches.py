@@ -1,4 +1,4 @@
-"""Discovery with fewer patches and fewer starts of motifs, closed forms with few features, no t-SNE: small samples."""
+"""Discovery with fewer patches and starts of motifs, closed forms with few features, narrow networks, no t-SNE."""
 
 from __future__ import annotations
 
@@ -52,6 +52,13 @@ CLOSED = {
 }
 #: Fewer fixed features of a sample, by the names of their options.
 FEATURES = {"centers": 32, "n_features": 168, "width": 128}
+#: Narrow networks, by module, class and names of keyword arguments.
+NETWORKS = {
+    "viewsmith.modalities.images.encoders.SmallCNN": {"widths": (8, 16, 32, 32)},
+    "viewsmith.modalities.images.denoiser.ImageDenoiser": {"width": 8},
+    "viewsmith.modalities.vectors.networks.VectorDenoiser": {"width": 48},
+    "viewsmith.modalities.dna.networks.SequenceDenoiser": {"width": 16, "fine": 8},
+}
 
 
 class ClosedForms:
@@ -62,6 +69,9 @@ class ClosedForms:
         for entry in entries("features"):
             defaults = getattr(entry.build.__init__, "__kwdefaults__", None) or {}
             places.append((defaults, {name: value for name, value in FEATURES.items() if name in defaults}))
+        for name, values in NETWORKS.items():
+            module, _, network = name.rpartition(".")
+            places.append((vars(importlib.import_module(module))[network].__init__.__kwdefaults__, values))
         self.small, self.places = False, [(place, less, {n: place[n] for n in less}) for place, less in places]
 
     @classmethod

@@ -414,7 +414,7 @@ def caught(mutation: Mutation) -> bool | None:
             return None
         file.write_text(text.replace(mutation.before, mutation.after), encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not gpu"]
-        environment = os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
         made = subprocess.run(
             [*command, *mutation.tests.split()], cwd=ROOT, env=environment, capture_output=True, check=False
         )

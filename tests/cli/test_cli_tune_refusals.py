@@ -29,9 +29,6 @@ def test_default_settings_that_do_not_work_with_the_data_are_refused(file, tmp_p
 @pytest.mark.parametrize(
     ("given", "parts"),
     [
-        (("--search", "nothing=1..2"), ("no option 'nothing'",)),
-        (("--search", "learning_rate"), ("--search is 'learning_rate', expected KEY=LOW..HIGH or KEY=A,B",)),
-        (("--search", "learning_rate=0.1"), ("the range of learning_rate is '0.1', expected LOW..HIGH, or two",)),
         (("--search", "learning_rate=0.1..x"), ("'x' is not a finite number",)),
         (("--search", "learning_rate=1..0.1"), ("LOW below HIGH",)),
         (("--search", "learning_rate=-1..0.1"), ("learning_rate is -1", "greater than 0")),
@@ -44,10 +41,6 @@ def test_default_settings_that_do_not_work_with_the_data_are_refused(file, tmp_p
         ((*RATE, *RATE), ("--search has learning_rate twice",)),
         (("--set", "minutes=1"), ("--set minutes has no effect on a search: use --budget",)),
         (("--set", "random_state=1"), ("--set random_state has no effect on a search: use --seed",)),
-        (("--set", "nothing=1"), ("no option 'nothing'",)),
-        (("--method", "nothing"), ("unknown method 'nothing'",)),
-        (("--metric", "mean"), ("unknown protocol 'mean'",)),
-        (("--budget", 0), ("--budget is 0.0, expected a number of minutes above 0",)),
         (("--label", "a", "--label", "b"), ("2 label columns are given, but a search has one score",)),
         (("--trials", 1), ("--trials is '1'",)),
         (("--set", "learning_rate=0.1", "--set", "n_neighbors=3"), ("no option is searched",)),

@@ -42,7 +42,10 @@ def test_only_modalities_know_types_of_samples():
     for file in sorted(ROOT.rglob("*.py")):
         name = file.relative_to(ROOT).as_posix()
         if not name.startswith("modalities/"):
-            count = len(list(mentions(ast.parse(file.read_text()))))
+            text = file.read_text()
+            count = (
+                len(list(mentions(ast.parse(text)))) if any(part in text for part in ("uint8", "255", "ACGT")) else 0
+            )
             found |= {name: count} if count else {}
     assert found == BYTES
 

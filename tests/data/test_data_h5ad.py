@@ -156,16 +156,12 @@ def test_numbers_from_obs_are_a_target(save):
     ("options", "part"),
     [
         ({"label": "knd"}, "obs has no column 'knd', given as label; did you mean kind?"),
-        ({"label": "zzz"}, "its columns are: kind, number, text, depth, gaps"),
         ({"label": "depth", "target": "class"}, "cannot split 20 labeled rows of 20 classes 80/20 by class"),
         ({"label": "text", "target": "number"}, "the label column 'text' in "),
         ({"label": "text", "target": "number"}, "holds 'b', expected numbers"),
         ({"layer": "count"}, "has no layer 'count', given as layer; did you mean counts?"),
         ({"layer": "zzz"}, "has no layer 'zzz', given as layer; its layers are: counts"),
-        ({"drop": ["gene1"]}, "leave drop out"),
         ({"one_hot": ["kind"]}, "leave one_hot out"),
-        ({"labels": "x.tsv"}, "so labels=x.tsv has no effect"),
-        ({"image_size": 8}, "is not a folder of images"),
         ({"modality": "images"}, "images are uint8"),
     ],
 )

@@ -35,8 +35,8 @@ def test_the_wheel_of_torch_for_cpus_comes_first():
 
 
 @pytest.fixture
-def brief(monkeypatch):
-    """Trainings of one step, searches of two trials, and no t-SNE."""
+def brief(monkeypatch, blank_pictures):
+    """Trainings of one step, searches of two trials, no t-SNE and no pictures."""
     for entry in entries("modality"):
         monkeypatch.setattr(type(entry.build()), "steps", 1)
     for name in ("SHORTEST", "SHORT"):

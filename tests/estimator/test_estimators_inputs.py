@@ -116,21 +116,15 @@ def test_masked_values_are_missing_values():
     ("given", "message"),
     [
         (X[0], "Reshape your data"),
-        ([1.0, 2.0], "Reshape your data"),
         (None, "expected rows of features"),
         (X[:0], "has no rows"),
-        (X[:, :0], "0 feature"),
         (pd.DataFrame(index=range(4)), "0 feature"),
         (pd.DataFrame(X, columns=["a", "b", "c"])[:0], "has no rows"),
         (X[:1], "minimum of 2"),
-        (X + 1j, "Complex data not supported"),
-        (X.astype("M8[s]"), "datetime64"),
         (X.astype(str), "expected numbers"),
         ({"a": [1, 2]}, "cannot convert the data, of type dict, to an array of numbers"),
         (type("Dataset", (), {"x_train": X})(), "or x_train of what load_dataset returns"),
         ((row for row in X), "cannot convert the data"),
-        ([[1, 2], [3]], "cannot convert the data"),
-        (X.astype(np.float64) * 1e200, "60 values too large for float32"),
     ],
 )
 def test_other_data_are_refused_in_one_line(given, message):

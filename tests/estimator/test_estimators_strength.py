@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from cases import slow
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.random import stream
 from viewsmith.estimator import resolve as module
@@ -28,13 +29,10 @@ def images():
     return np.random.default_rng(0).integers(0, 256, (178, 8, 8), dtype=np.uint8)
 
 
-CASES = pytest.mark.parametrize(
-    ("cls", "name", "options"),
-    [(Contrastive, "noise_strength", NOISE), (PiNDA, "strength", {"view_maker": "identity"})],
-)
+CASES = [(Contrastive, "noise_strength", NOISE), (PiNDA, "strength", {"view_maker": "identity"})]
 
 
-@CASES
+@pytest.mark.parametrize(("cls", "name", "options"), CASES)
 def test_vectors_get_noise_that_stays_near_the_data(cls, name, options, wine):
     model = cls(**TINY, **options, **{name: "auto"}).fit(wine)
     distances = {float(key): value for key, value in model.fitted_["strength_scores"].items()}
@@ -58,7 +56,7 @@ def test_the_distance_at_each_strength_against_a_loop():
     assert distances["0.8"] == pytest.approx(medians[1] / medians[0], rel=1e-4)
 
 
-@CASES
+@pytest.mark.parametrize(("cls", "name", "options"), [CASES[0], slow(*CASES[1])])
 def test_auto_takes_the_best_of_the_grid(cls, name, options, images):
     model = cls(**SHORT, **options, **{name: "auto"}).fit(images)
     scores = model.fitted_["strength_scores"]

@@ -17,7 +17,7 @@ HARMFUL = DiffAug.presets["paper2d"] | {"phases": "A", "epochs": 80, "learning_r
 
 @pytest.fixture
 def rows(digits):
-    return digits[:600]
+    return digits[:400]
 
 
 def below(model):

@@ -106,8 +106,8 @@ def test_the_joint_contrast_of_all_features_equals_the_loop(form, stored_positiv
     slow_z, slow_raw = (part.detach().double().requires_grad_() for part in (z, raw))
     a = torch.nn.functional.normalize(slow_raw, dim=-1)
     exact = Draw(draw.keys.double(), draw.excluded, draw.positives.double())
-    expected = []
-    for i in range(B):
+    rows, expected = [0, 2], []
+    for i in rows:
         total = torch.tensor(1.0, dtype=torch.float64)
         pairs = [slow_pairs(i, variant, slow_z, a, exact, stored_positives) for variant in ((0,) * M, (1,) * M)]
         far = [d for _, negatives in pairs for group in negatives.values() for d in group]
@@ -117,9 +117,9 @@ def test_the_joint_contrast_of_all_features_equals_the_loop(form, stored_positiv
         expected.append(total.log() / logits.beta)
     expected = torch.stack(expected)
     close = {"rtol": 1e-9, "atol": 1e-11} if dtype == torch.float64 else {"rtol": 1e-3, "atol": 1e-5}
-    torch.testing.assert_close(joint.double(), expected, **close)
-    weights = torch.arange(1.0, B + 1)
-    fast = torch.autograd.grad((weights.to(dtype) * joint).sum(), (z, raw))
+    torch.testing.assert_close(joint[rows].double(), expected, **close)
+    weights = torch.arange(1.0, 3)
+    fast = torch.autograd.grad((weights.to(dtype) * joint[rows]).sum(), (z, raw))
     for one, other in zip(fast, torch.autograd.grad((weights * expected).sum(), (slow_z, slow_raw)), strict=True):
         assert other.abs().max() > 1e-4
         torch.testing.assert_close(one.double(), other, **close)

@@ -98,6 +98,8 @@ def test_it_trains_saves_loads_resumes_and_embeds(
     on_cpu = loaded.transform(x)
     assert distance(on_cpu, exact) < TOLERANCE and distance(on_cpu, h) < TF32
 
+    if device == "simulated" and name != "contrastive":
+        return  # what resumes is the same for all, and slow there
     fit(name, modality, framework, view, precision, device, x, tmp_path / "cut", minutes=1e-9)
     resumed = fit(name, modality, framework, view, precision, device, x, tmp_path / "cut", resume=True)
     assert resumed.summary_["steps"] == whole.summary_["steps"]

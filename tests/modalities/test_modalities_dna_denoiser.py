@@ -113,6 +113,7 @@ def test_bayes_rule_for_independent_letters():
         torch.testing.assert_close(found[i, :, position], (column - a * expected) / b)
 
 
+@pytest.mark.full_size
 def test_the_receptive_field():
     network = randomized(torch.float64)
     x, t, condition = batch(1, 150, torch.float64)

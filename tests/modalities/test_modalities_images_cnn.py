@@ -22,6 +22,7 @@ def test_images_of_any_size(channels, height, width):
     torch.testing.assert_close(network(x)[1:3], network(x[1:3]), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full_size
 def test_widths_of_the_layers():
     shapes = {name: tuple(p.shape) for name, p in SmallCNN(3, 20, widths=(8, 16)).named_parameters() if p.ndim > 1}
     assert shapes == {"stages.0.0.weight": (8, 3, 4, 4), "stages.1.0.weight": (16, 8, 3, 3), "project.weight": (20, 16)}

@@ -158,6 +158,7 @@ def test_the_drift_warning_of_the_run_is_not_repeated() -> None:
     ("rows", "rank", "collapsed"),
     [(2, 1.0, 0), (2, 0.1, 1), (3, 1.2, 0), (3, 0.9, 1), (4, 1.6, 0), (5, 1.9, 1), (500, 1.9, 1), (None, 1.9, 1)],
 )
+@pytest.mark.usefixtures("blank_pictures")
 def test_few_rows_alone_are_not_a_collapse(rows: int | None, rank: float, collapsed: int) -> None:
     metrics = [{"epoch": 1, "effective_rank": rank, "feature_std": 0.9}]
     assert len(collapse_warnings(metrics, None, rows)) == collapsed

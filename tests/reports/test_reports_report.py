@@ -252,6 +252,7 @@ def test_status(status: str, tone: str) -> None:
         ({"effective_rank": 2.0, "feature_std": 0.05}, {"effective_rank": 2.0}, []),
     ],
 )
+@pytest.mark.usefixtures("blank_pictures")
 def test_collapse_is_a_warning(row: dict[str, float], label_free: dict[str, float], lines: list[str]) -> None:
     metrics = [{"phase": "train", "epoch": 1, "effective_rank": 1.0, "feature_std": 0.0}, {"epoch": 2, **row}]
     metrics = metrics if row else []

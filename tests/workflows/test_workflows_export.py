@@ -18,7 +18,6 @@ from viewsmith.workflows.export import export_encoder
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 TINY = {"epochs": 1, "batch_size": 8, "random_state": 0}
-FORMATS = ("timm", "torchvision", "safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def models():
     return {name: (Contrastive(**TINY, **options).fit(x), x) for name, (x, options) in found.items()}
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["timm", slow("torchvision"), "safetensors"])
 def test_an_exported_resnet_has_the_names_of_torchvision_and_timm(models, form, tmp_path):
     model, x = models["resnet18"]
     hint = export_encoder(model, tmp_path / "file", form)
@@ -94,7 +93,9 @@ def test_unknown_formats(models, tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", [slow("cnn"), slow("gray"), slow("resnet18"), slow("standard"), "mlp", slow("dna")])
+@pytest.mark.parametrize(
+    "name", [slow("cnn"), slow("gray"), slow("resnet18"), slow("standard"), slow("mlp"), slow("dna")]
+)
 def test_onnx_gives_the_same_representations_of_any_batch(models, name, tmp_path):
     import onnxruntime
 

@@ -87,7 +87,7 @@ def test_mirrors_leave_a_set_without_that_symmetry():
     assert not table.labels and all(math.isnan(row.knn) for row in table)
 
 
-@pytest.mark.parametrize("modality", ["images", "dna", slow("series"), "vectors"])
+@pytest.mark.parametrize("modality", [slow("images"), "dna", slow("series"), "vectors"])
 def test_every_kind_of_data_has_a_table(modality):
     x, y = samples(modality)
     table = views_table(x, y, modality=modality, seed=1)

@@ -238,10 +238,10 @@ class DiffAug(SoftLoss, Map, Generator, ViewsmithEstimator):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from viewsmith import DiffAug
-    >>> X = load_digits().data
+    >>> X = load_digits().data[:400]
     >>> model = DiffAug(epochs=4, random_state=0).fit(X)
     >>> model.transform(X, output="map").shape, model.views(X[:3], n_views=8).shape
-    ((1797, 2), (3, 8, 64))
+    ((400, 2), (3, 8, 64))
     """
 
     name = "diffaug"

@@ -151,10 +151,10 @@ class GenView(Source, Quality, ViewsmithEstimator):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from viewsmith import GenView
-    >>> images = (load_digits().images * 15).astype("uint8")
+    >>> images = (load_digits().images[:400] * 15).astype("uint8")
     >>> model = GenView(epochs=2, random_state=0).fit(images)
     >>> model.transform(images).shape, model.views(images[:3], n_views=2).shape
-    ((1797, 256), (3, 2, 8, 8))
+    ((400, 256), (3, 2, 8, 8))
     """
 
     name = "genview"

@@ -337,10 +337,10 @@ class MetAug(Features, UnifiedLoss, Memory, ViewsmithEstimator):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from viewsmith import MetAug
-    >>> X = load_digits().data
+    >>> X = load_digits().data[:400]
     >>> model = MetAug(epochs=2, random_state=0).fit(X)
     >>> model.transform(X).shape, model.views(X[:3], n_views=4).shape
-    ((1797, 256), (3, 4, 64))
+    ((400, 256), (3, 4, 64))
     """
 
     name = "metaug"
