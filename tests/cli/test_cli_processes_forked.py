@@ -25,6 +25,7 @@ def rows(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_two_processes_train_together_and_report_once(rows, tmp_path):
     result = process("fit", rows, "--out", tmp_path / "run", *FIT, "--processes", 2)
     assert result.code == 0, result.err

@@ -5,6 +5,7 @@ import itertools
 import torch
 
 from viewsmith.core import derive_seed, stream
+from viewsmith.core.random import global_streams
 
 
 def test_seeds_have_fixed_values():
@@ -28,3 +29,11 @@ def test_streams_are_reproducible_and_do_not_change_the_global_stream():
     assert torch.equal(draw, torch.randn(100, generator=again))
     assert not torch.equal(draw, torch.randn(100, generator=other))
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_global_streams_are_those_of_a_seed_and_those_of_the_caller_come_back():
+    before = torch.get_rng_state()
+    with global_streams(7, torch.device("cpu")):
+        drawn = torch.rand(3)
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(7)))

@@ -4,8 +4,10 @@ A stream is derived from the run's seed and a path of names and numbers, such as
 The same path gives the same numbers, so no generator state has to be saved to replay a draw or to resume a run.
 """
 
+import contextlib
 import hashlib
 import struct
+from collections.abc import Iterator
 
 import torch
 
@@ -27,3 +29,17 @@ def derive_seed(seed: int, *path: str | int) -> int:
 def stream(seed: int, *path: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """A new ``torch.Generator`` at a path; see `derive_seed`."""
     return torch.Generator(device=device).manual_seed(derive_seed(seed, *path))
+
+
+@contextlib.contextmanager
+def global_streams(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the global streams of the CPU and of the device, which torch's modules use; at the end those of the caller
+    are back."""
+    gpus = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(gpus):
+        # `torch.manual_seed` would seed all devices, also later ones, and record the stack for each kind of them.
+        torch.default_generator.manual_seed(seed)
+        for gpu in gpus:
+            with torch.cuda.device(gpu):
+                torch.cuda.manual_seed(seed)
+        yield

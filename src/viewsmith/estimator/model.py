@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.random import derive_seed
+from viewsmith.core.random import derive_seed, global_streams
 from viewsmith.core.registry import find
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method, Optimizer
@@ -44,8 +44,7 @@ def channels_in(plan: AnyContext) -> int:
 
 def build_fresh(build: Callable[[AnyContext], Method], plan: AnyContext, x: Rows) -> Method:
     """Build the method with initial weights from the seed, and fit principal axes to the training rows."""
-    with torch.random.fork_rng([]):
-        torch.manual_seed(derive_seed(plan.facts.seed, "init"))
+    with global_streams(derive_seed(plan.facts.seed, "init"), torch.device("cpu")):
         method = build(plan)
     weighted = "columns" not in plan.facts.statistics  # columns of a table have weights already
     of_features = {part for m in method.modules() if isinstance(m, Features) for part in m.modules()}

@@ -18,7 +18,7 @@ from viewsmith.core.device import on_host
 from viewsmith.core.distributed import OutOfTime, check_time, time_limit, together
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.core.memory import TRAINING, return_blocks, return_freed_memory
-from viewsmith.core.random import derive_seed
+from viewsmith.core.random import derive_seed, global_streams
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.core.tensors import load_weights
@@ -201,7 +201,7 @@ class Trainer:
         self._started = self._saved = time.monotonic()
         self._generator = torch.Generator(self.device)
         seed = derive_seed(self.seed, "global")
-        with _global_randomness(seed, self.device), self._signals(), distributed.equal_batches():
+        with global_streams(seed, self.device), self._signals(), distributed.equal_batches():
             if not self._prepare():
                 if resume:
                     self._restore()
@@ -483,12 +483,3 @@ class Trainer:
             name = type(callback).__name__
             count[name] += 1
             yield name if count[name] == 1 else f"{name}-{count[name]}", callback
-
-
-@contextlib.contextmanager
-def _global_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's global random streams, which dropout uses, and restore the caller's streams on exit."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield
