@@ -247,7 +247,7 @@ def faulty(tmp_path_factory):
     }
     for name, array in arrays.items():
         np.save(place / f"{name}.npy", array)
-    np.savez(place / "other.npz", a=np.ones(3))
+    np.savez(place / "other.npz", a=np.ones(3), b=np.ones(3))
     for folder in ("sizes", "broken"):
         (place / folder).mkdir()
     for number, side in enumerate((16, 3)):

@@ -64,6 +64,19 @@ def test_without_a_label_there_is_no_split(save):
     assert data.y is None and data.split == "none" and data.label_name is None
 
 
+def test_a_column_that_is_named_like_a_label_is_told(save, recwarn):
+    path = save(frame()[["age", "height", "town"]].rename(columns={"town": "Class"}))
+    load_table(path)
+    assert [str(each.message) for each in recwarn] == [
+        f"{path}: column Class is a feature: --label Class makes it the label, --drop Class leaves it out, "
+        "--columns Class=category says that it is meant"
+    ]
+    recwarn.clear()
+    for options in ({"label": "Class"}, {"drop": ["Class"]}, {"columns": {"Class": "category"}}):
+        load_table(path, **options)
+    assert not recwarn
+
+
 @pytest.mark.parametrize(("label", "kind"), [("age2", "i"), ("well", "b"), ("half", "i"), ("town", "U")])
 def test_labels_keep_their_dtype(save, label, kind):
     table = frame().assign(age2=np.arange(ROWS) // 10, half=np.repeat([1.0, 2.0], ROWS // 2))

@@ -42,7 +42,7 @@ from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 from viewsmith.modalities.tables.columns import Category, Text
 from viewsmith.modalities.tables.encoder import fit_table
-from viewsmith.modalities.tables.roles import choose_roles, is_plain
+from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
 from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts, uneven_totals
 
 # Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
@@ -147,6 +147,7 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
 
 
 SAMPLE = 1000  # lines in which codes are looked for
+LABELS = ("label", "labels", "target", "class")  # names, in any case, of columns that are hardly meant as features
 
 
 def given_roles(request: DataOptions) -> dict[str, str]:
@@ -166,8 +167,15 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     if features.shape[1] == 0:
         raise InputError(f"{source_name} has no feature, only the label: {name_list(list(frame.columns))}")
     y = None if request.label is None else frames.labels(frame[request.label])
-    roles = choose_roles(features, given_roles(request), source_name)
+    given = given_roles(request)
+    roles = choose_roles(features, given, source_name)
     _check_genes(features, roles, request, source_name)
+    for name in roles if request.label is None else ():
+        if name.lower() in LABELS and name not in given and roles[name] not in LEFT_OUT:
+            warn(
+                f"{source_name}: column {name} is a feature: --label {name} makes it the label, --drop {name} leaves "
+                f"it out, --columns {name}={roles[name]} says that it is meant"
+            )
     numbers = (
         None if y is None else numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
     )
