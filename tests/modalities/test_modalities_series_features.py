@@ -1,4 +1,4 @@
-"""Features of recordings: MiniRocket against slow loops, log-mel spectrograms against a slow transform."""
+"""Features of recordings: MiniRocket against slow loops, log-mel spectrograms against a slow transform, contours."""
 
 import itertools
 import math
@@ -8,7 +8,14 @@ import pytest
 import torch
 from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
-from viewsmith.modalities.series.features import LogMelPatches, MiniRocket, between_silences, dilations, mel_filters
+from viewsmith.modalities.series.features import MiniRocket, dilations
+from viewsmith.modalities.series.sound import (
+    ContourStatistics,
+    LogMelPatches,
+    between_silences,
+    mel_filters,
+    statistics,
+)
 from viewsmith.networks import PartContext
 
 
@@ -229,5 +236,49 @@ def test_patches_of_the_spectrogram():
     features = LogMelPatches(PartContext((1, 2000), 1), **options)
     x = recordings(20, 1, 2000)
     features.fit(x, draw(0))
-    assert features.n_features == 6 * 12 and features.dictionary.patch == (7, 7)
-    torch.testing.assert_close(features(x), features.dictionary(features.spectrogram(x)))
+    assert features.n_features == 6 * 12 + 72 and features.dictionary.patch == (7, 7)
+    expected = torch.cat([features.dictionary(features.spectrogram(x)), features.contours(x)], 1)
+    torch.testing.assert_close(features(x), expected)
+    alone = LogMelPatches(PartContext((1, 2000), 1), contours=False, **options)
+    alone.fit(x, draw(0))
+    torch.testing.assert_close(alone(x), expected[:, :72])
+
+
+def voice(pitch, loud=1.0):
+    """A second at 8 kHz with five harmonics of a pitch in Hz, (1, 8000)."""
+    phase = 2 * math.pi * torch.as_tensor(pitch / 8000).expand(8000).cumsum(0)
+    return (loud * sum((k * phase).sin() / k for k in range(1, 6)) + 1e-3 * recordings(1, 1, 8000)[0, 0])[None]
+
+
+def test_contours_of_voices():
+    of = ContourStatistics(1, 8000, 8000.0, 30.0)
+    time = torch.linspace(0, 1, 8000)
+    rising, breaking = 120 * 2**time, (time - 0.5).abs() > 0.2
+    x = torch.stack([voice(100.0), voice(440.0), voice(rising), voice(200.0, breaking), recordings(1, 1, 8000)[0]])
+    contours, loud, voiced = of.contours(x[:, 0])
+    assert loud[:3].all() and voiced[:3].all() and voiced[4].float().mean() < 0.2
+    for row, hz in ((0, 100), (1, 440), (3, 200)):
+        assert (contours[row, 0, voiced[row]][2:-2] - math.log2(hz)).abs().max() < 0.1
+    found = of(x).view(5, -1)
+    rise, fall = found[:, 7], found[:, 8]
+    assert rise[2] > 5 * fall[2].abs() and abs(float(rise[2]) * (loud.shape[1] - 1) - 1) < 0.2  # an octave
+    assert 0.5 < found[3, -2] < 0.7 and (found[[0, 1, 2, 4], -2] == 1).all()  # loud for .6 of the time
+    later = torch.nn.functional.pad(x[:, :, :6000], (2048, 2000))
+    assert (of(later) - of(x[:, :, :6000]))[:3, 3:6].abs().max() < 0.1  # quartiles of the pitch
+    assert torch.isfinite(of(torch.zeros(1, 1, 8000))).all()
+    two = ContourStatistics(2, 8000, 8000.0, 30.0)
+    torch.testing.assert_close(two(x[:4].view(2, 2, 8000)), of(x[:4]).view(2, -1))
+
+
+def test_statistics_of_what_is_counted():
+    x, counted = recordings(3, 2, 20), recordings(3, 2, 20, seed=1) > 0
+    for row, which, found in zip(
+        x.flatten(0, 1), counted.flatten(0, 1), statistics(x, counted).flatten(0, 1), strict=True
+    ):
+        values = row[which].double().numpy()
+        steps = np.diff(row.double().numpy())[(which[1:] & which[:-1]).numpy()]
+        expected = [values.mean(), values.std(), *np.quantile(values, (0.1, 0.25, 0.5, 0.75, 0.9))]
+        time = np.flatnonzero(which.numpy())
+        expected += [steps.clip(min=0).mean(), steps.clip(max=0).mean(), np.cov(values, time)[0, 1] / np.std(time)]
+        expected[-1] *= 1 - 1 / len(time)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

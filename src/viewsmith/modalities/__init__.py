@@ -21,6 +21,7 @@ LATER["encoder"] += [
 ]
 LATER["view maker"] += ["viewsmith.modalities.vectors.thinning"]
 LATER["features"] += [f"viewsmith.modalities.{each}.features" for each in ("vectors", "images", "dna", "series")]
+LATER["features"] += ["viewsmith.modalities.series.sound"]
 
 __all__ = [
     "DNA", "Images", "Modality", "Series", "Vectors", "as_vectors", "check_finite", "check_labels", "detect",

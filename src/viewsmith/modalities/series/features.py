@@ -1,4 +1,4 @@
-"""Features of recordings: the convolutions of MiniRocket, and patches of log-mel spectrograms for sound."""
+"""Features of recordings: the convolutions of MiniRocket."""
 
 import itertools
 import math
@@ -12,7 +12,6 @@ from torch import Tensor
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.series.networks import filled, known_points
 from viewsmith.networks.base import PartContext
-from viewsmith.networks.dictionary import PatchResponses
 from viewsmith.networks.features import Features
 
 TAPS = 9  # of a kernel
@@ -167,133 +166,3 @@ def fractions_above(
         for i in range(biases.shape[1]):
             found[:, parity::2, i] = (part > biases[parity::2, i, None]).float().mean(2)
     return found.flatten(1)
-
-
-@register(
-    "features",
-    "log-mel",
-    help="learned patches of log-mel spectrograms, for sound",
-    modalities="series",
-    mild_views=("speed", {}),
-    source="Stevens, Volkmann and Newman 1937; Coates, Lee and Ng 2011",
-)
-class LogMelPatches(Features):
-    """Responses to a dictionary of patches of the log-mel spectrogram, averaged over regions: sound (B, C, T).
-
-    The power spectrum in windows of about 25 ms is summed in triangular bands, equally wide on the mel scale (Stevens,
-    Volkmann and Newman 1937). Silence at both ends is left out, and the rest is stretched to frames: sounds that were
-    padded to one length have no silence in common. The logarithm is centered in each recording, so that loudness is
-    lost, and each band loses a part of its own mean, with which speakers and microphones differ (cepstral mean
-    normalization: Atal 1974). The dictionary is that of Coates, Lee and Ng (2011).
-
-    Parameters
-    ----------
-    context : PartContext
-    sampling_rate : float
-        Samples per second.
-    bands : int
-        Bands of the spectrogram.
-    frames : int
-        Frames of a recording, at most as many as windows fit.
-    centers : int
-        Centers of the dictionary.
-    side : int
-        Bands and frames of a patch.
-    stride : int
-        Bands and frames between patches.
-    regions : (int, int)
-        Parts of the frequencies and of the time over which responses are averaged.
-    silence : float
-        The first and last frame that are used are at most so many decibels below the loudest one.
-    dynamic_range : float
-        Power more than so many decibels below the largest of the recording counts as that.
-    band_mean : float
-        Part of each band's mean over time that is subtracted, 0 to 1.
-    """
-
-    mel: Tensor
-    window: Tensor
-
-    def __init__(
-        self,
-        context: PartContext,
-        *,
-        sampling_rate: Annotated[float, Bounds(gt=0)] = 16_000.0,
-        bands: Annotated[int, Bounds(ge=2)] = 40,
-        frames: Annotated[int, Bounds(ge=1)] = 64,
-        centers: Annotated[int, Bounds(ge=2)] = 256,
-        side: Annotated[int, Bounds(ge=1)] = 7,
-        stride: Annotated[int, Bounds(ge=1)] = 2,
-        regions: tuple[Annotated[int, Bounds(ge=1)], Annotated[int, Bounds(ge=1)]] = (3, 4),
-        silence: Annotated[float, Bounds(gt=0)] = 30.0,
-        dynamic_range: Annotated[float, Bounds(gt=0)] = 50.0,
-        band_mean: Annotated[float, Bounds(ge=0, le=1)] = 0.5,
-    ) -> None:
-        super().__init__()
-        self.silence, self.dynamic_range, self.band_mean = silence, dynamic_range, band_mean
-        channels, length = context.row_shape
-        # The power of 2 that is nearest to 25 ms, in the recording.
-        self.points = min(2 ** max(3, round(math.log2(0.025 * sampling_rate))), 2 ** int(math.log2(length)))
-        self.hop = max(1, min(self.points // 2, length // frames))
-        self.frames = min(frames, length // self.hop + 1)
-        self.dictionary = PatchResponses(
-            channels, (bands, self.frames), patch=(side, side), centers=centers, stride=stride, regions=regions
-        )
-        self.n_features = self.dictionary.n_features
-        self.register_buffer("mel", mel_filters(bands, self.points, sampling_rate), persistent=False)
-        self.register_buffer("window", torch.hann_window(self.points), persistent=False)
-
-    def fit(self, x: Tensor, generator: torch.Generator) -> None:
-        self.dictionary.fit(torch.cat([self.spectrogram(part.float()) for part in x.split(256)]), generator)
-
-    def block_size(self, x: Tensor) -> int:
-        size = self.dictionary.block_size(x.new_zeros(0, 1, len(self.mel), self.frames))
-        return min(size, max(1, VALUES // (x.shape[1] * x.shape[2])))
-
-    def of_block(self, x: Tensor) -> Tensor:
-        found: Tensor = self.dictionary(self.spectrogram(x))
-        return found
-
-    def spectrogram(self, x: Tensor) -> Tensor:
-        """Centered log-mel spectrograms of sound (B, C, T), without silence at the ends: (B, C, bands, frames)."""
-        b, channels, _ = x.shape
-        x = filled(x)  # silence after the end of a shorter recording
-        spectrum = torch.stft(
-            x.flatten(0, 1), self.points, self.hop, window=self.window, center=True, pad_mode="constant",
-            return_complex=True,
-        )  # fmt: skip
-        power = self.mel @ (spectrum.real.square() + spectrum.imag.square())
-        power = between_silences(power.view(b, channels, *power.shape[1:]), self.silence, self.frames)
-        floor = power.amax((2, 3), keepdim=True) * 10 ** (-self.dynamic_range / 10)
-        log = (power + floor + 1e-12).log()
-        log = log - log.mean((2, 3), keepdim=True)
-        return log - self.band_mean * log.mean(3, keepdim=True)
-
-
-def between_silences(power: Tensor, silence: float, frames: int) -> Tensor:
-    """Means of the power (B, C, bands, T) in so many equal parts of the time from the first to the last that is within
-    `silence` decibels of the loudest one."""
-    loudness = power.sum(2).amax(1)
-    loud = (loudness >= loudness.amax(1, keepdim=True) * 10 ** (-silence / 10)).int()
-    first, end = loud.argmax(1, keepdim=True), power.shape[3] - loud.flip(1).argmax(1, keepdim=True)
-    edges = first + (end - first) * torch.linspace(0, 1, frames + 1, dtype=torch.float64, device=power.device)
-    # The sum up to an edge, in float64: differences of neighbors keep the digits of quiet frames.
-    total = F.pad(power.double().cumsum(3), (1, 0))
-    before = edges.long().clamp_max(power.shape[3] - 1)
-    weight = (edges - before)[:, None, None]
-    at = before[:, None, None].expand(*power.shape[:3], frames + 1)
-    sums = torch.lerp(total.gather(3, at), total.gather(3, at + 1), weight)
-    return (sums.diff(dim=3) / edges.diff(dim=1)[:, None, None]).to(power.dtype)
-
-
-def mel_filters(bands: int, points: int, sampling_rate: float) -> Tensor:
-    """Triangular filters of the power spectrum, (bands, points // 2 + 1), with mel = 2595 log10(1 + Hz / 700)."""
-    frequency = torch.arange(points // 2 + 1, dtype=torch.float64) * sampling_rate / points
-    most = 2595 * math.log10(1 + sampling_rate / 2 / 700)
-    edges = 700 * (10 ** (torch.linspace(0, most, bands + 2, dtype=torch.float64) / 2595) - 1)
-    low, middle, high = (edges[i : bands + i, None] for i in range(3))
-    rising, falling = (frequency - low) / (middle - low), (high - frequency) / (high - middle)
-    filters = torch.minimum(rising, falling).clamp_min(0)
-    # A band narrower than the distance of frequencies takes the nearest one.
-    nearest = F.one_hot((frequency - middle).abs().argmin(1), len(frequency))
-    return torch.where(filters.sum(1, keepdim=True) > 0, filters, nearest).float()
