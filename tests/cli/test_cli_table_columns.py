@@ -57,9 +57,13 @@ def runs(tmp_path_factory, plain):
     return folder
 
 
-@pytest.mark.parametrize("name", ["plain", "mixed"])
 @pytest.mark.parametrize(
-    "labels", [None, np.where(np.arange(N) == 3, np.inf, 0.5), np.where(np.arange(N) % 2, -1, np.nan)]
+    ("name", "labels"),
+    [
+        ("plain", None),
+        ("mixed", np.where(np.arange(N) == 3, np.inf, 0.5)),
+        ("plain", np.where(np.arange(N) % 2, -1, np.nan)),
+    ],
 )
 def test_later_labels_that_cannot_be_used_are_left_out(runs, tmp_path, name, labels):
     known = pd.read_csv(runs / "mixed.csv").iloc[::-1]  # the rows of the training in its order have its split

@@ -7,6 +7,8 @@ import torch
 from framework_cases import length_one
 
 from cases import covering
+from drawn import draw as generator
+from drawn import normal
 from refusals import refusal
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Unified
 from viewsmith.frameworks.unified import Draw, Views, embed
@@ -18,18 +20,10 @@ M, B, D, N = 3, 5, 4, 9
 IDS = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [5, 1, 2, 3, 4]])
 
 
-def tensor(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def memory(kind="bank", **options):
     made = FeatureMemory(M, N, D, **{"negatives": 6, "kind": kind} | options).double()
-    made.keys.copy_(torch.nn.functional.normalize(tensor(M, N, D, seed=3), dim=-1))
+    made.keys.copy_(torch.nn.functional.normalize(normal(M, N, D, seed=3), dim=-1))
     return made
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def cosine(a, b):
@@ -66,7 +60,7 @@ CASES = itertools.product(BOTH, BOTH, (Logits(), Logits("squared", beta=30.0)), 
 @pytest.mark.parametrize(("united", "per_sample", "logits", "stored_positives"), covering(CASES, drawn=2))
 def test_losses_equal_the_loop(united, per_sample, logits, stored_positives):
     contrast = FeatureContrast(memory(per_sample=per_sample), logits, united=united, stored_positives=stored_positives)
-    z, raw = tensor(M, B, D).requires_grad_(), tensor(M, B, D, seed=1).requires_grad_()
+    z, raw = normal(M, B, D).requires_grad_(), normal(M, B, D, seed=1).requires_grad_()
     a = torch.nn.functional.normalize(raw, dim=-1)
     draw = contrast.memory.draw(B, IDS, generator())
     original, augmented = contrast.losses(contrast.log_sums(z, draw, a))
@@ -100,7 +94,7 @@ def test_the_joint_contrast_of_all_features_equals_the_loop(form, stored_positiv
     logits = Logits(form, beta=7.0, detach=False)
     options = {"stored_positives": stored_positives, "joint": True}
     contrast = FeatureContrast(memory(per_sample=per_sample), logits, **options).to(dtype)
-    z, raw = (tensor(M, B, D, seed=s).to(dtype).requires_grad_() for s in (0, 1))
+    z, raw = (normal(M, B, D, seed=s).to(dtype).requires_grad_() for s in (0, 1))
     draw = contrast.memory.draw(B, IDS, generator())
     original, joint = contrast.losses(contrast.log_sums(z, draw, torch.nn.functional.normalize(raw, dim=-1)))
     slow_z, slow_raw = (part.detach().double().requires_grad_() for part in (z, raw))
@@ -136,7 +130,7 @@ def test_a_joint_contrast_is_united():
 
 def test_two_views_and_one_positive_give_info_nce():
     contrast = FeatureContrast(FeatureMemory(2, N, D, negatives=N).double(), Logits(beta=10.0), united=False)
-    z = tensor(2, B, D)
+    z = normal(2, B, D)
     draw = contrast.memory.draw(B, None)
     losses = 10 * contrast.losses(contrast.log_sums(z, draw))[0]
     unit = torch.nn.functional.normalize
@@ -154,7 +148,7 @@ def test_two_views_and_one_positive_give_info_nce():
 @pytest.mark.parametrize("own_keys", [False, True])
 def test_the_regularization_compares_augmented_with_original_pairs(kind, per_sample, own_keys):
     contrast = FeatureContrast(memory(per_sample=own_keys))
-    z, a = tensor(M, B, D), torch.nn.functional.normalize(tensor(M, B, D, seed=1), dim=-1)
+    z, a = normal(M, B, D), torch.nn.functional.normalize(normal(M, B, D, seed=1), dim=-1)
     draw = contrast.memory.draw(B, IDS, generator())
     found = contrast.regularization(z, draw, a, kind, per_sample=per_sample)
     original = [slow_pairs(i, (0,) * M, z, a, draw) for i in range(B)]
@@ -176,7 +170,7 @@ def test_the_regularization_compares_augmented_with_original_pairs(kind, per_sam
 def test_keys_of_the_rows_of_a_sample_are_excluded(per_sample, kind):
     made = memory(kind, per_sample=per_sample, negatives=N)
     if kind == "queue":
-        made.write(tensor(M, B, D, seed=2), IDS)
+        made.write(normal(M, B, D, seed=2), IDS)
     draw = made.draw(B, IDS, generator())
     for m, i in itertools.product(range(M), range(B)):
         keys = draw.keys[m, i] if per_sample else draw.keys[m]
@@ -199,7 +193,7 @@ def test_draws_are_reproducible_and_shared_or_per_sample():
 
 @pytest.mark.parametrize("momentum", [0.5, 0.8, 1.0])
 def test_a_bank_stores_running_averages_of_rows(momentum):
-    made, z = memory(momentum=momentum), tensor(M, B, D, seed=2)
+    made, z = memory(momentum=momentum), normal(M, B, D, seed=2)
     before = made.keys.clone()
     assert torch.equal(made.draw(B, IDS).positives[2, 0], before[2, 5])
     made.write(z, IDS)
@@ -212,7 +206,7 @@ def test_a_bank_stores_running_averages_of_rows(momentum):
 
 def test_a_queue_stores_the_newest_features():
     made = memory("queue")
-    first, second = tensor(M, B, D, seed=2), tensor(M, B, D, seed=4)
+    first, second = normal(M, B, D, seed=2), normal(M, B, D, seed=4)
     made.write(first, IDS)
     made.write(second, None)
     unit = torch.nn.functional.normalize
@@ -232,7 +226,7 @@ def framework(views=2, kind="queue", **options):
 
 
 def pair(seed=0, batch=B):
-    x = tensor(2, batch, 4, seed=seed)
+    x = normal(2, batch, 4, seed=seed)
     return PositivePair(x[0], x[1], (torch.arange(batch), torch.arange(batch).roll(1)))
 
 
@@ -284,7 +278,7 @@ def test_rows_of_zeros_have_a_finite_loss():
         (lambda: FeatureMemory(2, 8, 4, negatives=2, momentum=2), "momentum is 2"),
         (lambda: framework()(pair(batch=1)), "the batch has 1 sample, expected at least 2"),
         (lambda: framework()(pair(batch=N + 1)), "the memory has 9 features, expected at least the 10 samples"),
-        (lambda: framework(kind="bank")(PositivePair(*tensor(2, B, 4))), "needs the row that each sample shows"),
+        (lambda: framework(kind="bank")(PositivePair(*normal(2, B, 4))), "needs the row that each sample shows"),
         (lambda: FeatureContrast(memory("queue"), stored_positives=True), "positives from the memory need a bank"),
     ],
 )
@@ -295,5 +289,5 @@ def test_invalid_input_is_rejected(call, expected):
 def test_views_of_a_pair():
     views = Views.of(pair())
     assert torch.equal(views.x[1], pair().second) and views.ids.tolist()[1] == [4, 0, 1, 2, 3]
-    assert Views.of(PositivePair(*tensor(2, B, 4))).ids is None
-    assert Draw(tensor(M, N, D), None).positives is None
+    assert Views.of(PositivePair(*normal(2, B, 4))).ids is None
+    assert Draw(normal(M, N, D), None).positives is None

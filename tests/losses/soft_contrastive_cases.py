@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 
+from drawn import normal
+
 TOLERANCE = {torch.float64: {"rtol": 1e-9, "atol": 1e-9}, torch.float32: {"rtol": 1e-3, "atol": 1e-4}}
 DTYPES = (torch.float64, torch.float32)
 SETTINGS = [
@@ -17,13 +19,9 @@ SETTINGS = [
 every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=range(len(SETTINGS)))
 
 
-def draw(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-
-
 def inputs(rows=6, dtype=torch.float64):
     """Projections, and representations that are close enough for targets between 0 and 1."""
-    made = *draw(2, rows, 2, dtype=dtype), *(0.6 * draw(2, rows, 4, seed=1, dtype=dtype))
+    made = *normal(2, rows, 2, dtype=dtype), *(0.6 * normal(2, rows, 4, seed=1, dtype=dtype))
     return tuple(x.clone().requires_grad_() for x in made)
 
 

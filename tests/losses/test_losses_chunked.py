@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cases import covering
+from drawn import normal
 from viewsmith.losses import moco_info_nce, nt_xent
 from viewsmith.losses import numerics as chunked
 from viewsmith.losses.numerics import CAUCHY, EXPONENTIAL, Excluded, by_rows, similarity_sums
@@ -14,12 +15,8 @@ from viewsmith.losses.numerics import CAUCHY, EXPONENTIAL, Excluded, by_rows, si
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-10}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
 
 
-def draw(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-
-
 def leaves(rows, width=6, dtype=torch.float64, seed=0):
-    z = draw(2, rows, width, dtype=dtype, seed=seed)
+    z = normal(2, rows, width, dtype=dtype, seed=seed)
     return z[0].requires_grad_(), z[1].requires_grad_()
 
 
@@ -108,7 +105,7 @@ def test_no_tensor_grows_quadratically_with_the_batch(kernel, temperature, negat
 def test_a_queue_creates_no_large_tensor_and_gets_no_gradient(monkeypatch):
     monkeypatch.setattr(chunked, "TILE_CPU", 64)
     queries, keys = leaves(100, 4)
-    queue = draw(500, 4)
+    queue = normal(500, 4)
     with Largest() as largest:
         moco_info_nce(queries, keys.detach(), queue).sum().backward()
     assert largest.elements <= 64**2
@@ -132,7 +129,7 @@ def test_a_second_backward_pass_gives_the_same_gradient(stored, monkeypatch):
 def test_similarity_sums_by_finite_differences(similarity):
     kernel = EXPONENTIAL if similarity == "exponential" else CAUCHY
     excluded = Excluded((1, -3), torch.tensor([1, 2, 3, 4, 5]), torch.tensor([2, 3, 4, 5, 6]), torch.arange(7) - 1)
-    a, c = draw(5, 3).abs().requires_grad_(), draw(7, 3, seed=1).abs().requires_grad_()
+    a, c = normal(5, 3).abs().requires_grad_(), normal(7, 3, seed=1).abs().requires_grad_()
 
     def sums(a, c):
         return similarity_sums(a, c, kernel, excluded, tile=2)
@@ -149,7 +146,7 @@ def test_similarity_sums_by_finite_differences(similarity):
 @pytest.mark.parametrize("chunk", [1, 3, 8, 100])
 def test_by_rows_equals_the_equation(chunk):
     a, b = leaves(8, 3)
-    c, constant = draw(5, 3, seed=1).requires_grad_(), draw(8, seed=2)
+    c, constant = normal(5, 3, seed=1).requires_grad_(), normal(8, seed=2)
 
     def equation(start, a, b, constant, c):
         numbers = torch.arange(start, start + len(a), dtype=a.dtype)

@@ -6,14 +6,11 @@ from functools import partial
 import pytest
 import torch
 
+from drawn import normal
 from viewsmith.losses.self_distillation import log_prototype_mass, negative_cosine, self_distillation, sinkhorn
 
 TOLERANCE = {torch.float64: {"rtol": 1e-10, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-6}}
 DTYPES = (torch.float64, torch.float32)
-
-
-def draw(*shape, dtype=torch.float64, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 def slow_sinkhorn(scores, epsilon, iterations):
@@ -33,23 +30,23 @@ def slow_sinkhorn(scores, epsilon, iterations):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("epsilon", "iterations"), [(0.5, 1), (0.5, 3), (0.2, 7)])
 def test_sinkhorn_equals_the_loop(epsilon, iterations, dtype):
-    scores = draw(7, 4, dtype=dtype)
+    scores = normal(7, 4, dtype=dtype)
     q = sinkhorn(scores, epsilon, iterations)
     assert q.dtype == dtype
     torch.testing.assert_close(q, slow_sinkhorn(scores.double(), epsilon, iterations).to(dtype), **TOLERANCE[dtype])
 
 
 def test_leading_dimensions_are_assigned_separately():
-    scores = draw(2, 7, 4)
+    scores = normal(2, 7, 4)
     both = sinkhorn(scores, 0.3)
     torch.testing.assert_close(both, torch.stack([sinkhorn(scores[0], 0.3), sinkhorn(scores[1], 0.3)]))
 
 
 def test_marginals():
-    q = sinkhorn(draw(30, 5), 0.3, 60)
+    q = sinkhorn(normal(30, 5), 0.3, 60)
     torch.testing.assert_close(q.sum(1), torch.ones(30, dtype=torch.float64))
     torch.testing.assert_close(q.sum(0), torch.full((5,), 6.0, dtype=torch.float64), rtol=1e-3, atol=0)
-    early = sinkhorn(draw(30, 5), 0.3, 1)
+    early = sinkhorn(normal(30, 5), 0.3, 1)
     torch.testing.assert_close(early.sum(1), torch.ones(30, dtype=torch.float64))
     assert (early.sum(0) - 6).abs().max() > (q.sum(0) - 6).abs().max()
 
@@ -65,7 +62,7 @@ def test_sharp_assignments_do_not_overflow(dtype):
 
 def test_total_adds_the_masses_of_other_processes():
     # With the total of the other half added, half of the samples gets the same assignments as in the whole batch.
-    scores = draw(8, 3)
+    scores = normal(8, 3)
     whole = sinkhorn(scores, 0.3, 1)
 
     def total(log_mass, others):

@@ -5,9 +5,10 @@ import math
 
 import pytest
 import torch
-from soft_contrastive_cases import DTYPES, TOLERANCE, draw, every_setting, gradients, inputs, shown, slow
+from soft_contrastive_cases import DTYPES, TOLERANCE, every_setting, gradients, inputs, shown, slow
 
 from cases import covering
+from drawn import normal
 from viewsmith.core.errors import InputError
 from viewsmith.losses import soft_contrastive
 from viewsmith.losses.soft_contrastive import default_negative_weight, log_kernel
@@ -40,10 +41,10 @@ def test_the_loss_equals_the_double_loop(setting, paired, dtype, form):
 )
 def test_equal_and_distant_points(nu_target, nu, kernel, dtype):
     # Second views: equal to its first view, equal to another first view, at distance 1000, close to its first view.
-    z0, z1 = draw(2, 5, 2)
+    z0, z1 = normal(2, 5, 2)
     z1[0], z1[1], z1[2, 0], z1[3] = z0[0], z0[4], 1e3, z0[3] + 1e-2
     # Representations: equal, close, and as distant as possible with finite squares in float32.
-    y0, y1 = 0.5 * draw(2, 5, 12, seed=1)
+    y0, y1 = 0.5 * normal(2, 5, 12, seed=1)
     y1[0], y1[1], y1[2], y0[4] = y0[0], y0[2], 1e15, -1e9
     given = [x.to(dtype).requires_grad_() for x in (z0, z1, y0, y1)]
     exact = [x.detach().double().requires_grad_() for x in given]
@@ -103,7 +104,7 @@ def test_targets_get_a_gradient_only_without_detach():
 def test_clipped_targets_get_no_gradient():
     # Beta raises the targets of view pairs above 1, where they are clipped. Other pairs still get a gradient.
     z0, z1, y0, _ = inputs()
-    y1 = (y0 + 0.05 * draw(6, 4, seed=4)).detach().requires_grad_()
+    y1 = (y0 + 0.05 * normal(6, 4, seed=4)).detach().requires_grad_()
     given, setting = (z0, z1, y0, y1), {"nu": 1.0, "nu_target": 2.0, "beta": 1.0, "detach": False}
     found, expected = soft_contrastive(*given, **setting), slow(*given, **setting)
     for one, other in zip(gradients(found, given), gradients(expected, given), strict=True):

@@ -4,9 +4,10 @@ import importlib
 
 import pytest
 import torch
-from soft_contrastive_cases import DTYPES, TOLERANCE, draw, every_setting, gradients, inputs, shown, slow
+from soft_contrastive_cases import DTYPES, TOLERANCE, every_setting, gradients, inputs, shown, slow
 from test_losses_chunked import Largest, equal
 
+from drawn import normal
 from viewsmith.losses import soft_contrastive
 
 module = importlib.import_module("viewsmith.losses.soft_contrastive")
@@ -70,8 +71,8 @@ def test_gathered_parts_equal_rows_of_the_whole(chunked, kind, monkeypatch):
 def map_of_clusters(rows=60, spread=30.0, within=0.05):
     """Both views of small clusters on a large map, and their representations."""
     cluster = torch.arange(rows) % 6
-    z = spread * draw(6, 2)[cluster] + within * draw(2, rows, 2, seed=1)
-    return *z, 2 * draw(6, 16, seed=2)[cluster] + 0.1 * draw(rows, 16, seed=3)
+    z = spread * normal(6, 2)[cluster] + within * normal(2, rows, 2, seed=1)
+    return *z, 2 * normal(6, 16, seed=2)[cluster] + 0.1 * normal(rows, 16, seed=3)
 
 
 @pytest.mark.parametrize("nu", [0.01, 0.1, 1.0])
@@ -88,7 +89,7 @@ def test_gradients_of_a_large_map_are_precise_in_float32(nu):
 
 def test_one_minus_q_is_precise_for_close_points():
     # At nu 100 and distances of 1e-3, Q is 1 to six digits. In float32, 1 - Q is precise only with expm1.
-    z, y = 1e-3 * draw(2, 8, 2), 3 * draw(8, 12, seed=1)
+    z, y = 1e-3 * normal(2, 8, 2), 3 * normal(8, 12, seed=1)
     single = [x.float().requires_grad_() for x in z]
     double = [x.detach().double().requires_grad_() for x in single]
     setting = {"nu": 100.0, "floor": 1e-12}
@@ -102,8 +103,8 @@ def test_one_minus_q_is_precise_for_close_points():
 @pytest.mark.parametrize("which", ["projections", "representations"])
 def test_wide_points_that_are_close_to_each_other_and_far_from_the_origin(which, form):
     # Products in float32 give squared distances with an error of some units. Below -nu, the logarithm is undefined.
-    near = (1000 + draw(1, 24) + 1e-4 * draw(40, 24, seed=1)).float()
-    z, y = (near, 3 * draw(40, 24, seed=2).float()) if which == "projections" else (draw(40, 24).float(), near)
+    near = (1000 + normal(1, 24) + 1e-4 * normal(40, 24, seed=1)).float()
+    z, y = (near, 3 * normal(40, 24, seed=2).float()) if which == "projections" else (normal(40, 24).float(), near)
     given = [x.clone().requires_grad_() for x in (z, z, y)]
     losses = soft_contrastive(*given, nu=0.01, nu_target=0.01, detach=False, form=form)
     losses.sum().backward()
@@ -112,8 +113,8 @@ def test_wide_points_that_are_close_to_each_other_and_far_from_the_origin(which,
 
 def test_wide_projections_in_float32():
     # Products of points wider than a map are in float32. This is precise enough for distances of some units.
-    z = draw(2, 20, 24)
-    y = 0.3 * draw(20, 24, seed=1)
+    z = normal(2, 20, 24)
+    y = 0.3 * normal(20, 24, seed=1)
     single = [x.float().requires_grad_() for x in z]
     found, expected = soft_contrastive(*single, y.float(), nu=10.0), soft_contrastive(*z, y, nu=10.0)
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=0)

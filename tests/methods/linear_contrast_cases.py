@@ -4,6 +4,7 @@ import datetime
 
 import torch
 
+from drawn import draw
 from viewsmith.frameworks.linear_contrast import LinearContrastFramework
 from viewsmith.methods import LinearContrastMethod
 from viewsmith.networks.features import Features
@@ -20,10 +21,6 @@ class Linear(Features):
 
     def of_block(self, x):
         return x * 2 + 1
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def samples(n=300):

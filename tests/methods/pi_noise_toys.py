@@ -3,15 +3,12 @@
 import torch
 from torch import nn
 
+from drawn import draw
 from viewsmith.networks import LowResolutionMap, ResNetMap, SequenceMap, SharedTrunkMap, SmallCNN, UNet
 from viewsmith.views import PiNoise
 
 D = 5
 X = torch.randn(7, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def generator_of(trained=True, **options):

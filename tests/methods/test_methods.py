@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from drawn import draw
 from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import SimCLR
 from viewsmith.losses import nt_xent
@@ -13,10 +14,6 @@ from viewsmith.views import GaussianNoise, Identity, Neighbors, PairMaker, PiNoi
 B, D = 6, 4
 X = torch.randn(20, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 INDEX = torch.tensor([3, 0, 19, 7, 8, 11])
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def batch(seed=0):

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from torch import nn
 
 import viewsmith
+from crl_tac_toys import dna, vectors
 from quick_reports import with_drawings
 from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, PiNDA
@@ -28,14 +29,6 @@ TINY = {"epochs": 2, "batch_size": 8, "random_state": 0, "draws": 2, "channel_ro
 
 def images(n=16, shape=(20, 24)):
     return np.random.default_rng(0).integers(0, 256, (n, *shape)).astype(np.uint8)
-
-
-def vectors(n=16):
-    return np.random.default_rng(0).normal(size=(n, 9)).astype(np.float32)
-
-
-def dna(n=16):
-    return np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(0).integers(0, 4, (n, 41))].copy()
 
 
 def left(x):

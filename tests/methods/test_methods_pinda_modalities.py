@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from cases import covering
+from drawn import draw
 from viewsmith.core import Batch, Optimizer
 from viewsmith.frameworks import BYOL, DINO, MoCo, MoCoV3, SimCLR, SimSiam, SwAV
 from viewsmith.losses import nt_xent
@@ -27,10 +28,6 @@ FRAMEWORKS = {
     "dino": lambda e, h: DINO(e, h, out_dim=6),
 }
 both_modalities = pytest.mark.parametrize("modality", ["images", "dna"])
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def samples(modality, n=B):

@@ -2,12 +2,10 @@
 
 import torch
 
+from drawn import draw
+
 LETTERS = "ACGT"
 LENGTHS = [30, 12, 1, 30, 7, 2, 19]
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def encode(words, width=None, dtype=torch.float32):

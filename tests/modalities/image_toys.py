@@ -5,13 +5,11 @@ import math
 import pytest
 import torch
 
+from drawn import draw
+
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 every_recipe = pytest.mark.parametrize("name", ("simclr", "moco", "byol", "multicrop"))
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def images(n=6, channels=3, height=12, width=10, dtype=torch.float32, seed=0, low=0.0, high=1.0):

@@ -8,15 +8,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from drawn import draw
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.dna.hyena import Hyena, causal_convolution
 
 PUBLISHED = json.loads((Path(__file__).parent / "fixtures" / "hyenadna_tiny_1k.json").read_text(encoding="utf-8"))
 SMALL = {"d_model": 6, "n_layer": 2, "d_inner": 10, "emb_dim": 5, "filter_order": 7, "max_length": 20}
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def small(dtype=torch.float32):
@@ -32,7 +29,7 @@ def small(dtype=torch.float32):
 def batch(lengths, width=None, dtype=torch.float32, seed=0):
     x = torch.zeros(len(lengths), 4, width or max(lengths), dtype=dtype)
     for row, n in enumerate(lengths):
-        x[row, :, :n] = torch.eye(4, dtype=dtype)[torch.randint(4, (n,), generator=generator(seed + row))].T
+        x[row, :, :n] = torch.eye(4, dtype=dtype)[torch.randint(4, (n,), generator=draw(seed + row))].T
     return x
 
 
@@ -49,9 +46,9 @@ def direct(u, k):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 @pytest.mark.parametrize("length", [1, 2, 7, 16])
 def test_convolution_by_fft_equals_the_causal_sum(dtype, tolerance, length):
-    u = torch.randn(3, 4, length, generator=generator(), dtype=dtype, requires_grad=True)
-    k = torch.randn(4, length, generator=generator(1), dtype=dtype, requires_grad=True)
-    weight = torch.randn(3, 4, length, generator=generator(2), dtype=dtype)
+    u = torch.randn(3, 4, length, generator=draw(), dtype=dtype, requires_grad=True)
+    k = torch.randn(4, length, generator=draw(1), dtype=dtype, requires_grad=True)
+    weight = torch.randn(3, 4, length, generator=draw(2), dtype=dtype)
     fast, slow = causal_convolution(u, k), direct(u, k)
     torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance)
     gradients = [torch.autograd.grad((y * weight).sum(), (u, k)) for y in (fast, slow)]
@@ -64,7 +61,7 @@ def test_convolution_by_hand():
 
 
 def test_convolution_returns_half_precision():
-    u = torch.randn(2, 5, generator=generator()).to(torch.bfloat16)
+    u = torch.randn(2, 5, generator=draw()).to(torch.bfloat16)
     assert causal_convolution(u, u).dtype == torch.bfloat16
 
 
@@ -206,7 +203,7 @@ def published(prefix="hyena.backbone."):
     """Random tensors with the published names and shapes."""
     tensors = {}
     for number, (name, shape) in enumerate(PUBLISHED["tensors"].items()):
-        tensors[name.replace("hyena.backbone.", prefix)] = torch.randn(shape, generator=generator(number))
+        tensors[name.replace("hyena.backbone.", prefix)] = torch.randn(shape, generator=draw(number))
     return tensors
 
 

@@ -4,13 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from drawn import draw
 from viewsmith.core import device
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.dna.networks import SequenceBatchNorm, SequenceCNN
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def batch(lengths, width=None, seed=0):
@@ -18,7 +15,7 @@ def batch(lengths, width=None, seed=0):
     width = width or max(lengths)
     x = torch.zeros(len(lengths), 4, width)
     for row, n in enumerate(lengths):
-        letters = torch.randint(5, (n,), generator=generator(seed + row))
+        letters = torch.randint(5, (n,), generator=draw(seed + row))
         x[row, :, :n] = torch.cat([torch.eye(4), torch.full((1, 4), 0.25)])[letters].T
     return x
 
@@ -100,7 +97,7 @@ def test_a_batch_without_padding_does_not_need_masks(encoder):
 
 def test_batch_norm_uses_only_real_positions():
     norm = SequenceBatchNorm(3, momentum=1.0)
-    x = torch.randn(4, 3, 9, generator=generator())
+    x = torch.randn(4, 3, 9, generator=draw())
     real = torch.arange(9) < torch.tensor([9, 4, 1, 6])[:, None]
     rows = torch.cat([x[i, :, j][None] for i in range(4) for j in range(9) if real[i, j]])
     out = norm(x, real)
@@ -118,7 +115,7 @@ def test_batch_norm_without_selection_has_the_same_value_and_gradient():
         with torch.no_grad():
             norm.weight.copy_(torch.tensor([0.5, 2, -1]))
             norm.bias.copy_(torch.tensor([1.0, 0, -2]))
-        x = torch.randn(4, 3, 9, generator=generator(), dtype=torch.float64, requires_grad=True)
+        x = torch.randn(4, 3, 9, generator=draw(), dtype=torch.float64, requires_grad=True)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(device, "HOST", {"cpu"} if selects else set())
             out = norm(x, real)

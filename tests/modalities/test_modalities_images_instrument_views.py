@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from drawn import draw
 from refusals import refusal
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
@@ -16,10 +17,6 @@ from viewsmith.modalities.images.single_views import (
     registration_shift,
 )
 from viewsmith.views.base import ViewContext
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def images(n=40, channels=3, height=9, width=12):

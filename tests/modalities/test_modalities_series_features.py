@@ -8,6 +8,7 @@ import pytest
 import torch
 from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
+from drawn import draw
 from viewsmith.modalities.series.features import MiniRocket, dilations
 from viewsmith.modalities.series.sound import (
     ContourStatistics,
@@ -21,10 +22,6 @@ from viewsmith.networks import PartContext
 
 def recordings(n, channels, length, seed=0):
     return torch.randn(n, channels, length, generator=torch.Generator().manual_seed(seed))
-
-
-def draw(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def slow_dilations(length, each):

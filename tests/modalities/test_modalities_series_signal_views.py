@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from drawn import draw
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.networks import last_points
@@ -21,10 +22,6 @@ from viewsmith.modalities.series.views import (
     time_shift,
 )
 from viewsmith.views.base import ViewContext
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def uniform(n, generator):

@@ -5,15 +5,12 @@ import copy
 import pytest
 import torch
 
+from drawn import draw
 from viewsmith.core.errors import InputError
 from viewsmith.modalities.vectors.views import ConditionalCorruption
 from viewsmith.views import Corruption, PairMaker
 
 D = 8
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def correlated(rows, seed=0, dtype=torch.float32):

@@ -7,16 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from drawn import draw
 from refusals import refusal
 from viewsmith.modalities.vectors.thinning import count_unit, counted_as
 from viewsmith.networks.scaling import Scaler
 from viewsmith.views import Masking, Thinning
 
 both_dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def counts_of_cells(cells=40, genes=30, seed=0):

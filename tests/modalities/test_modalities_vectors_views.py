@@ -3,11 +3,8 @@
 import pytest
 import torch
 
+from drawn import draw
 from viewsmith.views import Corruption, GaussianNoise, Mixup, NeighborMix, Neighbors
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def gaussian_rows(n, d, seed=0):

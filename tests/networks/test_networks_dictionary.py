@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from drawn import draw
 from viewsmith.networks.dictionary import PatchResponses, fit_dictionary, patches_at
-
-
-def draw(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def slow_dictionary(patches, start, rounds):

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 
+from drawn import draw
 from viewsmith.core.registry import entries, find, names
 from viewsmith.modalities import modality_of
 from viewsmith.networks import Features, PartContext
@@ -48,10 +49,6 @@ def samples(modality, n, seed, shape=None):
         x[1:2, :, shape[0] // 2 + 1 :] = 0  # padding
         return x
     return torch.randn(n, *modality_of(modality).blank(shape).shape[1:], generator=draw(seed))
-
-
-def draw(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def fitted(modality, name, shape=None, n=30, seed=0):

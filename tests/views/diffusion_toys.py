@@ -6,6 +6,7 @@ import math
 import torch
 from torch import nn
 
+from drawn import draw
 from viewsmith.modalities.dna.networks import LetterLatents
 from viewsmith.modalities.images.pixels import PixelLatents
 from viewsmith.modalities.vectors.networks import VectorLatents
@@ -57,10 +58,6 @@ def gaussian_denoiser(schedule, mean, deviation, prediction):
         return {"eps": eps, "x0": x0, "v": signal * eps - noise * x0}[prediction]
 
     return predict
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def randn(*shape, seed=0, dtype=torch.float64):

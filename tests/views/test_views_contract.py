@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from drawn import draw
 from registered import VIEWS, taken_by
 from viewsmith.core.registry import find
 from viewsmith.frameworks import SimCLR
@@ -86,10 +87,6 @@ class WithLoss(AdversarialViews):
 
     def pair(self, pair, *, generator=None, loss=None):
         return super().pair(pair, generator=generator, loss=self.loss)
-
-
-def draw(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 @every_maker

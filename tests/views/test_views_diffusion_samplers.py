@@ -7,15 +7,12 @@ import pytest
 import torch
 from diffusion_toys import diffusers, gaussian_denoiser
 
+from drawn import draw
 from refusals import refusal
 from viewsmith.views.generated.diffusion import Schedule, sample, timesteps
 
 LINEAR = Schedule.named("linear")
 THEIR_PREDICTION = {"eps": "epsilon", "v": "v_prediction", "x0": "sample"}
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def bounded(x, t):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from drawn import draw
 from viewsmith.core import Batch
 from viewsmith.core.errors import InputError
 from viewsmith.frameworks import BYOL, MoCo, SimCLR, VICReg
@@ -37,10 +38,6 @@ class AppendDigit(ViewMaker):
     def forward(self, x, *, index=None, generator=None):
         self.indices.append(None if index is None else index.tolist())
         return 10 * x + self.digit
-
-
-def draw(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 X = torch.zeros(4, 1)
