@@ -11,8 +11,10 @@ ostinato          recordings: the consensus motif of 100 pieces (Kamgar et al. 2
 Sets: bccd (blood smears), bccd_gray; cards (photographs of playing cards on tables, one to five in each, with boxes in
 VOC XML: `images` of EdjeElectronics' public tutorial on object detection, as the folder `cards`); mnist, fashion and
 cifar (an object among fragments of others, clutter.py: fitted to the 1,500 training images, scored on 500 others); crp
-(binding sites); ecg100 (as it is, with drift, with noise); syllables of birdsong (birdsong_wav_events: F1 at half of
-the union, and of those NMI of the kinds); records 100, 106 and 108 of MIT-BIH (beats within 150 ms); planted (a word of
+(binding sites); families of proteins (two kinds) and RNA; promoters (with a TATA box: `Arabidopsis_tata.fa` of
+solovictor/CNNPromoterData, as the folder `promoters`); ecg100 (as it is, with drift, with noise); syllables of birdsong
+(birdsong_wav_events: F1 at half of the union, and of those NMI of the kinds); records 100, 106 and 108 of MIT-BIH
+(beats within 150 ms); planted (a word of
 15 letters with 4 changed in each of 20 sequences of 600, Pevzner and Sze 2000); half (10,000 sequences of 200, half of
 them with a word of 15, 2 letters changed); and nothing: textures of five spectra, the fragments of mnist and fashion
 without an object, sequences with shuffled letters that keep their pairs, recordings with random phases. Cost, with
@@ -379,6 +381,13 @@ def binding_sites() -> tuple[list[str], list[list[int]]]:
     return [line for line in lines if not line.startswith(">")], sites
 
 
+FAMILIES = {
+    "protein": ("Pkinase", "SMC_N", "RRM_1", "fn3", "globin", "LuxC", "Patched", "Caudal_act"),
+    "RNA": ("tRNA", "5S_rRNA"),
+    "promoters": tuple(f"{name}.fa" for name in ("Arabidopsis_tata", "Mouse_tata", "Ecoli_prom", "Bacillus_prom")),
+}
+
+
 def in_crp(seed: int, windows: list[int] | None = None) -> dict[str, Any]:
     """Sequences whose best site, or one of the best two, is within 3 letters of a known one."""
     texts, sites = binding_sites()
@@ -400,6 +409,28 @@ def in_crp(seed: int, windows: list[int] | None = None) -> dict[str, Any]:
         "sequences": len(texts),
         "cpu_seconds": spent,
     }
+
+
+def in_family(kind: str, name: str, seed: int) -> dict[str, Any]:
+    """Motifs of a family of proteins (two kinds) or RNA (12 and 16 letters), the sequences in which each is listed, and
+    the share of these that have it within 5 letters of one place."""
+    if kind == "promoters":
+        samples, options = read_samples(str(folder() / "promoters" / name)).rows, {}
+    else:
+        place = folder() / "instruments" / f"{kind.lower()}_families"
+        samples = read_samples(str(place / "sequences.fasta"), "proteins" if kind == "protein" else "dna").rows
+        with (place / "labels.csv").open() as file:
+            samples = samples[[row["family"] == name for row in csv.DictReader(file)]]
+        options = {"kinds": 2, "modality": "proteins"} if kind == "protein" else {"windows": [12, 16]}
+        options |= {} if kind == "protein" else {"both_strands": False}
+    began = time.process_time()
+    model = Discovery(random_state=seed, **options).fit(samples)
+    found = model.locate(samples)
+    starts = [found["start"][found["kind"] == i] for i in range(len(model.parts_))]
+    near = [max((np.mean(abs(own - at) <= 5) for at in np.unique(own)), default=0.0) for own in starts]
+    result = {"motifs": [part.consensus for part in model.parts_], "listed": [len(own) for own in starts]}
+    result |= {"at_one_place": [round(float(share), 3) for share in near], "sequences": len(samples)}
+    return result | {"cpu_seconds": round(time.process_time() - began, 1)}
 
 
 def planted(seed: int, n: int = 20, length: int = 600, width: int = 15, changed: int = 4) -> dict[str, Any]:
@@ -691,6 +722,8 @@ def cells(quick: bool = False) -> list[Cell]:
         for name in ("100", "106", "108")
     ]
     found.append(Cell("half", "discovery", 0, work(half, 0)))
+    for kind, names in FAMILIES.items():
+        found += [Cell(f"{kind}, {name}", "discovery", 0, work(in_family, kind, name, 0)) for name in names]
     for kind in ("textures", "textures, several", "fragments", "shuffled", "phases"):
         found += [Cell(kind, "discovery", seed, work(nothing, kind, seed)) for seed in range(DRAWS)]
     found += [Cell("planted", "discovery", seed, work(planted, seed)) for seed in range(DRAWS)]
