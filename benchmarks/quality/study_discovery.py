@@ -414,15 +414,17 @@ def in_crp(seed: int, windows: list[int] | None = None) -> dict[str, Any]:
 def in_family(kind: str, name: str, seed: int) -> dict[str, Any]:
     """Motifs of a family of proteins (two kinds) or RNA (12 and 16 letters), the sequences in which each is listed, and
     the share of these that have it within 5 letters of one place."""
-    if kind == "promoters":
-        samples, options = read_samples(str(folder() / "promoters" / name)).rows, {}
-    else:
-        place = folder() / "instruments" / f"{kind.lower()}_families"
-        samples = read_samples(str(place / "sequences.fasta"), "proteins" if kind == "protein" else "dna").rows
+    place = folder() / ("promoters" if kind == "promoters" else f"instruments/{kind.lower()}_families")
+    records = (place / (name if kind == "promoters" else "sequences.fasta")).read_text().split(">")[1:]
+    samples = ["".join(record.split("\n")[1:]) for record in records]
+    if kind != "promoters":
         with (place / "labels.csv").open() as file:
-            samples = samples[[row["family"] == name for row in csv.DictReader(file)]]
-        options = {"kinds": 2, "modality": "proteins"} if kind == "protein" else {"windows": [12, 16]}
-        options |= {} if kind == "protein" else {"both_strands": False}
+            of = [row["family"] for row in csv.DictReader(file)]
+        samples = [text for text, own in zip(samples, of, strict=True) if own == name]
+    options: dict[str, Any] = {
+        "protein": {"kinds": 2, "modality": "proteins"},
+        "RNA": {"windows": [12, 16], "both_strands": False},
+    }.get(kind, {})
     began = time.process_time()
     model = Discovery(random_state=seed, **options).fit(samples)
     found = model.locate(samples)
