@@ -169,7 +169,9 @@ class Contrast:
         zero, scores = np.zeros((1, len(b))), np.empty(len(z))
         for start in range(0, len(z), CACHED):
             rows = z[start : start + CACHED].astype(np.float64)
-            scores[start : start + CACHED] = np.einsum("ij,ij->i", rows @ a + b, rows)
+            product = rows @ a
+            product += b
+            scores[start : start + CACHED] = np.einsum("ij,ij->i", product, rows)
         return np.asarray(scores + p.log_density(zero) - u.log_density(zero))
 
     def of_kind(self, z: np.ndarray) -> np.ndarray:
