@@ -15,6 +15,9 @@ from viewsmith.data import load_dataset
         ("a.rds", "write an .h5ad file"),
         ("a.xml", "annotations rather than samples"),
         ("a.czi", "save it as OME-TIFF"),
+        ("a.m4a", "a.wav, and give"),
+        ("a.bam", "samtools fasta"),
+        ("a.gtf", "give a .bed file (--genome)"),
     ],
 )
 def test_what_to_do_with_known_files_that_are_not_read(tmp_path, name, part):

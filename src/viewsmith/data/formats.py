@@ -38,6 +38,11 @@ _ADVICE = {
         (".czi", ".lif", ".nd2", ".oib", ".oif", ".svs", ".ndpi", ".mrxs"),
         "save it as OME-TIFF, which keeps depth and channels, in the program of the microscope or in Fiji",
     ),
+    **dict.fromkeys((".m4a", ".aac", ".wma"), "ffmpeg -i {0} {0.stem}.wav, and give {0.stem}.wav"),
+    **dict.fromkeys((".bam", ".sam", ".cram"), "samtools fasta {0} > {0.stem}.fasta, and give {0.stem}.fasta"),
+    **dict.fromkeys(
+        (".gff", ".gff3", ".gtf", ".vcf"), "it has places rather than letters: give a .bed file (--genome)"
+    ),
 }
 
 _ELECTRODES = (".locs", ".loc", ".ced", ".elc", ".sfp", ".elp")
@@ -71,7 +76,8 @@ _EEG = Format(
     "mne",
     options=_SERIES,
 )
-_FRAMES = {".dta": "read_stata({path})", ".sas7bdat": "read_sas({path})", ".xpt": "read_sas({path})"}
+_FRAMES = {".dta": ("stata", ""), ".sas7bdat": ("sas", ""), ".xpt": ("sas", ""), ".orc": ("orc", "pyarrow")}
+_FRAMES |= dict.fromkeys((".sav", ".zsav", ".por"), ("spss", "pyreadstat"))
 _PICTURE = Format("an image", "from PIL import Image; Image.open({path}).save({out})", suffix=".png")
 _JPEG2000 = Format(  # of any depth, which Pillow would reduce to 8 bits in color
     "a JPEG 2000 image",
@@ -100,9 +106,28 @@ FORMATS: dict[str, Format] = {
     **dict.fromkeys((".mgz", ".mgh", ".mnc", ".hdr"), _VOLUME),
     **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv"), _VIDEO),
     **{
-        suffix: Format("a table", f"import pandas as pd; pd.{read}.to_csv({{out}}, index=False)", suffix=".csv")
-        for suffix, read in _FRAMES.items()
+        suffix: Format(
+            "a table", f"import pandas as pd; pd.read_{kind}({{path}}).to_csv({{out}}, index=False)", package, ".csv"
+        )
+        for suffix, (kind, package) in _FRAMES.items()
     },
+    ".fcs": Format(
+        "a file of flow cytometry",
+        "import flowio, pandas as pd; a = flowio.FlowData({path}, ignore_offset_error=True); "
+        "pd.DataFrame(a.as_array(), columns=a.pnn_labels).to_csv({out}, index=False)",
+        "flowio",
+        ".csv",
+    ),
+    **dict.fromkeys(
+        (".heic", ".heif"),
+        Format(
+            "an image",
+            "import pillow_heif; pillow_heif.register_heif_opener(); from PIL import Image; "
+            "Image.open({path}).save({out})",
+            "pillow-heif",
+            ".png",
+        ),
+    ),
     **dict.fromkeys(
         (".sto", ".stk"),
         Format(

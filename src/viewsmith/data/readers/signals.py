@@ -19,7 +19,7 @@ from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
 
 of_signals = partial(reader, modality="series", options=OPTIONS, extra="signals")
-SOUND, EDF = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif"), (".edf", ".bdf")
+SOUND, EDF = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif"), (".edf", ".bdf")
 CLIPPED = 0.01  # of the points of a recording at full scale or nearly so, from which on it is named
 FULL_SCALE = 0.999
 
