@@ -113,7 +113,7 @@ def generators(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("source", "options"),
-    [("photos", ()), slow("x.npy", ("--candidates", 2)), ("x.npy", ("--noise", "random", "--views-per-sample", 2))],
+    [("photos", ()), slow("x.npy", ("--candidates", 2)), slow("x.npy", ("--noise", "random", "--views-per-sample", 2))],
     ids=str,
 )
 def test_views_of_rows_on_disk_are_those_of_rows_in_memory(generators, tmp_path, only_sources, source, options):

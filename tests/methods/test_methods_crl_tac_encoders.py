@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import viewsmith
-from cases import slow
 from crl_tac_toys import TINY, images
 from refusals import refusal
 from viewsmith import CRLTAC
@@ -13,7 +12,8 @@ from viewsmith import CRLTAC
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-@pytest.mark.parametrize("options", [slow({}), {"crop_size": 24, "crop_flips": True}, slow({"precision": "bf16"})])
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"crop_size": 24, "crop_flips": True}, {"precision": "bf16"}])
 def test_a_residual_network_that_encodes_all_crops_in_one_pass(tmp_path, options):
     x = images(shape=(28, 32, 3))
     model = CRLTAC(**TINY | {"epochs": 2}, encoder="resnet18-dense", **options).fit(x)

@@ -60,6 +60,7 @@ def test_pictures_of_the_channel_are_logged(tmp_path):
     assert {"views_where_the_channel_looks", "views_views"} <= set(events.Tags()["images"])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_in_tensorboard(digits, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -108,6 +108,7 @@ def test_every_kind_of_data_has_a_table(modality):
     }.items() | {("features", ""): (again[0].ratio, again[0].knn, again[0].nats)}.items()
 
 
+@pytest.mark.slow
 def test_parts_of_the_set_are_left_out_and_others_are_added():
     x, _ = samples("series")
     table = views_table(x, modality="series", uses=["left out", "added"])
