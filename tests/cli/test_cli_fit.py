@@ -312,21 +312,6 @@ def test_device_time_limit_and_checkpoint_interval_may_change(stopped):
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"
 
 
-def test_a_damaged_checkpoint_is_named(stopped):
-    run, command = stopped
-    (state,) = (run / "checkpoint").glob("state-*.safetensors")
-    content = bytearray(state.read_bytes())
-    content[-10] ^= 1
-    state.write_bytes(content)
-    before = files(run)
-    assert call(*command, "--resume").refused(str(state), "damaged", "checksum")
-    (run / "checkpoint" / "latest.json").write_text('{"file": ')
-    assert call(*command, "--resume").refused("latest.json is damaged")
-    (run / "checkpoint" / "latest.json").write_bytes(before["checkpoint/latest.json"][0])
-    state.unlink()
-    assert call(*command, "--resume").refused(state.name, "missing")
-
-
 def test_resume_repairs_the_weights_of_a_finished_run(tmp_path, runs, data):
     run = shutil.copytree(runs / "plain", tmp_path / "run")
     (run / "model.safetensors").write_bytes(model_bytes(run)[:1000])

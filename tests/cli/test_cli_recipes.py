@@ -1,7 +1,5 @@
 """Training recipes, and the framework that reads labels, on the command line."""
 
-import json
-
 import numpy as np
 from cli_tools import call, good
 
@@ -31,22 +29,6 @@ def test_a_recipe_by_set(tmp_path):
     assert (given["optimizer"], given["trust_coefficient"], given["final_weight_decay"]) == ("lars", 0.02, 0.4)
     assert given["exclude_norm_and_bias"] is False and given["freeze"] == 1
     assert fitted["framework_options"]["queue_start"] == 0.5 and fitted["learning_rate"] == 0.3
-
-
-def test_options_that_a_framework_does_not_have_are_refused(tmp_path):
-    refused = call("fit", "wine", "--out", tmp_path / "run", *EPOCHS, *sets(freeze_last_layer="0.5"))
-    assert refused.refused("the framework 'simclr' has no last layer: take one of 'dino' or 'swav'")
-    refused = call("fit", "wine", "--out", tmp_path / "run", *EPOCHS, *sets(separate_batch_norm="true"))
-    assert refused.refused("no option 'separate_batch_norm', but the framework")
-    assert not (tmp_path / "run").exists()
-
-
-def test_supcon_reports_that_it_reads_labels(tmp_path):
-    run = tmp_path / "run"
-    message = good("fit", "wine", "--framework", "supcon", "--out", run, *EPOCHS).err
-    line = "the framework supcon reads the labels of 142 rows (3 classes)"
-    assert line in message.splitlines()
-    assert json.loads((run / "summary.json").read_text())["labels"] == line
 
 
 def test_supcon_is_refused_without_labels_and_with_those_of_test_rows(tmp_path):

@@ -11,8 +11,6 @@ from torch import nn
 from refusals import refusal
 from viewsmith import Contrastive, load
 from viewsmith.core.tensors import save_tensors
-from viewsmith.data import load_dataset
-from viewsmith.evaluation import compare
 from viewsmith.networks import resnet18
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -89,14 +87,6 @@ def test_published_weights_without_counts_of_batches(tmp_path):
     np.testing.assert_allclose(started.transform(IMAGES), model.transform(IMAGES), atol=1e-5)
     message = refusal(Contrastive(**options).fit, IMAGES)
     assert "has the first layer of stem='standard' (7 x 7 pixels): set stem='standard'" in message
-
-
-def test_the_row_of_given_weights_is_not_called_untrained():
-    data = load_dataset("wine")
-    given = nn.Sequential(nn.Linear(data.n_features, 5))
-    model = Contrastive(**TINY, encoder=given).fit(data.x_train)
-    assert compare(model, data, protocols=["knn"])["names"] == {"untrained": "given encoder"}
-    assert "names" not in compare(Contrastive(**TINY).fit(data.x_train), data, protocols=["knn"])
 
 
 @pytest.fixture
