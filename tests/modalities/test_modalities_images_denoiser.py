@@ -1,4 +1,4 @@
-"""Denoisers of images: shapes, dependences, and the published network against its listing."""
+"""Denoisers of images: precision, padding, receptive field, and the published network against its listing."""
 
 import math
 
@@ -41,14 +41,6 @@ def trained(network, steps=5):
 
 
 @every_kind
-@pytest.mark.parametrize(("size", "channels"), [((8, 8), 1), ((9, 13), 3), ((28, 28), 1), ((32, 32), 3)])
-def test_predictions_have_the_shape_and_dtype_of_the_images(kind, channels, size):
-    x, t, condition = batch(2, *size, channels)
-    prediction = network_of(kind, channels)(x, t, condition)
-    assert prediction.shape == x.shape and prediction.dtype == x.dtype and prediction.isfinite().all()
-
-
-@every_kind
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_predictions_in_other_precisions(kind, dtype):
     x, t, condition = batch(2, 9, 13)
@@ -61,74 +53,10 @@ def test_predictions_in_other_precisions(kind, dtype):
 
 
 @every_kind
-def test_predictions_under_autocast(kind):
-    x, t, condition = batch(2, 9, 13)
-    network = trained(network_of(kind))
-    expected = network(x, t, condition)
-    with torch.autocast("cpu", torch.bfloat16):
-        prediction = network(x, t, condition).float()
-    assert (prediction - expected).square().mean().sqrt() < 0.1 * expected.square().mean().sqrt()
-
-
-@every_kind
 @pytest.mark.parametrize("size", [(7, 20), (20, 7)])
 def test_small_images_are_refused(kind, size):
     with pytest.raises(InputError, match=f"{size[0]} x {size[1]} pixels, expected at least 8 x 8"):
         network_of(kind)(*batch(1, *size))
-
-
-def test_an_untrained_network_predicts_zero():
-    assert (network_of("default")(*batch(3, 12, 12)) == 0).all()
-
-
-@every_kind
-def test_the_condition_changes_only_the_prediction_of_its_image(kind):
-    x, t, condition = batch(3, 9, 13)
-    network = trained(network_of(kind))
-    changed = condition.clone()
-    changed[1] += 1
-    difference = (network(x, t, changed) - network(x, t, condition)).abs().amax(dim=(1, 2, 3))
-    assert difference[1] > 1e-3
-    assert difference[[0, 2]].max() < 1e-5
-
-
-@every_kind
-def test_the_time_changes_only_the_prediction_of_its_image(kind):
-    x, t, condition = batch(3, 9, 13)
-    network = trained(network_of(kind))
-    changed = t.clone()
-    changed[1] = 999 - changed[1]
-    difference = (network(x, changed, condition) - network(x, t, condition)).abs().amax(dim=(1, 2, 3))
-    assert difference[1] > 1e-3
-    assert difference[[0, 2]].max() < 1e-5
-
-
-@every_kind
-def test_integer_and_float_times_give_the_same_prediction(kind):
-    x, t, condition = batch(3, 8, 8)
-    network = trained(network_of(kind))
-    assert torch.equal(network(x, t.float(), condition), network(x, t, condition))
-
-
-@every_kind
-def test_predictions_do_not_depend_on_the_batch(kind):
-    x, t, condition = batch(4, 9, 13, dtype=torch.float64)
-    network = trained(network_of(kind, dtype=torch.float64))
-    together = network(x, t, condition)
-    alone = torch.cat([network(x[i : i + 1], t[i : i + 1], condition[i : i + 1]) for i in range(4)])
-    torch.testing.assert_close(together, alone, rtol=1e-10, atol=1e-10)
-
-
-@every_kind
-def test_every_parameter_learns(kind):
-    network = network_of(kind)
-    # The last layer of the default is initialized with 0: the other layers learn from the second step on.
-    network = trained(network, steps=2) if kind == "default" else network
-    x, t, condition = batch(4, 9, 13)
-    network.zero_grad()
-    (network(x, t, condition) - 1).square().mean().backward()
-    for name, parameter in network.named_parameters():
-        assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
 
 
 @pytest.mark.parametrize("size", [(16, 16), (12, 20)])
