@@ -130,9 +130,20 @@ def test_other_files_are_ignored_in_one_warning(put, folder):
     (folder / "train" / "x" / "labels.csv").write_text("")
     with pytest.warns(UserWarning) as caught:
         data = load_dataset(folder)
-    assert len(data.x) == 3 and len(caught) == 1
-    expected = "5 entries that are not images, ignored: val, README.md, train/x/deeper, train/x/labels.csv, test/empty"
-    assert expected in str(caught[0].message)
+    assert len(data.x) == 3 and len(caught) == 2
+    assert str(caught[0].message) == f"{folder}: val is left out: the split is that of train and test"
+    expected = "4 entries that are not images, ignored: README.md, train/x/deeper, train/x/labels.csv, test/empty"
+    assert expected in str(caught[1].message)
+
+
+@pytest.mark.parametrize("name", ["val/{}.png", "Valid/x/{}.png"])
+def test_validation_is_the_test_split_if_there_is_no_other(put, folder, name):
+    for number in range(3):
+        put(name.format(number))
+        put("train" + name[name.index("/") :].format(number + 3))
+    with pytest.warns(UserWarning, match="is taken for the test split"):
+        data = load_dataset(folder)
+    assert data.split == "given" and data.y is None and data.x_test.shape == data.x_train.shape == (3, 6, 5, 1)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +161,6 @@ def test_other_files_are_ignored_in_one_warning(put, folder):
         (["x/1.png", "2.png"], "has both images (2.png) and class folders (x)"),
         (["train/x/1.png", "train/y/1.png"], "has train without test; expected both"),
         (["train/1.png", "train/2.png"], "has train without test"),
-        (["train/x/1.png", "val/x/1.png"], "expected both, or class folders: rename val to test"),
         (["test/x/1.png", "val/x/1.png"], "has test without train"),
         (["train/x/1.png", "train/x/2.png", "test/1.png"], "test has no class folders, but the other split"),
         (["train/1.png", "train/2.png", "test/x/1.png"], "train has no class folders"),

@@ -112,6 +112,12 @@ def test_numbers_with_other_characters_are_named(cells, example):
         assert choose_roles(frame, {"share": given})["share"] == given
 
 
+def test_a_column_of_lists_of_numbers_is_told():
+    frame = pd.DataFrame({"pixels": [f"{i} 2 3.5 -4" for i in range(60)], "x": np.linspace(0, 1, 60)})
+    with pytest.warns(UserWarning, match=r"t.csv: column pixels has lists of 4 numbers, and is left out: to use them"):
+        choose_roles(frame, source_name="t.csv")
+
+
 @pytest.mark.parametrize(
     ("letters", "modality"), [("ACGT", "dna"), ("acgtn", "dna"), ("ACDEFGHIKLMNPQRSTVWY", "proteins")]
 )

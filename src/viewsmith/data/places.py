@@ -12,6 +12,8 @@ BUILTIN = ("digits", "breast_cancer", "wine")
 TABLES = (".csv", ".tsv", ".parquet")
 FASTA = (".fa", ".fasta", ".fna")
 
+VALIDATION = ("val", "valid", "validation", "dev")  # folders that are the test split where there is no other
+
 #: Kinds of data that are letters.
 LETTERS = ("dna", "proteins")
 PICTURES = (".png", ".svg", ".pdf")

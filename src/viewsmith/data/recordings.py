@@ -16,6 +16,7 @@ from viewsmith.core.memory import check_size
 from viewsmith.core.rows import AnyRows, RowSource
 from viewsmith.data.dataset import Windows
 from viewsmith.data.options import DataOptions
+from viewsmith.data.places import VALIDATION
 from viewsmith.data.reading import FileContents, column_of, table_of_names
 from viewsmith.data.sounds import LOWEST_RATE, sound_spans
 from viewsmith.modalities.series.modality import SHORTEST, padded, warn_gaps
@@ -430,14 +431,15 @@ def _known(labels: list[Any]) -> np.ndarray | None:
 
 def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str | None]], int | None]:
     """Files of recordings in the order of their names, labels by their folders, and the number of train files if the
-    folder has a split, ``train`` and ``test``."""
+    folder has a split, ``train`` and ``test`` (or ``val``)."""
     if path.is_file():
         return [(path, None)], None
     found = [file for file in sorted(path.rglob("*")) if file.name.lower().endswith(tuple(endings)) and file.is_file()]
     found = [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
-    split = {file.relative_to(path).parts[0].lower() for file in found} == {"train", "test"}
+    parts = {file.relative_to(path).parts[0].lower() for file in found}
+    split = len(parts) == 2 and "train" in parts and parts <= {"train", "test", *VALIDATION}
     if split:
-        found.sort(key=lambda file: file.relative_to(path).parts[0].lower() == "test")
+        found.sort(key=lambda file: file.relative_to(path).parts[0].lower() != "train")
     folders = [file.relative_to(path).parts[int(split) : -1] for file in found]
     labels = ["/".join(parts) or None for parts in folders]
     if len(set(labels)) < 2:

@@ -29,7 +29,7 @@ from viewsmith.data.image_files import (
     stack_of,
 )
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import extension_of, is_result
+from viewsmith.data.places import TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, column_of, reading, table_of_names
 from viewsmith.data.tiles import check_several, tiled
 from viewsmith.modalities.images.modality import Images
@@ -144,10 +144,14 @@ def read_folder(path: Path, request: DataOptions) -> FileContents:
         raise InputError(f"{path} is a folder without images ({' '.join(SUFFIXES)}); expected {_LAYOUT}")
     if images.ignored:
         names = [str(entry.relative_to(path)) for entry in images.ignored]
+        table = next((entry for entry in images.ignored if entry.suffix.lower() in TABLES), None)
+        of_labels = table is not None and request.label is None and request.schema is None
         warn(
             f"{path}: {pluralize(len(names), 'entry that is not an image', 'entries that are not images')}, ignored: "
-            f"{name_list(names)}"
+            f"{name_list(names)}" + f"; a table of labels is given by --labels {table} --label COLUMN" * of_labels
         )
+    if request.schema is None and len(set(images.labels)) == 1:
+        images.labels = []  # a folder of one folder says nothing of its images
     size = request.or_fitted("image_size")
     names = [_name(file, root) for file in images.files]
     side, pattern = request.or_fitted("tile"), request.channel_files
@@ -226,7 +230,7 @@ def _listed(table: Path) -> list[Path]:
             return files
     raise InputError(
         f"{table} has no column with names of image files ({' '.join(SUFFIXES)}): expected one, and labels in other "
-        "columns"
+        f"columns; or give the folder of the images, with --labels {table}"
     )
 
 
@@ -282,15 +286,16 @@ def _pixels(
 def _list_images(root: Path) -> tuple[_Images, int | None]:
     """All images in a folder, and the number of train images if there are folders train and test."""
     folders = {folder.name.lower(): folder for folder in _entries(root)[1]}
+    validation = next((folders[name] for name in VALIDATION if name in folders), None)
+    if validation is not None and "train" in folders:
+        taken = "left out: the split is that of train and test" if "test" in folders else "taken for the test split"
+        warn(f"{root}: {validation.name} is {taken}")
+        folders.setdefault("test", validation)
     if not {"train", "test"} <= folders.keys():
         for name, other in (("train", "test"), ("test", "train")):
             # If it has class folders, or is the only folder, it is one part of a split, not a class with this name.
             if name in folders and (len(folders) == 1 or not _entries(folders[name])[0]):
-                near = next((folders[n].name for n in ("val", "valid", "validation", "dev") if n in folders), None)
-                todo = "" if near is None else f": rename {near} to {other}, or give one folder alone"
-                raise InputError(
-                    f"{root} has {folders[name].name} without {other}; expected both, or class folders{todo}"
-                )
+                raise InputError(f"{root} has {folders[name].name} without {other}; expected both, or class folders")
         return _labeled(root), None
     train, test = _labeled(folders["train"]), _labeled(folders["test"])
     for split, images in (("train", train), ("test", test)):
@@ -300,7 +305,8 @@ def _list_images(root: Path) -> tuple[_Images, int | None]:
         unlabeled = folders["test" if train.labels else "train"]
         raise InputError(f"{unlabeled} has no class folders, but the other split of {root} has; expected them in both")
     loose, others, rest = _entries(root)
-    ignored = loose + [folder for folder in others if folder.name.lower() not in ("train", "test")] + rest
+    used = (folders["train"], folders["test"], validation)
+    ignored = loose + [folder for folder in others if folder not in used] + rest
     merged = _Images(train.files + test.files, train.labels + test.labels, ignored + train.ignored + test.ignored)
     return merged, len(train.files)
 

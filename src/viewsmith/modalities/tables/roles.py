@@ -196,6 +196,21 @@ def warn_letters(column: pd.Series, role: str, source_name: str) -> bool:
     return True
 
 
+def warn_lists(column: pd.Series, role: str, source_name: str) -> bool:
+    """Warn of a text column whose cells are lists of numbers, such as the pixels of an image; whether it is one."""
+    cells = column.dropna().astype(str).iloc[:SAMPLE]
+    counts = {len(cell.split()) for cell in cells}
+    if len(counts) != 1 or min(counts) < 4 or not cells.str.fullmatch(r"[\d\s.eE+-]+").all():
+        return False
+    name = one_line(column.name, 60)
+    warn(
+        f"{source_name}: column {name} has lists of {min(counts):,} numbers, and is {outcome(role)[0]}: to use them, "
+        f"np.savez('x.npz', X=np.array([cell.split() for cell in table['{name}']], float)), and give x.npz (images: "
+        ".reshape(-1, H, W).astype(np.uint8))"
+    )
+    return True
+
+
 #: Roles that a user can give.
 GivenRole = Literal["numeric", "category", "text", "date", "drop"]
 Role = Literal["numeric", "category", "text", "date", "identifier", "constant", "drop"]
@@ -249,7 +264,7 @@ def choose_roles(
         is_text = pd.api.types.is_string_dtype(frame[name].dropna().dtype)
         # One warning of a column is enough.
         if is_text and not any(
-            warned(frame[name], roles[name], source_name) for warned in (warn_letters, warn_marked_numbers)
+            warned(frame[name], roles[name], source_name) for warned in (warn_letters, warn_lists, warn_marked_numbers)
         ):
             warn_mostly(frame[name], roles[name], source_name)
     return roles
