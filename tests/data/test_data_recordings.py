@@ -250,6 +250,19 @@ def test_series_of_unequal_length(tmp_path):
     np.testing.assert_array_equal(alone.x, data.x[4:])
 
 
+@pytest.mark.parametrize("ending", [".tsv", ".txt"])
+def test_text_files_of_the_ucr_archive(tmp_path, ending):
+    x, y = rng.normal(size=(27, 20)), np.arange(27) % 2
+    x[0, 15:] = np.nan
+    for split, rows in (("TRAIN", slice(0, 7)), ("TEST", slice(7, 27))):
+        np.savetxt(tmp_path / f"Toy_{split}{ending}", np.c_[y, x][rows], delimiter="\t" if ending == ".tsv" else "  ")
+    data = load_dataset(tmp_path)
+    assert data.modality == "series" and data.split == "given" and data.y.tolist() == [str(each) for each in y]
+    np.testing.assert_array_equal(data.x, x[:, None].astype(np.float32))
+    alone = load_dataset(tmp_path / f"Toy_TEST{ending}")
+    np.testing.assert_array_equal(alone.x, x[7:, None].astype(np.float32))
+
+
 @pytest.mark.parametrize(
     ("content", "part"),
     [

@@ -241,7 +241,7 @@ def _text_table(path: Path) -> Format | None:
     return Format("a text table", code, suffix=".csv")
 
 
-def _is_numeral(cell: str) -> bool:
+def _is_numeral(cell: str | bytes) -> bool:
     try:
         float(cell)
     except ValueError:
@@ -537,6 +537,8 @@ def find_reader(path: Path) -> Entry:
             return find("reader", "ome-zarr")
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
     check_source(path)
+    if is_archived(path):
+        return find("reader", "ts")
     if path.name.split(".")[0] in ("matrix", "barcodes", "features", "genes") and all(
         any(path.parent.glob(name)) for name in ("matrix.mtx*", "barcodes.tsv*")
     ):
@@ -557,8 +559,20 @@ def find_reader(path: Path) -> Entry:
     return found
 
 
+def is_archived(path: Path) -> bool:
+    """Whether a text file is a split of a data set of the UCR archive: lines of numbers without a header, the class
+    first, in a file NAME_TRAIN or NAME_TEST."""
+    if not (path.stem.endswith(("_TRAIN", "_TEST")) and path.suffix in (".tsv", ".txt") and path.is_file()):
+        return False
+    with path.open("rb") as file:
+        cells = file.readline().split()
+    return len(cells) > 1 and all(_is_numeral(cell) for cell in cells)
+
+
 def _reader_of_folder(folder: Path) -> Entry:
     """The reader of most files of a folder; that of images, which says what is expected, if nothing is read."""
+    if any(map(is_archived, folder.glob("*_TRAIN.*"))):
+        return find("reader", "ts")
     counts, images = count_endings(folder), find("reader", "images")
     known = [images, *(entry for entry in entries("reader") if entry is not images)]
     return max(known, key=lambda entry: sum(counts[ending] for ending in entry.tag("in_folders")))

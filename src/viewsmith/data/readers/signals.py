@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
-from viewsmith.data.formats import reader
+from viewsmith.data.formats import is_archived, reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
@@ -196,7 +196,7 @@ def _wfdb_points(library: Any, file: Path, start: int, stop: int) -> np.ndarray:
     "ts",
     ".ts",
     in_folders=(".ts",),
-    help="series of the UEA and UCR archives; of a folder NAME_TRAIN.ts and NAME_TEST.ts",
+    help="series of the UEA and UCR archives, also NAME_TRAIN.tsv and .txt; of a folder NAME_TRAIN.ts and NAME_TEST.ts",
     noun="a .ts file",
     modality="series",
     options=OPTIONS[:-1],
@@ -207,7 +207,8 @@ def read_ts(path: Path, request: DataOptions) -> FileContents:
     request.check_no_table_options(str(path), "the labels are in the file (@classLabel)")
     if path.is_file():
         return samples_of(_series(path), request, str(path))
-    files = sorted(path.glob("*.ts"))
+    files = sorted(path.glob("*.ts")) or sorted(filter(is_archived, path.glob("*_T*.tsv")))
+    files = files or sorted(filter(is_archived, path.glob("*_T*.txt")))
     train = [file for file in files if file.stem.upper().endswith("_TRAIN")]
     test = [file for file in files if file.stem.upper().endswith("_TEST")]
     if len(files) == 1:
@@ -215,7 +216,7 @@ def read_ts(path: Path, request: DataOptions) -> FileContents:
     if len(train) != 1 or len(test) != 1 or len(files) != 2:
         names = ", ".join(file.name for file in files[:4]) or "none"
         raise InputError(
-            f"{path} has the .ts files {names}, expected one, or NAME_TRAIN.ts with NAME_TEST.ts: give one of them"
+            f"{path} has the files {names}, expected one, or NAME_TRAIN.ts with NAME_TEST.ts: give one of them"
         )
     first = _series(train[0])
     return samples_of([*first, *_series(test[0])], request, str(path), n_train=len(first))
@@ -223,6 +224,8 @@ def read_ts(path: Path, request: DataOptions) -> FileContents:
 
 def _series(file: Path) -> list[Recording]:
     """The series of a file: channels are separated by colons, values by commas, the class comes last."""
+    if file.suffix != ".ts":
+        return _archived(file)
     with reading(str(file), "a .ts file"):
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     header: dict[str, list[str]] = {}
@@ -243,6 +246,18 @@ def _series(file: Path) -> list[Recording]:
     if not begun:
         raise InputError(f"{file} has no line @data, expected a .ts file of the UEA archive")
     return found
+
+
+def _archived(file: Path) -> list[Recording]:
+    """The series of lines of numbers, with the class first and NaN after the end of a shorter series."""
+    with reading(str(file), "lines of numbers"):
+        rows = [np.array(line.split(), np.float64) for line in file.read_text(encoding="utf-8-sig").splitlines()]
+    ends = [2 + int(np.flatnonzero(np.isfinite(row[1:])).max(initial=-1)) for row in rows]
+    return [
+        Recording(row[None, 1:end].astype(np.float32), f"{file.stem}:{i}", label=f"{row[0]:g}")
+        for i, (row, end) in enumerate(zip(rows, ends, strict=True))
+        if len(row)
+    ]
 
 
 def _of_line(text: str, header: dict[str, list[str]], file: Path, number: int, index: int) -> Recording:
