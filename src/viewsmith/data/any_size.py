@@ -50,7 +50,7 @@ class ImageList:
     def order(self) -> np.ndarray:
         """Their numbers `by_content`: of their files, or of their pixels, the same at any depth."""
         if self.files:
-            return by_content(np.fromfile(file, np.uint8) for file in self.files)
+            return by_content(np.fromfile(file, np.ubyte) for file in self.files)
         pixels = (self.read(i, None) for i in range(len(self)))
         return by_content(x / np.float32(max(x.max(), 1e-30)) for x in pixels)
 

@@ -137,7 +137,7 @@ def _patches(x: Tensor, each: int, rng: np.random.Generator) -> Tensor:
 @torch.no_grad()
 def principal_axes(dense: DenseFeatures, batches: Iterable[np.ndarray]) -> tuple[Tensor, Tensor]:
     """Mean (d,) and first principal axes (COMPONENTS, d) of the cells of images that come in batches."""
-    count, total, products = 0, *torch.zeros(2, 1, dtype=torch.float64)
+    count, total, products = 0, *torch.zeros(2, dtype=torch.float64)  # without a size: on any device
     for images in batches:
         # Added up batch by batch: all rows at once would take most of the memory of a search.
         x = dense(images).movedim(1, -1).flatten(0, -2).double()
