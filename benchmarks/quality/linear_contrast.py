@@ -18,8 +18,8 @@ frequencies of words alone (proteins: 2 letters, RNA: 4), where "raw" may be let
 settings of proteins are the first that were tried. "catch22" are those statistics of each channel of recordings.
 
 EmoDB, PLAID and peptides (`gdelrioifc/EmbeddedAMP`) do not lie with the data: VIEWSMITH_DATA/emodb has the WAV files,
-plaid the .ts files, peptides positives.fasta.gz and negatives.fasta.gz. One actor of EmoDB is held out; peptides have
-five folds of groups of similar ones.
+plaid the .ts files, peptides positives.fasta.gz and negatives.fasta.gz. One actor of EmoDB is held out ("raw" is the
+log-mel spectrogram, 40 bands of 64 frames); peptides have five folds of groups of similar ones.
 
     export VIEWSMITH_DATA=folder OMP_NUM_THREADS=1
     python -m benchmarks.quality.linear_contrast [minutes] [set or row] [--quick]
@@ -54,7 +54,7 @@ from viewsmith.evaluation.baselines import BaselineContext
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.series.features import MiniRocket
-from viewsmith.modalities.series.sound import mel_filters
+from viewsmith.modalities.series.sound import LogMelPatches, mel_filters
 from viewsmith.networks import PartContext
 from viewsmith.views import ViewMaker
 
@@ -328,20 +328,24 @@ def work(name: str, row: str, seed: int, small: int | None = None) -> dict[str, 
     given, started = options(name), usage()[0]
     protocols = PROTOCOLS if np.bincount(data.y).min() >= 10 else PROTOCOLS[:2]
     more: dict[str, Any] = {}
-    if row in ("contrastive", "raw", "k-mers", "catch22"):
+    model: Any = None
+    of_actors = row in OF_ACTORS or (row == "raw" and name.startswith("actor"))
+    if row in ("contrastive", "raw", "k-mers", "catch22") and not of_actors:
         trained = {key: value for key, value in given.items() if not key.startswith("features")}
         epochs: dict[str, Any] = {"epochs": 1} if row != "contrastive" or small is not None else {}
         rows = data.x if row == "contrastive" else data.x[:200]
-        model: Any = Contrastive(random_state=seed, **trained, **epochs).fit(rows)
-    elif row in OF_ACTORS:
-        model = None
-    else:
+        model = Contrastive(random_state=seed, **trained, **epochs).fit(rows)
+    elif not of_actors:
         given |= {"features_options": LARGER[row]} if row in LARGER else {}
         given |= {"view_maker": row.partition(", ")[2]} if row in OF_SOUND else {}
         given |= {"view_maker": "turns", "upside_down": 0, "turn": 0, "diagonal": 0} if row == NO_TURNS else {}
         model = LinearContrast(random_state=seed, **given).fit(data.x)
     fitted = usage()[0] - started
-    if row in ("raw", "k-mers"):
+    if row == "raw" and of_actors:
+        more["raw"] = "log-mel spectrogram"
+        spectra = LogMelPatches(PartContext(data.x.shape[1:], 1), sampling_rate=EMODB_RATE)
+        h, h_test = (spectra.spectrogram(torch.from_numpy(x)).flatten(1).numpy() for x in (data.x, data.x_test))
+    elif row in ("raw", "k-mers"):
         found = model.raw_features(data.x)
         words = [name for name in found if name.endswith("-mer frequencies")]
         more["raw"] = preferred(found, data.y) if row == "raw" else words[0]
