@@ -11,7 +11,7 @@ from refusals import refusal
 from viewsmith.core import memory
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
-from viewsmith.data.formats import INSTRUMENTS
+from viewsmith.data.places import INSTRUMENTS
 from viewsmith.data.readers import folders
 from viewsmith.modalities.images.modality import image_rows
 

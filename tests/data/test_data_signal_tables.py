@@ -98,6 +98,10 @@ def test_arrays_of_matlab(tmp_path, capsys):
     np.testing.assert_allclose(data.x, x, rtol=1e-6)
     assert data.modality == "vectors" and len(np.unique(data.y)) == 3
     long = rng.normal(size=(900, 2))
+    images = rng.integers(0, 256, (30, 8, 9, 3), dtype=np.uint8)
+    scipy.io.savemat(tmp_path / "last.mat", {"y": np.arange(30) % 3, "X": np.moveaxis(images, 0, -1)})
+    np.testing.assert_array_equal(load_dataset(tmp_path / "last.mat").x, images)
+    assert "last axis of X, with as many as there are labels, has the samples" in capsys.readouterr().err
     scipy.io.savemat(tmp_path / "b.mat", {"emg": long, "Fs": 100.0})
     data = load_dataset(tmp_path / "b.mat", length="1s")
     assert data.x.shape == (9, 2, 100) and data.schema["signal"]["rate"] == 100.0

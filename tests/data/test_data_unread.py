@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from refusals import refusal
-from viewsmith.data import formats, load_dataset
+from viewsmith.data import load_dataset, unread
 from viewsmith.data.formats import by_ending
 
 rng = np.random.default_rng(0)
@@ -37,13 +37,13 @@ def follow(message, folder, monkeypatch, **more):
 
 
 def test_what_is_read_is_not_refused():
-    assert not set(formats.FORMATS) & set(by_ending())
+    assert not set(unread.FORMATS) & set(by_ending())
 
 
 def test_every_line_is_python(tmp_path):
-    for suffix, form in formats.FORMATS.items():
+    for suffix, form in unread.FORMATS.items():
         file = tmp_path / f"some_file{suffix}"
-        message = f"x: {formats.command(file, form, 'rna')}"
+        message = f"x: {unread.command(file, form, 'rna')}"
         _, code, out, _ = advised(message)
         compile(code, suffix, "exec")
         assert "{" not in code and out.endswith(form.suffix), code

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Bounds, Entry, Kind, find, has_others, plugins, standing_in
-from viewsmith.data.formats import refuse_unread
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import check_free, check_parent, check_run, check_source
+from viewsmith.data.unread import refuse_unread
 from viewsmith.estimator.parts import Part
 
 if TYPE_CHECKING:

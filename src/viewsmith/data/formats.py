@@ -1,433 +1,21 @@
-"""Which reader takes a file or a folder; and of formats that are not read, the line of code that converts them.
+"""Which reader takes a file or a folder.
 
 A reader is a part of the registry: a function of a path and `DataOptions` that returns `FileContents`. It says which
-endings of files it reads, alone or as samples of a folder, and what it needs. A line of code is meant to be run as it
-stands, and the tests run it: it is Python in quotes of a shell, and writes into the working folder.
+endings of files it reads, alone or as samples of a folder, and what it needs.
 """
 
 import json
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from viewsmith.core.errors import InputError, name_list, one_line, pluralize
+from viewsmith.core.errors import InputError, one_line
 from viewsmith.core.registry import LATER, Entry, entries, find, register
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, check_source, extension_of, file_of, is_result
-
-_CELLS = "write an .h5ad file (anndata, scanpy)"
-_IN_R = "open it in R and write an .h5ad file (zellkonverter::writeH5AD), or a table (write.csv)"
-
-#: What to do with files whose format says enough.
-_ADVICE = {
-    **dict.fromkeys(
-        (".txt", ".txt.gz", ".dat", ".tab"), "rename it to .csv or .tsv if it is a table with a header line"
-    ),
-    **dict.fromkeys((".xls", ".ods"), "save it as .xlsx or .csv"),
-    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "files are never unpickled; save an .npz file"),
-    **dict.fromkeys((".rds", ".rda", ".rdata"), _IN_R),
-    ".hdf5": _CELLS,
-    ".xml": "it has annotations rather than samples: give the file or folder of the samples",
-    ".json": "save a table as .jsonl, pandas.read_json(FILE).to_json(OUT, orient='records', lines=True); beside "
-    "annotations give the file or folder of the samples",
-    **dict.fromkeys(
-        (".czi", ".lif", ".nd2", ".oib", ".oif", ".svs", ".ndpi", ".mrxs"),
-        "save it as OME-TIFF, which keeps depth and channels, in the program of the microscope or in Fiji",
-    ),
-    **dict.fromkeys((".m4a", ".aac", ".wma"), "ffmpeg -i {0} {0.stem}.wav, and give {0.stem}.wav"),
-    **dict.fromkeys((".bam", ".sam", ".cram"), "samtools fasta {0} > {0.stem}.fasta, and give {0.stem}.fasta"),
-    **dict.fromkeys(
-        (".gff", ".gff3", ".gtf", ".vcf"), "it has places rather than letters: give a .bed file (--genome)"
-    ),
-}
-
-_ELECTRODES = (".locs", ".loc", ".ced", ".elc", ".sfp", ".elp")
-_NO_FORMAT = ("", ".txt", ".dat")  # endings of texts that do not say what is in them
-
-_SERIES, _CUT = (
-    " --modality series",
-    "; np.save({out}, x[:len(x) // n * n].reshape(-1, n, x.shape[1]).transpose(0, 2, 1))",
-)
-
-
-# Of other files of text, whose lines have as many fields each, a line of code is given.
-_KNOWN = set(_ADVICE) - {".txt", ".dat", ".tab"}
-_ADVICE |= dict.fromkeys((".md", ".pdf", ".docx", ".html"), "it is a document: give the file or folder of the samples")
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format that is not read."""
-
-    what: str  #: a noun with its article
-    code: str  #: Python with ``{path}`` and ``{out}``, the file that it writes
-    package: str = ""  #: to install for that, beside what viewsmith needs
-    suffix: str = ".npy"  #: of the written file
-    options: str = ""  #: with which it is given to commands
-
-
-_EEG = Format(
-    "a recording of EEG or other signals",
-    "import numpy as np, mne; a = mne.io.read_raw({path}); x, n = a.get_data().T, int(a.info['sfreq'])" + _CUT,
-    "mne",
-    options=_SERIES,
-)
-_FRAMES = {".dta": ("stata", ""), ".sas7bdat": ("sas", ""), ".xpt": ("sas", ""), ".orc": ("orc", "pyarrow")}
-_FRAMES |= dict.fromkeys((".sav", ".zsav", ".por"), ("spss", "pyreadstat"))
-_PICTURE = Format("an image", "from PIL import Image; Image.open({path}).save({out})", suffix=".png")
-_JPEG2000 = Format(  # of any depth, which Pillow would reduce to 8 bits in color
-    "a JPEG 2000 image",
-    "import imagecodecs, tifffile; tifffile.imwrite({out}, imagecodecs.imread({path}))",
-    "'viewsmith[microscopy]'",
-    ".tif",
-)
-_VOLUME = Format("a volume", "import nibabel; nibabel.save(nibabel.load({path}), {out})", "nibabel", ".nii")
-_ENVI = Format(
-    "a scene of ENVI",
-    "import numpy as np, spectral, tifffile; a = np.asarray(spectral.open_image({path}).load()); "
-    "tifffile.imwrite({out}, np.moveaxis(a, 2, 0), metadata=dict(axes='CYX'))",
-    "spectral",
-    ".tif",
-    " --tile 32",
-)
-_VIDEO = Format(
-    "a video", "import imageio.v3 as iio, numpy as np; np.save({out}, iio.imread({path}))", "imageio[ffmpeg]"
-)
-ANNOTATIONS = (".atr", ".qrs", ".ecg")  # of WFDB records
-
-FORMATS: dict[str, Format] = {
-    **dict.fromkeys((".set", ".fif", ".vhdr", ".gdf", ".cnt"), _EEG),
-    **dict.fromkeys((".jp2", ".j2k"), _JPEG2000),
-    **dict.fromkeys((".avif", ".tga", ".psd", ".dds", ".sgi", ".pcx", ".ico", ".mpo"), _PICTURE),
-    **dict.fromkeys((".mgz", ".mgh", ".mnc", ".hdr"), _VOLUME),
-    **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv"), _VIDEO),
-    **{
-        suffix: Format(
-            "a table", f"import pandas as pd; pd.read_{kind}({{path}}).to_csv({{out}}, index=False)", package, ".csv"
-        )
-        for suffix, (kind, package) in _FRAMES.items()
-    },
-    ".fcs": Format(
-        "a file of flow cytometry",
-        "import flowio, pandas as pd; a = flowio.FlowData({path}, ignore_offset_error=True); "
-        "pd.DataFrame(a.as_array(), columns=a.pnn_labels).to_csv({out}, index=False)",
-        "flowio",
-        ".csv",
-    ),
-    **dict.fromkeys(
-        (".heic", ".heif"),
-        Format(
-            "an image",
-            "import pillow_heif; pillow_heif.register_heif_opener(); from PIL import Image; "
-            "Image.open({path}).save({out})",
-            "pillow-heif",
-            ".png",
-        ),
-    ),
-    **dict.fromkeys(
-        (".sto", ".stk"),
-        Format(
-            "an alignment (Stockholm)",
-            "from Bio import SeqIO; from Bio.SeqRecord import SeqRecord as R; "
-            "t = [(v.seq.replace('-', '').replace('.', '').upper(), v.id) for v in SeqIO.parse({path}, 'stockholm')]; "
-            "SeqIO.write([R(s.back_transcribe(), i, description='') for s, i in t], {out}, 'fasta')",
-            "biopython",
-            ".fasta",
-        ),
-    ),
-    **{
-        f".{suffix}": Format(
-            "a file of sequences",
-            f"from Bio import SeqIO; SeqIO.convert({{path}}, '{name}', {{out}}, 'fasta')",
-            "biopython",
-            ".fasta",
-        )
-        for suffix, name in (("embl", "embl"), ("pir", "pir"), ("sff", "sff"), ("ab1", "abi"), ("2bit", "twobit"))
-    },
-}
-
-_HDF5 = Format(
-    "an HDF5 file with a matrix {key}",
-    "import anndata, h5py; anndata.AnnData(h5py.File({path})['{key}'][:].astype('float32')).write_h5ad({out})",
-    "'viewsmith[omics]'",
-    ".h5ad",
-)
-
-
-def advice(extension: str, path: Path) -> str:
-    """What to do with a file of this extension; empty if nothing is known."""
-    return _ADVICE.get(extension.lower(), "").format(path)
-
-
-def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
-    """Raise InputError for a file that is there, of a format that is known and not read, with the line that converts
-    it; `texts`: also for texts without a known extension that are tables."""
-    extension, form, key = extension.lower(), FORMATS.get(extension.lower()), ""
-    if not path.is_file():
-        return
-    if extension in (".h5", ".hdf5"):
-        form, key = _in_hdf5(path)
-    elif extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
-        raise InputError(f"{path} belongs to the record {header.name}: give {header}")
-    elif extension in ANNOTATIONS:
-        raise InputError(
-            f"{path} has annotations of a WFDB record, and no signal: give the header {path.stem}.hea with its signals"
-        )
-    elif extension == ".hdr" and path.read_bytes().startswith(b"ENVI"):
-        form = _ENVI
-    elif extension == ".fdt" and (header := path.with_suffix(".set")).is_file():
-        raise InputError(f"{path} belongs to {header.name}: {_sentence(header, _EEG)}")
-    elif extension in _ELECTRODES:
-        files = sorted(path.parent.iterdir())
-        read = [file for file in files if file.suffix.lower() in (".edf", ".bdf")]
-        beside = [file for file in files if FORMATS.get(file.suffix.lower()) is _EEG]
-        way = f": {_sentence(beside[0], _EEG)}" if beside else " (.set, .edf, .bdf)"
-        way = f" {read[0]}" if read else way
-        raise InputError(f"{path} has places of electrodes rather than samples; give the recording{way}")
-    elif extension in _NO_FORMAT and _starts_like_uniprot(path):
-        several = path.read_bytes().count(b"\n//") > 1
-        line = command(path, _UNIPROT, "" if several else _WINDOWS)
-        raise InputError(f"{path} is {_UNIPROT.what}{'' if several else '; one is cut into windows of 100'}: {line}")
-    elif extension not in DICOM and _is_dicom(path):
-        raise InputError(f"{path} is a DICOM file without its ending: rename it to {path.name}.dcm")
-    if form is not None:
-        raise InputError(_sentence(path, form, key))
-    if texts and extension not in _KNOWN and (form := _text_table(path)) is not None:
-        said = f"the extension {extension!r}" if extension else "no extension"
-        raise InputError(f"{path} has {said}; if it is a table: {command(path, form)}")
-
-
-_DICOM = Format(
-    "",
-    "import os, pathlib, shutil; a = pathlib.Path({path}); "
-    "b = [(f, os.path.join({out}, str(f.relative_to(a)) + '.dcm')) for f in a.rglob('*') if f.is_file()]; "
-    "[(os.makedirs(os.path.dirname(g), exist_ok=True), shutil.copy(f, g)) for f, g in b if f.name != 'DICOMDIR']",
-    suffix="_dcm",
-)
-
-
-def _is_dicom(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(132)[128:] == b"DICM"
-
-
-def _starts_like_uniprot(path: Path) -> bool:
-    with path.open("rb") as file:
-        return re.match(rb"ID   \S+ +(Unr|R)eviewed; +\d+ AA\.", file.read(200)) is not None
-
-
-def _text_table(path: Path) -> Format | None:
-    """What reads a text file whose lines have equal numbers of fields, one less in a header at most."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(100_000).decode("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-    lines = [line for line in text.splitlines()[:-1] if line.strip() and not line.startswith("#")]
-    tab = bool(lines) and "\t" in lines[0] and sum("\t" in line for line in lines) > len(lines) / 2
-    fields = [line.split("\t") if tab else line.split() for line in lines]
-    counts = {len(row) for row in fields[1:]}
-    if len(counts) != 1 or (width := counts.pop()) < 2 or width - len(fields[0]) not in (0, 1) or "\0" in text:
-        return None
-    named = width > len(fields[0])  # a header, in which the column of names has none
-    header = "" if named or not any(_is_numeral(cell) for cell in fields[0]) else ", header=None"
-    separator = "chr(9)" if tab else "r'\\s+'"
-    read = f"pd.read_csv({{path}}, sep={separator}, comment='#'{header})"
-    code = f"import pandas as pd; {read}.to_csv({{out}}{'' if named else ', index=False'})"
-    return Format("a text table", code, suffix=".csv")
-
-
-def _is_numeral(cell: str | bytes) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def command(path: Path, form: Format, key: str = "") -> str:
-    """The line that converts a file, for a shell, and what to give then."""
-    stem = path.name.split(".")[0] or "data"
-    out = stem + form.suffix
-    code = form.code.format(
-        path=_quoted(path), folder=_quoted(path.parent), out=_quoted(out), key=key, suffix=path.suffix
-    )
-    first = f"pip install {form.package}, then " if form.package else ""
-    return f'{first}python -c "{code}", and give {out}{form.options}'
-
-
-def _sentence(path: Path, form: Format, key: str = "") -> str:
-    return f"{path} is {form.what.format(key=key)}, which is not read yet: {command(path, form, key)}"
-
-
-def _quoted(path: str | Path) -> str:
-    """A path as a literal of Python in double quotes of a shell; FILE if it has characters that end or change these."""
-    text = str(path)
-    return "'FILE'" if set(text) & set("'\"$`\\!\n\r") or not text.isprintable() else f"'{text}'"
-
-
-_UNIPROT = Format(
-    "a text of UniProt with proteins, which is not read yet",
-    "n = chr(10); s = [(e.split()[1], ''.join(e.split(n + 'SQ ')[1].splitlines()[1:]).replace(' ', '')) "
-    "for e in open({path}).read().split(n + '//')[:-1]]; "
-    "{key}open({out}, 'w').write(''.join('>' + a + n + t + n for a, t in s))",
-    suffix=".fasta",
-)
-_WINDOWS = "s = [(a + '/' + str(i + 1), t[i:i+100]) for a, t in s for i in range(0, max(1, len(t) - 99), 50)]; "
-
-
-def letters_way(path: Path, fault: str) -> str:
-    """What to do with gaps and unknown letters of a FASTA file, for the end of a message about a letter."""
-    edit = "y/Xx/Nn/" if "write N" in fault else "s/[-.*]//g" if "remove gaps" in fault else ""
-    return f": sed '/^>/!{edit}' {path} > {path.name.split('.')[0]}_letters.fasta" if edit else ""
-
-
-def hidden_letters(path: Path) -> str:
-    """The line that makes lower-case letters of a FASTA file unknown."""
-    stem = path.name.split(".")[0]
-    unknown = "to leave them out, write N (proteins: X)"
-    return f"{unknown}: sed '/^>/!y/acgtu/NNNNN/' {path} > {stem}_masked.fasta" if path.suffix != ".gz" else unknown
-
-
-_TRANSPOSED = {
-    ".csv": "import pandas as pd; pd.read_csv({path}, index_col='{key}').T.to_csv({out})",
-    ".tsv": "import pandas as pd; pd.read_csv({path}, sep='\\t', index_col='{key}').T.to_csv({out})",
-    ".parquet": "import pandas as pd; pd.read_parquet({path}).set_index('{key}').T.to_csv({out})",
-    ".h5ad": "import anndata; anndata.read_h5ad({path}).T.write_h5ad({out})",
-}
-
-
-def transposing(source_name: str, key: str = "", counts: bool = True) -> str:
-    """The line that exchanges rows and columns of a file of counts, or other values, whose column `key` has the names
-    of its rows."""
-    path = Path(source_name)
-    suffix = path.suffixes[0].lower() if path.suffixes else ""
-    code = _TRANSPOSED.get(suffix)
-    if code is None or _quoted(key) != f"'{key}'":
-        return "exchange rows and columns (.T of a DataFrame or an AnnData)"
-    if suffix == ".h5ad":
-        return command(path, Format("", code, suffix="_cells.h5ad"))
-    return command(path, Format("", code, suffix="_cells.csv", options=" --normalization log" * counts), key)
-
-
-_TIMES = (
-    "time",
-    "date",
-    "datetime",
-    "timestamp",
-    "t",
-    "day",
-    "month",
-    "year",
-    "hour",
-    "second",
-    "seconds",
-    "sample",
-    "step",
-)
-
-
-def refuse_table_of_recordings(path: Path, frame: Any) -> None:
-    """Raise InputError for a table in long format that was given as recordings without its columns."""
-    names = list(map(str, frame.columns))
-    times = [name for name in names if name.lower().removesuffix("_s").removesuffix("_ms") in _TIMES]
-    if not times:
-        return
-    text = [name for name in names if frame[name].dtype.kind not in "biuf"]
-    ids = [name for name in names if name != times[0] and 1 < frame[name].nunique() < len(frame)]
-    ids = [name for name in ids if name in text] or [name for name in ids if "id" in name.lower()]
-    flags = f"--time {one_line(times[0], 40)}" + (f" --id {one_line(ids[0], 40)}" if ids else "")
-    raise InputError(
-        f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
-        f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {times[0]})"
-    )
-
-
-def _in_hdf5(path: Path) -> tuple[Format | None, str]:
-    """The format of an HDF5 file: of 10x, or another one with a matrix, and the name of that."""
-    try:
-        import h5py
-
-        with h5py.File(path, "r") as file:
-            if "matrix" in file and hasattr(file["matrix"], "keys") and "barcodes" in file["matrix"]:
-                return None, ""
-            sizes = {str(name): item.size for name, item in file.items() if getattr(item, "ndim", 0) == 2}
-    except (ImportError, OSError, RuntimeError, ValueError, KeyError):
-        return None, ""
-    names = [name for name in sizes if name.isidentifier()]
-    return (_HDF5, max(names, key=sizes.__getitem__)) if names else (None, "")
-
-
-#: Endings of images, and of text tables, which in a folder of samples may be annotations.
-TIFF = (".tif", ".tiff")
-DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
-FITS = (".fits", ".fit", ".fts", ".fits.gz")
-INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-MOST_FILES = 100_000  # that are looked at in a folder
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Files in a folder and its folders, without hidden ones."""
-    seen = 0
-    for place, inner, names in os.walk(folder):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
-        for name in sorted(names):
-            seen += 1
-            if seen > MOST_FILES:
-                return
-            if not name.startswith("."):
-                yield Path(place) / name
-
-
-def refuse_unread(path: Path) -> None:
-    """Raise InputError for a file or folder of which the endings alone say that it is not read, before torch is
-    imported."""
-    if path.is_file():
-        refuse(path, extension_of(path), texts=False)
-    elif path.is_dir() and not path.suffix and {extension_of(file).lower() for file in _files(path)} <= FORMATS.keys():
-        refuse_folder(path)
-
-
-def refuse_folder(folder: Path, read: Collection[str] = ()) -> None:
-    """Raise InputError for a folder without images that has something else, with what to do about it; `read` has the
-    endings of files that are read."""
-    found: dict[str, list[Path]] = {}
-    if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
-        raise InputError(f"{folder} is a data set on disk without its files .arrow: copy it from its source again")
-    for file in _files(folder):
-        found.setdefault(extension_of(file).lower(), []).append(file)
-        if file.name in ("barcodes.tsv", "barcodes.tsv.gz") and not any(file.parent.glob("matrix.mtx*")):
-            raise InputError(
-                f"{file.parent} is a 10x folder without matrix.mtx or matrix.mtx.gz: copy it from its source again"
-            )
-        if extension_of(file) not in read and _is_dicom(file):
-            raise InputError(f"{folder} has DICOM files without the ending .dcm: {command(folder, _DICOM)}")
-    if found and found.keys() <= {*ANNOTATIONS}:
-        stems = sorted({f"{file.stem}.hea" for files in found.values() for file in files})
-        raise InputError(
-            f"{folder} has annotations of WFDB records, and no signals: put the headers and signals beside them, "
-            f"{name_list(stems, 3)}"
-        )
-    for wanted in ([ending for ending in read if ending not in TABLES], FORMATS, TABLES):
-        counts = Counter({suffix: len(files) for suffix, files in found.items() if suffix in wanted})
-        if not counts:
-            continue
-        ((suffix, count),) = counts.most_common(1)
-        first = found[suffix][0]
-        if wanted is not FORMATS:
-            below = {folder / file.relative_to(folder).parts[0] for file in found[suffix]}
-            if count > 1 and len(below) == 1 and (only := below.pop()).is_dir():
-                raise InputError(f"{folder}: its {count:,} files {suffix} are in a folder of their own; give {only}")
-            names = [one_line(file.relative_to(folder), 60) for each in counts for file in found[each]]
-            raise InputError(f"{folder} is a folder without images; give one of its files: {name_list(names)}")
-        rest = f"{folder} has {pluralize(count, f'file {suffix}', f'files {suffix}')}; " if count > 1 else ""
-        raise InputError(rest + _sentence(first, FORMATS[suffix]))
+from viewsmith.data.unread import MOST_FILES, advice, refuse
 
 
 def planes_of(image: Any) -> int:
@@ -465,7 +53,7 @@ def is_zarr_image(folder: Path) -> bool:
 
 
 _BUILT_IN = ("arrays", "tables", "table_files", "h5ad", "cells", "sequences", "folders", "instruments", "signals")
-LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN]
+LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in (*_BUILT_IN, "idx")]
 R = TypeVar("R", bound=Callable[..., Any])
 
 
@@ -482,6 +70,7 @@ def reader(
     once: bool = False,
     example: str = "",
     header: Callable[[Path], Any] | None = None,
+    recognizes: Callable[[Path], bool] | None = None,
 ) -> Callable[[R], R]:
     """Decorator that registers a reader, a function of a path and `DataOptions` that returns `FileContents`.
 
@@ -512,9 +101,12 @@ def reader(
         What is written after ``viewsmith fit``.
     header : callable
         Of image files: a function of a path that returns an `ImageFile`, with which folders of them are read, too.
+    recognizes : callable
+        A function of a path: whether the name and the content say, whatever the ending is, that it is one of these.
     """
     tags: dict[str, Any] = {"endings": endings, "in_folders": tuple(in_folders), "takes": tuple(options)}
     tags |= {"noun": noun, "extra": extra, "table": table, "once": once, "example": example, "header": header}
+    tags["recognizes"] = recognizes
     return register("reader", name, help=help, modalities=modality, **tags)
 
 
@@ -532,13 +124,14 @@ def is_table(source: str | Path) -> bool:
 def find_reader(path: Path) -> Entry:
     """The reader of a file by its ending, of a folder by its files; InputError says what a file without a reader is,
     and what converts it."""
+    named = (entry for entry in entries("reader") if entry.tag("recognizes") and entry.tag("recognizes")(path))
+    if (found := next(named, None)) is not None:
+        return found
     if path.is_dir():
         if path.suffix.lower() == ".zarr" and is_zarr_image(path):
             return find("reader", "ome-zarr")
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
     check_source(path)
-    if is_archived(path):
-        return find("reader", "ts")
     if path.name.split(".")[0] in ("matrix", "barcodes", "features", "genes") and all(
         any(path.parent.glob(name)) for name in ("matrix.mtx*", "barcodes.tsv*")
     ):
@@ -559,20 +152,8 @@ def find_reader(path: Path) -> Entry:
     return found
 
 
-def is_archived(path: Path) -> bool:
-    """Whether a text file is a split of a data set of the UCR archive: lines of numbers without a header, the class
-    first, in a file NAME_TRAIN or NAME_TEST."""
-    if not (path.stem.endswith(("_TRAIN", "_TEST")) and path.suffix in (".tsv", ".txt") and path.is_file()):
-        return False
-    with path.open("rb") as file:
-        cells = file.readline().split()
-    return len(cells) > 1 and all(_is_numeral(cell) for cell in cells)
-
-
 def _reader_of_folder(folder: Path) -> Entry:
     """The reader of most files of a folder; that of images, which says what is expected, if nothing is read."""
-    if any(map(is_archived, folder.glob("*_TRAIN.*"))):
-        return find("reader", "ts")
     counts, images = count_endings(folder), find("reader", "images")
     known = [images, *(entry for entry in entries("reader") if entry is not images)]
     return max(known, key=lambda entry: sum(counts[ending] for ending in entry.tag("in_folders")))

@@ -17,9 +17,9 @@ import numpy as np
 from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, suggest, warn
 from viewsmith.core.memory import check_size
 from viewsmith.core.registry import find
-from viewsmith.data.formats import INSTRUMENTS, TIFF, by_ending, deep, planes_of
+from viewsmith.data.formats import by_ending, deep, planes_of
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import extension_of
+from viewsmith.data.places import INSTRUMENTS, TIFF, extension_of
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of, square

@@ -12,6 +12,13 @@ BUILTIN = ("digits", "breast_cancer", "wine")
 TABLES = (".csv", ".tsv", ".parquet")
 FASTA = (".fa", ".fasta", ".fna")
 
+#: Endings of images, and of text tables, which in a folder of samples may be annotations.
+TIFF = (".tif", ".tiff")
+DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
+FITS = (".fits", ".fit", ".fts", ".fits.gz")
+INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
+TEXT_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 VALIDATION = ("val", "valid", "validation", "dev")  # folders that are the test split where there is no other
 
 #: Kinds of data that are letters.

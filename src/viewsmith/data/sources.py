@@ -16,12 +16,13 @@ from viewsmith.core.options import Normalization, declare
 from viewsmith.core.registry import find
 from viewsmith.core.rows import AnyRows, RowSource, is_large
 from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
-from viewsmith.data.formats import check_options, find_reader, is_table, refuse_table_of_recordings
+from viewsmith.data.formats import check_options, find_reader, is_table
 from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_lack, without_label
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, config_of
 from viewsmith.data.readers.arrays import read_builtin
 from viewsmith.data.reading import FileContents, read_once
+from viewsmith.data.unread import refuse_table_of_recordings
 from viewsmith.modalities.base import Modality, find_modality, modality_of
 from viewsmith.modalities.checks import LONG, in_pieces
 from viewsmith.modalities.dna.letters import is_rna

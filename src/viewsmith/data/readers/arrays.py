@@ -11,13 +11,14 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, say, warn
 from viewsmith.core.memory import check_size, memory_limit
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
-from viewsmith.data.formats import Format, command, reader
+from viewsmith.data.formats import reader
 from viewsmith.data.image_files import ImageFile
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
 from viewsmith.data.tiles import read_file
+from viewsmith.data.unread import Format, command
 from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.letters import letter_rows
@@ -363,7 +364,11 @@ def read_mat(path: Path, request: DataOptions) -> FileContents:
     y = np.asarray(arrays["y"]).ravel() if "y" in arrays else None
     if y is not None and y.dtype.kind == "O":
         y = np.array([str(np.asarray(each).ravel()[0]) for each in y])
-    x, cut = large[name], request.length is not None or bool((request.schema or {}).get("signal"))
+    x = large[name]
+    if y is not None and x.ndim > 2 and len(x) != len(y) == x.shape[-1]:
+        x = np.moveaxis(x, -1, 0)
+        say(f"{path}: the last axis of {name}, with as many as there are labels, has the samples")
+    cut = request.length is not None or bool((request.schema or {}).get("signal"))
     rate = next((float(value.ravel()[0]) for key, value in numbers.items() if key.lower() in RATES), None)
     if name not in cells and not (request.modality == "series" or cut):
         if rate is None or request.modality is not None or not (x.ndim == 3 or (x.ndim == 2 and y is None)):

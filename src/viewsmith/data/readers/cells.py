@@ -11,10 +11,11 @@ from scipy import sparse
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
 from viewsmith.core.memory import check_size
-from viewsmith.data.formats import reader, refuse
+from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.h5ad import column_order, try_attributes
 from viewsmith.data.reading import FileContents, column_of, reading, table_of_names
+from viewsmith.data.unread import refuse
 from viewsmith.modalities.vectors.counts import genes_in_rows, names_of_genes
 
 GENES = "Gene Expression"  # the kind of features that is read; others are antibodies, guides and so on

@@ -17,7 +17,7 @@ import numpy as np
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
 from viewsmith.core.memory import check_size
-from viewsmith.data.formats import SUFFIXES, by_ending, deep, planes_of, reader, refuse_folder
+from viewsmith.data.formats import by_ending, deep, planes_of, reader
 from viewsmith.data.image_files import (
     OPTIONS,
     Stack,
@@ -29,9 +29,10 @@ from viewsmith.data.image_files import (
     stack_of,
 )
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import TABLES, VALIDATION, extension_of, is_result
+from viewsmith.data.places import SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, column_of, reading, table_of_names
 from viewsmith.data.tiles import check_several, tiled
+from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, require
-from viewsmith.data.formats import DICOM, FITS, INSTRUMENTS, NIFTI, SUFFIXES, TIFF, deep
+from viewsmith.data.formats import deep
 from viewsmith.data.image_files import CHANNELS, ImageFile, opening
+from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, NIFTI, SUFFIXES, TIFF
 from viewsmith.data.reading import reading
 from viewsmith.data.tiles import image_reader
 from viewsmith.modalities.images.modality import Images

@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
-from viewsmith.data.formats import hidden_letters, letters_way, reader
+from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import extension_of
 from viewsmith.data.reading import FileContents, open_text, reading
 from viewsmith.data.recordings import files_of
+from viewsmith.data.unread import hidden_letters, letters_way
 from viewsmith.modalities import frames
 from viewsmith.modalities.base import modality_of
 from viewsmith.modalities.dna.letters import (

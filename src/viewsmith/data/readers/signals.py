@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
-from viewsmith.data.formats import is_archived, reader
+from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, SignalFile, files_of, name_in, samples_of, stay_on_disk
@@ -192,6 +192,21 @@ def _wfdb_points(library: Any, file: Path, start: int, stop: int) -> np.ndarray:
     return np.ascontiguousarray(record.p_signal.T, dtype=np.float32)
 
 
+def _of_archive(path: Path) -> bool:
+    """Whether a text file is a split of a data set of the UCR archive: lines of numbers without a header, the class
+    first, in a file NAME_TRAIN or NAME_TEST; or a folder has one."""
+    if path.is_dir():
+        return any(map(_of_archive, path.glob("*_TRAIN.t*")))
+    if not (path.stem.endswith(("_TRAIN", "_TEST")) and path.suffix in (".tsv", ".txt") and path.is_file()):
+        return False
+    with path.open("rb") as file:
+        cells = file.readline().split()
+    try:
+        return len([float(cell) for cell in cells]) > 1
+    except ValueError:
+        return False
+
+
 @reader(
     "ts",
     ".ts",
@@ -200,6 +215,7 @@ def _wfdb_points(library: Any, file: Path, start: int, stop: int) -> np.ndarray:
     noun="a .ts file",
     modality="series",
     options=OPTIONS[:-1],
+    recognizes=_of_archive,
     example="JapaneseVowels/",
 )
 def read_ts(path: Path, request: DataOptions) -> FileContents:
@@ -207,8 +223,8 @@ def read_ts(path: Path, request: DataOptions) -> FileContents:
     request.check_no_table_options(str(path), "the labels are in the file (@classLabel)")
     if path.is_file():
         return samples_of(_series(path), request, str(path))
-    files = sorted(path.glob("*.ts")) or sorted(filter(is_archived, path.glob("*_T*.tsv")))
-    files = files or sorted(filter(is_archived, path.glob("*_T*.txt")))
+    files = sorted(path.glob("*.ts")) or sorted(filter(_of_archive, path.glob("*_T*.tsv")))
+    files = files or sorted(filter(_of_archive, path.glob("*_T*.txt")))
     train = [file for file in files if file.stem.upper().endswith("_TRAIN")]
     test = [file for file in files if file.stem.upper().endswith("_TEST")]
     if len(files) == 1:

@@ -24,7 +24,7 @@ from viewsmith.core.errors import (
 )
 from viewsmith.core.options import Impute
 from viewsmith.data.dataset import split_groups, split_indices
-from viewsmith.data.formats import reader, transposing
+from viewsmith.data.formats import reader
 from viewsmith.data.labels import (
     group_names,
     labels_of,
@@ -38,6 +38,7 @@ from viewsmith.data.options import DataOptions
 from viewsmith.data.parquet import ParquetRows, open_parquet, read_columns
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
 from viewsmith.data.reading import FileContents, open_text, reading
+from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
 from viewsmith.modalities.tables.columns import Category, Text
