@@ -83,7 +83,7 @@ def of_letters(table: Table) -> Lines:
 
 
 BROUGHT_TITLES = {
-    "emodb": "EmoDB, 7 emotions, each of ten actors held out",
+    "emodb": "EmoDB, 7 emotions, each of ten actors held out (raw: log-mel)",
     "plaid": "PLAID, 11 appliances, published split",
     "peptides": "antimicrobial peptides or others, five folds",
 }
