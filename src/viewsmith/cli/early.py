@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Bounds, Entry, Kind, find, has_others, plugins, standing_in
 from viewsmith.data.options import DataOptions
-from viewsmith.data.places import check_free, check_parent, check_run, check_source
+from viewsmith.data.places import BUILTIN, check_free, check_parent, check_run, check_source
 from viewsmith.data.unread import refuse_unread
 from viewsmith.estimator.parts import Part
 
@@ -123,7 +123,7 @@ def check_paths(
         check_free(new_run)
     if data is not None:
         check_source(data)
-        if not plugins():  # a plug-in may read it
+        if data not in BUILTIN and not plugins():  # a plug-in may read it
             refuse_unread(Path(data))
     if (labels := read.get("labels")) is not None and not Path(labels).is_file():
         there = "is a folder" if Path(labels).is_dir() else "does not exist"
