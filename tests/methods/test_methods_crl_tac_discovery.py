@@ -107,7 +107,6 @@ def test_it_starts_at_the_objects_that_discovery_finds(trained):
     assert loaded.facts_.discovered == model.facts_.discovered
 
 
-@pytest.mark.slow
 def test_a_resumed_training_has_the_same_places(trained, tmp_path):
     x, whole, _ = trained
     CRLTAC(**QUICK, minutes=1e-9).fit(x, run=tmp_path / "cut")
