@@ -19,8 +19,8 @@ from viewsmith.data.readers.h5ad import write_h5ad
 from viewsmith.modalities import DNA
 from viewsmith.modalities.tables import TableArray
 
-# Rows of a table that are converted to text, or written as one group, at once.
-TABLE_ROWS = 65_536
+# Rows and values of a table that are converted to text, or written as one group, at once: a few copies of them exist.
+TABLE_ROWS, TABLE_VALUES = 65_536, 2**22
 
 
 class RowStream:
@@ -157,7 +157,7 @@ def _write_table(path: Path, dataset: Dataset, H: RowStream, prefix: str) -> Non
 def _frames(dataset: Dataset, H: RowStream, prefix: str) -> Iterator[pd.DataFrame]:
     """The table, some rows at once."""
     split, places, start = _split_names(dataset), _places(dataset), 0
-    for part in H.take(len(H), TABLE_ROWS):
+    for part in H.take(len(H), max(1, min(TABLE_ROWS, TABLE_VALUES // max(H.shape[1], 1)))):
         frame = pd.DataFrame(part, columns=[f"{prefix}{i}" for i in range(H.shape[1])])
         rows = slice(start, start + len(part))
         if dataset.test_index is not None:
