@@ -60,6 +60,16 @@ def test_floats_and_channels_of_different_ranges():
     assert gray.search_.dtype == "float32"
 
 
+def test_files_of_16_bits_are_taken_in_the_order_of_those_of_8(tmp_path):
+    x, _ = with_discs(12)
+    for i, image in enumerate(x[..., 0]):
+        for depth, pixels in ((8, image), (16, image.astype(np.uint16) * 257)):
+            (tmp_path / str(depth)).mkdir(exist_ok=True)
+            Image.fromarray(pixels).save(tmp_path / str(depth) / f"{i:02d}.png")
+    order = [read_samples(str(tmp_path / depth))[0].order for depth in ("8", "16")]
+    np.testing.assert_array_equal(*order)
+
+
 def test_a_folder_of_files_of_several_sizes(tmp_path):
     tifffile = pytest.importorskip("tifffile")
     x, _ = with_discs(24)

@@ -42,7 +42,7 @@ class ImageList:
     contents: Callable[[], Iterable[bytes]] = tuple  # what tells them from others, for the cache of their features
     names: Sequence[str] = ()
     dtype: str = Images.samples.dtype
-    files: Sequence[Path] = ()  # of photographs
+    files: Sequence[Path] = ()  # of photographs (JPEG)
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -332,4 +332,6 @@ def _folder(path: Path, request: DataOptions) -> ImageList:
             yield f"{file.relative_to(root)} {status.st_size} {status.st_mtime_ns}".encode()
 
     names = [file.relative_to(root).as_posix() for file in files]
-    return ImageList(shapes, read, 3 if color else 1, contents, names, files=files)
+    # Slow to decode, and never of another depth: these are told apart by their bytes.
+    photographs = files if all(file.suffix.lower() in (".jpg", ".jpeg") for file in files) else ()
+    return ImageList(shapes, read, 3 if color else 1, contents, names, files=photographs)
