@@ -91,7 +91,7 @@ BROUGHT_TITLES = {
 
 def of_brought(table: Table) -> Lines:
     """A line for each public set that does not lie with the data, means over its parts, once all are measured."""
-    methods = ("raw", "k-mers", "log-mel statistics", "features", "linear-contrast")
+    methods = ("raw", "k-mers", "log-mel statistics", "minirocket", "features", "linear-contrast")
     lines = head("set", [*methods, "seconds"])
     for folder, names in BROUGHT.items():
         if not all((name, "linear-contrast") in table for name in names):
