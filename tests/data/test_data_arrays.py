@@ -254,6 +254,11 @@ def test_names_of_others_for_arrays_are_read(npz, capsys, names, said):
     assert found.y_train is None or found.y_train.shape == (len(found.x_train),)
 
 
+def test_groups_of_an_archive_with_other_names_are_used(npz, capsys):
+    found = load_dataset(npz(data=X, target=Y, person=np.arange(20) % 5), groups="person")
+    assert found.groups is not None and "not used" not in capsys.readouterr().err
+
+
 def test_a_sparse_matrix_of_scipy_is_read(tmp_path):
     scipy.sparse.save_npz(tmp_path / "x.npz", scipy.sparse.csr_array(X))
     np.testing.assert_array_equal(load_dataset(tmp_path / "x.npz").x_train, X)

@@ -52,8 +52,8 @@ def is_zarr_image(folder: Path) -> bool:
     return found.get("node_type") == "array" or bool(keys & {"chunks", "multiscales", "plate"})
 
 
-_BUILT_IN = ("arrays", "tables", "table_files", "h5ad", "cells", "sequences", "folders", "instruments", "signals")
-LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in (*_BUILT_IN, "idx")]
+_BUILT_IN = "arrays tables table_files h5ad cells sequences folders instruments signals idx"
+LATER["reader"] += [f"viewsmith.data.readers.{each}" for each in _BUILT_IN.split()]
 R = TypeVar("R", bound=Callable[..., Any])
 
 

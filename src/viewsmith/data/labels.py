@@ -1,6 +1,6 @@
 """Labels: missing ones, classes, groups, and how numbers are told from classes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -392,6 +392,19 @@ def repeating_columns(frame: "pd.DataFrame", y: np.ndarray) -> list[str]:
         if enough and abs(numbers.corr(target)) > SAME:
             found.append(str(name))
     return found
+
+
+LABELS = ("label", "labels", "target", "class")  # names, in any case, of columns that are hardly meant as features
+
+
+def warn_label_among(roles: Mapping[str, str], source_name: str) -> None:
+    """Warn of features, by name and role, that are named like a label."""
+    for name, role in roles.items():
+        if name.lower() in LABELS:
+            warn(
+                f"{source_name}: column {name} is a feature: --label {name} makes it the label, --drop {name} leaves "
+                f"it out, --columns {name}={role} says that it is meant"
+            )
 
 
 def warn_leaks(frame: "pd.DataFrame", y: np.ndarray, label: str, source_name: str, *, numbers: bool = False) -> None:

@@ -120,7 +120,7 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
             archive = np.load(file, allow_pickle=False)
         if set(archive.files) >= _SPARSE:
             return _sparse(path)
-        keys = _names_of(path, archive.files)
+        keys = _names_of(path, archive.files, request.or_fitted("groups"))
         for label, rows in _LABELS_OF.items():
             if label in keys and rows not in keys:
                 raise InputError(f"{path} has {keys[label]} without {rows}; expected X_train and X_test, or X")
@@ -142,8 +142,9 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
     return FileContents(found.x, found.y, found.n_train, names, groups=groups)
 
 
-def _names_of(path: Path, names: Sequence[str]) -> dict[str, str]:
-    """Names of the arrays of an archive, by the name by which they are read; other names for the same are said."""
+def _names_of(path: Path, names: Sequence[str], groups: str | None) -> dict[str, str]:
+    """Names of the arrays of an archive, by the name by which they are read; other names for the same are said, and
+    what is neither read nor has the groups."""
     found, by_lower = {name: name for name in names}, {name.lower(): name for name in names}
     if len(names) == 1 and not by_lower.keys() & {own.lower() for own in _OTHERS}:
         return {"X": names[0]}
@@ -152,7 +153,9 @@ def _names_of(path: Path, names: Sequence[str]) -> dict[str, str]:
             found[own] = name
     said = [f"{name} as {own}" for own, name in found.items() if name.lower() != own.lower()]
     if said and found.keys() & {"X", "X_train"}:
-        left = [name for name in names if name not in {found.get(own) for own in (*_OTHERS, "feature_names")}]
+        used = {found.get(own) for own in (*_OTHERS, "feature_names")}
+        used |= {groups, f"{groups}_train", f"{groups}_test"}
+        left = [name for name in names if name not in used]
         said_of_left = f"; {name_list(left)} {'is' if len(left) == 1 else 'are'} not used" * bool(left)
         say(f"{path}: {', '.join(said)}{said_of_left}")
     return found

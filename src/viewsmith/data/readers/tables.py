@@ -31,6 +31,7 @@ from viewsmith.data.labels import (
     lacks_labels,
     missing_labels,
     numbers_of,
+    warn_label_among,
     warn_leaks,
     without_label,
 )
@@ -148,7 +149,6 @@ def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
 
 
 SAMPLE = 1000  # lines in which codes are looked for
-LABELS = ("label", "labels", "target", "class")  # names, in any case, of columns that are hardly meant as features
 
 
 def given_roles(request: DataOptions) -> dict[str, str]:
@@ -170,13 +170,10 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
     y = None if request.label is None else frames.labels(frame[request.label])
     given = given_roles(request)
     roles = choose_roles(features, given, source_name)
-    _check_genes(features, roles, request, source_name)
-    for name in roles if request.label is None else ():
-        if name.lower() in LABELS and name not in given and roles[name] not in LEFT_OUT:
-            warn(
-                f"{source_name}: column {name} is a feature: --label {name} makes it the label, --drop {name} leaves "
-                f"it out, --columns {name}={roles[name]} says that it is meant"
-            )
+    _check_genes(features, roles, source_name)
+    if request.label is None:
+        features_named = {name: role for name, role in roles.items() if name not in given and role not in LEFT_OUT}
+        warn_label_among(features_named, source_name)
     numbers = (
         None if y is None else numbers_of(y, f"{source_name}: label column {request.label}", request.target_or_fitted)
     )
@@ -201,7 +198,7 @@ def encode_new(frame: pd.DataFrame, request: DataOptions, source_name: str) -> F
 FEWEST_CELLS, FEWEST_SAMPLES = 50, 8  # columns of counts or other values, from which on they may be cells or samples
 
 
-def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], request: DataOptions, source_name: str) -> None:
+def _check_genes(frame: pd.DataFrame, roles: Mapping[str, str], source_name: str) -> None:
     """Refuse a table of counts of cells whose rows are genes, unless the user has left its column of names out; warn
     where only the totals say so, or where values are no counts of cells."""
     names = [name for name, role in roles.items() if role == "identifier" and not frames.is_numeric(frame[name])]
