@@ -4,7 +4,6 @@ A reader is a part of the registry: a function of a path and `DataOptions` that 
 endings of files it reads, alone or as samples of a folder, and what it needs.
 """
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,19 +36,6 @@ def deep(image: Any) -> str:
         return "floating-point values"
     # Pillow would silently reduce 16-bit colors to their upper 8 bits.
     return "more than 8 bits per channel" if image.mode[0] == "I" or "16" in stored else ""
-
-
-def is_zarr_image(folder: Path) -> bool:
-    """Whether a zarr folder has an image, an array or OME-Zarr, rather than cells of anndata."""
-    found: dict[str, Any] = {}
-    for name in ("zarr.json", ".zarray", ".zattrs"):
-        try:
-            found |= json.loads((folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, TypeError):
-            continue
-    found |= found.get("attributes") or {}
-    keys = found.keys() | (found.get("ome") or {}).keys()
-    return found.get("node_type") == "array" or bool(keys & {"chunks", "multiscales", "plate"})
 
 
 _BUILT_IN = "arrays tables table_files h5ad cells sequences folders instruments signals idx"
@@ -122,14 +108,12 @@ def is_table(source: str | Path) -> bool:
 
 
 def find_reader(path: Path) -> Entry:
-    """The reader of a file by its ending, of a folder by its files; InputError says what a file without a reader is,
-    and what converts it."""
+    """The reader that recognizes a path, else that of its ending, or of the files of a folder; InputError says what
+    a file without a reader is, and what converts it."""
     named = (entry for entry in entries("reader") if entry.tag("recognizes") and entry.tag("recognizes")(path))
     if (found := next(named, None)) is not None:
         return found
     if path.is_dir():
-        if path.suffix.lower() == ".zarr" and is_zarr_image(path):
-            return find("reader", "ome-zarr")
         return by_ending().get(f"{path.suffix.lower()}/") or _reader_of_folder(path)
     check_source(path)
     if path.name.split(".")[0] in ("matrix", "barcodes", "features", "genes") and all(

@@ -5,6 +5,7 @@ of the highest resolution.
 """
 
 import contextlib
+import json
 import logging
 import math
 import warnings
@@ -308,12 +309,28 @@ def fits_file(path: Path) -> ImageFile:
 MICROMETERS = {"nanometer": 1e-3, "micrometer": 1.0, "millimeter": 1e3}
 
 
+def _is_zarr_image(folder: Path) -> bool:
+    """Whether a folder is one of zarr, and has an image, an array or OME-Zarr, rather than cells of anndata."""
+    if folder.suffix.lower() != ".zarr":
+        return False
+    found: dict[str, Any] = {}
+    for name in ("zarr.json", ".zarray", ".zattrs"):
+        try:
+            found |= json.loads((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError):
+            continue
+    found |= found.get("attributes") or {}
+    keys = found.keys() | (found.get("ome") or {}).keys()
+    return found.get("node_type") == "array" or bool(keys & {"chunks", "multiscales", "plate"})
+
+
 @image_reader(
     "ome-zarr",
     ".ome.zarr/",
     help="a zarr folder of images: OME-Zarr, or an array alone (other zarr folders are of anndata)",
     noun="a zarr folder of images",
     extra="microscopy",
+    recognizes=_is_zarr_image,
     example="slide.ome.zarr --tile 256",
 )
 def zarr_file(path: Path) -> ImageFile:
