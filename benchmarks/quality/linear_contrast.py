@@ -53,7 +53,7 @@ from viewsmith.data import load_dataset
 from viewsmith.evaluation.baselines import BaselineContext
 from viewsmith.evaluation.protocol import evaluate_embedding
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.series.features import MiniRocket
+from viewsmith.modalities.series.networks import MiniRocket
 from viewsmith.modalities.series.sound import LogMelPatches, mel_filters
 from viewsmith.networks import PartContext
 from viewsmith.views import ViewMaker

@@ -310,13 +310,13 @@ MUTATIONS = {
         "tests/modalities/test_modalities_series_gaps.py",
     ),
     "tiles at the edge": Mutation(
-        "data/tiles.py",
+        "data/image_files.py",
         "[*range(0, size - side, step), size - side]",
         "[*range(0, size - side + 1, step)]",
         "tests/data/test_data_tiles.py",
     ),
     "tiles without data": Mutation(
-        "data/tiles.py", ".any(axis=1) & ~holes", ".any(axis=1)", "tests/data/test_data_tiles.py"
+        "data/image_files.py", ".any(axis=1) & ~holes", ".any(axis=1)", "tests/data/test_data_tiles.py"
     ),
     "range of a dark channel": Mutation(
         "modalities/images/channels.py",
@@ -333,7 +333,7 @@ MUTATIONS = {
     ),
     # Parts, options and runs.
     "two values of one option": Mutation(
-        "estimator/parts.py",
+        "estimator/options.py",
         "if name in found and found[name] is not value and repr(found[name]) != repr(value):",
         "if False:",
         "tests/estimator/test_estimators_grouped.py",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         load,
     )
     from viewsmith.workflows.hub import push
-    from viewsmith.workflows.report import report
+    from viewsmith.workflows.runs import report
 
 _ESTIMATORS = ("CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA")
 __all__ = ["CRLTAC", "Contrastive", "DiffAug", "Discovery", "GenView", "LinearContrast", "MetAug", "PiNDA"]

@@ -9,8 +9,7 @@ import pytest
 from cli_tools import call, good
 
 from refusals import refusal
-from viewsmith.evaluation.feature_space import nearest
-from viewsmith.evaluation.symmetries import symmetries
+from viewsmith.evaluation.symmetries import nearest, symmetries
 from viewsmith.modalities import modality_of
 
 RNG = np.random.default_rng(0)

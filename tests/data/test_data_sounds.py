@@ -7,8 +7,8 @@ import pytest
 
 from refusals import refusal
 from viewsmith.data import load_dataset
-from viewsmith.data import sounds as module
-from viewsmith.data.sounds import otsu_threshold, sound_spans
+from viewsmith.data import recordings as module
+from viewsmith.data.recordings import otsu_threshold, sound_spans
 
 soundfile = pytest.importorskip("soundfile")
 RATE = 8000

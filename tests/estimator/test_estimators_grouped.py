@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 import viewsmith.parts
 from viewsmith import CRLTAC, Contrastive, GenView, LinearContrast, PiNDA
 from viewsmith.core.errors import InputError
-from viewsmith.estimator.parts import Part, expanded, leaves, places, slots
+from viewsmith.estimator.options import Part, expanded, leaves, places, slots
 from viewsmith.methods.loading import estimators
 from viewsmith.parts import Encoder, Input, Noise, Objective, Quality, Training, Transforms, Views
 

@@ -12,8 +12,7 @@ from registered import FRAMEWORKS
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, LinearContrast, MetAug, PiNDA
 from viewsmith.core.errors import InputError, join_names
 from viewsmith.core.registry import Bounds, registered
-from viewsmith.estimator.options import check_options, schema
-from viewsmith.estimator.parts import places
+from viewsmith.estimator.options import check_options, places, schema
 from viewsmith.methods.loading import estimators
 
 BEYOND = {

@@ -16,8 +16,7 @@ from refusals import refusal
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.data import load_dataset
 from viewsmith.networks import PrincipalAxes
-from viewsmith.workflows.report import report
-from viewsmith.workflows.runs import data_record
+from viewsmith.workflows.runs import data_record, report
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

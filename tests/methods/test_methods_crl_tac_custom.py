@@ -20,7 +20,7 @@ from viewsmith.methods.crl_tac.figures import channel_figures
 from viewsmith.networks import ImageScores, MaskScores, SequenceScores
 from viewsmith.views import Crops, Family
 from viewsmith.workflows import runs as sessions
-from viewsmith.workflows.report import report_content
+from viewsmith.workflows.runs import report_content
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -23,7 +23,7 @@ from viewsmith.methods.crl_tac.figures import (
     spread,
 )
 from viewsmith.reports import ReportContent, draw_gallery, render_report
-from viewsmith.reports.galleries import match_sample_shape
+from viewsmith.reports.charts import match_sample_shape
 from viewsmith.reports.report import draw_curves
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -3,9 +3,8 @@
 import numpy as np
 import torch
 
-from viewsmith.modalities.dna.features import KmersAndWindows
 from viewsmith.modalities.dna.modality import dna_rows, kmer_frequencies
-from viewsmith.modalities.dna.networks import Nucleotides
+from viewsmith.modalities.dna.networks import KmersAndWindows, Nucleotides
 from viewsmith.networks import PartContext
 
 

@@ -9,7 +9,7 @@ import torch
 from make_minirocket_fixture import FIXTURE, SHAPES, features_of_aeon
 
 from drawn import draw
-from viewsmith.modalities.series.features import MiniRocket, dilations
+from viewsmith.modalities.series.networks import MiniRocket, dilations
 from viewsmith.modalities.series.sound import (
     ContourStatistics,
     LogMelPatches,

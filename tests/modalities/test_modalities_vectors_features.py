@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from viewsmith.modalities.vectors.features import RandomReLU
+from viewsmith.modalities.vectors.networks import RandomReLU
 from viewsmith.networks import PartContext, PrincipalAxes
 
 

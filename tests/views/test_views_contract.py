@@ -8,7 +8,7 @@ from drawn import draw
 from registered import VIEWS, taken_by
 from viewsmith.core.registry import find
 from viewsmith.frameworks import SimCLR
-from viewsmith.methods.pinda.networks import LowResolutionMap, SequenceMap
+from viewsmith.methods.pinda.views import LowResolutionMap, SequenceMap
 from viewsmith.modalities import modality_of
 from viewsmith.modalities.dna.networks import real_positions
 from viewsmith.networks import MLP, Nucleotides, SequenceCNN, SmallCNN

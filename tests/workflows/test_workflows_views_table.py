@@ -9,7 +9,7 @@ import torch
 from cases import slow
 from refusals import refusal
 from viewsmith.core.registry import entries
-from viewsmith.evaluation.feature_space import LEAST, FeatureSpace, nearest
+from viewsmith.evaluation.symmetries import LEAST, FeatureSpace, nearest
 from viewsmith.modalities import modality_of
 from viewsmith.networks.features import Features
 from viewsmith.workflows.views_table import N_VIEWS, _by_groups, affordable, views_table

@@ -11,7 +11,7 @@ from viewsmith.data import Dataset
 from viewsmith.estimator.arguments import Rate
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
-from viewsmith.estimator.parts import Part
+from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, Facts
 from viewsmith.methods.contrastive.training import ContrastiveMethod
 from viewsmith.reports import Figure, draw_profile

@@ -53,7 +53,7 @@ def evaluate(
     from viewsmith.evaluation.compare import format_table
     from viewsmith.reports.verdict import caveat, verdict
     from viewsmith.training.run import RunFolder
-    from viewsmith.workflows.report import write_run_report
+    from viewsmith.workflows.runs import write_run_report
 
     first, *others = results.values()
     if others:  # the report shows the first label

@@ -25,7 +25,7 @@ from viewsmith.core.registry import Bounds, Entry, Kind, find, has_others, plugi
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, check_free, check_parent, check_run, check_source
 from viewsmith.data.unread import refuse_unread
-from viewsmith.estimator.parts import Part
+from viewsmith.estimator.options import Part
 
 if TYPE_CHECKING:
     from viewsmith.data import Dataset

@@ -149,8 +149,7 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
     """Fit the model in all processes, and write the run and its report; whether this is the first process."""
     from viewsmith.core import distributed
     from viewsmith.estimator.figures import transformed
-    from viewsmith.workflows.report import write_run_report
-    from viewsmith.workflows.runs import fit_dataset, process_group, removed_on_error
+    from viewsmith.workflows.runs import fit_dataset, process_group, removed_on_error, write_run_report
 
     with process_group(model.device), removed_on_error(out), writing(out):
         fit_dataset(model, dataset, transductive, run=out, **of_run)

@@ -76,7 +76,7 @@ def listing() -> dict[str, Any]:
 
 def _grouped(cls: Any) -> dict[str, Any]:
     """Defaults of the options of an estimator: of each part in a dict of its own."""
-    from viewsmith.estimator.parts import places, slots
+    from viewsmith.estimator.options import places, slots
 
     found: dict[str, Any] = {part: {} for part in slots(cls)}
     for name, part in places(cls).items():

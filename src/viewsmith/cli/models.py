@@ -44,8 +44,7 @@ def embed(
     import numpy as np
 
     from viewsmith.data import write_representations
-    from viewsmith.workflows.locate import inferring
-    from viewsmith.workflows.scene_map import check_map, write_map
+    from viewsmith.workflows.locate import check_map, inferring, write_map
 
     model = inferring(model, inference)
     if map_ is not None:
@@ -143,6 +142,6 @@ def report(
     early.check_paths(run=run, data=data, read=read)
     given = data or (places.config_of(run).get("data", {}).get("source") if read else None)
     dataset = None if given is None else early.data_of_run(run, given, read)
-    from viewsmith.workflows.report import write_run_report
+    from viewsmith.workflows.runs import write_run_report
 
     echo(str(write_run_report(run, data=data, dataset=dataset, pictures=True, **read)))

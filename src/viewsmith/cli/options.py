@@ -184,8 +184,7 @@ def _estimator(
     """An estimator by preset, file, --set, flags, the later first; options that the method does not have are those of
     its parts; before data are read, `modality` is None: what is right in one of them is taken."""
     from viewsmith.core.registry import built, find
-    from viewsmith.estimator.options import check_given, check_options, route_options
-    from viewsmith.estimator.parts import expanded
+    from viewsmith.estimator.options import check_given, check_options, expanded, route_options
 
     content = config_file(config) if config else {}
     named = content.pop("method", None)

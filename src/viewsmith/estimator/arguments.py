@@ -20,8 +20,7 @@ from viewsmith.core.options import wrapped
 from viewsmith.core.registry import Bounds, get, registered
 from viewsmith.core.schedule import Role
 from viewsmith.data.options import ModelDataOptions
-from viewsmith.estimator.options import roles_of
-from viewsmith.estimator.parts import Part, arguments_text
+from viewsmith.estimator.options import Part, arguments_text, roles_of
 from viewsmith.modalities import modality_of
 
 # Ranges that the searches of several methods share, see `viewsmith tune` and its `default_space`.

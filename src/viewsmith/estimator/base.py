@@ -48,8 +48,7 @@ from viewsmith.estimator.inputs import (
     with_groups,
 )
 from viewsmith.estimator.model import build_fresh
-from viewsmith.estimator.options import check_options, route_options
-from viewsmith.estimator.parts import Signature, check_parts, expanded, places, slots
+from viewsmith.estimator.options import Signature, check_options, check_parts, expanded, places, route_options, slots
 from viewsmith.estimator.plan import (
     BuildContext,
     Facts,

@@ -24,7 +24,7 @@ from viewsmith.losses.nt_xent import unit
 from viewsmith.modalities import Modality, check_labels, modality_of
 from viewsmith.modalities.base import Picture
 from viewsmith.reports import Figure, draw_gallery, draw_map, draw_similarities, draw_violins, two_dimensional_map
-from viewsmith.reports.galleries import match_sample_shape
+from viewsmith.reports.charts import match_sample_shape
 from viewsmith.reports.maps import sample_of_rows
 from viewsmith.views.base import ViewContext, ViewMaker
 

@@ -20,8 +20,7 @@ from viewsmith.core.registry import Entry, Kind, get
 from viewsmith.core.rows import RowSource, too_large_for_memory
 from viewsmith.core.samples import Rows
 from viewsmith.estimator.arguments import Arguments
-from viewsmith.estimator.options import MODULE, check_options, schema
-from viewsmith.estimator.parts import places, slots
+from viewsmith.estimator.options import MODULE, check_options, places, schema, slots
 from viewsmith.frameworks.supervision import FewLabels
 from viewsmith.modalities import Modality
 from viewsmith.modalities.images.encoders import SMALLEST

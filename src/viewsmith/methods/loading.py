@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 import viewsmith.methods.metaug.networks
-import viewsmith.methods.pinda.networks  # noqa: F401, they register parts
+import viewsmith.methods.pinda.views  # noqa: F401, they register parts
 from viewsmith.core import lazily
 from viewsmith.core.errors import InputError, error_text
 from viewsmith.core.registry import LATER, entries, get

@@ -20,8 +20,10 @@ LATER["encoder"] += [
     for each in ("vectors.networks", "dna.networks", "images.encoders", "series.networks")
 ]
 LATER["view maker"] += ["viewsmith.modalities.vectors.thinning"]
-LATER["features"] += [f"viewsmith.modalities.{each}.features" for each in ("vectors", "images", "dna", "series")]
-LATER["features"] += ["viewsmith.modalities.series.sound"]
+LATER["features"] += [
+    f"viewsmith.modalities.{each}"
+    for each in ("vectors.networks", "images.features", "dna.networks", "series.networks", "series.sound")
+]
 
 __all__ = [
     "DNA", "Images", "Modality", "Series", "Vectors", "as_vectors", "check_finite", "check_labels", "detect",

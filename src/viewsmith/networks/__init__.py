@@ -11,7 +11,7 @@ __getattr__ = lazily(
     {
         "viewsmith.methods.crl_tac.scores": "CropScores ImageScores MaskScores PositionScores SequenceScores",
         "viewsmith.methods.metaug.networks": "ColorSplit SplitAlexNet rgb_to_lab rgb_to_ydbdr",
-        "viewsmith.methods.pinda.networks": "LowResolutionMap ResNetMap SequenceMap SharedTrunkMap UNet",
+        "viewsmith.methods.pinda.views": "LowResolutionMap ResNetMap SequenceMap SharedTrunkMap UNet",
         "viewsmith.modalities.dna.hyena": "Hyena",
         "viewsmith.modalities.dna.networks": "Nucleotides SequenceCNN",
         "viewsmith.modalities.images.encoders": (

@@ -31,8 +31,8 @@ from viewsmith.estimator.options import check_options
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.estimator.resolve import resolved, view_entries
 from viewsmith.estimator.rows import unscaled
-from viewsmith.evaluation.feature_space import FeatureSpace, nearest, ratio_of_medians
 from viewsmith.evaluation.protocol import score_embedding
+from viewsmith.evaluation.symmetries import FeatureSpace, nearest, ratio_of_medians
 from viewsmith.methods.linear_contrast.estimator import LinearContrast
 from viewsmith.methods.linear_contrast.training import FOLDS, RIDGES, Sums, choose, solve
 from viewsmith.modalities import Modality, detect

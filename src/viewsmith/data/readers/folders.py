@@ -23,15 +23,16 @@ from viewsmith.data.image_files import (
     Stack,
     channels_hint,
     channels_joined,
+    check_several,
     contents_of,
     in_memory,
     is_deep,
     stack_of,
+    tiled,
 )
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import SUFFIXES, TABLES, VALIDATION, extension_of, is_result
 from viewsmith.data.reading import Claims, FileContents, column_of, reading, table_of_names
-from viewsmith.data.tiles import check_several, tiled
 from viewsmith.data.unread import refuse_folder
 from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of

@@ -19,10 +19,9 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, require
 from viewsmith.data.formats import deep
-from viewsmith.data.image_files import CHANNELS, ImageFile, opening
+from viewsmith.data.image_files import CHANNELS, ImageFile, image_reader, opening
 from viewsmith.data.places import DICOM, FITS, INSTRUMENTS, NIFTI, SUFFIXES, TIFF
 from viewsmith.data.reading import reading
-from viewsmith.data.tiles import image_reader
 from viewsmith.modalities.images.modality import Images
 
 GEO_KEYS = (34735, 34736, 34737)  # directory of the keys of a GeoTIFF, their numbers and texts

@@ -488,7 +488,7 @@ def _check_header(names: list[str], separator: str, source_name: str) -> None:
 def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:
     """What is read of a table, by the options."""
     if request.modality == "series":
-        from viewsmith.data.readers.signal_tables import recordings_of_table
+        from viewsmith.data.readers.signals import recordings_of_table
 
         return recordings_of_table(frame, request, source_name)
     if len(frame) == 0:

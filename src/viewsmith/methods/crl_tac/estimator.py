@@ -22,7 +22,7 @@ from viewsmith.estimator.arguments import ADAM, Auto, Count, Positive, Rate, Wid
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import shared_figures
 from viewsmith.estimator.model import make_encoder, make_head, make_optimizer, modality_in
-from viewsmith.estimator.parts import Part
+from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, TrainingData, probe
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.crl_tac import building, families

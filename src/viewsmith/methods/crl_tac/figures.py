@@ -20,9 +20,8 @@ from viewsmith.methods.crl_tac.transforms import Crops, Masks, Windows
 from viewsmith.modalities import Modality
 from viewsmith.modalities.images.channels import pictures, to_pixels
 from viewsmith.reports import Figure, Picture, color_by, draw_bars, draw_gallery, draw_profile, new_axes
-from viewsmith.reports.charts import OTHER_KINDS
+from viewsmith.reports.charts import OTHER_KINDS, image_tiles, match_sample_shape
 from viewsmith.reports.figure import MUTED, PALETTE, RULE, VERMILION, shorten, style
-from viewsmith.reports.galleries import image_tiles, match_sample_shape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

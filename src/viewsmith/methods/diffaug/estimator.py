@@ -28,7 +28,7 @@ from viewsmith.estimator.model import (
     resolve_generator,
     with_noise,
 )
-from viewsmith.estimator.parts import Part
+from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.frameworks.soft import InfoNCESettings, SoftContrastive, SoftSettings
 from viewsmith.methods.diffaug.training import DiffAugMethod, parse_phases

@@ -28,7 +28,7 @@ from viewsmith.estimator.model import (
     modality_in,
     resolve_generator,
 )
-from viewsmith.estimator.parts import Part
+from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, TrainingData
 from viewsmith.estimator.rows import extent, fingerprint
 from viewsmith.methods.genview import parts

@@ -17,7 +17,7 @@ from viewsmith.estimator import model
 from viewsmith.estimator.arguments import ADAM, RATE_RANGES, Auto, Count, Fraction, Positive, Rate, Widths
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import COMPARED, figure_rows, shared_figures
-from viewsmith.estimator.parts import Part
+from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData
 from viewsmith.estimator.rows import collected, view_blocks
 from viewsmith.frameworks import FeatureContrast, FeatureMemory, Framework, Unified

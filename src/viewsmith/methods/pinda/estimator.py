@@ -20,12 +20,11 @@ from viewsmith.estimator.arguments import NEIGHBORS_RANGES, RATE_RANGES, Auto, F
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.figures import gallery_samples
 from viewsmith.estimator.model import channels_in, make_model, make_optimizer
-from viewsmith.estimator.parts import Part
+from viewsmith.estimator.options import Part
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, check_least, text_of
 from viewsmith.estimator.resolve import packages_of, part_options
 from viewsmith.estimator.rows import extent
 from viewsmith.methods.contrastive.estimator import PRESETS as SIMCLR
-from viewsmith.methods.pinda import networks  # noqa: F401, it registers the noise generators
 from viewsmith.methods.pinda.training import PiNDAMethod
 from viewsmith.methods.pinda.views import PiNoise
 from viewsmith.modalities.images.channels import composites, is_photograph, to_pixels

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from viewsmith.core.registry import Bounds, register
-from viewsmith.modalities.series.features import VALUES
-from viewsmith.modalities.series.networks import filled
+from viewsmith.modalities.series.networks import VALUES, filled
 from viewsmith.networks.base import PartContext
 from viewsmith.networks.dictionary import PatchResponses
 from viewsmith.networks.features import Features
