@@ -1,7 +1,6 @@
 """Runs with missing, truncated or changed files are refused in one line that names the problem."""
 
 import os
-import re
 import shutil
 
 import pytest
@@ -23,12 +22,8 @@ def damage(run, name, change):
     ("name", "change", "parts"),
     [
         ("model.safetensors", flipped, ("model.safetensors is damaged", "does not match its checksum")),
-        ("config.toml", lambda content: b"", ("config.toml", "does not describe a model")),
-        ("config.toml", lambda content: content.replace(b'"contrastive"', b'["a"]'), ("damaged",)),
-        ("config.toml", lambda content: re.sub(rb"row_shape = \[\s*4", b"row_shape = [5", content), ("does not fit",)),
         ("config.toml", lambda content: content.replace(b'\\"columns', b'\\"colors'), ("data.schema",)),
         ("summary.json", lambda content: content[:50], ("summary.json is damaged",)),
-        ("summary.json", lambda content: b"[" * 100_000, ("summary.json is damaged", "nested too deeply")),
     ],
 )
 def test_a_damaged_run(tmp_path, data, runs, name, change, parts):

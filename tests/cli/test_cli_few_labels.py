@@ -129,19 +129,3 @@ def test_a_run_is_not_resumed_with_another_split(tmp_path, table):
     frame = pd.read_csv(table)
     frame.assign(plate=frame["plate"].sample(frac=1, random_state=0).to_numpy()).to_csv(other, index=False)
     assert call("fit", other, *options, "--resume").refused("another split of the rows, which labels or groups draw")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--supervise", "sort"), "no column 'sort'"),
-        (("--supervise", "type", "--label", "plate"), "give the same column"),
-        (("--groups", "plait"), "no column 'plait'"),
-        (("--split-groups",), "no groups were given"),
-        (("--set", "supervision=labels"), "no labels were given"),
-    ],
-)
-def test_bad_input(tmp_path, table, options, message):
-    drop = [name for name in ("type", "plate") if name not in options]
-    assert call("fit", table, "--drop", ",".join(drop), *options, "--out", tmp_path / "run").refused(message)
-    assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tools import call, files, good, process
+from cli_tools import call, files, good
 
 import viewsmith
 from viewsmith.core.errors import printable
@@ -126,12 +126,9 @@ def test_weights_have_one_metadata_key_at_most_and_nothing_is_a_pickle(runs):
 @pytest.mark.parametrize(
     ("name", "options", "split", "train"),
     [
-        ("x.npy", (), "none", 40),
         ("xy.npz", ("--transductive",), "stratified", 40),
         ("given.npz", (), "given", 30),
         ("t.csv", ("--label", "type"), "stratified", 32),
-        ("t.csv", ("--drop", "type"), "none", 40),
-        ("t.parquet", ("--label", "type"), "stratified", 32),
     ],
 )
 def test_every_kind_of_file(tmp_path, data, table, name, options, split, train):
@@ -168,14 +165,6 @@ def test_labels_are_never_read_by_fit(tmp_path, data):
     assert model_bytes(tmp_path / "a") == model_bytes(tmp_path / "b")
 
 
-def test_images_as_vectors(tmp_path):
-    np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 255, (12, 9, 9)).astype(np.uint8))
-    given = ("fit", tmp_path / "images.npy", "--out", tmp_path / "run", *EPOCHS)
-    good(*given, "--modality", "vectors")
-    assert config(tmp_path / "run")["fitted"]["row_shape"] == [81]
-    assert config(tmp_path / "run")["fitted"]["modality"] == "vectors"
-
-
 # ---- sources of options ---------------------------------------------------------------------------------------------
 
 
@@ -197,22 +186,6 @@ def test_options_override_set_then_files_then_presets(tmp_path, data):
     assert [p["weight_decay"] for p in found] == [0.0, 0.25, 0.5, 0.5]
     assert [p["batch_size"] for p in found] == ["auto", 8, 8, 8]
     assert all(p["kernel"] == "cosine" and p["epochs"] == 1 for p in found)
-
-
-def test_set_accepts_every_type(tmp_path, data):
-    values = (
-        "hidden=32,16",
-        "projector_dims=8",
-        "gradient_clip=none",
-        "learning_rate=1e-2",
-        "two_sided=true",
-        "epochs=2",
-    )
-    pairs = [part for value in (*values, "random_state=7") for part in ("--set", value)]
-    good("fit", data / "x.npy", "--method", "pinda", "--out", tmp_path / "run", *pairs)
-    saved = parameters(tmp_path / "run")
-    assert (saved["hidden"], saved["projector_dims"], saved["gradient_clip"]) == ([32, 16], [8], "none")
-    assert (saved["learning_rate"], saved["two_sided"], saved["epochs"], saved["random_state"]) == (0.01, True, 2, 7)
 
 
 def test_seed_and_impute_come_from_a_file_or_set_too(tmp_path, data):
@@ -312,13 +285,6 @@ def test_device_time_limit_and_checkpoint_interval_may_change(stopped):
     assert json.loads((run / "summary.json").read_text())["status"] == "finished"
 
 
-def test_resume_repairs_the_weights_of_a_finished_run(tmp_path, runs, data):
-    run = shutil.copytree(runs / "plain", tmp_path / "run")
-    (run / "model.safetensors").write_bytes(model_bytes(run)[:1000])
-    good("fit", data / "x.npy", "--out", run, *EPOCHS, "--resume")
-    assert model_bytes(run) == model_bytes(runs / "plain")
-
-
 def test_a_run_is_resumed_by_its_folder_alone(tmp_path):
     given = ("fit", "wine", "--epochs", 40, "--set", "hidden=8", "--seed", 3)
     good(*given, "--out", tmp_path / "whole")
@@ -331,13 +297,6 @@ def test_a_run_is_resumed_by_its_folder_alone(tmp_path):
     assert call("fit", "--out", tmp_path / "none", "--resume").refused("no run at")
     viewsmith.Contrastive(epochs=1).fit(np.random.default_rng(0).normal(size=(20, 3)), run=tmp_path / "python")
     assert call("fit", "--out", tmp_path / "python", "--resume").refused("does not say with which arguments")
-
-
-def test_help_lists_the_registered_names_without_importing_them():
-    code = "import sys; from viewsmith.cli import main\ntry: main(['fit', '--help'])\nexcept SystemExit: pass\n"
-    result = process(program=(sys.executable, "-c", code + "assert 'torch' not in sys.modules"))
-    assert result.code == 0, result.err
-    assert "barlow-twins, byol" in result.out
 
 
 def test_names_of_files_do_not_control_the_terminal(tmp_path, data, monkeypatch):

@@ -18,18 +18,7 @@ from cli_tools import good
 from viewsmith.core.distributed import LOST
 from viewsmith.training import RunFolder
 
-FIT = (
-    "--epochs",
-    "40",
-    "--batch-size",
-    "32",
-    "--set",
-    "hidden=8",
-    "--set",
-    "n_components=4",
-    "--checkpoint-every",
-    "0",
-)
+FIT = ("--epochs", 40, "--batch-size", 32, "--checkpoint-every", 0, "--set", "hidden=8", "--set", "n_components=4")
 
 
 @pytest.fixture
@@ -126,12 +115,3 @@ def test_two_processes_share_what_they_keep_of_the_data(start, tmp_path, suffix,
             taken[name, size] = peak(start(size, "fit", path, "--out", tmp_path / f"{name}-{size}", *short)[0])
     one, two = (taken["many", size] - taken["few", size] for size in (1, 2))
     assert one > 51 and two < 1.2 * one, taken  # the rows have 51 MB
-
-
-@pytest.mark.slow
-def test_one_process_reports_for_all(start, tmp_path):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(128, 5)).astype(np.float32))
-    members, messages = start(2, "fit", tmp_path / "x.npy", "--out", tmp_path / "run", *FIT)
-    assert wait(members) == [0, 0]
-    assert [Path(out).read_text() for out, _ in messages] == [f"{tmp_path / 'run'}\n", ""]
-    assert (tmp_path / "run" / "report.html").exists()

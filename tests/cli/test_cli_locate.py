@@ -234,7 +234,6 @@ def test_embed_refuses_an_average_that_a_run_does_not_have(folder_of_runs, tmp_p
     [
         ("locate", "of-images", "images.npz", "b.bed", "for locations in images, a file name that ends in '.csv'"),
         ("locate", "other", "t.csv", "b.csv", "the run was fitted with contrastive"),
-        ("locate --crops", "of-table", "t.csv", "c", "which have no crops"),
         ("locate --crops", "of-dna", "seqs.fasta", "c", "crops of dna, a file name that ends in '.fasta', '.fa', "),
         (
             "locate --crops",

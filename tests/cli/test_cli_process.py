@@ -114,6 +114,7 @@ assert len(commands) > 15
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.startswith(f"{__version__}\n") and said.count("Usage:") > 16
+    assert "barlow-twins, byol" in said and not set(said) & set("\x1b│╭─")
 
 
 def test_the_script_and_the_module_do_the_same():

@@ -6,61 +6,8 @@ import os
 import pathlib
 import resource
 
-import numpy as np
 import pytest
 from cli_tools import call, files, good
-
-COMMANDS = ("fit", "embed", "evaluate", "views", "report", "methods")
-
-
-@pytest.fixture
-def bad(tmp_path, data):
-    """Folder of files that cannot be used."""
-    folder = tmp_path / "bad"
-    folder.mkdir()
-    (folder / "one.fa").write_text(">a\nACGT\n>b\nACGA\n")
-    np.save(folder / "images.npy", np.full((12, 3, 3), 7, np.uint8))
-    np.save(folder / "dna.npy", np.frombuffer(b"ACGT" * 10, np.uint8).reshape(10, 4))
-    content = (data / "xy.npz").read_bytes()
-    (folder / "corrupt.npz").write_bytes(content[:200] + bytes(100) + content[300:])
-    (folder / "data.txt").write_text("1 2\n")
-    return folder
-
-
-# Faults of the content of files are those of tests/data and test_cli_early.py.
-DATA = [
-    ("images.npy", ("--modality", "vectors", "--encoder", "cnn"), "encoder is 'cnn'", "mlp"),
-    ("dna.npy", ("--views", "simclr"), "unknown view maker 'simclr'", "reverse-complement"),
-    ("one.fa", ("--label", "kind"), "not a table", "give labels in a file (--labels FILE)"),
-    ("corrupt.npz", (), "cannot read", "damaged"),
-    ("data.txt", (), "extension '.txt'", ".npy .npz .mat .csv .tsv .parquet", "digits"),
-]
-
-
-@pytest.mark.parametrize(("name", "options", "parts"), [(name, options, parts) for name, options, *parts in DATA])
-def test_data_that_cannot_be_fitted(tmp_path, bad, name, options, parts):
-    assert call("fit", bad / name, "--out", tmp_path / "new" / "run", *options).refused(*parts)
-    assert list(tmp_path.iterdir()) == [bad]
-
-
-TABLE = [
-    (
-        ("--drop", "type", "--strict"),
-        "2 columns that are not numbers",
-        "site (contains 'north')",
-        "--drop",
-        "--one-hot",
-    ),
-    (("--label", "type", "--columns", "site=num"), "columns: site is 'num', expected 'numeric'"),
-    (("--features", "encoder"), "no option 'features', which is one of genview, linear-contrast: choose the method"),
-    (("--label", "tipe"), "no column 'tipe'", "did you mean type?"),
-]
-
-
-@pytest.mark.parametrize(("options", "parts"), [(options, parts) for options, *parts in TABLE])
-def test_tables_that_cannot_be_fitted(tmp_path, data, options, parts):
-    assert call("fit", data / "more.csv", "--out", tmp_path / "run", *options).refused(*parts)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -78,14 +25,6 @@ def test_invalid_configuration_files(tmp_path, content, parts):
     assert [path.name for path in tmp_path.iterdir()] == ["c.toml"]
 
 
-def test_help_of_every_command():
-    assert all(f"  {command} " in good("--help").out for command in COMMANDS)
-    for command in COMMANDS:
-        result = good(command, "--help")
-        assert f"Usage: viewsmith {command} " in result.out and result.err == ""
-        assert "\x1b" not in result.out and not set(result.out) & set("│╭─")
-
-
 # ---- the output -----------------------------------------------------------------------------------------------------
 
 
@@ -98,15 +37,6 @@ def test_a_folder_with_other_files(tmp_path):
     assert call("fit", "wine", "--out", tmp_path / "file" / "run").refused("Not a directory")
     assert call("fit", "wine", "--out", tmp_path / ("x" * 300)).refused("File name too long")
     assert files(tmp_path) == before
-
-
-def test_the_folder_and_the_framework_are_checked_before_the_data_are_read(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    for options in (("--out", tmp_path), ("--out", tmp_path / "run", "--framework", "vicregg")):
-        refused = call("fit", tmp_path / "absent.csv", *options)
-        assert refused.refused("is not a run of viewsmith" if len(options) == 2 else "unknown framework 'vicregg'")
-        assert refused.err.count("\n") == 1
-    assert call("fit", "wine", "--out", tmp_path).err.count("\n") == 1
 
 
 def test_a_folder_without_write_permission(tmp_path, data, runs, monkeypatch):
@@ -203,24 +133,6 @@ def test_too_little_memory(tmp_path, data):
 
 
 # ---- data for a run -------------------------------------------------------------------------------------------------
-
-
-def test_data_of_another_shape(tmp_path, data, runs, table):
-    out = ("--out", tmp_path / "h.csv")
-    assert call("embed", runs / "plain", "wine", *out).refused("13 features per row", "fitted on 4")
-    table.drop(columns="b").to_csv(tmp_path / "new.csv", index=False)
-    assert call("embed", runs / "table", tmp_path / "new.csv", *out).refused("lacks 1 column", ": b;", "it has a, c, d")
-    table.assign(b="text").to_csv(tmp_path / "new.csv", index=False)
-    assert call("embed", runs / "table", tmp_path / "new.csv", *out).refused("b (contains 'text')")
-    assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
-
-
-def test_data_that_cannot_be_evaluated(data, runs):
-    assert call("evaluate", runs / "plain", data / "x.npy").refused("no labels", "--label COLUMN")
-    given = ("evaluate", runs / "given", data / "given.npz", "--protocols")
-    assert call(*given, ",").refused("no protocol given")
-    assert call("evaluate", runs / "table", data / "t.csv", "--label", "kind").refused("no column 'kind'")
-    assert call("evaluate", runs / "given", data / "given.npz", "--label", "kind").refused("is not a table")
 
 
 # ---- internal errors ------------------------------------------------------------------------------------------------

@@ -49,16 +49,6 @@ def test_compare_and_tune(tmp_path, table):
     assert of_mae["best"] == int(np.argmin(scores)) and min(scores) > 0
 
 
-def test_bad_targets(tmp_path, table):
-    assert call("fit", table, "--label", "cut", "--target", "number", "--out", tmp_path / "r").refused(
-        "expected numbers"
-    )
-    assert call("fit", table, "--label", "price", "--target", "count", "--out", tmp_path / "r").refused(
-        "expected auto, class or number"
-    )
-    assert not (tmp_path / "r").exists()
-
-
 def test_several_labels_of_one_run(tmp_path, table):
     run = tmp_path / "run"
     good("fit", table, "--label", "price", "--target", "number", "--drop", "cut", "--out", run, *QUICK)

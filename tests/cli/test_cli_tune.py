@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from cli_tools import call, files, good
 
+from people import people
 from viewsmith import Contrastive, PiNDA
 from viewsmith.core.errors import InputError, TrainingError
 from viewsmith.data import load_dataset
@@ -199,18 +200,11 @@ def test_a_default_that_diverges_is_a_failed_trial(file, tmp_path, monkeypatch):
     assert os.listdir(tmp_path / "none") == ["tune.json"]
 
 
-def test_tables_images_and_sequences(tmp_path):
-    from people import people
-
-    rng, y = np.random.default_rng(0), np.arange(40) % 2
+def test_a_mixed_table_and_another_metric(tmp_path):
     people().to_csv(tmp_path / "people.csv", index=False)
-    np.savez(tmp_path / "images.npz", X=rng.integers(0, 256, (40, 8, 8), dtype=np.uint8), y=y)
-    sequences = ("".join(rng.choice(list("ACGT"), 30)) for _ in y)
-    fasta = "".join(f">s{i} label={y[i]}\n{text}\n" for i, text in enumerate(sequences))
-    (tmp_path / "dna.fasta").write_text(fasta)
-    for name, more in (("people.csv", ("--label", "kind")), ("images.npz", ()), ("dna.fasta", ("--metric", "linear"))):
-        given = ("tune", tmp_path / name, *more, "--trials", 2, "--set", "epochs=1", "--out", tmp_path / "out" / name)
-        assert all(trial["score"] is not None for trial in json.loads(good(*given, "--json").out)["trials"])
+    given = ("tune", tmp_path / "people.csv", "--label", "kind", "--metric", "linear", "--set", "epochs=1")
+    result = good(*given, "--trials", 2, "--out", tmp_path / "out", "--json")
+    assert all(trial["score"] is not None for trial in json.loads(result.out)["trials"])
 
 
 def test_choices_are_not_trained_twice(file, tmp_path):

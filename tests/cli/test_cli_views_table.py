@@ -62,16 +62,8 @@ def test_rows_can_be_chosen_and_labels_are_not_needed(data, tmp_path):
         (("--out", "t.txt"), "expected a file name that ends in .csv or .json"),
         (("--out", "none/t.csv"), "does not exist: create it first"),
         (("--views", "nois"), "unknown view maker 'nois'"),
-        (("--base", "crop"), "unknown view maker 'crop'"),
-        (("--uses", "with"), "expected some of alone, left out, added"),
-        (("--seconds", "0"), "seconds is 0.0, expected a number above 0"),
         (("--modality", "images"), "images"),
     ],
 )
 def test_what_is_refused(data, given, line):
     assert call("views-table", data, *given).refused(line)
-
-
-def test_too_few_samples_are_refused(tmp_path):
-    np.save(tmp_path / "few.npy", np.random.default_rng(0).normal(size=(12, 3)))
-    assert call("views-table", tmp_path / "few.npy").refused("12 samples whose views are drawn, expected at least 20")

@@ -97,22 +97,6 @@ def test_fit_transform_views_save_and_load(modality, kind, tmp_path):
     assert np.array_equal(again.transform(x), h)
 
 
-def test_views_are_those_of_the_functions():
-    x = images()
-    views = CRLTAC(family=[left, right], **TINY).fit(x).views(x, 6)
-    found = (views == x[:, None, :, :12]).all((2, 3)), (views == x[:, None, :, 12:]).all((2, 3))
-    assert (found[0] | found[1]).all() and found[0].any() and found[1].any()
-
-
-def test_the_representation_is_the_expectation_over_the_functions():
-    x = vectors()
-    model = CRLTAC(family=[same, mirrored, torch.neg], **TINY).fit(x)
-    scaled, p = torch.from_numpy(model.scaled(x)), model.distribution(x)
-    with torch.no_grad():
-        each = [model.method_.encoder(f(scaled)).numpy() for f in (same, mirrored, torch.neg)]
-    np.testing.assert_allclose(model.transform(x), sum(p[:, [k]] * h for k, h in enumerate(each)), atol=1e-5)
-
-
 def test_a_channel_learns_the_informative_function():
     """Two of three functions remove all information: P moves to the third, up to the effective target."""
     x = np.random.default_rng(0).normal(size=(128, 9)).astype(np.float32)
@@ -146,11 +130,6 @@ def test_a_custom_encoder_accepts_the_views(tmp_path):
     model = CRLTAC(**custom, **TINY).fit(vectors(), run=tmp_path / "run")
     assert model.transform(vectors()).shape == (16, 5)
     assert np.array_equal(viewsmith.load(tmp_path / "run", **custom).transform(vectors()), model.transform(vectors()))
-
-
-def test_a_uniform_channel_over_functions():
-    model = CRLTAC(family=[same, mirrored], channel="uniform", **TINY).fit(vectors())
-    assert (model.distribution(vectors()) == 0.5).all() and not model.warnings_
 
 
 def test_a_grid_of_crops_as_custom_transforms(tmp_path):
@@ -275,10 +254,6 @@ class Sizeless(Family):
 @pytest.mark.parametrize(
     ("family", "part"),
     [
-        (
-            [same, left],
-            "transformation 1 (left) returned views of shape (4,) and transformation 0 (same) of shape (9,)",
-        ),
         ([same, lambda x: x / 0], "transformation 1 (<lambda>) returned values that are not finite"),
         ([same, torch.rand_like], "returns different views of the same samples in a second call"),
         ([left, right], "the encoder mlp expects samples of shape (9,), but the views of the family have shape (4,)"),

@@ -64,7 +64,6 @@ def test_the_channel_distinguishes_crops_of_small_images():
 @pytest.mark.parametrize(
     ("x", "options", "part"),
     [
-        (np.zeros((4, 28, 28), np.uint8), {"crop_stride": 40}, "the family has 1 transformation"),
         (np.zeros((4, 28, 28), np.uint8), {"crop_scales": ()}, "the family has 0 transformations"),
         (np.zeros((4, 1), np.float32), {}, "the rows have 1 feature, expected at least 2"),
         (np.zeros((1, 28, 28), np.uint8), {}, "expected at least 2"),

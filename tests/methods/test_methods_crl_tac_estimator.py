@@ -99,14 +99,6 @@ def test_probabilities_of_transformations(modality):
     np.testing.assert_allclose(model.distribution(x[3:4])[0], p[3], rtol=1e-5)
 
 
-def test_an_empty_image_has_a_uniform_channel_and_no_representation():
-    model = CRLTAC(**TINY | {"epochs": 8}).fit(images())
-    empty = np.zeros((1, 28, 32), np.uint8)
-    np.testing.assert_allclose(model.distribution(empty), 1 / 12, rtol=1e-4)
-    assert not model.transform(empty).any() and not model.transform(empty, output="projection").any()
-    assert np.ptp(model.distribution(images())[0]) > 1e-3
-
-
 def test_inference_by_expectation_top_and_uniform():
     x = images()
     models = {how: CRLTAC(**TINY, inference=how).fit(x) for how in ("expectation", "top", "uniform")}
@@ -137,12 +129,6 @@ def test_views_of_images_are_crops_of_them(shape):
     assert views.shape == (16, 3, 20, 20, *shape[2:]) and views.dtype == np.uint8
     for view in views[5]:
         assert any(np.array_equal(view, x[5, r : r + 20, c : c + 20]) for r in (0, 4, 8) for c in (0, 4, 8, 12))
-
-
-def test_scales_and_mirror_images():
-    x = images(shape=(40, 40, 3))
-    model = CRLTAC(**TINY, crop_scales=(1.0, 0.5), crop_flips=True).fit(x)
-    assert model.distribution(x).shape == (16, 2 * (36 + 1)) and model.views(x, 1).shape == (16, 1, 20, 20, 3)
 
 
 @pytest.mark.parametrize("step", ["exact", "sampled"])
@@ -242,13 +228,6 @@ def test_a_collapse_is_reported_once_during_training_and_at_the_end():
 @pytest.mark.parametrize(
     ("options", "shape", "part"),
     [
-        (
-            {"crop_size": 40},
-            (28, 32),
-            "the images have 28 x 32 pixels, expected at least the 40 x 40 of a crop: use smaller crops",
-        ),
-        ({"crop_scales": (1.0, 0.5)}, (28, 32), "14 x 16 pixels at 0.5 of their size"),
-        ({"crop_size": 28, "crop_stride": 8}, (28, 32), "the family has 1 transformation"),
         ({}, (9, 9), "the crops of images of 9 x 9 pixels have 6 x 6 pixels, but the encoder cnn needs at least 8"),
         ({"crop_size": 16, "encoder": "crl-cnn"}, (28, 32), "the encoder crl-cnn needs at least 20 x 20"),
     ],

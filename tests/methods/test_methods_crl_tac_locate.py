@@ -148,18 +148,6 @@ def test_dna_without_a_motif_has_no_window(of_dna):
 # ---- inference and bad input ----------------------------------------------------------------------------------------
 
 
-def test_top_embeds_the_most_probable_crops(of_images):
-    model, x, _ = of_images
-    with torch.no_grad():
-        scaled = torch.from_numpy(model.scaled(x))
-        most = torch.from_numpy(model.distribution(x)).topk(8, dim=1).indices
-        views = model.method_.channel.family.take(scaled, most)
-        expected = model.method_.encoder(views.flatten(0, 1)).unflatten(0, most.shape).mean(dim=1)
-    np.testing.assert_allclose(model.transform(x, inference="top"), expected, atol=1e-5)
-    assert not np.allclose(model.transform(x), model.transform(x, inference="uniform"), atol=1e-5)
-    assert model.method_.inference == "expectation" and model.transform(x[:2], output="projection").shape == (2, 128)
-
-
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, "2"])
 def test_the_number_of_locations_is_checked(of_images, n):
     assert "expected a whole number of at least 1" in refusal(of_images[0].locate, of_images[1], n)

@@ -220,15 +220,6 @@ def test_losses_are_weighted_by_quality():
     assert not torch.allclose(weighted, plain)
 
 
-def test_equal_quality_has_no_effect(monkeypatch):
-    method = with_precomputed()
-    step = method.eval().phases()[-1].updates[0].step
-    expected, _ = step(batch())
-    method.phases()[-1].start(0)
-    monkeypatch.setattr(ViewQuality, "forward", lambda self, first, second: torch.full((len(first),), 0.3))
-    torch.testing.assert_close(step(batch())[0], expected)
-
-
 def test_weights_are_computed_over_all_processes(monkeypatch):
     method = with_precomputed()
     method.quality.numbers["ready"] = 1

@@ -160,19 +160,6 @@ def test_view_caches_of_other_data_are_refused(images, cache, tmp_path):
     assert "lacks 1 of 1 blocks" in refusal(GenView(**TINY, view_cache=str(part.path)).fit, images)
 
 
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"noise": "loud"}, "expected adaptive, random or constant:L"),
-        ({"alpha": 2.0}, "less than or equal to 1"),
-        ({"gamma": -1.0}, "greater than or equal to 0"),
-        ({"first_fraction": -0.1}, "greater than or equal to 0"),
-    ],
-)
-def test_options_out_of_range(images, options, part):
-    assert part in refusal(GenView(**TINY | options).fit, images)
-
-
 def test_a_first_phase_that_leaves_no_epochs_is_refused(images, cache):
     every = {"first_fraction": 1.0, "generator_epochs": 1}
     message = refusal(GenView(**TINY | every).fit, images)
