@@ -115,7 +115,8 @@ def test_unknown_names():
 def test_unknown_extension_lists_the_known_ones(tmp_path):
     (tmp_path / "a.xyz").write_text("")
     message = refusal(load_dataset, tmp_path / "a.xyz")
-    assert "'.xyz'" in message and ".npy .npz .mat .idx3-ubyte .idx2-ubyte .csv .tsv .parquet" in message and "digits" in message
+    known = ".npy .npz .mat .idx3-ubyte .idx2-ubyte .parquet .csv .tsv .txt"
+    assert "'.xyz'" in message and known in message and "digits" in message
     assert "does not exist" in refusal(load_dataset, tmp_path / "b.npz")
     (tmp_path / "c.npz").mkdir()
     assert "is a folder" in refusal(load_dataset, tmp_path / "c.npz")

@@ -9,7 +9,7 @@ from viewsmith.data import load_dataset
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("a.txt", "rename it to .csv or .tsv"),
+        ("a.asc", "rename it to .txt, .csv or .tsv"),
         ("a.xls", "save it as .xlsx or .csv"),
         ("a.pkl", "never unpickled"),
         ("a.rds", "write an .h5ad file"),

@@ -85,7 +85,7 @@ def test_folders_without_images(tmp_path, files, part):
     ("name", "beside", "part"),
     [
         ("100.dat", "100.hea", "belongs to the record 100.hea: give {0}/100.hea"),
-        ("100.dat", None, "rename it to .csv"),
+        ("100.dat", None, "100.dat is not a table: expected lines with"),
         ("a.fdt", "a.set", "belongs to a.set: "),
         ("matrix.mtx.gz", "barcodes.tsv", "read as a whole: give {0}"),
         ("genes.tsv", "barcodes.tsv matrix.mtx", "read as a whole: give {0}"),
@@ -236,9 +236,8 @@ def test_gaps_of_proteins(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "shape"),
     [
-        ("a.txt", "x\ty\nc1\t1\t2\nc2\t3\t4.5\n", (2, 2)),  # names of rows without a name, as R writes them
+        ("a.tab", "x\ty\nc1\t1\t2\nc2\t3\t4.5\n", (2, 2)),  # names of rows without a name, as R writes them
         ("a.cat", "#  1 NUMBER\n#  2 X\n  1  2.5 3\n  2  4.5 -1\n 3 1 1\n", (3, 3)),
-        ("a.dat", "u v\n1 2\n3 1\n", (2, 2)),
         ("a", "u v\n1 2\n3 1\n", (2, 2)),
     ],
 )

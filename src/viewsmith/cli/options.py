@@ -58,7 +58,7 @@ COMMON = {"threads": Threads, "debug": Annotated[bool, typer.Option("--debug", h
 #: Options of `load_dataset` of recordings, images of instruments, sequences and text tables.
 OF_RECORDINGS = (
     *("length", "step", "rate", "channels", "time", "recording", "axes", "channel_files", "tile", "overlap"),
-    *("alphabet", "genome", "width", "encoding"),
+    *("alphabet", "genome", "width", "encoding", "header"),
 )
 
 #: Options of `load_dataset` that estimators have, too.

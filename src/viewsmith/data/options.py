@@ -118,6 +118,10 @@ class DataOptions(ModelDataOptions):
     """Length of all sequences of a BED file, around the centers or summits (default: that of each interval)."""
     encoding: Annotated[str | None, Flag("NAME")] = None
     """Encoding of a text table (default: UTF-8, or UTF-16 with its mark)."""
+    header: Annotated[Literal["auto", "yes", "no"] | None, Flag("KIND")] = None
+    """The first line of a text table has names: yes or no (default: by what it has).
+
+    Columns without names are called 0, 1, 2, ..."""
     modality: Annotated[str | None, Flag(lists="modality")] = None
     """Kind of the data (default: found from the data)."""
     drop: Annotated[Sequence[str], Flag("COL,COL")] = ()

@@ -18,7 +18,8 @@ DICOM, NIFTI = (".dcm", ".dicom"), (".nii", ".nii.gz")
 FITS = (".fits", ".fit", ".fts", ".fits.gz")
 INSTRUMENTS = (*DICOM, *NIFTI, *FITS)
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", *TIFF, ".webp", ".ppm", ".pgm", *INSTRUMENTS)
-TEXT_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+TEXTS = (".txt", ".dat", ".data")  # tables whose separator is found
+TEXT_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", *TEXTS)
 VALIDATION = ("val", "valid", "validation", "dev")  # folders that are the test split where there is no other
 
 #: Kinds of data that are letters.

@@ -126,7 +126,7 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
 def check_recordings_table(path: Path, drop: Collection[str] = ()) -> None:
     """Refuse a table with a row for each moment that was given as recordings without its columns."""
     if is_table(path) and path.is_file():
-        tables = import_module("viewsmith.data.readers.tables")
+        tables = import_module("viewsmith.data.readers.text_tables")
         refuse_table_of_recordings(path, tables.first_rows(path).drop(columns=list(drop), errors="ignore"))
 
 

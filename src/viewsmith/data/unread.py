@@ -4,11 +4,14 @@ A line is meant to be run as it stands, and the tests run it: it is Python in qu
 working folder.
 """
 
+import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,7 @@ _IN_R = "open it in R and write an .h5ad file (zellkonverter::writeH5AD), or a t
 
 #: What to do with files whose format says enough.
 _ADVICE = {
-    **dict.fromkeys(
-        (".txt", ".txt.gz", ".dat", ".tab"), "rename it to .csv or .tsv if it is a table with a header line"
-    ),
+    **dict.fromkeys((".txt.gz", ".tab", ".asc"), "rename it to .txt, .csv or .tsv if it is a table"),
     **dict.fromkeys((".xls", ".ods"), "save it as .xlsx or .csv"),
     **dict.fromkeys(
         (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt"), "files are never unpickled; save an .npz file"
@@ -53,7 +54,7 @@ _SERIES, _CUT = (
 
 
 # Of other files of text, whose lines have as many fields each, a line of code is given.
-_KNOWN = set(_ADVICE) - {".txt", ".dat", ".tab"}
+_KNOWN = set(_ADVICE) - {".tab", ".asc"}
 _ADVICE |= dict.fromkeys((".md", ".pdf", ".docx", ".html"), "it is a document: give the file or folder of the samples")
 
 
@@ -230,22 +231,58 @@ def _starts_like_uniprot(path: Path) -> bool:
         return re.match(rb"ID   \S+ +(Unr|R)eviewed; +\d+ AA\.", file.read(200)) is not None
 
 
-def _text_table(path: Path) -> Format | None:
-    """What reads a text file whose lines have equal numbers of fields, one less in a header at most."""
+def _fields(mark: str, line: str) -> list[str]:
+    return next(csv.reader([line], delimiter=mark, skipinitialspace=True), [])
+
+
+@dataclass(frozen=True)
+class TextLines:
+    """The first lines of a table that is text: its separator, fields of lines, and comments before them."""
+
+    separator: str  #: as pandas takes it
+    rows: list[list[str]]
+    comments: list[str]
+
+    def split(self, line: str) -> list[str]:
+        return _SEPARATED[self.separator](line)
+
+
+#: Fields of a line by the separator; those in quotes may have it.
+_SEPARATED: dict[str, Callable[[str], list[str]]] = {
+    **{mark: partial(_fields, mark) for mark in "\t,;"},
+    r"\s+": lambda line: [cell.strip('"') for cell in re.findall(r'"[^"]*"|\S+', line)],
+}
+
+
+def lines_of_text(path: Path) -> TextLines | None:
+    """The first lines of a text file if they have equal numbers of fields, in the first one of them one less at most;
+    by the separator that gives the most."""
     try:
         with path.open("rb") as file:
-            text = file.read(100_000).decode("utf-8")
-    except (OSError, UnicodeDecodeError):
+            text = file.read(100_000).decode("utf-8", "ignore")
+    except OSError:
         return None
-    lines = [line for line in text.splitlines()[:-1] if line.strip() and not line.startswith("#")]
-    tab = bool(lines) and "\t" in lines[0] and sum("\t" in line for line in lines) > len(lines) / 2
-    fields = [line.split("\t") if tab else line.split() for line in lines]
-    counts = {len(row) for row in fields[1:]}
-    if len(counts) != 1 or (width := counts.pop()) < 2 or width - len(fields[0]) not in (0, 1) or "\0" in text:
+    lines = [line for line in (text if text.endswith("\n") else text.rpartition("\n")[0]).splitlines() if line.strip()]
+    comments = list(takewhile(lambda line: line.startswith("#"), lines))
+    lines, most = [line for line in lines[len(comments) :] if not line.startswith("#")], None
+    for separator, fields in _SEPARATED.items():
+        rows = [fields(line) for line in lines]
+        counts = {len(row) for row in rows[1:]}
+        if len(counts) != 1 or "\0" in text:
+            continue
+        width, before = counts.pop(), 1 if most is None else len(most.rows[-1])
+        if width > before and width - len(rows[0]) in (0, 1):
+            most = TextLines(separator, rows, comments)
+    return most
+
+
+def _text_table(path: Path) -> Format | None:
+    """What reads a text file whose lines have equal numbers of fields, one less in a header at most."""
+    if (found := lines_of_text(path)) is None:
         return None
-    named = width > len(fields[0])  # a header, in which the column of names has none
-    header = "" if named or not any(_is_numeral(cell) for cell in fields[0]) else ", header=None"
-    separator = "chr(9)" if tab else "r'\\s+'"
+    named = len(found.rows[-1]) > len(found.rows[0])  # a header, in which the column of names has none
+    header = "" if named or not any(_is_numeral(cell) for cell in found.rows[0]) else ", header=None"
+    separator = {"\t": "chr(9)", r"\s+": "r'\\s+'"}.get(found.separator, f"'{found.separator}'")
     read = f"pd.read_csv({{path}}, sep={separator}, comment='#'{header})"
     code = f"import pandas as pd; {read}.to_csv({{out}}{'' if named else ', index=False'})"
     return Format("a text table", code, suffix=".csv")

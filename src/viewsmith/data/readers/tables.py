@@ -1,12 +1,9 @@
 """Readers of tables: .csv and .tsv with their separators and quotes, .parquet that may stay on disk, mixed columns."""
 
-import codecs
 import dataclasses
-import io
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,119 +33,15 @@ from viewsmith.data.labels import (
     without_label,
 )
 from viewsmith.data.options import DataOptions
-from viewsmith.data.parquet import ParquetRows, open_parquet, read_columns
+from viewsmith.data.parquet import ParquetRows, read_columns
 from viewsmith.data.readers.sequences import alphabet_given, read_sequences
-from viewsmith.data.reading import FileContents, open_text, reading
+from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.unread import transposing
 from viewsmith.modalities import frames
 from viewsmith.modalities.checks import as_vectors, check_missing, match_columns
-from viewsmith.modalities.tables.columns import Category, Text
 from viewsmith.modalities.tables.encoder import fit_table
 from viewsmith.modalities.tables.roles import LEFT_OUT, choose_roles, is_plain
 from viewsmith.modalities.vectors.counts import genes_in_rows, looks_like_counts, uneven_totals
-
-# Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
-# separator; and numbers with commas between thousands.
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3}){1,5}(\.\d+)?\s*")  # more are a list
-_PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
-_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
-_BLANK = [" " * n for n in range(1, 9)]  # cells of spaces alone are empty
-_NEARLY = 0.9  # of the cells are numbers: the others are named later
-_LARGE = "save it as .parquet, of which a part at a time is read"
-
-
-def open_table(path: Path) -> IO[bytes]:
-    """A text table, plain or compressed by gzip."""
-    return open_text(path, path.suffix.lower() == ".gz", _LARGE)
-
-
-def given_separator(path: Path) -> str | None:
-    """The separator in the first line of a text table, ``sep=;``, which Excel reads and does not take for a header."""
-    with open_table(path) as file:
-        return _separator_of(file.readline(64))
-
-
-def _separator_of(line: bytes) -> str | None:
-    found = _SEPARATOR_LINE.fullmatch(line)
-    return None if found is None else found[1].decode()
-
-
-def text_of(path: Path, request: DataOptions) -> tuple[str, str] | None:
-    """The text of a table in another encoding than UTF-8, and that encoding: the given one, that of a byte order mark,
-    or that of the run if the file is not UTF-8; None for UTF-8."""
-    with reading(str(path), f"a {path.suffix.lower()} table in UTF-8"), open_table(path) as file:
-        first = file.read(2)
-    encoding = request.encoding or ("utf-16" if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None)
-    fitted = None if request.schema is None else request.schema.get("encoding")
-    if encoding is None and (fitted is None or _is_utf8(path)):
-        return None
-    used = str(encoding or fitted)
-    try:
-        codecs.lookup(used)
-    except LookupError as error:
-        raise InputError(
-            f"encoding is {one_line(used, 40)!r}, expected one of Python, such as cp1252 or latin-1"
-        ) from error
-    with reading(str(path), f"a table in {used}"), open_table(path) as file:
-        return file.read().decode(used).removeprefix("\ufeff"), used
-
-
-def _is_utf8(path: Path) -> bool:
-    with reading(str(path), "a table"), open_table(path) as file:
-        try:
-            for line in file:
-                line.decode("utf-8")
-        except UnicodeDecodeError:
-            return False
-    return True
-
-
-def find_separator(names: list[str], separator: str) -> str:
-    """The separator of a header that was split at commas: another one if it gave one name with that in it."""
-    found = {mark for mark in ";\t" if mark in names[0]}
-    return found.pop() if separator == "," and len(names) == 1 and len(found) == 1 else separator
-
-
-def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], source_name: str) -> pd.DataFrame:
-    """Read commas in numbers, before decimals or between thousands, of columns that have hardly anything else."""
-    pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (_DECIMAL_COMMA, ".", "decimals")
-    changed = {}
-    for name in frame.columns:
-        if name in leave or not (frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name].dtype)):
-            continue
-        text = frame[name].dropna().astype(str)
-        commas = text.map(lambda cell: bool(pattern.fullmatch(cell)))
-        others = text[~commas].map(lambda cell: bool(_PLAIN.fullmatch(cell)))
-        if not commas.any() or commas.sum() + others.sum() < _NEARLY * len(text):
-            continue
-        text = text.where(~commas, text.str.replace(",", mark, regex=False))
-        changed[name] = (pd.to_numeric(text) if others.all() else text).reindex(frame.index)
-    if changed:
-        warn(f"{source_name}: commas are read as marks of {means} in {name_list(list(changed))}")
-    return frame.assign(**changed) if changed else frame
-
-
-MANY = 10  # line breaks, which hardly a cell has that was meant so
-
-
-def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
-    """Warn of a text table with a cell or a column name of many lines: a quote may not be closed."""
-    most, found = max((str(name).count("\n"), "the header line has a column name") for name in frame.columns)
-    place = ""
-    for name in frame.select_dtypes(exclude=["number", "bool"]).columns:
-        breaks = frame[name].astype(str).str.count("\n").to_numpy()
-        if len(breaks) and breaks.max() > most:
-            most, found = int(breaks.max()), f"column {one_line(name, 60)} has a cell"
-            place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"
-    if most >= MANY:
-        warn(
-            f"{source_name}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of "
-            "all lines up to the next quote: correct the file if these lines are rows"
-        )
-
-
-SAMPLE = 1000  # lines in which codes are looked for
 
 
 def given_roles(request: DataOptions) -> dict[str, str]:
@@ -253,69 +146,6 @@ def check_column(option: str, name: str, frame: pd.DataFrame, source_name: str) 
         raise InputError(f"{source_name} has no column {one_line(name, 60)!r}, given as {option}; {hint}")
 
 
-def text_columns(source: Any, separator: str, skipped: int, request: DataOptions) -> Iterable[str]:
-    """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234."""
-    if request.table is not None:
-        of = request.table.columns
-        return [c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")]
-    found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
-    if request.schema is not None or request.strict:
-        return found
-    first = pd.read_csv(source, sep=separator, dtype=str, nrows=SAMPLE, skiprows=skipped)
-    return found | {name for name in first.columns if first[name].str.fullmatch(r"0\d+").any()}
-
-
-def refuse_encoding(path: Path) -> None:
-    """Raise InputError if lines of a file are not UTF-8, or if there is another table after an empty line; the message
-    names the first one."""
-    bad: list[int] = []
-    example, lines, empty, before = b"", 0, 0, b""
-    with reading(str(path), "a table"), open_table(path) as file:
-        for lines, line in enumerate(file, 1):
-            blank = not line.strip(b" \t\r\n,;")
-            if empty and not blank and _begins_table(before, line):
-                raise InputError(
-                    f"{path}: line {lines:,} begins another table after an empty line: expected one table, so put this "
-                    "one into a file of its own"
-                )
-            empty, before = (lines, before) if blank and lines > 1 else (0, line)
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                example = example or line[max(0, error.start - 10) : error.start + 10]
-                bad.append(lines)
-    if not bad:
-        return
-    shown = one_line(example.decode("latin-1"), 30)
-    others = "" if len(bad) == 1 else f", as {pluralize(len(bad), 'line')} of {lines:,}"
-    raise InputError(
-        f"{path}: line {bad[0]:,} is not UTF-8{others} (near {shown!r}, if it is Latin-1); expected a table in UTF-8: "
-        "give its encoding (--encoding latin-1), or correct these lines if encodings are mixed"
-    )
-
-
-def _begins_table(before: bytes, line: bytes) -> bool:
-    """Whether a line is a header where the line before has numbers: it has texts alone, and at least two."""
-    fields, rows = ([cell.strip(b' "\r\n') for cell in re.split(rb"[,;\t]", each)] for each in (line, before))
-    numbers = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-    texts = len(fields) > 1 and all(cell and not numbers.fullmatch(cell) for cell in fields)
-    return texts and any(numbers.fullmatch(cell) for cell in rows)
-
-
-def _refuse_repeated_header(frame: pd.DataFrame, source_name: str) -> None:
-    """Raise InputError for a row that repeats the header, as in tables that were joined."""
-    first = frame.iloc[:, 0]
-    if frames.is_numeric(first):
-        return
-    names = np.array(list(map(str, frame.columns)))
-    for row in np.flatnonzero(first.astype(str).to_numpy() == names[0])[:1]:
-        if (frame.iloc[row].astype(str).to_numpy() == names).all():
-            raise InputError(
-                f"{source_name}: row {row + 1:,} (counted from 1, without the header) repeats the header, as in files "
-                "that were joined: delete such lines"
-            )
-
-
 def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n: int) -> Any:
     """Rows of the train split; all rows where there will be none (`load_dataset` then says why)."""
     seed = request.split_seed or 0
@@ -336,34 +166,6 @@ def _train_rows(y: np.ndarray | None, request: DataOptions, source_name: str, n:
 # Number of first rows of a table on disk from which the roles of its columns are inferred.
 HEAD_ROWS = 1000
 RENAME = "rename them (is there a header line?)"
-
-
-@reader(
-    "csv",
-    *(".csv", ".csv.gz"),
-    help="a table with a header line, separated by commas, semicolons or tabs",
-    noun="a .csv table",
-    table=True,
-    once=True,
-    example="patients.csv --label diagnosis",
-)
-def read_csv(path: Path, request: DataOptions) -> FileContents:
-    """Table with a header line, separated by commas; if the header has none, by semicolons or tabs."""
-    return _text_rows(path, request, ",")
-
-
-@reader(
-    "tsv",
-    *(".tsv", ".tsv.gz"),
-    help="a table with a header line, separated by tabs",
-    noun="a .tsv table",
-    table=True,
-    once=True,
-    example="genes.tsv --drop id",
-)
-def read_tsv(path: Path, request: DataOptions) -> FileContents:
-    """Table with a header line, separated by tabs."""
-    return _text_rows(path, request, "\t")
 
 
 @reader(
@@ -410,79 +212,6 @@ def _rows_on_disk(head: pd.DataFrame, path: Path, request: DataOptions) -> FileC
     columns = [*table["columns"], *table["one_hot"]]
     x = ParquetRows(path, columns, lambda frame: _encode(frame, table, "median", source_name)[0], len(names))
     return FileContents(x, y, names=names, table=table)
-
-
-def first_rows(path: Path) -> pd.DataFrame:
-    """The first rows of a table with all columns, as text where they are not numbers."""
-    with reading(str(path), "a table"):
-        if path.suffix.lower() == ".parquet":
-            return open_parquet(path).read().to_pandas().head(HEAD_ROWS)
-        given = given_separator(path)
-        separator = given or ("\t" if ".tsv" in path.name.lower() else None)
-        return pd.read_csv(path, sep=separator, nrows=HEAD_ROWS, skiprows=int(given is not None), engine="python")
-
-
-def _text_rows(path: Path, request: DataOptions, separator: str) -> FileContents:
-    decoded = text_of(path, request)
-    frame = _text_table(path, request, separator, None if decoded is None else decoded[0])
-    found = table_rows(frame, request, str(path))
-    return found if decoded is None else dataclasses.replace(found, options=found.options | {"encoding": decoded[1]})
-
-
-def _text_table(path: Path, request: DataOptions, separator: str, text: str | None) -> pd.DataFrame:
-    """The columns of a file, or of its text where it is not UTF-8."""
-    kind = f"a {path.suffix.lower()} table in UTF-8"
-    as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
-    if text is None:
-        refuse_encoding(path)
-
-    def source() -> Any:
-        return path if text is None else io.StringIO(text)
-
-    with reading(str(path), kind):
-        try:
-            # pandas renames columns with equal names, so the header is read separately first.
-            given = given_separator(path) if text is None else _separator_of(text[:64].partition("\n")[0].encode())
-            skipped = 0 if given is None else 1  # lines before the header
-            options: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
-            options |= {"skiprows": skipped}
-            header = pd.read_csv(source(), sep=given or separator, **options)
-            found = given or find_separator(header.iloc[0].tolist(), separator)
-            if found != separator:
-                warn(f"{path}: columns are separated by {found!r}")
-                separator = found
-                header = pd.read_csv(source(), sep=separator, **options)
-        except pd.errors.EmptyDataError as error:
-            raise InputError(f"{path} is empty; expected a header line and rows") from error
-        _check_header(header.iloc[0].tolist(), separator, str(path))
-        # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
-        as_text += [name for name in text_columns(source(), separator, skipped, request) if name not in as_text]
-        options = {"dtype": dict.fromkeys(as_text, str), "low_memory": False, "skiprows": skipped, "na_values": _BLANK}
-        frame = pd.read_csv(source(), sep=separator, **options)
-    if not isinstance(frame.index, pd.RangeIndex):
-        # pandas uses additional leading fields as row names, which would silently drop a column.
-        raise InputError(
-            f"{path}: rows have more fields than the header line has names ({one_line(header.iloc[0, 0], 40)}, ...): "
-            "name every column, and delete lines above the header"
-        )
-    warn_open_quotes(frame, str(path))
-    if len(frame):
-        _refuse_repeated_header(frame, str(path))
-    return read_commas(frame, separator, {*as_text, str(request.label), str(request.groups)}, str(path))
-
-
-def _check_header(names: list[str], separator: str, source_name: str) -> None:
-    check_unique([name for name in names if name], f"{source_name} has columns with equal names", RENAME)
-    other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
-    if len(names) == 1 and other:
-        raise InputError(
-            f"{source_name} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs"
-        )
-    if names != [str(i) for i in range(len(names))] and not np.isnan(pd.to_numeric(names, errors="coerce")).any():
-        warn(
-            f"{source_name}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the "
-            "columns; add a header line if it is data"
-        )
 
 
 def table_rows(frame: pd.DataFrame, request: DataOptions, source_name: str) -> FileContents:

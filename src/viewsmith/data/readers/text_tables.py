@@ -1,0 +1,404 @@
+"""Readers of tables that are text: separators, header lines, encodings, commas in numbers."""
+
+import codecs
+import dataclasses
+import io
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+
+from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, say, warn
+from viewsmith.data.formats import reader
+from viewsmith.data.options import DataOptions
+from viewsmith.data.parquet import open_parquet
+from viewsmith.data.places import TEXTS
+from viewsmith.data.readers.tables import HEAD_ROWS, RENAME, given_roles, table_rows
+from viewsmith.data.reading import FileContents, open_text, reading
+from viewsmith.data.unread import lines_of_text, refuse
+from viewsmith.modalities import frames
+from viewsmith.modalities.tables.columns import Category, Text
+
+# Numbers as spreadsheets write them where the comma is the decimal mark, and the columns therefore have another
+# separator; and numbers with commas between thousands.
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+
+
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3}){1,5}(\.\d+)?\s*")  # more are a list
+
+
+_PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+
+
+_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;|\t])"?\s*', re.IGNORECASE)
+
+
+_BLANK = [" " * n for n in range(1, 9)]  # cells of spaces alone are empty
+
+
+_NEARLY = 0.9  # of the cells are numbers: the others are named later
+
+
+_LARGE = "save it as .parquet, of which a part at a time is read"
+
+
+def open_table(path: Path) -> IO[bytes]:
+    """A text table, plain or compressed by gzip."""
+    return open_text(path, path.suffix.lower() == ".gz", _LARGE)
+
+
+def given_separator(path: Path) -> str | None:
+    """The separator in the first line of a text table, ``sep=;``, which Excel reads and does not take for a header."""
+    with open_table(path) as file:
+        return _separator_of(file.readline(64))
+
+
+def _separator_of(line: bytes) -> str | None:
+    found = _SEPARATOR_LINE.fullmatch(line)
+    return None if found is None else found[1].decode()
+
+
+def text_of(path: Path, request: DataOptions) -> tuple[str, str] | None:
+    """The text of a table in another encoding than UTF-8, and that encoding: the given one, that of a byte order mark,
+    or that of the run if the file is not UTF-8; None for UTF-8."""
+    with reading(str(path), f"a {path.suffix.lower()} table in UTF-8"), open_table(path) as file:
+        first = file.read(2)
+    encoding = request.encoding or ("utf-16" if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None)
+    fitted = None if request.schema is None else request.schema.get("encoding")
+    if encoding is None and (fitted is None or _is_utf8(path)):
+        return None
+    used = str(encoding or fitted)
+    try:
+        codecs.lookup(used)
+    except LookupError as error:
+        raise InputError(
+            f"encoding is {one_line(used, 40)!r}, expected one of Python, such as cp1252 or latin-1"
+        ) from error
+    with reading(str(path), f"a table in {used}"), open_table(path) as file:
+        return file.read().decode(used).removeprefix("\ufeff"), used
+
+
+def _is_utf8(path: Path) -> bool:
+    with reading(str(path), "a table"), open_table(path) as file:
+        try:
+            for line in file:
+                line.decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def find_separator(names: list[str], separator: str) -> str:
+    """The separator of a header that was split at commas: another one if it gave one name with that in it."""
+    found = {mark for mark in ";\t" if mark in names[0]}
+    return found.pop() if separator == "," and len(names) == 1 and len(found) == 1 else separator
+
+
+def read_commas(frame: pd.DataFrame, separator: str, leave: Collection[str], source_name: str) -> pd.DataFrame:
+    """Read commas in numbers, before decimals or between thousands, of columns that have hardly anything else."""
+    pattern, mark, means = (_THOUSANDS, "", "thousands") if separator == "," else (_DECIMAL_COMMA, ".", "decimals")
+    changed = {}
+    for name in frame.columns:
+        if name in leave or not (frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name].dtype)):
+            continue
+        text = frame[name].dropna().astype(str)
+        commas = text.map(lambda cell: bool(pattern.fullmatch(cell)))
+        others = text[~commas].map(lambda cell: bool(_PLAIN.fullmatch(cell)))
+        if not commas.any() or commas.sum() + others.sum() < _NEARLY * len(text):
+            continue
+        text = text.where(~commas, text.str.replace(",", mark, regex=False))
+        changed[name] = (pd.to_numeric(text) if others.all() else text).reindex(frame.index)
+    if changed:
+        warn(f"{source_name}: commas are read as marks of {means} in {name_list(list(changed))}")
+    return frame.assign(**changed) if changed else frame
+
+
+MANY = 10  # line breaks, which hardly a cell has that was meant so
+
+
+def warn_open_quotes(frame: pd.DataFrame, source_name: str) -> None:
+    """Warn of a text table with a cell or a column name of many lines: a quote may not be closed."""
+    most, found = max((str(name).count("\n"), "the header line has a column name") for name in frame.columns)
+    place = ""
+    for name in frame.select_dtypes(exclude=["number", "bool"]).columns:
+        breaks = frame[name].astype(str).str.count("\n").to_numpy()
+        if len(breaks) and breaks.max() > most:
+            most, found = int(breaks.max()), f"column {one_line(name, 60)} has a cell"
+            place = f", in row {int(breaks.argmax()) + 1:,} (counted from 1, without the header)"
+    if most >= MANY:
+        warn(
+            f"{source_name}: {found} of {most + 1:,} lines{place}; a quote may not be closed, which makes one cell of "
+            "all lines up to the next quote: correct the file if these lines are rows"
+        )
+
+
+SAMPLE = 1000  # lines in which codes are looked for
+
+
+def text_columns(read: Callable[..., pd.DataFrame], layout: Mapping[str, Any], request: DataOptions) -> Iterable[str]:
+    """Columns of a text file that must not be read as numbers: given or fitted as such, and codes such as 01234."""
+    if request.table is not None:
+        of = request.table.columns
+        return [c.name for c in of if isinstance(c, Text) or (isinstance(c, Category) and c.dtype == "text")]
+    found = {name for name, role in given_roles(request).items() if role in ("category", "text")}
+    if request.schema is not None or request.strict:
+        return found
+    first = read(dtype=str, nrows=SAMPLE, **layout)
+    return found | {name for name in first.columns if first[name].str.fullmatch(r"0\d+").any()}
+
+
+def refuse_encoding(path: Path) -> None:
+    """Raise InputError if lines of a file are not UTF-8, or if there is another table after an empty line; the message
+    names the first one."""
+    bad: list[int] = []
+    example, lines, empty, before = b"", 0, 0, b""
+    with reading(str(path), "a table"), open_table(path) as file:
+        for lines, line in enumerate(file, 1):
+            blank = not line.strip(b" \t\r\n,;")
+            if empty and not blank and _begins_table(before, line):
+                raise InputError(
+                    f"{path}: line {lines:,} begins another table after an empty line: expected one table, so put this "
+                    "one into a file of its own"
+                )
+            empty, before = (lines, before) if blank and lines > 1 else (0, line)
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                example = example or line[max(0, error.start - 10) : error.start + 10]
+                bad.append(lines)
+    if not bad:
+        return
+    shown = one_line(example.decode("latin-1"), 30)
+    others = "" if len(bad) == 1 else f", as {pluralize(len(bad), 'line')} of {lines:,}"
+    raise InputError(
+        f"{path}: line {bad[0]:,} is not UTF-8{others} (near {shown!r}, if it is Latin-1); expected a table in UTF-8: "
+        "give its encoding (--encoding latin-1), or correct these lines if encodings are mixed"
+    )
+
+
+def _begins_table(before: bytes, line: bytes) -> bool:
+    """Whether a line is a header where the line before has numbers: it has texts alone, and at least two."""
+    fields, rows = ([cell.strip(b' "\r\n') for cell in re.split(rb"[,;\t]", each)] for each in (line, before))
+    numbers = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+    texts = len(fields) > 1 and all(cell and not numbers.fullmatch(cell) for cell in fields)
+    return texts and any(numbers.fullmatch(cell) for cell in rows)
+
+
+def _refuse_repeated_header(frame: pd.DataFrame, source_name: str) -> None:
+    """Raise InputError for a row that repeats the header, as in tables that were joined."""
+    first = frame.iloc[:, 0]
+    if frames.is_numeric(first):
+        return
+    names = np.array(list(map(str, frame.columns)))
+    for row in np.flatnonzero(first.astype(str).to_numpy() == names[0])[:1]:
+        if (frame.iloc[row].astype(str).to_numpy() == names).all():
+            raise InputError(
+                f"{source_name}: row {row + 1:,} (counted from 1, without the header) repeats the header, as in files "
+                "that were joined: delete such lines"
+            )
+
+
+#: Cells of missing values that are no names of columns.
+_MISSING = ("NA", "NaN", "nan", "null", "?")
+LOOKED_AT = 50  # first lines
+
+
+def has_header(lines: pd.DataFrame) -> bool:
+    """Whether the first of some lines, (lines, columns) of texts, has names rather than values.
+
+    It has values if it has numbers in every column in which the other lines have numbers, at least two, which are not
+    in order, as wavelengths or times are; or if another line has one of its texts, as classes do.
+    """
+    first, rest = lines.iloc[0], lines.iloc[1:]
+    if _numbers(first).notna().sum() < 2:
+        return True
+    numbers = [
+        name for name in lines if pd.to_numeric(rest[name][~_missing(rest[name])], errors="coerce").notna().all()
+    ]
+    found, none = pd.to_numeric(first[numbers], errors="coerce"), _missing(first[numbers])
+    if (found.isna() & ~none).any() or found.notna().sum() < 2 or (first.iloc[0] == "" and lines.columns[0] in numbers):
+        return True
+    steps = np.diff(found.dropna())
+    ordered = bool((steps > 0).all() or (steps < 0).all())
+    return ordered and not any(first[name] in set(rest[name]) for name in lines if name not in numbers)
+
+
+def _numbers(cells: pd.Series) -> pd.Series:
+    return pd.to_numeric(cells, errors="coerce")
+
+
+def _missing(cells: pd.Series) -> pd.Series:
+    return cells.isin(["", *_MISSING])
+
+
+@reader(
+    "csv",
+    *(".csv", ".csv.gz"),
+    help="a table separated by commas, semicolons or tabs",
+    noun="a .csv table",
+    options=("header",),
+    table=True,
+    once=True,
+    example="patients.csv --label diagnosis",
+)
+def read_csv(path: Path, request: DataOptions) -> FileContents:
+    """Table separated by commas; if its first line has none, by semicolons or tabs."""
+    return _text_rows(path, request, ",")
+
+
+@reader(
+    "tsv",
+    *(".tsv", ".tsv.gz"),
+    help="a table separated by tabs",
+    noun="a .tsv table",
+    options=("header",),
+    table=True,
+    once=True,
+    example="genes.tsv --drop id",
+)
+def read_tsv(path: Path, request: DataOptions) -> FileContents:
+    """Table separated by tabs."""
+    return _text_rows(path, request, "\t")
+
+
+@reader(
+    "text",
+    *(".txt", ".dat", ".data"),
+    help="a table separated by spaces, tabs, commas or semicolons; comments (#) before it may name its columns",
+    noun="a text table",
+    options=("header",),
+    table=True,
+    once=True,
+    example="iris.data --label 4",
+)
+def read_text(path: Path, request: DataOptions) -> FileContents:
+    """Table whose lines have equal numbers of fields."""
+    refuse(path, path.suffix, texts=False)
+    found = lines_of_text(path)
+    if found is None:
+        raise InputError(
+            f"{path} is not a table: expected lines with equal numbers of fields, separated by spaces, tabs, commas or "
+            "semicolons"
+        )
+    skipped, width, names = len(found.comments), len(found.rows[-1]), None
+    if len(found.rows[0]) < width:  # as R writes it: the column of row names has none
+        names, skipped = ["row", *found.rows[0]], skipped + 1
+    elif found.comments and len(last := found.split(found.comments[-1].strip("# "))) == width:
+        names = last
+    return _text_rows(path, request, found.separator, skipped, names)
+
+
+def first_rows(path: Path) -> pd.DataFrame:
+    """The first rows of a table with all columns, as text where they are not numbers."""
+    with reading(str(path), "a table"):
+        if path.suffix.lower() == ".parquet":
+            return open_parquet(path).read().to_pandas().head(HEAD_ROWS)
+        given = given_separator(path)
+        separator = given or ("\t" if ".tsv" in path.name.lower() else None)
+        return pd.read_csv(path, sep=separator, nrows=HEAD_ROWS, skiprows=int(given is not None), engine="python")
+
+
+def _text_rows(
+    path: Path, request: DataOptions, separator: str, skipped: int = 0, names: list[str] | None = None
+) -> FileContents:
+    """What is read of a text table after `skipped` lines, with names of its columns where no line has them."""
+    decoded = text_of(path, request)
+    text = None if decoded is None else decoded[0]
+    options = {} if decoded is None else {"encoding": decoded[1]}
+    if text is None:
+        refuse_encoding(path)
+
+    def read(**options: Any) -> pd.DataFrame:
+        return pd.read_csv(path if text is None else io.StringIO(text), **options)
+
+    with reading(str(path), f"a {path.suffix.lower()} table in UTF-8"):
+        given = given_separator(path) if text is None else _separator_of(text[:64].partition("\n")[0].encode())
+        if given not in (None, separator):
+            warn(f"{path}: columns are separated by {given!r}")
+        layout: dict[str, Any] = {"sep": given or separator, "skiprows": skipped + (given is not None)}
+        layout["skipinitialspace"] = path.suffix.lower() in TEXTS  # after commas, of which .csv may have meant them
+        if names is None:
+            names = _names(read, layout, request, str(path), given is None)
+        else:
+            layout |= {"header": None, "names": names}
+        if "names" in layout:
+            options["header"] = "no"
+        frame = _text_table(read, layout, request, names, str(path))
+    found = table_rows(frame, request, str(path))
+    return dataclasses.replace(found, options=found.options | options)
+
+
+def _names(
+    read: Callable[..., pd.DataFrame], layout: dict[str, Any], request: DataOptions, source_name: str, seek: bool
+) -> list[str]:
+    """Names of the columns: the first line, or numbers from 0 where it has values; `layout` is completed by these, and
+    by the separator if one is to be sought."""
+    first: dict[str, Any] = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+    try:
+        # pandas renames columns with equal names, so the header is read separately first.
+        line = read(**first, **layout).iloc[0].tolist()
+        if seek and (found := find_separator(line, layout["sep"])) != layout["sep"]:
+            warn(f"{source_name}: columns are separated by {found!r}")
+            layout["sep"] = found
+            line = read(**first, **layout).iloc[0].tolist()
+    except pd.errors.EmptyDataError as error:
+        raise InputError(f"{source_name} is empty; expected a header line and rows") from error
+    numbers = [str(i) for i in range(len(line))]
+    header = request.or_fitted("header") if line != numbers else "yes"
+    if header in (None, "auto"):
+        fitted = request.schema is not None
+        header = "yes" if fitted or _has_header(read, first | layout) else "no"
+        if header == "no":
+            say(
+                f"{source_name}: the first line has values, as the others: columns are named {numbers[0]} to "
+                f"{numbers[-1]} (--header yes takes it for their names)"
+            )
+    if header == "no":
+        layout |= {"header": None, "names": numbers}
+        return numbers
+    _check_header(line, layout["sep"], source_name)
+    return line
+
+
+def _has_header(read: Callable[..., pd.DataFrame], layout: dict[str, Any]) -> bool:
+    try:
+        return has_header(read(**layout | {"nrows": LOOKED_AT}))
+    except pd.errors.ParserError:  # of lines of different lengths, which is said when all are read
+        return True
+
+
+def _text_table(
+    read: Callable[..., pd.DataFrame], layout: dict[str, Any], request: DataOptions, names: list[str], source_name: str
+) -> pd.DataFrame:
+    """The columns of a text table."""
+    as_text = [*request.one_hot, *(request.schema or {}).get("one_hot", {})]
+    # Categories are read as text; otherwise 01 would become 1 if all categories look like numbers.
+    as_text += [name for name in text_columns(read, layout, request) if name not in as_text]
+    frame = read(dtype=dict.fromkeys(as_text, str), low_memory=False, na_values=_BLANK, **layout)
+    if not isinstance(frame.index, pd.RangeIndex):
+        # pandas uses additional leading fields as row names, which would silently drop a column.
+        raise InputError(
+            f"{source_name}: rows have more fields than the header line has names ({one_line(names[0], 40)}, ...): "
+            "name every column, and delete lines above the header"
+        )
+    warn_open_quotes(frame, source_name)
+    if len(frame):
+        _refuse_repeated_header(frame, source_name)
+    return read_commas(frame, layout["sep"], {*as_text, str(request.label), str(request.groups)}, source_name)
+
+
+def _check_header(names: list[str], separator: str, source_name: str) -> None:
+    check_unique([name for name in names if name], f"{source_name} has columns with equal names", RENAME)
+    other = next((mark for mark in ",;|\t" if mark != separator and mark in names[0]), None)
+    if len(names) == 1 and other:
+        raise InputError(
+            f"{source_name} has the separator {other!r}, expected {separator!r}; .csv has commas, .tsv has tabs"
+        )
+    if names != [str(i) for i in range(len(names))] and not np.isnan(pd.to_numeric(names, errors="coerce")).any():
+        warn(
+            f"{source_name}: the first line has only numbers ({name_list(names, 3)}) and is used as the names of the "
+            "columns; if it is data: --header no"
+        )

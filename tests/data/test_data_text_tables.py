@@ -1,0 +1,78 @@
+"""Text tables without a header line, and those whose separator is found: .txt, .dat, .data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from refusals import refusal
+from viewsmith.data import load_dataset
+from viewsmith.data.readers.text_tables import has_header
+
+VALUES = "5.1,3.5,1.4,0.2,setosa\n7.0,3.2,4.7,1.4,versicolor\n4.9,3.0,1.4,0.2,setosa\n6.4,3.2,4.5,1.5,versicolor\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "named"),
+    [
+        ("5.1 3.5 1.4 setosa", "4.9 3 1.4 setosa", False),  # in order by chance, but a class is that of another line
+        ("3 0 9 1 9", "4 0 1 7 2", False),
+        ("3 ? 1 2", "2 1 1 5", False),
+        ("400 410 420", "1 2 3", True),  # wavelengths
+        ("4000 3998.1 3996.2", "1 2 3", True),
+        ("id 0.1 1 10", "g1 5 5 5", True),
+        ("a b 3", "1 2 3", True),
+        ("a 1", "b 2", True),
+        ("a b", "c d", True),
+    ],
+)
+def test_whether_the_first_line_has_names(first, rest, named):
+    assert has_header(pd.DataFrame([first.split(), *[rest.split()] * 3])) is named
+
+
+def test_a_column_of_an_index_has_an_empty_name():
+    assert has_header(pd.DataFrame([["", "0", "2", "1"], ["0", "5", "4", "3"], ["1", "2", "1", "0"]]))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.data"])
+def test_a_table_without_header_keeps_its_first_row(tmp_path, capsys, name):
+    (tmp_path / name).write_text(VALUES * 5)
+    data = load_dataset(tmp_path / name, label="4")
+    assert "the first line has values, as the others: columns are named 0 to 4" in capsys.readouterr().err
+    assert len(data.x) == 20 and data.feature_names == ["0", "1", "2", "3"] and data.y[0] == "setosa"
+    (tmp_path / name).write_text("1,2,3,4,setosa\n" + VALUES * 5)  # whose first line, in order, would be names
+    assert load_dataset(tmp_path / name, schema=data.schema).x[0].tolist() == [1, 2, 3, 4]
+    (tmp_path / name).write_text("0,1,2,3,4\n" + VALUES * 5)
+    assert len(load_dataset(tmp_path / name, schema=data.schema).x) == 20
+
+
+def test_the_header_is_told(tmp_path):
+    (tmp_path / "a.csv").write_text("3,1,2\n" + "4,5,6\n7,8,8\n" * 5)
+    assert load_dataset(tmp_path / "a.csv", header="yes").feature_names == ["3", "1", "2"]
+    (tmp_path / "a.csv").write_text("1,2,3\n" + "4,5,6\n7,8,8\n" * 5)
+    assert len(load_dataset(tmp_path / "a.csv", header="no").x) == 11
+    assert "header is 'maybe', expected auto, yes or no" in refusal(load_dataset, tmp_path / "a.csv", header="maybe")
+    np.save(tmp_path / "a.npy", np.eye(3))
+    assert "header=no has no effect" in refusal(load_dataset, tmp_path / "a.npy", header="no")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("  1.5e0  7 3\n 4 5  1\n 3 2 9\n", "0 1 2"),  # as Fortran and UCI HAR write it
+        ("# t flux error\n1 2 0.5\n2 1 0.4\n3 3 1\n", "t flux error"),  # as numpy.savetxt writes it
+        ("# made by hand\nt\tflux\n1\t2\n2\t3\n5 \t4\n", "t flux"),
+        ('"s1" "s2"\n"g1" 1 2\n"g2" 3 1\n"g3" 3 1\n', "s1 s2"),  # as R writes it: names of rows have none
+        ("39, 7, 9\n3, 9, -2\n4, 4, 4\n", "0 1 2"),
+        ('18.0 8 7\t"a b"\n15.0 3 1\t"c d"\n18.0 8 2\t"a b"\n', "0 1 2"),
+    ],
+)
+def test_the_separator_of_text_is_found(tmp_path, text, names):
+    (tmp_path / "a.txt").write_text(text)
+    found = load_dataset(tmp_path / "a.txt")
+    assert [name for name in found.feature_names if "=" not in name] == names.split() and len(found.x) == 3
+
+
+@pytest.mark.parametrize("content", [b"some words\nthat are no table\n", b"\0\1\2\n\0\n", b""])
+def test_other_files_of_these_endings_are_no_tables(tmp_path, content):
+    (tmp_path / "a.dat").write_bytes(content)
+    assert "a.dat is not a table: expected lines with equal numbers" in refusal(load_dataset, tmp_path / "a.dat")
