@@ -63,6 +63,23 @@ def test_a_run_and_a_map_of_a_scene(scene, tmp_path):
     assert result.refused("expected a file name that ends in .tif")
 
 
+def test_labels_from_a_map_of_a_scene(scene, tmp_path):
+    path, _ = scene
+    classes = np.zeros((240, 400), np.uint8)
+    for top in (0, 130):
+        classes[top : top + 60, :150], classes[top : top + 60, 150:300] = 1, 2
+    tifffile.imwrite(tmp_path / "map.tif", classes)
+    flags = ("--labels", tmp_path / "map.tif")
+    options = ("--tile", 32, "--overlap", 8, "--set", "n_components=4", "--out", tmp_path / "run")
+    result = call("fit", path, *flags, *options)
+    assert result.code == 0 and "whole fields" not in result.err  # each class has several
+    assert f"`viewsmith evaluate {tmp_path / 'run'} {path} --labels {tmp_path / 'map.tif'}`" in result.err
+    result = call("evaluate", tmp_path / "run", path, *flags, "--protocols", "knn")
+    assert result.code == 0 and "2 classes" in result.out
+    result = call("evaluate", tmp_path / "run", path)
+    assert result.code == 2 and "--labels FILE (FASTA, names of files, a map of a scene)" in result.err
+
+
 def test_a_map_is_of_tiles(tmp_path):
     x = np.random.default_rng(0).integers(0, 4000, (6, 8, 8, 2)).astype(np.uint16)
     np.save(tmp_path / "x.npy", x)

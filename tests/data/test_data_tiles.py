@@ -204,3 +204,64 @@ def test_a_scene_in_an_array(tmp_path, capsys, ending):
 def test_tiles_are_of_images_alone(tmp_path):
     np.savetxt(tmp_path / "a.csv", np.eye(4), delimiter=",", header="a,b,c,d", comments="")
     assert "tile=32 has no effect" in refusal(load_dataset, tmp_path / "a.csv", tile=32)
+
+
+def mapped(tmp_path, ending=".mat"):
+    """A scene of 60 x 60 pixels, and a map of three classes: two fields of the first two, one of the third."""
+    import scipy.io
+
+    classes = np.zeros((60, 60), np.uint8)
+    for kind, top, left in ((1, 0, 0), (1, 0, 40), (2, 24, 0), (2, 24, 40), (3, 48, 0)):
+        classes[top : top + 12, left : left + 20] = kind
+    scipy.io.savemat(tmp_path / "scene.mat", {"cube": scene(60, 60, 30).transpose(1, 2, 0)})
+    if ending == ".mat":
+        scipy.io.savemat(tmp_path / "gt.mat", {"gt": classes})
+    elif ending == ".npy":
+        np.save(tmp_path / "gt.npy", np.where(classes, classes, np.nan).astype("float32"))
+    else:
+        tifffile.imwrite(tmp_path / f"gt{ending}", classes)
+    return tmp_path / "scene.mat", tmp_path / f"gt{ending}", classes
+
+
+@pytest.mark.parametrize("ending", [".mat", ".npy", ".tif"])
+def test_labels_of_tiles_are_those_of_a_map_at_their_centers(tmp_path, capsys, ending):
+    path, labels, classes = mapped(tmp_path, ending)
+    with pytest.warns(UserWarning, match="have no label"):
+        data = load_dataset(path, axes="YXC", tile=5, overlap=3, labels=labels)
+    centers = classes[data.windows.tops + 2, data.windows.lefts + 2]
+    np.testing.assert_array_equal(np.where(data.y == -1, 0, data.y), centers)
+    said = capsys.readouterr().err
+    assert f"3 classes for {(centers > 0).sum()} of {len(centers)} tiles, by their centers; 0 is no class" in said
+    assert "class 3 has one field and is not scored; whole fields are held out" in said
+    assert data.split == "groups" and set(data.y_test) == {1, 2} and set(data.y_train) == {-1, 1, 2, 3}
+    fields = data.windows.fields
+    assert not set(fields[data.test_index]) & set(fields[data.train_index]) and len(np.unique(fields)) == 6
+    again = load_dataset(path, schema=data.schema, labels=labels)
+    np.testing.assert_array_equal(again.y, data.y)
+    assert load_dataset(path, schema=data.schema).y is None
+
+
+def test_tiles_of_a_class_that_share_pixels_are_of_one_field(tmp_path, capsys):
+    path, labels, _ = mapped(tmp_path)
+    with pytest.warns(UserWarning, match="have no label"):
+        data = load_dataset(path, axes="YXC", tile=24, overlap=22, labels=labels)  # fields lie 20 pixels apart
+    assert set(data.windows.fields) == {-1, 0, 1} and data.split == "none" and data.test_index is None
+    assert "classes 2, 3 have one field each and are not scored; nothing is held out" in capsys.readouterr().err
+
+
+def test_maps_that_are_refused(tmp_path, put):
+    path, labels, classes = mapped(tmp_path)
+    given = {"axes": "YXC", "tile": 5}
+    assert "for the tiles of a scene: give their side" in refusal(load_dataset, path, axes="YXC", labels=labels)
+    assert "for the tiles of a scene: give their side" in refusal(load_dataset, path, labels=labels)
+    small = put(classes[:50], "small.tif", metadata={"axes": "YX"})
+    assert "a map of its size with a number for each pixel" in refusal(load_dataset, path, labels=small, **given)
+    empty = put(classes * 0, "empty.tif", metadata={"axes": "YX"})
+    assert "where the map has a class (0 is none)" in refusal(load_dataset, path, labels=empty, **given)
+    parts = put(classes / np.float32(2), "parts.tif", metadata={"axes": "YX"})
+    assert "expected whole numbers, which are classes" in refusal(load_dataset, path, labels=parts, **given)
+    (tmp_path / "gt.csv").write_text("a,b\n")
+    assert "labels of the tiles of a scene are a map" in refusal(load_dataset, path, labels=tmp_path / "gt.csv", **given)
+    assert "no.tif is no image" in refusal(load_dataset, path, labels=tmp_path / "no.tif", **given)
+    stack = put(scene(60, 60, 2), "stack.tif", metadata={"axes": "ZYX"})
+    assert "expected one scene" in refusal(load_dataset, stack, tile=5, labels=labels)

@@ -15,3 +15,13 @@ def test_groups_are_those_of_the_samples_that_are_tested(monkeypatch):
     ((rows, kinds),) = found
     expected = groups[rows[:, 0].astype(int)]
     assert kinds.shape == (60,) and np.array_equal(kinds[:, None] == kinds, expected[:, None] == expected)
+
+
+def test_components_of_far_more_features_than_samples(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = (rng.normal(0, 2.0 ** np.arange(5), (40, 5)) @ rng.normal(size=(5, 1000)) + 3).astype(np.float32)
+    found = module.components(x[:20], x[20:])
+    monkeypatch.setattr(module, "WIDE", 1000)
+    for one, other in zip(found, module.components(x[:20], x[20:]), strict=True):
+        assert one.dtype == other.dtype == np.float32
+        np.testing.assert_allclose(np.abs(one[:, :5]), np.abs(other[:, :5]), atol=0.01)

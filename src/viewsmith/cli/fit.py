@@ -132,7 +132,7 @@ def fit(
     record = data_record(dataset, transductive) | {"command": context.meta[ARGUMENTS]}
     if not already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
         first = _train(model, dataset, out, transductive, resume=resume, context=record)
-        _say_what_is_next(model, out, data, dataset, first)
+        _say_what_is_next(model, out, data, dataset, first, read.get("labels"))
     else:
         echo(str(out))
 
@@ -159,10 +159,12 @@ def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive:
         return distributed.rank() == 0
 
 
-def _say_what_is_next(model: ViewsmithEstimator, out: Path, data: str, dataset: Dataset, first: bool) -> None:
+def _say_what_is_next(
+    model: ViewsmithEstimator, out: Path, data: str, dataset: Dataset, first: bool, labels: Path | None
+) -> None:
     if first:
-        run = quoted(out)
-        scored = f"`viewsmith evaluate {run} {quoted(data)}`, " if dataset.y is not None else ""
+        run, given = quoted(out), "" if labels is None else f" --labels {quoted(labels)}"
+        scored = f"`viewsmith evaluate {run} {quoted(data)}{given}`, " if dataset.y is not None else ""
         embedded = f"`viewsmith embed {run} {quoted(data)} --out h.npz`"
         line = f"next: open {out / 'report.html'}, {scored}{embedded}"
         if model.status_ != "finished":

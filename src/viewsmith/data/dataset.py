@@ -152,6 +152,7 @@ class Tiles:
     side: int  # pixels
     step: int  # pixels from one tile to the next
     map_keys: tuple[Any, ...] = ()  # tags of a GeoTIFF, as tifffile writes them
+    fields: np.ndarray | None = None  # (n,): number of the field of each tile on a map of classes, -1 without a class
 
     @property
     def wholes(self) -> np.ndarray:
@@ -450,8 +451,8 @@ def check_split(dataset: LabeledSplit) -> None:
     """Raise InputError unless the data have labels and test rows."""
     if dataset.y_train is None:
         raise InputError(
-            "the data have no labels, which evaluation needs; give --label COLUMN (table, obs), --labels FILE (FASTA), "
-            "or y_train and y_test"
+            "the data have no labels, which evaluation needs; give --label COLUMN (table, obs), --labels FILE (FASTA, "
+            "names of files, a map of a scene), or y_train and y_test"
         )
     if dataset.x_test is None or len(dataset.x_test) == 0:
         raise InputError(

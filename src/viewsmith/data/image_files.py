@@ -23,6 +23,7 @@ from viewsmith.core.registry import find
 from viewsmith.core.rows import RowSource, memory_map_of
 from viewsmith.data.dataset import Tiles
 from viewsmith.data.formats import by_ending, deep, planes_of, reader
+from viewsmith.data.label_maps import classes_of_tiles, fields_of_tiles
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import INSTRUMENTS, TIFF, extension_of
 from viewsmith.data.reading import FileContents, reading
@@ -31,7 +32,7 @@ from viewsmith.modalities.images.modality import Images
 from viewsmith.modalities.images.sizes import SMALLEST_SIDE, common_side, size_of, square
 
 #: Options of `load_dataset` of all readers of images.
-OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap")
+OPTIONS = ("axes", "channels", "channel_files", "image_size", "tile", "overlap", "labels")
 CHANNELS = "CS"  # letters of axes that are channels
 UNKNOWN = "QI"  # letters of axes of which a file does not say what they are
 
@@ -460,10 +461,16 @@ class TileRows(RowSource):
 
 
 def tiled(
-    stack: Stack, request: DataOptions, names: Sequence[str], source_name: str, n_train: int | None = None, **more: Any
+    stack: Stack,
+    request: DataOptions,
+    names: Sequence[str],
+    source_name: str,
+    n_train: int | None = None,
+    labels: Path | None = None,
+    **more: Any,
 ) -> FileContents:
-    """The tiles of the images of a stack, without empty ones; `more` are labels and groups of its files, and further
-    fields of `FileContents`."""
+    """The tiles of the images of a stack, without empty ones; `labels` is a map of the classes of a scene, `more` are
+    labels and groups of its files, and further fields of `FileContents`."""
     side, overlap = request.or_fitted("tile"), request.or_fitted("overlap")
     overlap = side // 8 if overlap is None else overlap
     if overlap >= side:
@@ -491,15 +498,36 @@ def tiled(
     where = Tiles(
         stack.row_names(names), shapes, transforms, scene, lefts, tops, side, side - overlap, stack.files[0].map_keys
     )
+    y = None if labels is None else classes_of_tiles(_label_map(labels, stack), rows.places, side, labels)
+    if y is not None:
+        where = replace(where, fields=fields_of_tiles(y, rows.places, side, side - overlap))
     of_file = np.repeat(np.arange(len(stack.files)), [file.count for file in stack.files])[scene]
     for name in ("y", "groups"):
         if more.get(name) is not None:
             more[name] = more[name][of_file]
+    more |= {} if y is None else {"y": y}
     train = None if n_train is None else int((of_file < n_train).sum())
     large = rows.dtype.itemsize * int(np.prod(rows.shape)) > KEPT or request.shared or request.stream
     options = contents_of(stack, None, request, names).options | {"tile": side, "overlap": overlap}
     found = {"options": options, "row_names": where.names(), "windows": where, "n_train": train}
     return contents_of(stack, rows if large else rows[:], request, names, **(found | more))
+
+
+def _label_map(path: Path, stack: Stack) -> np.ndarray:
+    """The numbers of a map of classes, (height, width), of the size of the scene of a stack."""
+    entry, scene = by_ending().get(extension_of(path).lower()), stack.files[0]
+    if entry is None or entry.tag("header") is None or not path.is_file():
+        raise InputError(
+            f"labels={path} is no image: labels of the tiles of a scene are a map of its size, whose whole numbers "
+            "are classes (.mat, .npy, .tif, .png)"
+        )
+    found = image_file(path).with_axes(None, alone=True)
+    if found.count > 1 or found.channels > 1 or found.sides != scene.sides or stack.count > 1:
+        raise InputError(
+            f"labels={path} is {found.described()}, and {scene.path} {scene.described()}: expected one scene, and a "
+            "map of its size with a number for each pixel"
+        )
+    return found.images()[0, :, :, 0]
 
 
 def _grid(scene: int, height: int, width: int, side: int, step: int) -> np.ndarray:
@@ -536,13 +564,15 @@ def read_file(path: Path, request: DataOptions) -> FileContents:
     side = request.or_fitted("tile")
     if request.overlap is not None and not side:
         raise InputError("overlap is for tiles: give their side, too (--tile 64)")
+    if request.labels is not None and not side:
+        raise InputError(f"labels={request.labels} is a map for the tiles of a scene: give their side, too (--tile 9)")
     stack = stack_of([path], request, request.or_fitted("image_size"), any_size=bool(side))
     if request.schema is None and not side:
         check_several(path, stack)
     if request.schema is None:
         say(stack.described(path))
     if side:
-        return tiled(stack, request, [path.name], str(path))
+        return tiled(stack, request, [path.name], str(path), labels=request.labels)
     return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
 
 

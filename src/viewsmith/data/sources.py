@@ -15,8 +15,9 @@ from viewsmith.core.files import parse_json
 from viewsmith.core.options import Normalization, declare
 from viewsmith.core.registry import find
 from viewsmith.core.rows import AnyRows, RowSource, is_large
-from viewsmith.data.dataset import Dataset, Split, split_by_groups, split_by_label
+from viewsmith.data.dataset import TEST_FRACTION, Dataset, Split, Tiles, split_by_groups, split_by_label
 from viewsmith.data.formats import check_options, find_reader, is_table
+from viewsmith.data.label_maps import split_fields
 from viewsmith.data.labels import find_labels, group_names, kind_of, labels_may_lack, without_label
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import BUILTIN, config_of
@@ -81,6 +82,9 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
         train, test = np.arange(len(x)), None
     elif request.split_by_groups or (schema is not None and schema.get("split_by_groups") and groups is not None):
         train, test, kind_of_split = split_by_groups(groups, found.n_train, name, fresh=fresh, seed=seed or 0)
+    elif y is not None and isinstance(found.windows, Tiles) and found.windows.fields is not None:
+        train, test = split_fields(y, without_label(y), found.windows.fields, name, seed or 0, TEST_FRACTION)
+        kind_of_split = "none" if test is None else "groups"
     elif y is not None and found.n_train is None and len(np.unique(wholes)) > 1:
         train, test, kind_of_split = split_by_groups(wholes, None, name, fresh=fresh, seed=seed or 0)
     else:

@@ -43,12 +43,12 @@ _SPARSE = {"format", "shape", "data"}  # names that scipy.sparse.save_npz writes
 
 
 #: Options of arrays that are read as images whose axes are given, or as a scene that is cut into tiles.
-OF_SCENES = ("axes", "channels", "tile", "overlap")
+OF_SCENES = ("axes", "channels", "tile", "overlap", "labels")
 
 
 def _is_scene(request: DataOptions) -> bool:
     """Whether an array is read as images whose axes are given, or as one that is cut into tiles."""
-    of_tiles = request.or_fitted("tile") or request.overlap is not None
+    of_tiles = request.or_fitted("tile") or request.overlap is not None or request.labels is not None
     fitted = (request.schema or {}).get("signal", {}).keys() & {"axes", "wanted"}
     return bool(request.axes or of_tiles or fitted)
 

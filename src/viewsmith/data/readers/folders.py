@@ -120,7 +120,7 @@ class _Images:
     help="a folder of image files, or of folders of them, which are the labels",
     noun="a folder of images",
     modality="images",
-    options=("cache", "labels", *OPTIONS),
+    options=("cache", *OPTIONS),
     extra="image",
     example="photos/ --image-size 64",
 )
