@@ -95,7 +95,7 @@ MUTATIONS = {
         "min(cls.largest_queue, max(data.batch_size, data.n_rows // 2))",
         "max(data.batch_size, data.n_rows // 2)",
         "tests/frameworks/test_frameworks_published.py tests/frameworks/test_frameworks_moco.py "
-        "tests/frameworks/test_frameworks_nnclr.py",
+        "tests/frameworks/test_frameworks_simclr.py",
     ),
     "outputs of the published dino": Mutation(
         "frameworks/dino.py",
@@ -264,7 +264,7 @@ MUTATIONS = {
         "methods/linear_contrast/training.py",
         "return sums.over_processes()",
         "return sums",
-        "tests/methods/test_methods_linear_contrast_processes.py",
+        "tests/methods/test_methods_linear_contrast.py -k processes",
     ),
     "weights of the critic": Mutation(
         "losses/gaussian_contrast.py",

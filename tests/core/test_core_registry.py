@@ -1,10 +1,17 @@
-"""Kinds of parts, and bounds of options, as pydantic reads them."""
+"""Kinds of parts, and options that are declared once: bounds, checks, documentation, signature."""
 
-from typing import Annotated
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
+from torch import nn
 
+from viewsmith.core.errors import InputError
+from viewsmith.core.options import check_declared, declare, entries_of, texts_of, type_text, wrapped
 from viewsmith.core.registry import Bounds, register
 
 
@@ -38,3 +45,98 @@ def test_bounds_of_a_number_are_those_of_pydantic(rate):
 def test_an_unknown_kind_is_named():
     with pytest.raises(ValueError, match="the kind of part is 'loss', expected one of method, framework, view maker"):
         register("loss", "mine", help="a loss")
+
+
+@dataclass(kw_only=True)
+class Shared:
+    """Options of two classes."""
+
+    level: Literal["low", "high"] = "low"
+    """How much of it.
+
+    More about it, in a second paragraph."""
+    plain: int = 0
+    kind: ClassVar[str] = "shared"
+
+
+@dataclass(kw_only=True)
+class Options(Shared):
+    """Options of this class come first."""
+
+    size: Annotated[int | None, Bounds(ge=2)] = None
+    """Its size."""
+    level: Literal["low", "high"] = "high"
+    """How much of it here."""
+
+
+def test_texts_are_those_below_attributes_and_of_the_nearest_class():
+    assert texts_of(Shared) == {"level": "How much of it.\n\nMore about it, in a second paragraph."}
+    assert list(texts_of(Options).items()) == [("size", "Its size."), ("level", "How much of it here.")]
+
+
+def test_a_class_in_a_function_or_an_interpreter_has_no_texts():
+    @dataclass
+    class Local:
+        name: str = ""
+        """A name."""
+
+    typed = {}
+    exec("class Typed:\n    name: str = ''\n    'A name.'", typed)
+    assert texts_of(Local) == texts_of(typed["Typed"]) == {}
+
+
+def test_entries_have_the_type_and_one_line():
+    assert entries_of(Shared)["level"] == (
+        'level : {"low", "high"}\n    How much of it. More about it, in a second paragraph.\n'
+    )
+    assert entries_of(Options)["size"].startswith("size : int or None\n")
+
+
+@pytest.mark.parametrize(
+    "annotation, text",
+    [
+        (float | Literal["auto"], 'float or "auto"'),
+        (Literal[1, 2], "{1, 2}"),
+        (tuple[Annotated[int, Bounds(ge=1)], ...], "tuple of int"),
+        (Sequence[str], "sequence of str"),
+        (Mapping[str, int] | None, "mapping or None"),
+        (dict[str, Any], "dict"),
+        (str | nn.Module, "str or torch.nn.Module"),
+        (Path | None, "Path or None"),
+        (Any, "object"),
+    ],
+)
+def test_types_are_written_as_in_documentation(annotation, text):
+    assert type_text(annotation) == text
+
+
+def test_values_are_checked_by_type_and_bounds():
+    for name in ("size", "level"):
+        check_declared(Options(size=2), name)
+    check_declared(Options(), "size")
+    with pytest.raises(InputError, match="size is 1, expected at least 2"):
+        check_declared(Options(size=1), "size")
+    with pytest.raises(InputError, match="level is 'other', expected low or high"):
+        check_declared(Options(level="other"), "level")
+
+
+def test_a_function_gets_the_documented_options():
+    def read(source: str, **options: Any) -> Options:
+        """Read it.
+
+        Parameters
+        ----------
+        source : str
+        [options]
+        """
+        return Options(**options)
+
+    declare(read, Options)
+    assert list(inspect.signature(read).parameters) == ["source", "level", "size"]
+    assert inspect.signature(read).parameters["level"].default == "high"
+    assert "source : str\nsize : int or None\n    Its size.\nlevel :" in inspect.getdoc(read)
+
+
+def test_long_lines_are_wrapped_as_entries():
+    first, *others = wrapped("    " + "word " * 50 + "\nshort").split("\n")
+    assert len(first) <= 116 and others[0].startswith("    word") and others[-1] == "short"

@@ -298,10 +298,7 @@ def test_object_labels_say_how_to_save_them(npz):
         ({"X": np.where(X > 1, np.nan, X)}, "missing value"),
         ({"X": ["ACGT", "ACXT"]}, "row 1, position 2 (counted from 0) is 'X', expected A C G T N"),
         ({"X": ["ACGT", ""]}, "row 1 (counted from 0) is an empty string"),
-        (
-            {"X_train": ["ACGT", "AC-T"], "X_test": [b"A"]},
-            "is '-', expected A C G T N, upper or lower case; remove gaps",
-        ),
+        ({"X_train": ["ACGT", "AC-T"], "X_test": [b"A"]}, "is '-', expected A C G T N, upper or lower case"),
         ({"X_train": ["ACGT", "AC"], "X_test": X}, "expected numbers"),
     ],
 )
@@ -383,9 +380,7 @@ def test_schema_of_arrays_is_plain_json_and_holds_the_row_shape(npy):
     assert schema["row_shape"] == [4, 5] and schema["modality"] == "images"
     data = load_dataset(npy(IMAGES[:1]), schema=schema)
     assert data.x.shape == (1, 4, 5) and data.schema == schema
-    assert "rows of shape (4, 4), but the run was fitted on (4, 5)" in refusal(
-        load_dataset, npy(IMAGES[:, :, :4]), schema=schema
-    )
+    assert "but the run was fitted on (4, 5)" in refusal(load_dataset, npy(IMAGES[:, :, :4]), schema=schema)
     assert "images are uint8" in refusal(load_dataset, npy(X), schema=schema)
     assert load_dataset(npy(IMAGES[..., None]), schema=schema).x.shape == (6, 4, 5, 1)
     assert "rows of shape (4, 5, 3)" in refusal(load_dataset, npy(np.stack([IMAGES] * 3, axis=-1)), schema=schema)

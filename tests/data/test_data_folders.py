@@ -151,10 +151,7 @@ def test_validation_is_the_test_split_if_there_is_no_other(put, folder, name):
     [
         ([], "is a folder without images (.jpg .jpeg .png"),
         (["x/deep/1.png", "x/deep/2.png"], "its 2 files .png are in a folder of their own; give"),
-        (
-            ["a/images/1.png", "b/images/2.png", "b/masks/3.png"],
-            "has its 2 images deeper than in folders of classes (a/im",
-        ),
+        (["a/images/1.png", "b/images/2.png", "b/masks/3.png"], "has its 2 images deeper than in folders of classes"),
         ([".hidden.png"], "is a folder without images"),
         (["1.png"], "is one image (YX 6 x 5 uint8), expected several: cut it into tiles"),
         (["images/1.png", "images/2.png", "masks/1.png"], "which would be two classes of samples: give"),
@@ -382,9 +379,7 @@ def test_a_later_folder_has_the_shape_of_the_first(put, folder, tmp_path):
     np.testing.assert_array_equal(later.x[0], np.stack([gray] * 3, -1))
     put("1.png", pixels(8, 5))
     put("2.png", pixels(8, 5))
-    assert "rows of shape (8, 5, 3), but the run was fitted on (6, 5, 3)" in refusal(
-        load_dataset, folder, schema=schema
-    )
+    assert "but the run was fitted on (6, 5, 3)" in refusal(load_dataset, folder, schema=schema)
     np.save(tmp_path / "x.npy", pixels(3, 6, 5, 3))
     assert load_dataset(tmp_path / "x.npy", schema=schema).x.shape == (3, 6, 5, 3)
 

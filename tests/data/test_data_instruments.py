@@ -226,13 +226,9 @@ def test_files_of_channels_that_do_not_fit(wells):
         assert "with {channel} and other fields" in refusal(load_dataset, folder, channel_files=pattern)
     assert "has no file such as" in refusal(load_dataset, folder, channel_files="{well}-{channel}.tif")
     tifffile.imwrite(folder / "B3_w10.tif", given[0, 0, :10])
-    assert "B3_w10.tif is YX 10 x 12 uint16, and B3_w1.tif YX 12 x 12" in refusal(
-        load_dataset, folder, channel_files=PATTERN
-    )
+    assert "B3_w10.tif is YX 10 x 12 uint16, and B3_w1.tif" in refusal(load_dataset, folder, channel_files=PATTERN)
     (folder / "B3_w10.tif").unlink()
-    assert "B3 has no file of channel 10, expected 1, 10 of every sample" in refusal(
-        load_dataset, folder, channel_files=PATTERN
-    )
+    assert "B3 has no file of channel 10, expected 1, 10" in refusal(load_dataset, folder, channel_files=PATTERN)
     (folder / "B3_w1.tif").rename(folder / "thumb.tif")
     with pytest.warns(UserWarning, match="1 file of another name than"):
         assert len(load_dataset(folder, channel_files=PATTERN).x) == 5
@@ -262,10 +258,7 @@ def test_folders_of_instrument_images_of_different_sizes(dtype, tmp_path, capsys
     data = load_dataset(tmp_path / "set", axes="CYX")
     assert data.x.shape == (3, 10, 10, 2) and data.x.dtype == dtype and data.schema["image_size"] == 10
     assert [set(each.ravel()) for each in data.x] == [{0}, {1000}, {2000}]
-    assert (
-        "3 sizes, 8 x 9 pixels to 12 x 16 pixels: their center squares are resized to 10 x 10"
-        in capsys.readouterr().err
-    )
+    assert "3 sizes, 8 x 9 pixels to 12 x 16 pixels" in capsys.readouterr().err
     assert load_dataset(tmp_path / "set", schema=data.schema).x.shape == (3, 10, 10, 2)
 
 

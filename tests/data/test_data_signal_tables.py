@@ -28,9 +28,7 @@ def test_a_row_for_each_recording(tmp_path):
     assert later.y.tolist() == data.y.tolist()
     message = refusal(load_dataset, tmp_path / "w.parquet", modality="series", groups="who")
     assert "column kind has text" in message and "--drop kind" in message
-    assert "no column 'knd', given as label; did you mean kind?" in refusal(
-        load_dataset, tmp_path / "w.parquet", modality="series", label="knd"
-    )
+    assert "did you mean kind?" in refusal(load_dataset, tmp_path / "w.parquet", modality="series", label="knd")
 
 
 def moments(path, drop=(), **columns):
@@ -76,9 +74,7 @@ def test_moments_that_are_refused(tmp_path):
     options = {"modality": "series", "time": "t", "recording": "run"}
     moments(tmp_path / "l.csv")
     frame = pd.read_csv(tmp_path / "l.csv")
-    assert "no column 'tt', given as time; did you mean t?" in refusal(
-        load_dataset, tmp_path / "l.csv", **options | {"time": "tt"}
-    )
+    assert "given as time; did you mean t?" in refusal(load_dataset, tmp_path / "l.csv", **options | {"time": "tt"})
     assert "has two rows at t" in refusal(load_dataset, tmp_path / "l.csv", modality="series", time="t")
     assert "has several values of run, such as r0 and r2" in refusal(
         load_dataset, tmp_path / "l.csv", modality="series", recording="kind", label="run"

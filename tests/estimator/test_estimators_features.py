@@ -100,9 +100,7 @@ def test_a_function_is_named_in_the_run_and_given_again(images, tmp_path):
     missing = refusal(viewsmith.load, tmp_path / "run")
     assert missing.startswith("the features of this model are custom (means): give them")
     other = viewsmith.load(tmp_path / "run", features=lambda x: means(x)[:, :3])
-    assert "return 3 columns, but the model was fitted with 22: give the same function" in refusal(
-        other.transform, images
-    )
+    assert "return 3 columns, but the model was fitted with 22" in refusal(other.transform, images)
 
 
 def broken(x):

@@ -10,7 +10,6 @@ from torch import nn
 
 from refusals import refusal
 from viewsmith import Contrastive
-from viewsmith.core.errors import InputError
 from viewsmith.data import load_dataset
 from viewsmith.estimator.rows import device_of
 
@@ -103,25 +102,13 @@ def test_read_only_arrays_are_not_warned_about(x):
         model.raw_features(frozen)
 
 
-def test_masked_values_are_missing_values():
-    masked = np.ma.masked_array(X, mask=np.zeros(X.shape, bool))
-    assert np.array_equal(fit(masked).transform(masked), fit(X).transform(X))
-    masked.mask[4, 1] = True
-    assert "1 missing value (NaN) in 1 column (counted from 0): 1" in refusal(fit, masked)
-    model = fit(masked, impute="median")
-    assert np.array_equal(model.transform(masked), model.transform(np.ma.filled(masked, np.nan)))
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         (X[0], "Reshape your data"),
         (None, "expected rows of features"),
-        (X[:0], "has no rows"),
-        (pd.DataFrame(index=range(4)), "0 feature"),
         (pd.DataFrame(X, columns=["a", "b", "c"])[:0], "has no rows"),
         (X[:1], "minimum of 2"),
-        (X.astype(str), "expected numbers"),
         ({"a": [1, 2]}, "cannot convert the data, of type dict, to an array of numbers"),
         (type("Dataset", (), {"x_train": X})(), "or x_train of what load_dataset returns"),
         ((row for row in X), "cannot convert the data"),
@@ -131,14 +118,6 @@ def test_other_data_are_refused_in_one_line(given, message):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert message in refusal(fit, given)
-
-
-def test_wrong_widths_and_names_are_input_errors():
-    model = fit(pd.DataFrame(X, columns=["a", "b", "c"]))
-    with pytest.raises(InputError, match="X has 2 features, but Contrastive is expecting 3"):
-        model.transform(X[:, :2])
-    with pytest.raises(InputError, match="now missing:\n- c"):
-        model.transform(pd.DataFrame(X[:, :2], columns=["a", "b"]))
 
 
 def test_the_roles_of_plain_columns_are_said_and_kept(capsys):
@@ -166,12 +145,3 @@ def test_names_of_files_are_no_samples(tmp_path, form):
         message = refusal(function, form(path))
         assert "the name" in message or "file names" in message
         assert "expected samples: read the file or folder with viewsmith.data.load_dataset(path)" in message
-
-
-def test_samples_of_different_shapes_are_told():
-    images = np.empty(5, dtype=object)
-    images[:] = [np.zeros((8 + number, 8), np.uint8) for number in range(5)]
-    assert refusal(fit, images) == (
-        "the samples have different shapes, such as (8, 8) and (9, 8), expected equal ones: name recordings "
-        "(modality='series'), resize or crop others first"
-    )

@@ -103,9 +103,7 @@ def test_the_cauchy_kernel_is_refused_by_other_frameworks(framework):
 
 def test_head_widths_that_a_framework_cannot_take_are_refused():
     options = {**heads("byol"), "projector_dims": (8,)}
-    assert "projector_dims is (8,), expected (hidden, output)" in refusal(
-        Contrastive(**TINY, **options).fit, DATA["vectors"]()
-    )
+    assert "projector_dims is (8,), expected" in refusal(Contrastive(**TINY, **options).fit, DATA["vectors"]())
 
 
 @pytest.mark.parametrize(
@@ -153,10 +151,6 @@ def test_every_generator_of_noise(modality, generator, level, tmp_path):
     assert np.array_equal(viewsmith.load(tmp_path / "run").views(x, 2), model.views(x, 2))
 
 
-def test_a_generator_of_another_modality_is_refused():
-    assert "generator is 'unet'" in refusal(PiNDA(**TINY, generator="unet").fit, DATA["dna"]())
-
-
 def test_strings_and_letter_arrays_give_the_same_result():
     letters = dna()
     texts = ["".join(chr(c) for c in row if c) for row in letters]
@@ -166,34 +160,6 @@ def test_strings_and_letter_arrays_give_the_same_result():
     other = Contrastive(**TINY).fit(texts)
     assert np.array_equal(other.transform(letters), model.transform(letters))
     assert np.array_equal(other.transform(np.array(texts)), model.transform(letters))
-
-
-@pytest.mark.parametrize("encoder", ENCODERS["dna"])
-def test_padding_and_other_rows_do_not_change_a_representation(encoder):
-    model = Contrastive(epochs=1, batch_size=8, random_state=0, encoder=encoder).fit(dna())
-    short = "ACGTTGCAAGGT" * 2
-    alone = model.transform([short])
-    among = model.transform([short, "ACGT" * 20])
-    np.testing.assert_allclose(among[0], alone[0], atol=1e-5)
-
-
-@pytest.mark.parametrize("shape", [(16, 16), (16, 16, 1), (17, 13, 3)])
-def test_gray_and_color_images_of_any_shape(shape):
-    x = np.random.default_rng(0).integers(0, 256, (12, *shape)).astype(np.uint8)
-    model = PiNDA(**TINY | {"batch_size": 4}).fit(x)
-    assert model.views(x, 2).shape == (12, 2, *shape) and model.views(x, 2).dtype == np.uint8
-    assert model.transform(x).shape == (12, 8)
-
-
-def test_scaled_images_have_mean_zero_and_deviation_one():
-    x = images()
-    model = Contrastive(**TINY, view_maker="identity").fit(x)
-    scaled = model.scaled(x)
-    assert scaled.shape == (16, 3, 16, 16)
-    np.testing.assert_allclose(scaled.mean((0, 2, 3)), 0, atol=1e-4)
-    np.testing.assert_allclose(scaled.std((0, 2, 3)), 1, rtol=1e-4)
-    assert np.array_equal(model.views(x, 1)[:, 0], x)  # the way back is exact
-    assert np.array_equal(model.raw_features(x)["pixels / 255"], x.reshape(16, -1).astype(np.float32) / 255)
 
 
 def test_images_of_another_shape_and_kind_are_refused():

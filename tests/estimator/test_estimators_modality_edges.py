@@ -131,14 +131,6 @@ def test_a_named_encoder_is_not_replaced_on_loading(tmp_path):
 # ---- kinds of input
 
 
-def test_columns_of_strings_are_dna():
-    texts = ["ACGTAC", "acg", "NNA", "T"]
-    expected = Contrastive(**TINY).fit(texts).transform(texts)
-    for given in (np.array(texts, object), np.array(texts, "S"), pd.Series(texts, index=list("wxyz")), tuple(texts)):
-        model = Contrastive(**TINY).fit(given)
-        assert model.fitted_["modality"] == "dna" and np.array_equal(model.transform(given), expected)
-
-
 def test_lists_of_images_are_images():
     from PIL import Image
 
@@ -164,19 +156,6 @@ def test_lists_of_images_of_different_sizes_are_squares(dtype, capsys):
     assert views.dtype == dtype and views.shape == (12, 1, 11, 11, 2)
     assert "fitted on" in refusal(model.transform, np.zeros((2, 9, 9, 2), dtype))
     assert "image 1 is" in refusal(LinearContrast().fit, [given[0], given[1][..., 0]])
-
-
-@pytest.mark.parametrize(
-    ("given", "part"),
-    [
-        ("ACGT", "a single string, expected a list"),
-        (["ACGT", None], "None"),
-        (["ACGT", ""], "empty"),
-        (["ACGT", "ACXT"], "X"),
-    ],
-)
-def test_strings_that_are_not_dna_are_refused_in_one_line(given, part):
-    assert part in refusal(Contrastive().fit, given)
 
 
 @pytest.mark.parametrize("modality", DATA)

@@ -19,7 +19,6 @@ from registered import TRAINED, heads, labels, made
 from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA
 from viewsmith.core.tensors import load_tensors, save_tensors
 from viewsmith.methods.loading import estimators
-from viewsmith.training.run import RunFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore:training ended early")
 
@@ -72,15 +71,6 @@ def test_a_saved_model_is_loaded(cls, options, wine, tmp_path):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
 
 
-def test_the_configuration_is_the_constructor(saved):
-    config = RunFolder(saved).read_config()
-    assert config["method"] == "contrastive" and config["viewsmith"] == viewsmith.__version__
-    assert config["parameters"]["hidden"] == [16] and config["parameters"]["temperature"] == "none"
-    left_out = {"verbose", "minutes", "device", "checkpoint_every", "callbacks"}
-    assert config["parameters"].keys() == Contrastive().get_params(deep=False).keys() - left_out
-    assert config["fitted"]["row_shape"] == [13]
-
-
 def test_equal_models_are_equal_files(saved, wine, tmp_path):
     Contrastive(**TINY).fit(wine).save(tmp_path / "other")
     for name in ("model.safetensors", "initial.safetensors", "config.toml"):
@@ -102,12 +92,6 @@ def test_nothing_is_unpickled(saved, processes, tmp_path):
 
 
 # --- damaged folders
-
-
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    message = refusal(viewsmith.load, tmp_path / "none")
-    assert "it is not a folder" in message and str(tmp_path / "none") in message
-    assert "has no config.toml" in refusal(viewsmith.load, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -240,24 +224,6 @@ def test_a_run_has_the_model_that_fit_gives_without_a_run(wine, tmp_path):
     free = PiNDA(**TINY).fit(wine)
     assert np.array_equal(with_run.transform(wine), free.transform(wine))
     assert np.array_equal(viewsmith.load(tmp_path / "run").transform(wine), free.transform(wine))
-
-
-def test_bad_options_and_data_leave_no_folder(wine, tmp_path):
-    for options, rows in (({"epochs": 0}, wine), ({"view_maker": "magic"}, wine), ({"device": "tpu"}, wine),
-                          ({}, np.where(wine == wine[0, 0], np.nan, wine))):  # fmt: skip
-        refusal(Contrastive(**TINY | options).fit, rows, run=tmp_path / "run")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_with_other_options_or_rows_is_not_resumed(wine, tmp_path):
-    Contrastive(**TINY, minutes=1e-9).fit(wine, run=tmp_path)
-    message = refusal(Contrastive(**TINY).fit, wine, run=tmp_path)
-    assert "add --resume (in Python resume=True) to continue it" in message
-    assert "epochs is 2 there, 3 now" in refusal(Contrastive(**TINY | {"epochs": 3}).fit, wine, run=tmp_path)
-    message = refusal(Contrastive(**TINY | {"epochs": 1}).fit, wine, run=tmp_path, resume=True)
-    assert "has a run of 2 epochs, more than the 1" in message
-    for other in (wine[:100], wine + 1):
-        assert "trained on other rows" in refusal(Contrastive(**TINY).fit, other, run=tmp_path, resume=True)
 
 
 def test_a_run_without_a_seed_is_resumed_with_its_random_seed(wine, tmp_path):

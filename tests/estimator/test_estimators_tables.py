@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -72,12 +71,6 @@ def test_corrupted_views_are_values_of_the_table():
         assert set(views[name].dropna()) <= set(frame[name].dropna())
     moved = (views["town"].to_numpy().reshape(N, 3) != frame["town"].to_numpy()[:, None]).mean()
     assert 0.1 < moved < 0.6
-
-
-def test_the_same_table_gives_the_same_model():
-    one, other = (Contrastive(**TINY).fit(people()) for _ in range(2))
-    np.testing.assert_array_equal(one.transform(people()), other.transform(people()))
-    np.testing.assert_array_equal(clone(one).fit(people()).transform(people()), one.transform(people()))
 
 
 def test_plain_frames_are_arrays():
@@ -155,19 +148,10 @@ def test_roles_are_arguments():
     assert "without named columns" in refusal(Contrastive(columns={"a": "drop"}, **TINY).fit, np.eye(12))
 
 
-def test_strict():
-    strict = Contrastive(strict=True, **TINY)
-    assert "3 columns that are not numbers: town (contains" in refusal(strict.fit, people())
-    assert "9 missing values (NaN) in 1 column: age" in refusal(strict.fit, people()[["age", "id"]])
-    assert strict.set_params(columns=dict.fromkeys(("age", "town", "street", "since"), "drop"))
-    assert strict.fit(people()).table_ is None
-
-
 @pytest.mark.parametrize(
     ("given", "part"),
     [
         (lambda t: t.drop(columns="age"), "the DataFrame lacks 1 column that the model was fitted on: age"),
-        (lambda t: t.assign(age="old"), "column age has 60 cells that are not numbers"),
         (lambda t: np.eye(5), "the model was fitted on a table: give a DataFrame with the columns age, town"),
         (lambda t: t[:0], "has no rows"),
     ],

@@ -1,11 +1,16 @@
 """Tests of every framework: one value per sample, state that changes only in training and is saved, and errors."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from framework_cases import FRAMEWORKS, MULTICROP, WIDTH, B, D, build, make, pair, part, state, trainable
+from framework_processes import steps, work
 from torch import nn
 
 from refusals import refusal
+from viewsmith import frameworks
 from viewsmith.core.registry import find
 from viewsmith.frameworks import SoftSettings
 from viewsmith.networks import MLP
@@ -261,3 +266,31 @@ def test_training_lowers_the_loss(name):
     losses = train(build(name, norm="batch", **options), [batch() for _ in range(120)], rate=0.2)
     early, late = sum(losses[1:10]) / 9, sum(losses[-10:]) / 10
     assert late < early - 0.05 * abs(early)
+
+
+PAGE = (Path(__file__).parents[2] / "docs/which_method.md").read_text("utf-8")
+
+
+def test_the_docs_build_every_framework():
+    built = re.findall(r"```python\nframework = (\w+)\(", PAGE)
+    classes = [value for value in vars(frameworks).values() if isinstance(value, type)]
+    expected = [c.__name__ for c in classes if issubclass(c, frameworks.Framework) and c is not frameworks.Framework]
+    assert sorted(built) == sorted(expected)
+
+
+@pytest.fixture(scope="module")
+def of_two(tensors_of_pair):
+    """The results of each of two processes, for every framework."""
+    return tensors_of_pair(work)
+
+
+@pytest.mark.parametrize("name", list(FRAMEWORKS))
+def test_two_processes_equal_one_on_the_whole_batch(of_two, name):
+    expected = steps(name)
+    for found in of_two:
+        assert found[name].keys() == expected.keys()
+        for key, value in expected.items():
+            torch.testing.assert_close(found[name][key], value, rtol=1e-8, atol=1e-12, msg=lambda m, k=key: f"{k}: {m}")
+    # Queue, center and weights are bit-identical in both processes.
+    one, other = (found[name] for found in of_two)
+    assert all(torch.equal(one[key], other[key]) for key in expected)

@@ -1,12 +1,12 @@
-"""MoCo against InfoNCE of its keys, and its queue by hand."""
+"""Frameworks with a momentum copy: MoCo, MoCo v3 and BYOL, and SimSiam, against loops; the queue by hand."""
 
 import pytest
 import torch
-from framework_cases import B, assert_value_and_gradient, build, length_one, pair, part
+from framework_cases import B, assert_value_and_gradient, build, length_one, pair, part, state
 from torch import nn
 
 from refusals import refusal
-from viewsmith.frameworks import MoCo
+from viewsmith.frameworks import BYOL, MoCo
 from viewsmith.losses import moco_info_nce
 from viewsmith.views import PositivePair
 
@@ -91,3 +91,91 @@ def test_the_copies_are_updated_before_the_keys_are_computed():
             assert torch.equal(one, other)
     z = framework.head(framework.encoder(pair().second))
     torch.testing.assert_close(framework.keys[:B], torch.stack([length_one(row) for row in z]).detach())
+
+
+TAU = 0.3
+
+
+def slow_moco_v3(framework, batch):
+    x = (batch.first, batch.second)
+    q, k = [], []
+    for view in (0, 1):
+        q.append([length_one(row) for row in framework.predictor(framework.head(framework.encoder(x[view])))])
+        with torch.no_grad():
+            k.append([length_one(row) for row in framework.head_copy(framework.encoder_copy(x[view]))])
+    losses = []
+    for i in range(len(x[0])):
+        directions = []
+        for view in (0, 1):
+            other, total = 1 - view, 0
+            for j in range(len(x[0])):
+                if j != i and batch.ids is not None and int(batch.ids[other][j]) in [int(n[i]) for n in batch.ids]:
+                    continue
+                total = total + torch.exp((q[view][i] * k[other][j]).sum() / TAU)
+            attraction = torch.exp((q[view][i] * k[other][i]).sum() / TAU)
+            directions.append(-2 * TAU * torch.log(attraction / total))
+        losses.append((directions[0] + directions[1]) / 2)
+    return losses
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_moco_v3_equals_the_loop(ids):
+    framework, batch = build("moco-v3"), pair(ids=ids)
+    losses = framework(batch)
+    assert_value_and_gradient(framework, losses, slow_moco_v3(framework, batch))
+
+
+def slow_byol(framework, batch):
+    losses = []
+    for first, second in zip(batch.first, batch.second, strict=True):
+        directions = []
+        for source, target in ((first, second), (second, first)):
+            p = framework.predictor(framework.head(framework.encoder(source[None])))[0]
+            with torch.no_grad():
+                z = framework.head_copy(framework.encoder_copy(target[None]))[0]
+            distance = length_one(p) - length_one(z)
+            directions.append((distance * distance).sum())
+        losses.append((directions[0] + directions[1]) / 2)
+    return losses
+
+
+def slow_simsiam(framework, batch):
+    losses = []
+    for first, second in zip(batch.first, batch.second, strict=True):
+        z = [framework.head(framework.encoder(x[None]))[0] for x in (first, second)]
+        p = [length_one(framework.predictor(row[None])[0]) for row in z]
+        with torch.no_grad():
+            targets = [length_one(row) for row in z]
+        losses.append(-(p[0] * targets[1]).sum() / 2 - (p[1] * targets[0]).sum() / 2)
+    return losses
+
+
+@pytest.mark.parametrize(("name", "slow"), [("byol", slow_byol), ("simsiam", slow_simsiam)])
+def test_byol_and_simsiam_equal_the_loops(name, slow):
+    framework, batch = build(name), pair()
+    losses = framework(batch)
+    assert_value_and_gradient(framework, losses, slow(framework, batch))
+
+
+@pytest.mark.parametrize("name", ["byol", "moco-v3", "dino"])
+@pytest.mark.parametrize(("progress", "momentum"), [(0.0, 0.7), (0.5, 0.85), (1.0, 1.0)])
+def test_the_momentum_of_the_copies_rises_to_one(name, progress, momentum):
+    framework = build(name)
+    before = state(framework)
+    framework(pair(), progress=progress)
+    for key, value in framework.state_dict().items():
+        if "_copy" in key:
+            source = before[key.replace("_copy", "")]
+            torch.testing.assert_close(value, momentum * before[key] + (1 - momentum) * source)
+
+
+def test_by_hand():
+    # One prediction is orthogonal to the target, one is parallel: 2 - 2 cos is 2 and 0.
+    class Fixed(nn.Module):
+        def forward(self, z):
+            return torch.tensor([[0.0, 3.0], [5.0, 0.0]], dtype=z.dtype)
+
+    framework = BYOL(nn.Identity(), nn.Identity(), Fixed())
+    x = torch.tensor([[1.0, 0.0]])
+    batch = type(pair())(x, 4 * x)
+    assert framework(batch).tolist() == [1.0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from framework_cases import B, assert_value_and_gradient, build, length_one, pair, state, trainable
-from test_frameworks_swav import scores_of
+from test_frameworks_dino import swav_scores_of as scores_of
 
 from refusals import refusal
 from viewsmith import Contrastive, GenView, load

@@ -76,26 +76,14 @@ def test_unsuitable_data_are_refused(x, options, part):
 @pytest.mark.parametrize(
     ("modality", "options", "expected"),
     [
-        (
-            "vectors",
-            {"crop_size": 9},
-            "crop_size is an option of the crops of images without effect for vectors: leave it out",
-        ),
+        ("vectors", {"crop_size": 9}, "crop_size is an option of the crops of images without effect for vectors"),
         ("images", {"masks": 9}, "masks is an option of the masks of vectors without effect for images"),
         ("dna", {"mask_fraction": 0.2}, "mask_fraction is an option of the masks of vectors without effect for dna"),
-        (
-            "vectors",
-            {"window_fraction": 0.2},
-            "window_fraction is an option of the windows of sequences without effect for vectors",
-        ),
+        ("vectors", {"window_fraction": 0.2}, "window_fraction is an option of the windows of sequences"),
         ("vectors", {"masks": 9, "family": [torch.neg, torch.abs]}, "without effect for a custom family"),
         ("vectors", {"temperature": 0.2}, "crl-tac has no temperature: give its inverse as beta"),
         ("images", {"nonempty": lambda views: views.any_of()}, "nonempty failed for views ("),
-        (
-            "images",
-            {"crop_size": 6, "crop_stride": 2},
-            "6 x 6 pixels, but the encoder cnn needs at least 8 x 8 pixels: take",
-        ),
+        ("images", {"crop_size": 6, "crop_stride": 2}, "6 x 6 pixels, but the encoder cnn needs at least 8 x 8"),
         ("images", {"encoder": "crl-cnn", "crop_size": 9}, "take larger crops (crop_size), or another encoder"),
         ("images", {"family": Crops(40, 40)}, "have 28 x 32 pixels, but the crops were made for 40 x 40"),
     ],

@@ -297,9 +297,7 @@ def test_a_channel_whose_run_is_damaged_or_unfinished_is_refused(runs, tmp_path)
     (copied / "config.toml").write_text(config.replace("family_options", "options_of_family"))
     assert "is incomplete: it has no 'family_options'" in message()
     (copied / "config.toml").write_text(config.replace("masks = 64", "masks = 63"))
-    assert (
-        "model.safetensors does not fit its configuration: masks has shape" in message() or "family.masks" in message()
-    )
+    assert "does not fit its configuration" in message()
     (copied / "config.toml").write_text(config)
     (copied / "model.safetensors").unlink()
     assert "has no model yet" in message()
@@ -327,15 +325,11 @@ def test_channels_that_do_not_fit_are_refused(runs):
     assert "is a run of contrastive, which has no augmentation channel" in message(vectors(), "other")
     whole = nn.Sequential(nn.Flatten(), nn.Linear(28 * 32, 5))
     assert "the encoder Sequential fails on samples of shape (1, 20, 20)" in message(images(), encoder=whole)
-    assert "the crops of the channel of images of 28 x 32 pixels have 10 x 10 pixels" in message(
-        images(), "small crops", encoder="crl-cnn"
-    )
+    assert "28 x 32 pixels have 10 x 10 pixels" in message(images(), "small crops", encoder="crl-cnn")
     assert "was trained with 'none': leave scaling out" in message(images(), scaling="standard")
     assert "nowhere" in message(images(), "nowhere")
     assert "expected channel:RUN, the folder of a crl-tac run" in message(images(), maker="channel:")
     assert "unknown view maker 'chanel:" in (typo := message(images(), maker="chanel:{}")) and "channel:RUN" in typo
     assert "changes the shape of a sample, put it last" in message(images(), maker="channel:{}+noise")
     assert "grid-crop changes the shape of a sample" in message(images(), maker="grid-crop+mixup")
-    assert "the crops of grid-crop of images of 10 x 10 pixels have 7 x 7 pixels" in message(
-        np.zeros((8, 10, 10), np.uint8), maker="grid-crop"
-    )
+    assert "10 x 10 pixels have 7 x 7 pixels" in message(np.zeros((8, 10, 10), np.uint8), maker="grid-crop")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from linear_contrast_cases import D, Linear, draw, fitted, method, samples
+from linear_contrast_cases import D, Linear, draw, fitted, method, samples, work
 
 from viewsmith.losses.gaussian_contrast import critic_weights, gaussian_contrast
 from viewsmith.methods.linear_contrast import training
@@ -330,3 +330,17 @@ def test_principal_components_are_appended_the_longer_the_fewer_samples(monkeypa
     first, appended = (part.square().sum(1).mean() for part in z.split([2, 3], dim=1))
     assert 0.8 * share < appended / first < 1.2 * share
     torch.testing.assert_close(made.represent(x, "projection").square().sum(1).mean(), first, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def of_two(tensors_of_pair):
+    """The weights in each of two processes."""
+    return tensors_of_pair(work)
+
+
+def test_two_processes_equal_one(of_two):
+    expected = fitted(samples(), GaussianNoise(0.5)).framework.encoder.state_dict()
+    for found in of_two:
+        for name, value in expected.items():
+            torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-5)
+    assert all(torch.equal(value, of_two[1][name]) for name, value in of_two[0].items())

@@ -97,9 +97,7 @@ def test_views_that_destroy_everything_are_named(monkeypatch):
     with pytest.warns(UserWarning, match="at most: the views noise destroy nearly everything"):
         LinearContrast(**strong).fit(images())
     monkeypatch.setattr(training, "LEAST", 0.999)
-    assert "by two views of a sample: the views noise destroy everything; take milder" in refusal(
-        LinearContrast(**strong).fit, images()
-    )
+    assert "by two views of a sample: the views noise destroy" in refusal(LinearContrast(**strong).fit, images())
 
 
 @pytest.mark.parametrize("n", [2, 3, 9])

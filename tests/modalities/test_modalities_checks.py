@@ -260,9 +260,7 @@ def test_infinite_values_are_refused_even_beside_missing_ones(impute, dtype):
 def test_values_beyond_float32_have_another_message_than_infinite_ones():
     x = FLOATS.copy()
     x[0, 1] = -1e39
-    assert "1 value too large for float32 (infinity beyond 3.4e38) in 1 column: b" in refusal(
-        as_vectors, x, ["a", "b", "c"]
-    )
+    assert "1 value too large for float32" in refusal(as_vectors, x, ["a", "b", "c"])
     x[0, 1] = np.finfo(np.float32).max
     assert as_vectors(x)[0, 1] == np.finfo(np.float32).max
 

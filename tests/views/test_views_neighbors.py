@@ -1,14 +1,16 @@
-"""Nearest neighbors against scikit-learn's brute force."""
+"""Nearest neighbors against scikit-learn's, across groups against a loop, and graphs that are given."""
 
 import numpy as np
 import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
+from drawn import draw
 from viewsmith.losses.nt_xent import squared_distances, unit
 from viewsmith.networks.scaling import PrincipalAxes
-from viewsmith.views import Neighbors, nearest_neighbors, neighbors
-from viewsmith.views.neighbors import PrincipalSpace
+from viewsmith.views import NeighborMix, Neighbors, nearest_neighbors, neighbors
+from viewsmith.views.base import PrecomputedGraph
+from viewsmith.views.neighbors import PrincipalSpace, aligned_graph, mutual_neighbors
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +125,77 @@ def test_neighbors_of_new_images_and_sequences_are_searched_in_all_their_values(
     maker = Neighbors(k=1)
     maker.prepare(pool)
     np.testing.assert_array_equal(maker(pool + 1e-3), pool)
+
+
+GRAPH = PrecomputedGraph(torch.tensor([0, 3, 3, 4, 6]), torch.tensor([1, 2, 3, 0, 1, 2]))  # row 1 has no neighbors
+POOL = torch.arange(8.0).reshape(4, 2)
+
+
+def test_the_neighbors_of_a_row_are_equally_likely():
+    drawn = GRAPH.random_neighbors(torch.arange(4).repeat_interleave(3000), draw()).view(4, 3000)
+    counts = torch.stack([torch.bincount(row, minlength=4) for row in drawn]) / 3000
+    expected = torch.tensor([[0, 1 / 3, 1 / 3, 1 / 3], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0.5, 0.5, 0]])
+    torch.testing.assert_close(counts, expected, atol=0.04, rtol=0)
+    assert len(GRAPH) == 4 and GRAPH.degrees.tolist() == [3, 0, 1, 2]
+
+
+def test_the_graph_is_used_until_release():
+    maker = Neighbors(1, graph=GRAPH)
+    maker.prepare(POOL)
+    assert maker.describe() == {"neighbor_graph": {"search": "precomputed", "edges": 6, "isolated_rows": 1}}
+    index = torch.tensor([2, 1, 3, 0])
+    ends = GRAPH.random_neighbors(index, draw())
+    assert torch.equal(maker(POOL[index], index=index, generator=draw()), POOL[ends])
+    # For rows that are not in the graph, the nearest rows are searched.
+    assert torch.equal(maker(POOL[:1] + 0.1, generator=draw()), POOL[:1])
+    maker.release()
+    maker.prepare(POOL)
+    assert maker.edges[[0, 3]].tolist() == [[1], [2]]
+    assert maker.describe()["neighbor_graph"]["search"] == "exact"
+
+
+def test_a_row_without_neighbors_is_mixed_with_itself():
+    maker = NeighborMix(1, graph=GRAPH)
+    maker.prepare(POOL)
+    torch.testing.assert_close(maker(POOL[1:2], index=torch.tensor([1]), generator=draw()), POOL[1:2])
+
+
+def test_a_graph_with_another_number_of_rows_is_refused():
+    with pytest.raises(ValueError, match="has 4 rows, expected 3, as in the pool"):
+        Neighbors(1, graph=GRAPH).prepare(POOL[:3])
+
+
+def slow_mutual_neighbors(x, groups, k):
+    def near(i, j):  # whether j is among the k nearest rows of its group to i
+        group = [row for row in range(len(x)) if groups[row] == groups[j]]
+        group.sort(key=lambda row: float((x[row] - x[i]).square().sum()))
+        return j in group[:k]
+
+    n = range(len(x))
+    return [(i, j) for i in n for j in n if groups[i] != groups[j] and near(i, j) and near(j, i)]
+
+
+def test_mutual_neighbors_equal_the_loop():
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.tensor([0] * 6 + [1] * 5 + [4] * 4)[torch.randperm(15, generator=generator)]
+    for dtype in (torch.float32, torch.float64):
+        x = torch.randn(15, 3, generator=generator, dtype=dtype)
+        for k in (1, 2, 9):  # 9: more than the rows of a group
+            found = mutual_neighbors(x, groups, k)
+            assert list(map(tuple, found.T.tolist())) == slow_mutual_neighbors(x, groups, k)
+
+
+def test_no_pairs_within_one_group():
+    assert mutual_neighbors(torch.randn(4, 2), torch.zeros(4, dtype=torch.int64)).shape == (2, 0)
+
+
+def test_half_of_the_steps_go_to_mutual_neighbors():
+    near = torch.tensor([[0, 0, 0, 1, 3], [1, 2, 3, 0, 0]])
+    mutual = torch.tensor([[0, 0, 4], [4, 5, 0]])
+    graph = aligned_graph(7, near, mutual)
+    ends = [graph.ends[graph.offsets[row] : graph.offsets[row + 1]].tolist() for row in range(7)]
+    counts = {end: ends[0].count(end) for end in (1, 2, 3, 4, 5)}
+    assert sum(counts[end] for end in (4, 5)) == sum(counts[end] for end in (1, 2, 3))
+    assert len({counts[end] for end in (1, 2, 3)}) == 1 == len({counts[end] for end in (4, 5)})
+    assert set(ends[1]) == {0} and set(ends[3]) == {0} and set(ends[4]) == {0}
+    assert ends[2] == ends[5] == ends[6] == []
