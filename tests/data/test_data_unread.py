@@ -125,30 +125,10 @@ def test_pictures_and_volumes(tmp_path, monkeypatch):
     np.testing.assert_array_equal(Image.open(tmp_path / "p.png"), x >> 8)
     nibabel.save(nibabel.MGHImage(rng.normal(size=(9, 8, 6)).astype("f4"), np.eye(4)), tmp_path / "v.mgz")
     assert follow(refusal(load_dataset, tmp_path / "v.mgz"), tmp_path, monkeypatch).x.shape == (6, 8, 9, 1)
-    import h5py
-
-    with h5py.File(tmp_path / "m.mat", "w", userblock_size=512) as file:
-        file["X"] = np.arange(60.0).reshape(4, 15)  # as MATLAB writes an array of 15 x 4
-    with (tmp_path / "m.mat").open("r+b") as file:
-        file.write(b"MATLAB 7.3 MAT-file")
-    message = refusal(load_dataset, tmp_path / "m.mat").replace("pip install h5py, then ", "")
-    np.testing.assert_array_equal(follow(message, tmp_path, monkeypatch).x, np.arange(60.0).reshape(4, 15).T)
     (tmp_path / "s.hdr").write_text("ENVI\nsamples = 3")
     code = advised(refusal(load_dataset, tmp_path / "s.hdr"))[1]
     compile(code, "s", "exec")
     assert "spectral.open_image" in code
-
-
-def test_files_of_single_cells(tmp_path, monkeypatch):
-    import h5py
-
-    x = rng.poisson(0.4, (30, 12)).astype(np.float32)
-    with h5py.File(tmp_path / "d.h5", "w") as file:
-        file["X"], file["Y"] = x.astype(np.int32), np.arange(30)
-    message = refusal(load_dataset, tmp_path / "d.h5")
-    assert "not read yet" in message
-    with pytest.warns(UserWarning, match="raw counts, log-normalized"):
-        assert follow(message, tmp_path, monkeypatch).x.shape == (30, 12)
 
 
 def test_damaged_files_are_named_all_the_same(tmp_path):

@@ -29,7 +29,6 @@ _ADVICE = {
         (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt"), "files are never unpickled; save an .npz file"
     ),
     **dict.fromkeys((".rds", ".rda", ".rdata"), _IN_R),
-    ".hdf5": _CELLS,
     ".xml": "it has annotations rather than samples: give the file or folder of the samples",
     ".json": "save a table as .jsonl, pandas.read_json(FILE).to_json(OUT, orient='records', lines=True); beside "
     "annotations give the file or folder of the samples",
@@ -158,16 +157,6 @@ FORMATS: dict[str, Format] = {
     },
 }
 
-_HDF5 = Format(
-    "an HDF5 file with a matrix {key}",
-    "import anndata, h5py; anndata.AnnData(h5py.File({path})['{key}'][:].astype('float32')).write_h5ad({out})",
-    "'viewsmith[omics]'",
-    ".h5ad",
-)
-_ARRAY = Format(
-    "an HDF5 file with an array {key}", "import h5py, numpy; numpy.save({out}, h5py.File({path})['{key}'][:])", "h5py"
-)
-
 
 def advice(extension: str, path: Path) -> str:
     """What to do with a file of this extension; empty if nothing is known."""
@@ -177,12 +166,10 @@ def advice(extension: str, path: Path) -> str:
 def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     """Raise InputError for a file that is there, of a format that is known and not read, with the line that converts
     it; `texts`: also for texts without a known extension that are tables."""
-    extension, form, key = extension.lower(), FORMATS.get(extension.lower()), ""
+    extension, form = extension.lower(), FORMATS.get(extension.lower())
     if not path.is_file():
         return
-    if extension in (".h5", ".hdf5"):
-        form, key = _in_hdf5(path)
-    elif extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
+    if extension in (".dat", ".atr") and (header := path.with_suffix(".hea")).is_file():
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
     elif extension in ANNOTATIONS:
         raise InputError(
@@ -206,7 +193,7 @@ def refuse(path: Path, extension: str, *, texts: bool = True) -> None:
     elif extension not in DICOM and _is_dicom(path):
         raise InputError(f"{path} is a DICOM file without its ending: rename it to {path.name}.dcm")
     if form is not None:
-        raise InputError(_sentence(path, form, key))
+        raise InputError(_sentence(path, form))
     if texts and extension not in _KNOWN and (form := _text_table(path)) is not None:
         said = f"the extension {extension!r}" if extension else "no extension"
         raise InputError(f"{path} has {said}; if it is a table: {command(path, form)}")
@@ -307,8 +294,8 @@ def command(path: Path, form: Format, key: str = "") -> str:
     return f'{first}python -c "{code}", and give {out}{form.options}'
 
 
-def _sentence(path: Path, form: Format, key: str = "") -> str:
-    return f"{path} is {form.what.format(key=key)}, which is not read yet: {command(path, form, key)}"
+def _sentence(path: Path, form: Format) -> str:
+    return f"{path} is {form.what}, which is not read yet: {command(path, form)}"
 
 
 def _quoted(path: str | Path) -> str:
@@ -392,24 +379,6 @@ def refuse_table_of_recordings(path: Path, frame: Any) -> None:
         f"{path} is a table in long format, a row for each moment ({one_line(times[0], 40)}): say which columns are "
         f"time and recording ({flags}); if each row is a recording, leave the column out (--drop {times[0]})"
     )
-
-
-def _in_hdf5(path: Path) -> tuple[Format | None, str]:
-    """The format of an HDF5 file: of 10x, or another one with a matrix, and the name of that."""
-    try:
-        import h5py
-
-        with h5py.File(path, "r") as file:
-            if "matrix" in file and hasattr(file["matrix"], "keys") and "barcodes" in file["matrix"]:
-                return None, ""
-            sizes = {str(name): item.size for name, item in file.items() if getattr(item, "ndim", 0) == 2}
-            inner: list[str] = []
-            file.visititems(lambda name, item: inner.append(name) if getattr(item, "ndim", 0) > 1 else None)
-    except (ImportError, OSError, RuntimeError, ValueError, KeyError):
-        return None, ""
-    if names := [name for name in sizes if name.isidentifier()]:
-        return _HDF5, max(names, key=sizes.__getitem__)
-    return next(((_ARRAY, name) for name in inner if name.replace("/", "").isidentifier()), (None, ""))
 
 
 MOST_FILES = 100_000  # that are looked at in a folder

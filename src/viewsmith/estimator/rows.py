@@ -37,7 +37,8 @@ def training_rows(method: Method, x: Rows, file: Path | None, *, max_rows: int |
     if not method.takes_coordinates or rows.ndim > 2:
         if rows.by_index:
             return x
-        return Samples(ArrayRows(_shared(rows.blocks(), rows.shape, file), rows.name), x.scale)
+        copy = _shared(rows.blocks(), rows.shape, file, rows.dtype)
+        return Samples(ArrayRows(copy, rows.name, rows.dtype), x.scale)
     if max_rows is not None and len(rows) > max_rows and not rows.small:
         drawn = torch.randperm(len(rows), generator=stream(seed, "rows"))[:max_rows]
         rows = rows.select(drawn.sort().values.numpy())
@@ -59,12 +60,14 @@ def training_rows(method: Method, x: Rows, file: Path | None, *, max_rows: int |
     return torch.from_numpy(_shared(coordinates(), (len(rows), width), file))
 
 
-def _shared(parts: Iterator[np.ndarray], shape: tuple[int, ...], file: Path | None) -> np.ndarray:
+def _shared(
+    parts: Iterator[np.ndarray], shape: tuple[int, ...], file: Path | None, dtype: Any = np.float32
+) -> np.ndarray:
     """Rows in a file that all processes map; without a name for it, each has its own."""
     if file is None:
-        return write_mapped(parts, shape)
+        return write_mapped(parts, shape, dtype=dtype)
     if distributed.rank() == 0:
-        write_mapped(parts, shape, file)
+        write_mapped(parts, shape, file, dtype)
     distributed.barrier()
     return read_mapped(file)
 

@@ -11,16 +11,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from viewsmith.core.errors import InputError, name_list, say, warn
+from viewsmith.core.errors import InputError, name_list, require, say, warn
 from viewsmith.core.memory import check_size, memory_limit
 from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
 from viewsmith.data.formats import reader
+from viewsmith.data.hdf5 import Archive, arrays_of_matlab, has_arrays
 from viewsmith.data.image_files import ImageFile, read_file
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.sequences import alphabet_given
 from viewsmith.data.reading import FileContents, reading
 from viewsmith.data.recordings import OPTIONS, Recording, samples_of
-from viewsmith.data.unread import Format, command
 from viewsmith.modalities.base import dtype_on_disk
 from viewsmith.modalities.checks import check_array
 from viewsmith.modalities.dna.letters import letter_rows
@@ -122,29 +122,61 @@ def read_npz(path: Path, request: DataOptions) -> FileContents:
             archive = np.load(file, allow_pickle=False)
         if set(archive.files) >= _SPARSE:
             return _sparse(path)
-        keys = _names_of(path, archive.files, request.or_fitted("groups"))
-        for label, rows in _LABELS_OF.items():
-            if label in keys and rows not in keys:
-                raise InputError(f"{path} has {keys[label]} without {rows}; expected X_train and X_test, or X")
-        if keys.keys() & {"X_train", "X_test"}:
-            if unused := [keys[key] for key in ("X", "y") if key in keys]:
-                warn(
-                    f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out "
-                    "what is not meant"
-                )
-            found = _given_split(path, archive, keys, request)
-        elif "X" in keys:
-            x = _letters(_load_rows(path, archive, keys["X"], request), f"{keys['X']} in {path}", request)
-            found = FileContents(x, _load_labels(path, archive, keys["y"]) if "y" in keys else None)
-        else:
-            names_in_file = name_list(archive.files) or "no arrays"
-            raise InputError(f"{path} has {names_in_file}; expected X_train and X_test (y_train, y_test), or X (y)")
-        names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
-        groups = _groups(path, archive, keys, request)
+        keys = names_of_arrays(path, archive.files, request.or_fitted("groups"))
+        return read_arrays(path, archive, keys, request)
+
+
+@reader(
+    "hdf5",
+    ".hdf5",
+    help="arrays X with y, or X_train, X_test, ..., or the largest one; also .h5, in groups and as others name them",
+    noun="an HDF5 file",
+    extra="omics",
+    recognizes=has_arrays,
+    example="images.h5",
+)
+def read_hdf5(path: Path, request: DataOptions) -> FileContents:
+    """The arrays that `read_npz` takes; if none has such a name, the largest one."""
+    request.check_no_table_options(str(path), "labels are the array y")
+    require("h5py", "omics", "reading .h5 files")
+    import h5py
+
+    with reading(str(path), "an HDF5 file"), h5py.File(path, "r") as file:
+        archive = Archive(path, file)
+        keys = names_of_arrays(path, archive.files, request.or_fitted("groups"))
+        if not keys.keys() & {"X", "X_train", "X_test"}:
+            numbers = {name: item.size for name, item in archive.stored.items() if item.dtype.kind in "biuf"}
+            if not numbers:
+                raise InputError(f"{path} has {name_list(archive.files) or 'no arrays'}, expected an array of numbers")
+            keys["X"] = max(numbers, key=numbers.__getitem__)
+            say(f"{path}: {keys['X']} is read, the largest of {name_list(archive.files)}")
+        return read_arrays(path, archive, keys, request)
+
+
+def read_arrays(path: Path, archive: Any, keys: Mapping[str, str], request: DataOptions) -> FileContents:
+    """What is read of the arrays of an archive, of .npz or HDF5, whose names `keys` has by the usual ones."""
+    for label, rows in _LABELS_OF.items():
+        if label in keys and rows not in keys:
+            raise InputError(f"{path} has {keys[label]} without {rows}; expected X_train and X_test, or X")
+    if keys.keys() & {"X_train", "X_test"}:
+        if unused := [keys[key] for key in ("X", "y") if key in keys]:
+            warn(
+                f"{path} has X_train and X_test, which are used, and {' and '.join(unused)}, not used: leave out "
+                "what is not meant"
+            )
+        found = _given_split(path, archive, keys, request)
+    elif "X" in keys:
+        x = _letters(_load_rows(path, archive, keys["X"], request), f"{keys['X']} in {path}", request)
+        found = FileContents(x, _load_labels(path, archive, keys["y"]) if "y" in keys else None)
+    else:
+        names_in_file = name_list(archive.files) or "no arrays"
+        raise InputError(f"{path} has {names_in_file}; expected X_train and X_test (y_train, y_test), or X (y)")
+    names = _feature_names(path, archive, found.x) if "feature_names" in keys else None
+    groups = _groups(path, archive, keys, request)
     return FileContents(found.x, found.y, found.n_train, names, groups=groups)
 
 
-def _names_of(path: Path, names: Sequence[str], groups: str | None) -> dict[str, str]:
+def names_of_arrays(path: Path, names: Sequence[str], groups: str | None) -> dict[str, str]:
     """Names of the arrays of an archive, by the name by which they are read; other names for the same are said, and
     what is neither read nor has the groups."""
     found, by_lower = {name: name for name in names}, {name.lower(): name for name in names}
@@ -262,11 +294,14 @@ def _load(path: Path, archive: Any, key: str) -> np.ndarray:
 def _load_labels(path: Path, archive: Any, key: str) -> np.ndarray:
     """An array of labels; one column of them is one label per row."""
     labels = _load(path, archive, key)
-    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    return labels.reshape(-1) if labels.ndim > 1 and labels.size == len(labels) else labels
 
 
 def _load_rows(path: Path, archive: Any, key: str, request: DataOptions) -> np.ndarray:
     """An array of rows, mapped if it is large and not compressed."""
+    if not hasattr(archive, "zip"):
+        rows: np.ndarray = archive.rows(key, request)
+        return rows
     with reading(f"{key} in {path}", "an array"):
         info = archive.zip.getinfo(f"{key}.npy")
         if info.compress_type == zipfile.ZIP_STORED:
@@ -328,14 +363,6 @@ def read_builtin(name: str, request: DataOptions) -> FileContents:
     return FileContents(bunch.data, bunch.target, names=[str(feature) for feature in bunch.feature_names])
 
 
-#: What writes an array of MATLAB 7.3, whose axes are in reverse, as the files before it.
-_HDF5 = Format(
-    "",
-    "import h5py, scipy.io; f = h5py.File({path}); "
-    "scipy.io.savemat({out}, dict((k, f[k][()].T) for k in f if hasattr(f[k], 'dtype')))",
-    "h5py",
-    "_v7.mat",
-)
 RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")
 
 
@@ -390,11 +417,12 @@ def _arrays_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]
     if (header := path.with_suffix(".hea")).is_file() and path.name in header.read_text(errors="replace"):
         raise InputError(f"{path} belongs to the record {header.name}: give {header}")
     with path.open("rb") as file:
-        if b"MATLAB 7.3" in file.read(64):
-            way = f"save it by save('x.mat', 'X', 'y', '-v7'), or: {command(path, _HDF5)}"
-            raise InputError(f"{path} is a file of MATLAB 7.3 (HDF5): {way}")
-    with reading(str(path), "a file of MATLAB"):
-        found = scipy.io.loadmat(path)
+        of_hdf5 = b"MATLAB 7.3" in file.read(64)
+    if of_hdf5:
+        found = arrays_of_matlab(path)
+    else:
+        with reading(str(path), "a file of MATLAB"):
+            found = scipy.io.loadmat(path)
     arrays = {
         name: value for name, value in found.items() if not name.startswith("_") and isinstance(value, np.ndarray)
     }
