@@ -261,7 +261,8 @@ def test_maps_that_are_refused(tmp_path, put):
     parts = put(classes / np.float32(2), "parts.tif", metadata={"axes": "YX"})
     assert "expected whole numbers, which are classes" in refusal(load_dataset, path, labels=parts, **given)
     (tmp_path / "gt.csv").write_text("a,b\n")
-    assert "labels of the tiles of a scene are a map" in refusal(load_dataset, path, labels=tmp_path / "gt.csv", **given)
+    message = refusal(load_dataset, path, labels=tmp_path / "gt.csv", **given)
+    assert "labels of the tiles of a scene are a map" in message
     assert "no.tif is no image" in refusal(load_dataset, path, labels=tmp_path / "no.tif", **given)
     stack = put(scene(60, 60, 2), "stack.tif", metadata={"axes": "ZYX"})
     assert "expected one scene" in refusal(load_dataset, stack, tile=5, labels=labels)

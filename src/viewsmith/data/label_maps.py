@@ -8,8 +8,8 @@ from viewsmith.core.errors import InputError, name_list, pluralize, say
 
 
 def classes_of_tiles(classes: np.ndarray, places: np.ndarray, side: int, path: Path) -> np.ndarray:
-    """The class of the center of each tile on the map of a scene, float64 (n,), NaN where it has none; `places`, (n, 3),
-    has the row and column of the first pixel of each tile."""
+    """The class of the center of each tile on the map of a scene, float64 (n,), NaN without one; `places`, (n, 3), has
+    the row and column of the first pixel of each tile."""
     _, tops, lefts = places.T
     y = classes[tops + side // 2, lefts + side // 2].astype(np.float64)
     y[y == 0] = np.nan
@@ -66,8 +66,8 @@ def split_fields(
     if alone:
         one, held = len(alone) == 1, "whole fields are" if test.any() else "nothing is"
         say(
-            f"{source_name}: {'class' if one else 'classes'} {name_list(alone, 8)} {'has' if one else 'have'} one field "
-            f"{'' if one else 'each '}and {'is' if one else 'are'} not scored; {held} held out"
+            f"{source_name}: {'class' if one else 'classes'} {name_list(alone, 8)} {'has' if one else 'have'} one "
+            f"field {'' if one else 'each '}and {'is' if one else 'are'} not scored; {held} held out"
         )
     rows = np.arange(len(y))
     return (rows[~test], rows[test]) if test.any() else (rows, None)
