@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from viewsmith.core.memory import PREPARATION, resident_bytes, return_blocks, return_freed_memory
+from viewsmith.core.rows import PREPARATION, resident_bytes, return_blocks, return_freed_memory
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="known on Linux only")
 
@@ -35,7 +35,7 @@ def test_returning_freed_memory_changes_no_value_and_needs_no_glibc(monkeypatch)
 HOLES = """
 import os
 import numpy as np
-from viewsmith.core.memory import PREPARATION, TRAINING, resident_bytes, return_blocks
+from viewsmith.core.rows import PREPARATION, TRAINING, resident_bytes, return_blocks
 for sizes in ((), (PREPARATION,), (PREPARATION, TRAINING)):
     if os.fork():
         os.wait()

@@ -12,8 +12,8 @@ from viewsmith import CRLTAC, Contrastive, DiffAug, GenView, MetAug, PiNDA, load
 from viewsmith.core import Optimizer
 from viewsmith.core.errors import join_names
 from viewsmith.core.rows import ArrayRows
-from viewsmith.estimator.arguments import with_role
 from viewsmith.estimator.model import freeze_layers
+from viewsmith.estimator.options import with_role
 from viewsmith.frameworks import SimCLR
 from viewsmith.methods.contrastive import estimator as contrastive
 from viewsmith.modalities.vectors.modality import Vectors

@@ -226,7 +226,7 @@ def test_the_summary_of_a_run_has_the_recall(many, tmp_path):
 # Once an array of 16 MB was freed, as after reading rows on disk, glibc takes smaller ones from the heap.
 GROWTH = """
 import numpy as np, torch
-from viewsmith.core.memory import resident_bytes
+from viewsmith.core.rows import resident_bytes
 from viewsmith.views.neighbors import nearest_center
 torch.set_num_threads(1)
 for _ in range(3):

@@ -128,21 +128,17 @@ def fit(
 
     model = options.make_estimator(*asked, dataset.modality)
     if probe:
-        _add_probe(model, None if transductive else dataset.y_train)
+        from viewsmith.evaluation import OnlineProbe
+
+        if transductive or dataset.y_train is None:
+            raise InputError("--probe needs labels of the training rows, and no --transductive: leave it out")
+        model.callbacks = [OnlineProbe(dataset.y_train), *(model.callbacks or [])]
     record = data_record(dataset, transductive) | {"command": context.meta[ARGUMENTS]}
     if not already_finished(model, out, record, given_digest(model, dataset, transductive), resume=resume):
         first = _train(model, dataset, out, transductive, resume=resume, context=record)
         _say_what_is_next(model, out, data, dataset, first, read.get("labels"))
     else:
         echo(str(out))
-
-
-def _add_probe(model: ViewsmithEstimator, labels: Any) -> None:
-    from viewsmith.evaluation import OnlineProbe
-
-    if labels is None:
-        raise InputError("--probe needs labels of the training rows, and no --transductive: leave it out")
-    model.callbacks = [OnlineProbe(labels), *(model.callbacks or [])]
 
 
 def _train(model: ViewsmithEstimator, dataset: Dataset, out: Path, transductive: bool, **of_run: Any) -> bool:

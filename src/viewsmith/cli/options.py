@@ -19,8 +19,11 @@ from typer.core import TyperCommand
 from viewsmith.cli import early
 from viewsmith.core.errors import InputError
 from viewsmith.core.options import Flag, annotations_of, of_all_parts, texts_of
+from viewsmith.core.registry import built, find
+from viewsmith.core.registry import names as registered
 from viewsmith.data.options import DataOptions, ModelDataOptions
 from viewsmith.data.places import check_not_of_run, is_result
+from viewsmith.estimator.options import OF_TRAINING, check_given, check_options, expanded, route_options
 
 if TYPE_CHECKING:
     from viewsmith.estimator.base import ViewsmithEstimator
@@ -78,8 +81,6 @@ class ListingCommand(TyperCommand):
 
 def listed(kind: str) -> str:
     """The registered names of a kind, those of plug-ins, which are then imported, included."""
-    from viewsmith.core.registry import names as registered
-
     with early.parts_declared():
         return ", ".join(registered(kind))  # type: ignore[arg-type]
 
@@ -183,9 +184,6 @@ def _estimator(
 ) -> ViewsmithEstimator:
     """An estimator by preset, file, --set, flags, the later first; options that the method does not have are those of
     its parts; before data are read, `modality` is None: what is right in one of them is taken."""
-    from viewsmith.core.registry import built, find
-    from viewsmith.estimator.options import check_given, check_options, expanded, route_options
-
     content = config_file(config) if config else {}
     named = content.pop("method", None)
     if method is not None and named not in (None, method):
@@ -196,7 +194,9 @@ def _estimator(
     parameters = {"verbose": True, "random_state": 0}
     if preset is not None and modality is None:  # its parts, and so its options, depend on the modality
         fault = None
-        for modal in _modalities_of(cls, preset):
+        for modal in registered("modality"):
+            if preset + built("modality", modal).preset_suffix not in cls.presets:
+                continue
             try:
                 return _estimator(str(method), preset, config, pairs, given, modal)
             except InputError as error:
@@ -221,9 +221,6 @@ def _estimator(
 def default_method(modality: str | None, preset: str | None, asked: Sequence[Mapping[str, Any]]) -> str:
     """The modality's default; contrastive if an option of a training is given. Before the data are read also
     contrastive, unless an option is of the closed form alone."""
-    from viewsmith.core.registry import built, find
-    from viewsmith.estimator.options import OF_TRAINING
-
     given = set[str]().union(*map(option_names, asked))
     if preset is not None or not given.isdisjoint(OF_TRAINING):
         return "contrastive"
@@ -313,18 +310,8 @@ def check_budget(budget: float | None) -> None:
         raise InputError(f"--budget is {budget}, expected a number of minutes above 0")
 
 
-def _modalities_of(cls: type[ViewsmithEstimator], preset: str) -> list[str]:
-    """Modalities that have a preset of a method."""
-    from viewsmith.core.registry import built
-    from viewsmith.core.registry import names as registered
-
-    return [each for each in registered("modality") if preset + built("modality", each).preset_suffix in cls.presets]
-
-
 def _preset(cls: type[ViewsmithEstimator], name: str, modality: str | None) -> dict[str, Any]:
     """Options of a preset: NAME for vectors, NAME-MODALITY for other modalities."""
-    from viewsmith.core.registry import built
-
     known = dict.fromkeys(preset.partition("-")[0] for preset in cls.presets)
     if name not in known:
         expected = f"expected {' or '.join(known)}" if known else f"{cls.name} has none, leave --preset out"

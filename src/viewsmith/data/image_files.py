@@ -18,9 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from viewsmith.core.errors import InputError, MissingExtra, name_list, one_line, pluralize, say, suggest, warn
-from viewsmith.core.memory import check_size
 from viewsmith.core.registry import find
-from viewsmith.core.rows import RowSource, memory_map_of
+from viewsmith.core.rows import RowSource, check_size, memory_map_of
 from viewsmith.data.dataset import Tiles
 from viewsmith.data.formats import by_ending, deep, planes_of, reader
 from viewsmith.data.label_maps import classes_of_tiles, fields_of_tiles

@@ -23,8 +23,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, one_line, suggest, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_mapped, write_text_atomic
-from viewsmith.core.memory import check_size, return_freed_memory
-from viewsmith.core.rows import BLOCK_VALUES, RowSource, stamp
+from viewsmith.core.rows import BLOCK_VALUES, RowSource, check_size, return_freed_memory, stamp
 from viewsmith.data.dataset import Tiles, Windows
 from viewsmith.data.options import DataOptions
 

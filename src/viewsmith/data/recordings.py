@@ -13,8 +13,7 @@ import numpy as np
 from scipy import ndimage
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, say, suggest, warn
-from viewsmith.core.memory import check_size
-from viewsmith.core.rows import AnyRows, RowSource
+from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.dataset import Windows
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import VALIDATION

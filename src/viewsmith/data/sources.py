@@ -3,7 +3,7 @@ before the model is loaded, whose imports take seconds."""
 
 import os
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -63,8 +63,10 @@ declare(load_dataset, DataOptions)
 def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True) -> Dataset:
     """`load_dataset`, with its options as one object; without `split` all rows are for training."""
     request, name = options.checked(), _name(source)
-    if request.modality == "series" and request.schema is None and request.time is None and request.recording is None:
-        check_recordings_table(Path(name), request.drop)
+    as_wide = request.schema is None and request.time is None and request.recording is None
+    if request.modality == "series" and as_wide and is_table(name) and Path(name).is_file():
+        first = import_module("viewsmith.data.readers.text_tables").first_rows(Path(name))
+        refuse_table_of_recordings(Path(name), first.drop(columns=list(request.drop), errors="ignore"))
     schema, found = request.schema, _read(name, request)
     kind = find_modality(found.x, request.modality or found.modality, name)
     names = found.names if kind.named_features else None
@@ -125,13 +127,6 @@ def read_dataset(source: str | Path, options: DataOptions, *, split: bool = True
     if schema is None:
         _check_train_rows(dataset)
     return dataset
-
-
-def check_recordings_table(path: Path, drop: Collection[str] = ()) -> None:
-    """Refuse a table with a row for each moment that was given as recordings without its columns."""
-    if is_table(path) and path.is_file():
-        tables = import_module("viewsmith.data.readers.text_tables")
-        refuse_table_of_recordings(path, tables.first_rows(path).drop(columns=list(drop), errors="ignore"))
 
 
 def _rows(

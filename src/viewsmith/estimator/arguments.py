@@ -17,10 +17,9 @@ import viewsmith.modalities.series.views
 import viewsmith.modalities.vectors.thinning
 import viewsmith.modalities.vectors.views  # noqa: F401, they register what the documentation names
 from viewsmith.core.options import wrapped
-from viewsmith.core.registry import Bounds, get, registered
-from viewsmith.core.schedule import Role
+from viewsmith.core.registry import Bounds, registered
 from viewsmith.data.options import ModelDataOptions
-from viewsmith.estimator.options import Part, arguments_text, roles_of
+from viewsmith.estimator.options import Part, arguments_text, with_role
 from viewsmith.modalities import modality_of
 
 # Ranges that the searches of several methods share, see `viewsmith tune` and its `default_space`.
@@ -72,11 +71,6 @@ def with_shared(cls: type, doc: str) -> str:
         fresh = [entry for entry in entries if entry.strip() and f"\n{entry.split(' :')[0]} :" not in doc]
         doc = doc.replace(f"{marker}\n", "".join(fresh))
     return wrapped(doc)
-
-
-def with_role(role: Role) -> list[str]:
-    """Names of the frameworks, of those registered so far, that have such a part (`Framework.training_roles`)."""
-    return [name for name in registered("framework") if role in roles_of(get("framework", name))]
 
 
 def filled(entries: list[str]) -> list[str]:

@@ -528,7 +528,12 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
         config = self.configuration()
         config["parameters"]["epochs"] = given.options.epochs
         if given.epochs is not None and folder is not None:
-            self._check_longer(folder, given.epochs)
+            before, phases = folder.read_config()["fitted"].get("epochs"), len(self.method_.phases())
+            if given.epochs != before and phases > 1:
+                raise InputError(
+                    f"{folder.path} has a run of {before} epochs in {phases} phases, which cannot become longer: train "
+                    f"for {given.epochs} epochs in another folder"
+                )
         with contextlib.ExitStack() as stack:
             resume = stack.enter_context(opened(folder, config, self.initial_, data.device, resume=given.resume))
             for callback in callbacks:
@@ -544,15 +549,6 @@ class ViewsmithEstimator(Arguments, ClassNamePrefixFeaturesOutMixin, Transformer
             for callback in callbacks if distributed.rank() == 0 else ():
                 callback.fitted(self, X)
         return self
-
-    def _check_longer(self, folder: RunFolder, epochs: int) -> None:
-        """Raise InputError if a run of several phases is to become longer."""
-        before, phases = folder.read_config()["fitted"].get("epochs"), len(self.method_.phases())
-        if epochs != before and phases > 1:
-            raise InputError(
-                f"{folder.path} has a run of {before} epochs in {phases} phases, which cannot become longer: train for "
-                f"{epochs} epochs in another folder"
-            )
 
     @contextlib.contextmanager
     def _prepared(

@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from viewsmith.core import distributed
 from viewsmith.core.distributed import time_limit
 from viewsmith.core.errors import InputError, pluralize, say, warn
-from viewsmith.core.memory import PREPARATION, return_blocks
 from viewsmith.core.random import stream
-from viewsmith.core.rows import RowSource
+from viewsmith.core.rows import PREPARATION, RowSource, return_blocks
 from viewsmith.core.samples import Rows
 from viewsmith.core.schedule import Method
 from viewsmith.core.tensors import load_weights
@@ -160,7 +159,9 @@ def train(
     weights before, `spent` the seconds that the preparation has taken."""
     began, options, split = datetime.now(UTC), plan.options, context.get("split")
     columns = _columns(data, plan, context)
-    _warn_ignored(data, plan.facts.feature_names, context)
+    if isinstance(data.layer, Scaler) and table_of(data.rows) is None and "source" not in context.get("data", {}):
+        varies = data.layer.varies.cpu().numpy()  # of rows of a file, `load_dataset` has warned
+        warn_columns(data.rows, plan.facts.feature_names or None, ranges=(np.zeros_like(varies), varies))
     labels = _labels_used(plan)
     history = History(folder.metrics if folder else None)
     # Those given come before the history, which saves what they add to the metrics.
@@ -310,13 +311,6 @@ def _say(plan: BuildContext[Any], *lines: str) -> None:
     if plan.options.verbose and distributed.rank() == 0:
         for line in lines:
             say(line)
-
-
-def _warn_ignored(data: TrainingData, names: list[str], context: Mapping[str, Any]) -> None:
-    """Warn about a single feature and constant features; of rows of a file, `load_dataset` has done so."""
-    if isinstance(data.layer, Scaler) and table_of(data.rows) is None and "source" not in context.get("data", {}):
-        varies = data.layer.varies.cpu().numpy()
-        warn_columns(data.rows, names or None, ranges=(np.zeros_like(varies), varies))
 
 
 def _columns(data: TrainingData, plan: BuildContext[Any], context: Mapping[str, Any]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, get_origin
 
 from viewsmith.core.errors import InputError, join_names, name_list, one_line
 from viewsmith.core.options import annotations_of, entries_of, wrapped
-from viewsmith.core.registry import Entry, Kind, built, entries, find, get, names
+from viewsmith.core.registry import Entry, Kind, built, entries, find, get, names, registered
 
 if TYPE_CHECKING:
     import pydantic
@@ -354,6 +354,11 @@ def given_framework_options(options: Any, entry: Entry) -> dict[str, Any]:
 def roles_of(entry: Entry | None) -> Mapping[Role, str]:
     """The parts of a registered framework that training recipes treat apart."""
     return getattr(entry.build, "training_roles", {}) if entry else {}
+
+
+def with_role(role: Role) -> list[str]:
+    """Names of the frameworks, of those registered so far, that have such a part (`Framework.training_roles`)."""
+    return [name for name in registered("framework") if role in roles_of(get("framework", name))]
 
 
 #: Options for a part that not every framework has.

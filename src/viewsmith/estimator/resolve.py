@@ -73,7 +73,8 @@ def resolved(
         check_sample(encoder, views, derived, options, data)
         axes, width = principal_axes(options, data, views), n_components(options, encoder, data)
         options = dataclasses.replace(options, input_components=axes, n_components=width)
-    used += [part for part in (encoder, _framework_entry(options)) if part is not None]
+    framework = None if isinstance(options.framework, nn.Module) else find("framework", options.framework)
+    used += [part for part in (encoder, framework) if part is not None]
     changes: dict[str, Any] = {"scaling": data.scaling}
     return dataclasses.replace(resolved_training(options, data), **changes), {
         "modality": modality.name,
@@ -208,10 +209,6 @@ def _check_local_views(views: Sequence[Entry], options: Arguments) -> None:
 
 
 # ---- frameworks -----------------------------------------------------------------------------------------------------
-def _framework_entry(options: Arguments) -> Entry | None:
-    return None if isinstance(options.framework, nn.Module) else find("framework", options.framework)
-
-
 def resolved_framework(options: O, data: TrainingData, allowed: Sequence[str], views: Sequence[Entry]) -> O:
     """With all options of the framework, for "auto" by the data; options that it does not have raise InputError."""
     if isinstance(options.framework, nn.Module):

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from viewsmith.core.errors import InputError
-from viewsmith.core.memory import return_freed_memory
-from viewsmith.core.rows import AnyRows, RowSource, read_ahead
+from viewsmith.core.rows import AnyRows, RowSource, read_ahead, return_freed_memory
 from viewsmith.core.samples import Rows, Samples
 
 Scaling = Literal["auto", "standard", "global", "none"]

@@ -115,7 +115,8 @@ def verdict(evaluation: Mapping[str, Any]) -> str:
     for outcome, phrase in _PHRASES.items():
         keys = [key for key, each in found.items() if each.outcome == outcome]
         if outcome == "beats":
-            tested = [name for name in baselines if all(_is_tested(tests, name, key) for key in keys)]
+            known = {(test["other"], test["protocol"]) for test in tests}
+            tested = [name for name in baselines if all((name, key) in known for key in keys)]
             phrase += f" {_listed(map(_in_text, tested))} on"
         if keys:
             at = _listed(f"{PROTOCOLS[key]} ({_numbers(embeddings, key, found[key])})" for key in keys)
@@ -229,10 +230,6 @@ def _against(evaluation: Mapping[str, Any], tests: Sequence[Mapping[str, Any]], 
         outcome = "beats"
     also = tuple(name for name in worse if name != other) if outcome == "loses" else ()
     return Against(outcome, test["mean"], test["error"], other, also)
-
-
-def _is_tested(tests: Sequence[Mapping[str, Any]], name: str, key: str) -> bool:
-    return any(test["other"] == name and test["protocol"] == key for test in tests)
 
 
 def _in_text(name: str) -> str:

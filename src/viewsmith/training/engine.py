@@ -17,8 +17,8 @@ from viewsmith.core import distributed
 from viewsmith.core.device import on_host
 from viewsmith.core.distributed import OutOfTime, check_time, time_limit, together
 from viewsmith.core.errors import InputError, TrainingError
-from viewsmith.core.memory import TRAINING, return_blocks, return_freed_memory
 from viewsmith.core.random import derive_seed, global_streams
+from viewsmith.core.rows import TRAINING, return_blocks, return_freed_memory
 from viewsmith.core.samples import Rows, batches
 from viewsmith.core.schedule import Batch, Method, Phase, Update
 from viewsmith.core.tensors import load_weights

@@ -12,8 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, require, say, warn
-from viewsmith.core.memory import check_size, memory_limit
-from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source
+from viewsmith.core.rows import AnyRows, ArrayRows, JoinedRows, as_source, check_size, memory_limit
 from viewsmith.data.formats import reader
 from viewsmith.data.hdf5 import Archive, arrays_of_matlab, has_arrays
 from viewsmith.data.image_files import ImageFile, read_file
@@ -360,7 +359,7 @@ def read_builtin(name: str, request: DataOptions) -> FileContents:
     from sklearn import datasets
 
     bunch = getattr(datasets, f"load_{name}")()
-    return FileContents(bunch.data, bunch.target, names=[str(feature) for feature in bunch.feature_names])
+    return FileContents(bunch.data, bunch.target, names=list(map(str, bunch.feature_names)), modality="vectors")
 
 
 RATES = ("fs", "srate", "samplingrate", "sampling_rate", "sfreq")

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, warn
-from viewsmith.core.memory import check_size
+from viewsmith.core.rows import check_size
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.readers.h5ad import column_order, try_attributes

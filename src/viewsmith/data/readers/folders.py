@@ -16,7 +16,7 @@ import numpy as np
 
 from viewsmith.core.errors import InputError, name_list, one_line, pluralize, require, say, warn
 from viewsmith.core.files import digest_of, read_json, read_mapped, write_json_atomic, write_mapped
-from viewsmith.core.memory import check_size
+from viewsmith.core.rows import check_size
 from viewsmith.data.formats import by_ending, deep, planes_of, reader
 from viewsmith.data.image_files import (
     OPTIONS,

@@ -18,8 +18,7 @@ from scipy import sparse
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, pluralize, require, suggest
 from viewsmith.core.files import atomic_path, target_of
-from viewsmith.core.memory import check_size
-from viewsmith.core.rows import AnyRows, RowSource
+from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import file_of

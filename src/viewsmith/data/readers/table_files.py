@@ -12,7 +12,7 @@ import pandas as pd
 
 from viewsmith.core.errors import InputError, check_unique, name_list, one_line, require, suggest, warn
 from viewsmith.core.files import read_json
-from viewsmith.core.memory import check_size
+from viewsmith.core.rows import check_size
 from viewsmith.data.formats import reader
 from viewsmith.data.options import DataOptions
 from viewsmith.data.places import file_of

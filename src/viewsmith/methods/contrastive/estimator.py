@@ -14,6 +14,7 @@ from viewsmith.core.schedule import Method
 from viewsmith.estimator import arguments
 from viewsmith.estimator.base import ViewsmithEstimator
 from viewsmith.estimator.model import make_model, make_optimizer
+from viewsmith.estimator.options import with_role
 from viewsmith.estimator.plan import BuildContext, Facts, TrainingData, text_of
 from viewsmith.estimator.resolve import default_epochs
 from viewsmith.methods.contrastive.training import ContrastiveMethod
@@ -136,7 +137,7 @@ class Contrastive(ViewsmithEstimator):
         return replace(options, batch_size=FEW_BATCH_SIZE, learning_rate=rate)
 
     def _resolve(self, given: Any, options: Any, data: TrainingData) -> tuple[Any, dict[str, Any], None]:
-        head, rate, heads = options.head_learning_rate, options.learning_rate, arguments.with_role("head")
+        head, rate, heads = options.head_learning_rate, options.learning_rate, with_role("head")
         if head != "auto" and text_of(options.framework) not in heads:
             raise InputError(
                 f"head_learning_rate is {head}, but the framework {text_of(options.framework)!r} has no head of its "

@@ -293,14 +293,13 @@ class GenView(Source, Quality, ViewsmithEstimator):
         if self.options_.view_cache is not None:
             transductive = bool(self.context_.get("data", {}).get("transductive"))
             gallery = cache_gallery(
-                self.options_.view_cache, dataset.fit_rows(transductive), self._quality_of_one, self.modality_.picture
+                self.options_.view_cache,
+                dataset.fit_rows(transductive),
+                lambda rows, views: self._quality_of(self.samples(rows), views[:, None])[:, 0],
+                self.modality_.picture,
             )
             found += [] if gallery is None else [gallery]
         return found
-
-    def _quality_of_one(self, rows: np.ndarray, views: np.ndarray) -> np.ndarray:
-        """Quality of rows and one view of each, (n,); NaN if the model computes none."""
-        return self._quality_of(self.samples(rows), views[:, None])[:, 0]
 
 
 def _check_fraction(options: GenView, epochs: int, extractor: bool) -> None:

@@ -301,14 +301,10 @@ class LinearContrastMethod(Method):
         self.views.prepare(x)
         draws = stream(seed, "spanning views", device=x.device)
         encoder = self.framework.encoder
-        encoder.fit(rows, generator, lambda rows: self._spanning(rows, draws))
+        encoder.fit(rows, generator, lambda rows: self.views(rows, generator=draws).second)
         self.views.release()
         if not encoder.varies:
             raise InputError("the features do not vary: all samples are equal to them; give others, or other features")
-
-    def _spanning(self, rows: Tensor, generator: torch.Generator) -> Tensor:
-        pair = self.views(rows, generator=generator)
-        return pair.second
 
     def prepare(self, x: Rows, seed: int) -> None:
         self.views.prepare(x)
@@ -346,11 +342,6 @@ class LinearContrastMethod(Method):
         assert self.rows is not None
         self.use(self.moments(self.rows, seed))
 
-    def features_of_views(self, x: Tensor, index: Tensor | None, generator: torch.Generator) -> Tensor:
-        """Standardized, reduced features of views of samples (B, ...), (B, `n_views`, p)."""
-        drawn = self.views.several(x, self.n_views, index=index, generator=generator)
-        return torch.stack([self.framework.encoder.reduced(view) for view in drawn], 1)
-
     @torch.no_grad()
     def moments(self, rows: Rows, seed: int) -> Sums:
         """Moments of scaled rows, which have to be the pool of view makers that need one (`prepare`)."""
@@ -363,8 +354,9 @@ class LinearContrastMethod(Method):
         indices = [index.to(device) for _, index in parts]
         blocks = zip(parts, indices, batches(rows, indices), strict=True)
         for (number, _), index, x in with_progress(blocks, "views", len(parts), "blocks"):
-            views = self.features_of_views(x, index, stream(seed, "views", number, device=device))
-            sums.folds[number % FOLDS].add(views)
+            generator = stream(seed, "views", number, device=device)
+            drawn = self.views.several(x, self.n_views, index=index, generator=generator)
+            sums.folds[number % FOLDS].add(torch.stack([self.framework.encoder.reduced(view) for view in drawn], 1))
             done += len(index)
             if self.minutes is not None and time.monotonic() - self.made_at > 60 * self.minutes and done < len(chosen):
                 warn(f"the views of {done:,} of {len(chosen):,} samples were used: the time was up (minutes)")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import InputError, one_line, pluralize, warn
-from viewsmith.core.memory import check_size
+from viewsmith.core.rows import check_size
 
 #: About as many words of letters as features and coordinates have, if their length is not given.
 MOST_WORDS = 400
