@@ -115,7 +115,7 @@ def test_unknown_names():
 def test_unknown_extension_lists_the_known_ones(tmp_path):
     (tmp_path / "a.xyz").write_text("")
     message = refusal(load_dataset, tmp_path / "a.xyz")
-    known = ".npy .npz .hdf5 .mat .idx3-ubyte .idx2-ubyte .parquet .csv .tsv .txt"
+    known = ".npy .npz .hdf5 .mat .parquet .csv .tsv .txt"
     assert "'.xyz'" in message and known in message and "digits" in message
     assert "does not exist" in refusal(load_dataset, tmp_path / "b.npz")
     (tmp_path / "c.npz").mkdir()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from properties import examples
 from refusals import refusal
-from viewsmith.core import memory
+from viewsmith.core import rows as core_rows
 from viewsmith.data import load_dataset
 from viewsmith.modalities.dna import letters as letters_module
 from viewsmith.modalities.dna import modality as dna
@@ -252,11 +252,11 @@ def test_damaged_and_missing_fasta_files(fasta, tmp_path):
 
 
 def test_padding_that_needs_too_much_memory_is_refused(fasta, monkeypatch):
-    monkeypatch.setattr(memory, "memory_limit", lambda: 2500)
+    monkeypatch.setattr(core_rows, "memory_limit", lambda: 2500)
     path = fasta(">a\nA\n>b\nC\n>c\n" + "G" * 1000)
     message = refusal(load_dataset, path)
     assert "3 sequences, padded to the length" in message and "cut long sequences" in message
-    monkeypatch.setattr(memory, "memory_limit", lambda: 3000)
+    monkeypatch.setattr(core_rows, "memory_limit", lambda: 3000)
     assert load_dataset(path).x.shape == (3, 1000)
 
 
@@ -348,6 +348,6 @@ def test_a_later_file_may_have_any_length_and_a_single_split(fasta):
 
 def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(fasta, monkeypatch):
     path = fasta("".join(f">{i}\n{'ACGT' * 50}\n" for i in range(100)), "reads.fa.gz")
-    monkeypatch.setattr(memory, "memory_limit", lambda: 10_000)
+    monkeypatch.setattr(core_rows, "memory_limit", lambda: 10_000)
     said = refusal(load_dataset, path)
     assert said.startswith(f"{path} would take") and said.endswith("give fewer or shorter records")

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image, features
 
 from refusals import refusal
-from viewsmith.core import memory
+from viewsmith.core import rows as core_rows
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset
 from viewsmith.data.places import INSTRUMENTS
@@ -360,7 +360,7 @@ def test_image_size_crops_the_middle_and_resizes(put, folder):
 def test_folders_larger_than_memory_are_refused_before_they_are_read(put, folder, monkeypatch):
     put("1.png", pixels(10, 10))
     put("2.png", pixels(10, 10))
-    monkeypatch.setattr(memory, "memory_limit", lambda: 199)
+    monkeypatch.setattr(core_rows, "memory_limit", lambda: 199)
     assert "2 images would take" in refusal(load_dataset, folder)
     assert load_dataset(folder, image_size=9).x.shape == (2, 9, 9, 1)
 

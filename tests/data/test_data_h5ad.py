@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from refusals import refusal
-from viewsmith.core import memory
+from viewsmith.core import rows as core_rows
 from viewsmith.core import rows as row_source
 from viewsmith.core.errors import InputError, MissingExtra
 from viewsmith.data import load_dataset, write_representations
@@ -107,13 +107,13 @@ def test_reading_needs_little_more_memory_than_the_result(save, form, monkeypatc
 
 def test_files_larger_than_memory_are_refused_before_they_are_read(save, monkeypatch):
     path = save(cells(sp.csr_matrix(COUNTS)))
-    monkeypatch.setattr(memory, "memory_limit", lambda: 4 * CELLS * GENES - 1)
+    monkeypatch.setattr(core_rows, "memory_limit", lambda: 4 * CELLS * GENES - 1)
     message = refusal(load_dataset, path)
     assert "X in" in message and "20 x 6 values, would take 0.0 GiB" in message and "keep fewer genes" in message
-    monkeypatch.setattr(memory, "memory_limit", lambda: 4 * CELLS * GENES)
+    monkeypatch.setattr(core_rows, "memory_limit", lambda: 4 * CELLS * GENES)
     assert load_dataset(path).x.shape == (CELLS, GENES)
     monkeypatch.undo()
-    assert 0 < memory.memory_limit() < 2**50
+    assert 0 < core_rows.memory_limit() < 2**50
 
 
 def test_missing_and_infinite_values_are_named(save):

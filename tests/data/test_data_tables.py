@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from refusals import refusal
-from viewsmith.core import memory
+from viewsmith.core import rows as core_rows
 from viewsmith.core.errors import MissingExtra
 from viewsmith.data import load_dataset as load_table
 
@@ -335,7 +335,7 @@ def test_tables_compressed_by_gzip(csv):
 def test_a_table_that_unpacks_to_more_than_the_memory_is_refused_before_it_is_read(tmp_path, name, monkeypatch):
     text = b"a,b\n" + b"1,2\n" * 5000
     (path := tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    monkeypatch.setattr(memory, "memory_limit", lambda: 10_000)
+    monkeypatch.setattr(core_rows, "memory_limit", lambda: 10_000)
     monkeypatch.setattr(pd, "read_csv", None)
     said = refusal(load_dataset, path)
     assert said.startswith(f"{path} would take") and "save it as .parquet" in said

@@ -9,7 +9,7 @@ from refusals import refusal
 from viewsmith import LinearContrast
 from viewsmith.core.registry import find
 from viewsmith.modalities import modality_of
-from viewsmith.modalities.images.single_views import ChannelGain
+from viewsmith.modalities.images.single_views import ValueViews, gain
 from viewsmith.modalities.images.views import ImageViews, image_recipe, turned_by_eighth
 from viewsmith.views import PositivePair
 from viewsmith.views.base import ViewContext
@@ -107,9 +107,10 @@ def test_each_maker_changes_one_thing():
 
 def test_gain_is_clipped_to_pixels_and_none_changes_nothing():
     x = images(20, 2, 5, 5)
-    view = ChannelGain(2.0)(x, generator=draw())
+    strong, none = (ValueViews(lambda u, g, s=s: gain(u, s, 0.0, g), [0.0], [1.0], True) for s in (2.0, 0.0))
+    view = strong(x, generator=draw())
     assert view.min() >= 0 and view.max() == 1
-    torch.testing.assert_close(ChannelGain(0.0)(x, generator=draw()), x)
+    torch.testing.assert_close(none(x, generator=draw()), x)
 
 
 @pytest.mark.parametrize(

@@ -302,19 +302,19 @@ class Dataset:
         index = np.arange(n) if kept >= n else np.sort(np.random.default_rng(0).choice(n, kept, replace=False))
         is_train = np.zeros(n, dtype=bool)
         is_train[self.train_index] = True
-        train = np.flatnonzero(is_train[index])
         test = None if self.test_index is None else np.flatnonzero(~is_train[index])
-        names = None if self.row_names is None else [self.row_names[i] for i in index]
-        graph = None if self.neighbors is None else self.neighbors.tocsr()[index][:, index]
+        return self._rows(index, train_index=np.flatnonzero(is_train[index]), test_index=test)
+
+    def _rows(self, index: np.ndarray, **split: Any) -> "Dataset":
+        """The rows at an index, with another split."""
         return dataclasses.replace(
             self,
             x=self.x[index],
             y=None if self.y is None else self.y[index],
-            train_index=train,
-            test_index=test,
-            row_names=names,
-            neighbors=graph,
+            row_names=None if self.row_names is None else [self.row_names[i] for i in index],
+            neighbors=None if self.neighbors is None else self.neighbors.tocsr()[index][:, index],
             groups=None if self.groups is None else self.groups[index],
+            **split,
         )
 
     @property
@@ -400,7 +400,8 @@ def validation_split(dataset: Dataset, seed: int = 0, *, whole_groups: bool = Fa
             f"validation rows and the others of {pluralize(classes, 'class', 'classes')}: label more rows, so that at "
             "least two classes are left"
         )
-    return _rows(dataset, np.concatenate([train, test]), len(train))
+    index, n = dataset.train_index[np.concatenate([train, test])], len(train)
+    return dataset._rows(index, train_index=np.arange(n), test_index=np.arange(n, len(index)), split="given")
 
 
 def _absent(dataset: Dataset, y: np.ndarray) -> np.ndarray:
@@ -415,23 +416,6 @@ def _fifth(y: np.ndarray, seed: int) -> np.ndarray:
         members = rng.permutation(rows)
         found.append(members[: max(1, round(TEST_FRACTION * len(members))) if len(members) > 1 else 0])
     return np.concatenate(found)
-
-
-def _rows(dataset: Dataset, index: np.ndarray, n_train: int) -> Dataset:
-    """Rows of the train rows: the first `n_train` are train rows, the others test rows."""
-    graph = dataset.fit_neighbors(False)
-    rows = dataset.train_index[index]
-    return dataclasses.replace(
-        dataset,
-        x=dataset.x_train[index],
-        y=None if dataset.y is None else dataset.y[rows],
-        train_index=np.arange(n_train),
-        test_index=np.arange(n_train, len(index)),
-        split="given",
-        row_names=None if dataset.row_names is None else [dataset.row_names[i] for i in rows],
-        neighbors=None if graph is None else graph.tocsr()[index][:, index],
-        groups=None if dataset.groups is None else dataset.groups[rows],
-    )
 
 
 class LabeledSplit(Protocol):

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewsmith.core.errors import require
-from viewsmith.core.memory import check_size
-from viewsmith.core.rows import AnyRows, RowSource
+from viewsmith.core.rows import AnyRows, RowSource, check_size
 from viewsmith.data.options import DataOptions
 from viewsmith.data.reading import reading
 from viewsmith.modalities.base import dtype_on_disk

@@ -406,26 +406,17 @@ def _labels(
     """Labels and groups of the recordings: of a table of their names, else their own; "recording": their names."""
     names = [each.name for each in recordings]
     label, wanted = request.or_fitted("label"), request.or_fitted("groups")
+    y = None  # their own, empty where there is none
+    if any(each.label is not None for each in recordings):
+        y = np.array(["" if each.label is None else each.label for each in recordings])
     if any(each.group is not None for each in recordings):
-        return _known([each.label for each in recordings]), np.array([each.group for each in recordings])
+        return y, np.array([each.group for each in recordings])
     table = table_of_names(names, request, folder)
-    y: np.ndarray | None = None
-    if any(each.label is not None for each in recordings) and table is None:
-        y = _known([each.label for each in recordings])
-    elif label is not None and not (request.few_labels and label == "y"):
+    if label is not None and not (request.few_labels and label == "y") and (y is None or table is not None):
         y = column_of(table, "label", label, source_name)
-    elif any(each.label is not None for each in recordings):
-        y = _known([each.label for each in recordings])
     if wanted is None:
         return y, None
     return y, np.array(names, object) if wanted == "recording" else column_of(table, "groups", wanted, source_name)
-
-
-def _known(labels: list[Any]) -> np.ndarray | None:
-    """Labels, empty where there is none; None if there is none at all."""
-    if all(label is None for label in labels):
-        return None
-    return np.array(["" if label is None else label for label in labels])
 
 
 def files_of(path: Path, endings: Sequence[str]) -> tuple[list[tuple[Path, str | None]], int | None]:

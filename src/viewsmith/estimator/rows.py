@@ -212,7 +212,8 @@ def reach(x: Tensor) -> dict[str, float]:
 def reach_of(x: Rows) -> dict[str, float]:
     """`reach` of up to `SEEN` training rows; empty if they are not finite."""
     found = reach(x[evenly_spaced(len(x), _seen(x))])
-    return {name: float(f"{value:.6g}") for name, value in found.items()} if _finite(found) else {}
+    finite = all(map(math.isfinite, found.values()))
+    return {name: float(f"{value:.6g}") for name, value in found.items() if finite}
 
 
 def some_of(rows: Any) -> Any:
@@ -239,7 +240,3 @@ def warn_off_scale(x: Tensor, fitted: dict[str, float]) -> None:
     elif len(x) >= FEWEST and 0 < found["spread"] < NEAR * fitted["spread"]:
         times = found["spread"] / fitted["spread"]
         warn(f"the rows are off the scale of the fit, their spread is {times:.1g} of that of its rows: {advice}")
-
-
-def _finite(found: dict[str, float]) -> bool:
-    return all(torch.isfinite(torch.tensor(value)) for value in found.values())

@@ -211,7 +211,7 @@ class FitOverFiles:
 
     def parts(self) -> dict[Path, list[str]]:
         """The parts, and the names of their files."""
-        return {path: _files_of(path) for path in sorted(self.out.glob("sums-*.safetensors"))}
+        return {path: _metadata(path)[0] for path in sorted(self.out.glob("sums-*.safetensors"))}
 
     def pending(self, files: Sequence[str | os.PathLike[str]]) -> pd.DataFrame:
         """The files that are in no part, in a column ``file``; raises InputError for two files of the same name."""
@@ -263,7 +263,7 @@ class FitOverFiles:
         # A model of its own: that of the process stays the one of the run.
         model, total = self._model(fresh=True), None
         for path in parts:
-            if _metadata(path).get(FEATURES) != _digest(model):
+            if _metadata(path)[1] != _digest(model):
                 raise InputError(f"{path} has sums of another run than {self.run}: take another folder for each run")
             try:
                 sums = Sums.of(read_tensors(path))
@@ -282,20 +282,15 @@ class FitOverFiles:
         return model
 
 
-def _files_of(path: Path) -> list[str]:
-    try:
-        return [str(name) for name in json.loads(_metadata(path)[FILES])]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged ({error}): delete it, and do its files again") from error
-
-
-def _metadata(path: Path) -> dict[str, str]:
+def _metadata(path: Path) -> tuple[list[str], str | None]:
+    """Names of the files of a part, and the digest of the features that its sums are of."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(str(path), framework="pt") as file:
-            return dict(file.metadata() or {})
-    except (SafetensorError, OSError, ValueError) as error:
+            found = file.metadata() or {}
+        return [str(name) for name in json.loads(found[FILES])], found.get(FEATURES)
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({error}): delete it, and do its files again") from error
 
 

@@ -211,7 +211,7 @@ def read_h5ad(path: Path, request: DataOptions) -> FileContents:
 def read_h5mu(path: Path, request: DataOptions) -> FileContents:
     """As of an .h5ad file, of the modality that is named, or the only one; labels also of ``obs`` of all modalities."""
     file, given = file_of(path)
-    _check_anndata("reading .h5mu files")
+    require("anndata", "omics", "reading .h5mu files")
     try_attributes(file)
     with reading(str(file), "an .h5mu file"), opened(file) as content:
         known = [str(name) for name in content["mod"]]
@@ -230,7 +230,7 @@ def _cells(path: Path, request: DataOptions, prefix: str, source_name: str | Non
     source_name = source_name or str(path)
     dataclasses.replace(request, label=None).check_no_table_options(source_name)
     kind = _kind(path)
-    _check_anndata(f"reading {kind}")
+    require("anndata", "omics", f"reading {kind}")
     if path.is_file():
         try_attributes(path)
     from anndata.io import read_elem
@@ -281,7 +281,7 @@ def write_h5ad(path: Path, source: str, shape: tuple[int, ...], blocks: Iterable
         )
     if len(shape) != 2:
         raise InputError(f"cannot write {path}: the representations have shape {shape}, obsm needs (n, k); use .npz")
-    _check_anndata(f"writing {_KIND}")
+    require("anndata", "omics", f"writing {_KIND}")
     import h5py
     from anndata.io import read_elem, write_elem
 
@@ -311,10 +311,6 @@ def write_h5ad(path: Path, source: str, shape: tuple[int, ...], blocks: Iterable
             for block in blocks:
                 written[start : start + len(block)] = block
                 start += len(block)
-
-
-def _check_anndata(purpose: str) -> None:
-    require("anndata", "omics", purpose)
 
 
 def _values(file: Any, layer: str | None, use_rep: str | None, source_name: str) -> tuple[Any, str]:

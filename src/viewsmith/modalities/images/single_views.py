@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from viewsmith.core.errors import InputError, check_weight
+from viewsmith.core.errors import InputError
 from viewsmith.core.registry import Bounds, register
 from viewsmith.modalities.images.channels import check_photographs
 from viewsmith.modalities.images.views import SYMMETRY, Chance, ImageViews, Rate, Turning, flip_rates, of_photographs
@@ -42,38 +42,6 @@ def _unchanged(context: ViewContext, **changes: float | tuple[float, float]) -> 
     none = {"flip": 0.0, "jitter": 1.0, "gray": 0.0}
     none |= {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0}
     return ImageViews(scale=WHOLE, mean=mean, std=std, **(none | changes))  # type: ignore[arg-type]
-
-
-class ChannelGain(ViewMaker):
-    """Each channel of each image times a random factor exp(s e), plus t e', with Gaussian e and e', in pixels."""
-
-    mean: Tensor
-    std: Tensor
-    static_step = True
-
-    def __init__(
-        self,
-        strength: float = 0.3,
-        mean: Sequence[float] = (0.0,),
-        std: Sequence[float] = (1.0,),
-        *,
-        offset: float = 0.0,
-        clips: bool = True,
-    ) -> None:
-        super().__init__()
-        check_weight("strength", strength)
-        check_weight("offset", offset)
-        self.strength, self.offset, self.clips = strength, offset, clips
-        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1).float(), persistent=False)
-        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1).float(), persistent=False)
-
-    def forward(self, x: Tensor, *, index: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        factor = (self.strength * randn(x[..., :1, :1], generator)).exp()
-        mean, std = self.mean.to(x), self.std.to(x)
-        changed = (x * std + mean) * factor
-        if self.offset:
-            changed = changed + self.offset * randn(x[..., :1, :1], generator)
-        return (changed.clamp(0, 1) if self.clips else changed).sub(mean).div(std)
 
 
 @view(
@@ -119,16 +87,6 @@ def _blur(context: ViewContext, *, blur_sigma: Annotated[float, Bounds(gt=0.1, l
     return _unchanged(context, jitter=0.0, blur=1.0, sigma=(0.1, blur_sigma))
 
 
-@view(
-    "gain",
-    help="each channel times a random factor, plus a random offset if wanted",
-    strengths=at(gain_strength=(0.3, 0.1)),
-)
-def _gain(context: ViewContext, *, gain_strength: Strength = 0.3, offset_strength: Strength = 0.0) -> ChannelGain:
-    mean, std = context.statistics["pixel_mean"], context.statistics["pixel_scale"]
-    return ChannelGain(gain_strength, mean, std, offset=offset_strength, clips="dtype" not in context.statistics)
-
-
 SMALLEST = 1e-4  # value whose power is taken in place of smaller ones
 
 
@@ -138,6 +96,7 @@ class ValueViews(ViewMaker):
 
     mean: Tensor
     std: Tensor
+    static_step = True
 
     def __init__(
         self, change: Callable[[Tensor, Generator], Tensor], mean: Sequence[float], std: Sequence[float], clips: bool
@@ -151,6 +110,12 @@ class ValueViews(ViewMaker):
         mean, std = self.mean.to(x), self.std.to(x)
         changed = self.change(x * std + mean, generator)
         return (changed.clamp(0, 1) if self.clips else changed).sub(mean).div(std)
+
+
+def gain(u: Tensor, strength: float, offset: float = 0.0, generator: Generator = None) -> Tensor:
+    """u exp(s e) + t e', with Gaussian e and e' for each channel of each image."""
+    changed = u * (strength * randn(u[..., :1, :1], generator)).exp()
+    return changed + offset * randn(u[..., :1, :1], generator) if offset else changed
 
 
 def gamma(u: Tensor, strength: float, generator: Generator = None) -> Tensor:
@@ -217,6 +182,15 @@ def _several(context: ViewContext, name: str) -> ViewContext:
     if len(context.statistics["pixel_mean"]) < 2:
         raise InputError(f"the views {name!r} are for images of at least 2 channels, and these have 1: leave them out")
     return context
+
+
+@view(
+    "gain",
+    help="each channel times a random factor, plus a random offset if wanted",
+    strengths=at(gain_strength=(0.3, 0.1)),
+)
+def _gain(context: ViewContext, *, gain_strength: Strength = 0.3, offset_strength: Strength = 0.0) -> ValueViews:
+    return _views(context, lambda u, g: gain(u, gain_strength, offset_strength, g))
 
 
 @view("gamma", help="a random power of each channel in its range", strengths=at(gamma_strength=(0.2, 0.4)))
