@@ -201,6 +201,21 @@ def test_the_name_of_a_channel_is_short(wells, capsys):
         file.rename(folder / file.name.replace("w10", "DNA").replace("w1", "ER"))
     load_dataset(folder)
     assert "if _DNA, _ER are channels of an image: --channel-files '{name}_{channel}.tif'" in capsys.readouterr().err
+    for file in list(folder.iterdir()):  # as CellProfiler has them: a number that goes with the channel
+        well, channel = file.stem.split("_")[1:]
+        file.rename(folder / f"{well}_{len(channel)}_{channel}_001.tif")
+    assert "give * for a part of a name" in refusal(load_dataset, folder, channel_files="{well}_{n}_{channel}_001.tif")
+    data = load_dataset(folder, channel_files="{well}_*_{channel}_001.tif")
+    assert data.row_names[:2] == ["A1", "A2"] and data.schema["signal"]["channel_names"] == ["ER", "DNA"]
+    assert "are the same channel" in refusal(load_dataset, folder, channel_files="*_{n}_{channel}_001.tif")
+    for file in list(folder.iterdir()):  # as Harmony has them
+        well, _, channel = file.stem.split("_")[:3]
+        file.rename(folder / f"r01{well}f01p01-ch{len(channel)}sk1fk1fl1.tiff")
+    load_dataset(folder)
+    hint = "if -ch2, -ch3 are channels of an image: --channel-files '{name}-ch{channel}sk1fk1fl1.tiff'"
+    assert hint in capsys.readouterr().err
+    for file in list(folder.iterdir()):
+        file.rename(folder / f"01_{file.name[3:5]}_{file.name.split('ch')[1][0]}.tif")
     for file in folder.glob("01_[AB][23]_*.tif"):
         file.unlink()
     refused = refusal(load_dataset, folder, channel_files="01_A{n}_{channel}.tif")

@@ -254,14 +254,18 @@ def channels_joined(
     pieces = re.split(r"\{(\w+)\}", pattern)
     # The name of the channel is as short as it can be: of A_1_DNA.tif, {well}_{channel}.tif has the channel DNA.
     lazy = {"channel": "?"}
-    compiled = "".join(f"(?P<{p}>[^/]+{lazy.get(p, '')})" if i % 2 else re.escape(p) for i, p in enumerate(pieces))
+    plain = [re.escape(piece).replace(r"\*", "[^/]*") for piece in pieces]
+    compiled = "".join(f"(?P<{p}>[^/]+{lazy.get(p, '')})" if i % 2 else plain[i] for i, p in enumerate(pieces))
     whole = "/" in pattern
     samples: dict[tuple[str, ...], dict[str, int]] = {}
     for number, name in enumerate(names):
         if found := re.fullmatch(compiled, name if whole else name.rpartition("/")[2]):
             folder = () if whole else (name.rpartition("/")[0],)
             key = (*folder, *(found[each] for each in fields if each != "channel"))
-            samples.setdefault(key, {})[found["channel"]] = number
+            first = samples.setdefault(key, {}).setdefault(found["channel"], number)
+            if first != number:
+                both = f"{names[first]} and {name} are the same channel of an image"
+                raise InputError(f"{both} by {one_line(pattern, 60)!r}: give what differs a field")
     if not samples:
         raise InputError(f"{source_name} has no file such as {one_line(pattern, 60)!r}, for instance not {names[0]}")
     channels = sorted({c for of in samples.values() for c in of}, key=lambda c: (not c.isdecimal(), c.zfill(9), c))
@@ -271,7 +275,7 @@ def channels_joined(
         if lacking := [c for c in channels if c not in of]:
             raise InputError(
                 f"{source_name}: {name} has no file of channel {name_list(lacking)}, expected {name_list(channels)} of "
-                "every sample: leave its other files out"
+                "every sample: leave its other files out, or give * for a part of a name that goes with the channel"
             )
         joined.append(_joined([image_file(files[of[c]]) for c in channels], channels))
     left_out = len(files) - sum(map(len, samples.values()))
@@ -283,13 +287,15 @@ def channels_joined(
 
 def channels_hint(names: Sequence[str]) -> str:
     """What a line about images of one channel adds if their names say that each channel is a file of its own."""
-    forms = (r"(.+[_-](?i:w|c|ch|channel|d))(\d+)(\.[\w.]+)", r"(.+[_-])([A-Za-z]+)(\.[\w.]+)")  # _w1.tif, _DNA.tif
+    # _w1.tif, -ch1sk1fk1fl1.tiff, _DNA.tif
+    forms = (r"(.+[_-](?i:w|c|ch|channel|d))(\d+)((?!\d)[\w.]+)", r"(.+[_-])([A-Za-z]+)(\.[\w.]+)")
     found = [next(filter(None, (re.fullmatch(form, name) for form in forms)), None) for name in names]
     of: dict[str, set[str]] = {}
     for each in found:
         of.setdefault(each[1] if each else "", set()).add(each[2] if each else "")
+    endings = {each[3] for each in found if each}
     channels = next(iter(of.values()), set())
-    if "" in of or len(of) < 2 or len(channels) < 2 or any(each != channels for each in of.values()):
+    if "" in of or len(endings) > 1 or len(of) < 2 or len(channels) < 2 or any(each != channels for each in of.values()):
         return ""
     mark, ending = "".join(re.split("([_-])", found[0][1])[-2:]), found[0][3]  # type: ignore[index]
     marks = name_list([f"{mark}{channel}" for channel in sorted(channels)])
@@ -460,16 +466,10 @@ class TileRows(RowSource):
 
 
 def tiled(
-    stack: Stack,
-    request: DataOptions,
-    names: Sequence[str],
-    source_name: str,
-    n_train: int | None = None,
-    labels: Path | None = None,
-    **more: Any,
+    stack: Stack, request: DataOptions, names: Sequence[str], source_name: str, n_train: int | None = None, **more: Any
 ) -> FileContents:
-    """The tiles of the images of a stack, without empty ones; `labels` is a map of the classes of a scene, `more` are
-    labels and groups of its files, and further fields of `FileContents`."""
+    """The tiles of the images of a stack, without empty ones; `more` are labels and groups of its files, a map of the
+    classes of a scene as `labels`, and further fields of `FileContents`."""
     side, overlap = request.or_fitted("tile"), request.or_fitted("overlap")
     overlap = side // 8 if overlap is None else overlap
     if overlap >= side:
@@ -497,14 +497,13 @@ def tiled(
     where = Tiles(
         stack.row_names(names), shapes, transforms, scene, lefts, tops, side, side - overlap, stack.files[0].map_keys
     )
-    y = None if labels is None else classes_of_tiles(_label_map(labels, stack), rows.places, side, labels)
-    if y is not None:
-        where = replace(where, fields=fields_of_tiles(y, rows.places, side, side - overlap))
     of_file = np.repeat(np.arange(len(stack.files)), [file.count for file in stack.files])[scene]
     for name in ("y", "groups"):
         if more.get(name) is not None:
             more[name] = more[name][of_file]
-    more |= {} if y is None else {"y": y}
+    if (labels := more.pop("labels", None)) is not None:
+        more["y"] = classes_of_tiles(_label_map(labels, stack), rows.places, side, labels)
+        where = replace(where, fields=fields_of_tiles(more["y"], rows.places, side, side - overlap))
     train = None if n_train is None else int((of_file < n_train).sum())
     large = rows.dtype.itemsize * int(np.prod(rows.shape)) > KEPT or request.shared or request.stream
     options = contents_of(stack, None, request, names).options | {"tile": side, "overlap": overlap}
