@@ -1,5 +1,7 @@
 """Image files of instruments: TIFF of any depth and channels, OME, 16-bit PNG; axes, channels, what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -108,7 +110,11 @@ def test_axes_that_are_no_channels_count_images(put, tmp_path, capsys):
     np.testing.assert_array_equal(data.x, x.transpose(0, 2, 3, 1))
     assert data.row_names[1] == "a.ome.tif#1"
     flat = put("b.tif", planes(7, 8, 10), photometric="minisblack")
+    capsys.readouterr()
     assert load_dataset(flat).x.shape == (7, 8, 10, 1)  # of one file pages are images
+    assert re.search("each of [QI] an image; if they are channels: --axes CYX", capsys.readouterr().err)
+    load_dataset(flat, axes="QYX")
+    assert "if they are channels" not in capsys.readouterr().err
     assert load_dataset(flat, axes="XZY").x.shape == (8, 10, 7, 1)
 
 

@@ -293,13 +293,13 @@ def channels_hint(names: Sequence[str]) -> str:
     of: dict[str, set[str]] = {}
     for each in found:
         of.setdefault(each[1] if each else "", set()).add(each[2] if each else "")
-    endings = {each[3] for each in found if each}
-    channels = next(iter(of.values()), set())
-    if "" in of or len(endings) > 1 or len(of) < 2 or len(channels) < 2 or any(each != channels for each in of.values()):
+    channels, ending = next(iter(of.values()), set()), {each[3] for each in found if each}
+    few = len(of) < 2 or len(channels) < 2 or len(ending) > 1
+    if few or "" in of or any(each != channels for each in of.values()):
         return ""
-    mark, ending = "".join(re.split("([_-])", found[0][1])[-2:]), found[0][3]  # type: ignore[index]
+    mark = "".join(re.split("([_-])", found[0][1])[-2:])  # type: ignore[index]
     marks = name_list([f"{mark}{channel}" for channel in sorted(channels)])
-    return f"; if {marks} are channels of an image: --channel-files '{{name}}{mark}{{channel}}{ending}'"
+    return f"; if {marks} are channels of an image: --channel-files '{{name}}{mark}{{channel}}{ending.pop()}'"
 
 
 def _joined(planes: Sequence[ImageFile], channels: Sequence[str]) -> ImageFile:
@@ -568,7 +568,10 @@ def read_file(path: Path, request: DataOptions) -> FileContents:
     if request.schema is None and not side:
         check_several(path, stack)
     if request.schema is None:
-        say(stack.described(path))
+        first = stack.files[0]
+        asked = [letter for letter in UNKNOWN if letter in first.axes and first.channels == 1 and not request.axes]
+        hint = "".join(f"; if they are channels: --axes {first.axes.replace(letter, 'C')}" for letter in asked)
+        say(stack.described(path) + (hint if first.count > 1 else ""))
     if side:
         return tiled(stack, request, [path.name], str(path), labels=request.labels)
     return contents_of(stack, in_memory(stack, str(path)), request, [path.name])
